@@ -1,0 +1,1 @@
+"""The broker, pure: events in, effects out. Imports only the model."""

@@ -1,0 +1,108 @@
+"""What a dialect is: the interfaces its folder fills, and how content crosses between dialects.
+
+Each dialect folder has `wire` (stateless codec), `dress` (content <-> body), `broker_side`,
+`client_side` and `worker_side`. Only this module, the model and the core's events and effects may
+be imported there; one dialect never imports another.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from dragoman.core.effects import Effect
+from dragoman.core.events import Event
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.value import value
+
+#: Where a message comes from or goes to, as its transport knows it. Opaque to everybody else.
+Address = bytes
+Frames = Sequence[bytes]
+
+
+class MalformedMessage(Exception):
+    """What a peer sent cannot be read. Their fault; the message says what is wrong with it."""
+
+
+@value
+class Send:
+    """Frames for an address: a dialect's own answer, or a rendered effect."""
+
+    address: Address
+    frames: Frames
+
+
+class Dress(Protocol):
+    """How one dialect writes content into bodies. All four raise `Unmappable` with a reason."""
+
+    name: str
+
+    def read_call(self, body: Body) -> Call:
+        """Undress a request."""
+        ...
+
+    def write_call(self, call: Call) -> Body:
+        """Dress a request."""
+        ...
+
+    def read_answer(self, body: Body) -> Answer:
+        """Undress a worker's result (which may say that the task failed)."""
+        ...
+
+    def write_answer(self, answer: Answer) -> Body:
+        """Dress a result."""
+        ...
+
+
+#: Every dialect's dress by name; the wiring makes it, so that no dialect imports another.
+Wardrobe = Mapping[str, Dress]
+
+
+def redress_call(wardrobe: Wardrobe, body: Body, dialect: str) -> Body:
+    """Give a request the form `dialect` expects; its own form passes untouched."""
+    if body.dialect == dialect:
+        return body
+    return wardrobe[dialect].write_call(_dress_of(wardrobe, body).read_call(body))
+
+
+def redress_answer(wardrobe: Wardrobe, body: Body, dialect: str, worker: str = "") -> Body:
+    """Give a result the form `dialect` expects; its own form passes untouched."""
+    if body.dialect == dialect:
+        return body
+    answer = _dress_of(wardrobe, body).read_answer(body)
+    named = Answer(answer.value, answer.raw, answer.fault, worker or answer.worker)
+    return wardrobe[dialect].write_answer(named)
+
+
+def _dress_of(wardrobe: Wardrobe, body: Body) -> Dress:
+    try:
+        return wardrobe[body.dialect]
+    except KeyError:
+        raise Unmappable(f"no dress for a body of dialect {body.dialect!r}") from None
+
+
+class BrokerSide(Protocol):
+    """The broker's end of one link: what peers say becomes events, effects become messages.
+
+    `receive` raises `MalformedMessage` on what cannot be read and nothing else, whatever a peer
+    sends. `render` raises `Unmappable` when content has no form here and nothing else. A side keeps
+    whatever its wire lacks (parked replies, the job a result belongs to) and its own timers.
+    """
+
+    #: Name of the link; the part before the slash in the ids of its peers.
+    link: str
+
+    def receive(self, address: Address, frames: Frames, now: float) -> list[Event | Send]:
+        """Take one message in."""
+        ...
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Put one effect on a peer of this link into messages."""
+        ...
+
+    def advance(self, now: float) -> list[Event | Send]:
+        """Do what the side's own timers ask for."""
+        ...
+
+    def next_deadline(self) -> float | None:
+        """When `advance` wants to be called next (seconds since the epoch)."""
+        ...

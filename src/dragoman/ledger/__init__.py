@@ -1,0 +1,1 @@
+"""The truth: an append-only, sequence-numbered, durable list of records, bodies beside them."""

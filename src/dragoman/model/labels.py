@@ -1,0 +1,76 @@
+"""Label expressions: which workers a job is for, said by their labels.
+
+Kubernetes spelling: `zone=eu, gpu, !spot, tier!=test, arch in (arm, x86), os notin (win)`, and
+`cpus>4` or `cpus<9` on numbers. All requirements must hold. No requirement holds for everybody.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dragoman.model.value import value
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
+_SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s+\(([^()]*)\)")
+_COMPARE: Final = re.compile(rf"({_NAME})\s*(==|=|!=|>|<)\s*([^\s,()=<>!]+)")
+_EXISTS: Final = re.compile(rf"(!?)\s*({_NAME})")
+
+
+@value
+class Requirement:
+    """One condition on one label. `operator` is in, notin, exists, absent, gt or lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether `labels` meet this requirement."""
+        found = labels.get(self.key)
+        if self.operator == "exists":
+            return found is not None
+        if self.operator == "absent":
+            return found is None
+        if self.operator == "in":
+            return found in self.values
+        if self.operator == "notin":
+            return found not in self.values
+        return found is not None and _compares(found, self.operator, self.values[0])
+
+
+def _compares(found: str, operator: str, wanted: str) -> bool:
+    try:
+        left, right = float(found), float(wanted)
+    except ValueError:
+        return False
+    return left > right if operator == "gt" else left < right
+
+
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """Read an expression. Raises ValueError naming the part that cannot be read."""
+    return tuple(_requirement(part.strip()) for part in _split(text) if part.strip())
+
+
+def _split(text: str) -> list[str]:
+    """Cut at the commas that are not inside parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+_OPERATORS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
+
+
+def _requirement(part: str) -> Requirement:
+    if found := _SET.fullmatch(part):
+        values = tuple(v.strip() for v in found[3].split(",") if v.strip())
+        return Requirement(found[1], found[2], values)
+    if found := _COMPARE.fullmatch(part):
+        return Requirement(found[1], _OPERATORS[found[2]], (found[3],))
+    if found := _EXISTS.fullmatch(part):
+        return Requirement(found[2], "absent" if found[1] else "exists")
+    raise ValueError(f"cannot read the label requirement {part!r}")

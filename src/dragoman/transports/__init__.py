@@ -1,0 +1,1 @@
+"""Bytes and addresses. Transports move frames and know no meaning."""

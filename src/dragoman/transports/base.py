@@ -1,0 +1,43 @@
+"""What a transport is: the interface the server loop drives."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Protocol
+
+Address = bytes
+Frames = Sequence[bytes]
+
+
+class Sent(Enum):
+    """What became of a message."""
+
+    YES = "yes"
+    FULL = "full"  #: the peer's queue is at its high-water mark: back-pressure
+    GONE = "gone"  #: nobody has that address
+
+
+class Transport(Protocol):
+    """One endpoint of the broker.
+
+    `wake` is called (in the loop's thread) whenever there may be something to drain.
+    """
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        """Bind or connect; return the endpoint in full, with the real port."""
+        ...
+
+    def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
+        """Yield at most `limit` messages that have arrived, without waiting."""
+        ...
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        """Send one message, without waiting."""
+        ...
+
+    def flush(self) -> None:
+        """Push out what was sent since the last flush, where the transport gathers writes."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything; messages already accepted get a short time to leave."""
+        ...

@@ -74,7 +74,7 @@ class InputAsked:
 
 @value
 class Finished:
-    """The job ended. One answer per worker that had a part of it; `fault` when it did not succeed."""
+    """The job ended: an answer per worker that had a part of it, or the fault that ended it."""
 
     job: JobId
     answers: tuple[Answer, ...] = ()
@@ -110,8 +110,8 @@ class Unsupported(Exception):
 class ClientSide(Protocol):
     """A client's end of a dialect. Each method returns the messages to send, in order.
 
-    `receive` ignores what it cannot read (a client must survive any broker). What a dialect lacks raises
-    `Unsupported`.
+    `receive` ignores what it cannot read (a client must survive any broker). What a dialect lacks
+    raises `Unsupported`.
     """
 
     def hello(self) -> list[Frames]:

@@ -13,7 +13,7 @@ class LedgerError(Exception):
 
 
 class LedgerDamaged(LedgerError):
-    """The stored bytes are not what was written. Names the range; nothing was skipped or deleted."""
+    """The stored bytes are not what was written. Names the range; nothing was skipped."""
 
     def __init__(self, message: str, first: int, last: int) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class Ledger(Protocol):
         ...
 
     def checkpoint(self, name: str, seq: int) -> None:
-        """Remember, durably, how far a named reader has come. Retention keeps what it still needs."""
+        """Remember, durably, how far a named reader has come; retention keeps what it needs."""
         ...
 
     def checkpoints(self) -> dict[str, int]:

@@ -1,0 +1,73 @@
+# Few verbs, each of which needs nothing done before it. `make help` lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip -qq --disable-pip-version-check
+NODE := tests/interop/node
+# Only `make lock` needs it, so it is not in the lock itself.
+UV := uv==0.13.7
+ROUNDS ?= 20
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check sim bench crash lock clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## make .venv from the lock, with the dragoman command in it
+
+demo: setup ## the whole mission in one finite run
+	$(BIN)/dragoman demo $(ARGS)
+
+test: setup ## every suite, the unit tests first (SUITES="unit spark" for some of them)
+	$(BIN)/python scripts/run_tests.py $(SUITES)
+
+check: setup ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+sim: setup ## the seeded simulation, in full (ARGS=--help)
+	$(BIN)/python -m dragoman.testing $(ARGS)
+
+bench: setup ## what things cost (ARGS=--help)
+	$(BIN)/python -m benches $(ARGS)
+
+crash: setup ## kill and restart real processes, ROUNDS=20 times
+	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)
+
+lock: $(VENV)/bin/pip ## rebuild requirements.lock from pyproject.toml (ARGS=--upgrade for newer ones)
+	$(PIP) install '$(UV)'
+	$(BIN)/uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet $(ARGS) \
+	  --output-file requirements.lock
+
+clean: ## remove .venv and everything else that can be made again
+	rm -rf $(VENV) build dist demo-data spark-warehouse metastore_db derby.log $(NODE)/node_modules
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up, each step once -------------------------------------------------------------------
+
+$(VENV)/bin/pip:
+	scripts/make-venv $(VENV)
+
+$(VENV)/.locked: requirements.lock | $(VENV)/bin/pip
+	@echo "installing the locked packages, Spark among them; this takes a minute or two"
+	$(PIP) install --require-hashes -r requirements.lock
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.locked pyproject.toml
+	$(PIP) install --no-deps --no-build-isolation -e .
+	scripts/ensure-java
+	touch $@
+
+# The upstream peers that are written for Node; only where the interop suite asks for them.
+ifneq ($(wildcard $(NODE)/package.json),)
+$(VENV)/.ready: $(NODE)/node_modules/.ready
+$(NODE)/node_modules/.ready: $(NODE)/package-lock.json
+	scripts/ensure-node
+	cd $(NODE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+endif

@@ -14,5 +14,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
-    """Make `cls` a value: positional and keyword construction, equality, no assignment."""
-    return dataclass(slots=True)(cls)
+    """Make `cls` a value: positional and keyword construction, equality, no assignment.
+
+    Values hash by content, so they may be keys and defaults of other values. Nothing but the type
+    checker stands between a value and a change that would make its hash a lie.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)

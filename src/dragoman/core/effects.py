@@ -36,6 +36,8 @@ class SendWork:
     task: str = ""
     #: When the broker stops waiting for this attempt (seconds since the epoch); None: never.
     run_until: float | None = None
+    #: The `dispatched` record's position in the ledger.
+    seq: int = 0
     is_strict: bool = True
 
 
@@ -58,6 +60,8 @@ class SendCancel:
     job: JobId
     attempt: int
     client: PeerId
+    #: The position in the ledger of the record that caused it.
+    seq: int = 0
     is_strict: bool = True
 
 
@@ -77,7 +81,20 @@ class SendReply:
     workers: tuple[WorkerName, ...] = ()
     #: FINAL: the state the job ended in.
     state: JobState | None = None
+    #: An answer given again: the loop reads its body from the ledger, at this position.
+    seq: int = 0
     is_strict: bool = True
+
+
+@value
+class SendPoll:
+    """Ask a worker that came back what became of a job it was given before."""
+
+    worker: PeerId
+    job: JobId
+    attempt: int
+    client: PeerId
+    is_strict: bool = False
 
 
 class Asked(StrEnum):
@@ -149,4 +166,14 @@ class Dismiss:
     reason: str
 
 
-Effect = Append | SendWork | SendInput | SendCancel | SendReply | SendStatus | SendBeat | Dismiss
+Effect = (
+    Append
+    | SendWork
+    | SendInput
+    | SendCancel
+    | SendPoll
+    | SendReply
+    | SendStatus
+    | SendBeat
+    | Dismiss
+)

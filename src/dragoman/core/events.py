@@ -81,12 +81,16 @@ class WorkerJoined:
     worker: PeerId
     name: WorkerName
     services: tuple[ServiceName, ...]
-    #: How many jobs it may hold at once; None: no limit.
+    #: How many jobs it may be given; None: no limit. Each dispatch takes one.
     credit: int | None = None
+    #: Whether a finished job gives its credit back. If not, only `CreditGranted` does.
+    credit_returns: bool = False
     #: Beats are expected, and sent, this often; None: this worker does not beat.
     beat_every: float | None = None
     #: So many silent intervals make it lost.
     missed_allowed: int = 6
+    #: The same while it holds a job, for peers that are silent while they compute.
+    missed_allowed_busy: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Capacity | None = None
     #: Resources it announces as its own.

@@ -1,0 +1,364 @@
+"""The book of jobs: what the ledger's records add up to.
+
+The book changes only through `apply`, which takes one record, so the live broker and a recovered
+one run the same code and cannot disagree. What is not on record (who is connected, queues, timers)
+must not live here.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.core.deadlines import Timer
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import FINAL, TRANSITIONS, JobState
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.record import Kind, Record
+from dragoman.model.target import AnyWorker, Labelled, Target, parse_target
+from dragoman.model.terms import Terms, read_terms
+
+_LOSSES: Final = frozenset({FaultCode.WORKER_LOST.value})
+
+
+class Part:
+    """One assignment of a job: a place to be filled by one worker."""
+
+    __slots__ = (
+        "attempt",
+        "body",
+        "bound",
+        "dispatched_at",
+        "fault",
+        "index",
+        "is_waiting_for_input",
+        "job",
+        "patience",
+        "peer",
+        "queued_in",
+        "refused_by",
+        "request",
+        "request_seq",
+        "result_seq",
+        "retry",
+        "returned",
+        "runs_out",
+        "service",
+        "state",
+        "task",
+        "worker",
+    )
+
+    def __init__(self, job: "Job", index: int, bound: WorkerName | None) -> None:
+        self.job = job
+        self.index = index
+        #: The only worker that may run it; None: any that matches the job's target.
+        self.bound = bound
+        self.state = JobState.QUEUED
+        #: Dispatches so far.
+        self.attempt = 0
+        #: Dispatches that came back unrun; they do not count against `max_attempts`.
+        self.returned = 0
+        self.worker = WorkerName("")
+        self.peer = PeerId("")
+        self.fault: Fault | None = None
+        self.result_seq = 0
+        self.dispatched_at = 0.0
+        self.is_waiting_for_input = False
+        self.service = job.service
+        self.task = job.task
+        self.request_seq = job.submit_seq
+        # Not on record, and rebuilt by whoever needs them:
+        self.request: Body | None = job.request
+        self.body: Body | None = None
+        self.queued_in: Any = None
+        self.refused_by: set[WorkerName] | None = None
+        self.patience: Timer | None = None
+        self.retry: Timer | None = None
+        self.runs_out: Timer | None = None
+
+    @property
+    def key(self) -> tuple[JobId, int]:
+        """Name this part among all."""
+        return self.job.id, self.index
+
+    def as_recorded(self) -> tuple[object, ...]:
+        """Everything the records say about this part."""
+        return (
+            self.bound,
+            self.state,
+            self.attempt,
+            self.returned,
+            self.worker,
+            self.peer,
+            self.fault.code if self.fault else None,
+            self.result_seq,
+            self.service,
+            self.request_seq,
+        )
+
+
+class Job:
+    """One request and all that became of it."""
+
+    __slots__ = (
+        "cancel_asked_at",
+        "cancel_due",
+        "cancellers",
+        "client",
+        "deadline_at",
+        "dialect",
+        "digest",
+        "due",
+        "ended_at",
+        "fault",
+        "hops",
+        "id",
+        "key",
+        "parts",
+        "principal",
+        "queue_due",
+        "request",
+        "service",
+        "state",
+        "submit_seq",
+        "submitted_at",
+        "target",
+        "task",
+        "terms",
+    )
+
+    def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
+        self.id = JobId(record.job)
+        self.client = PeerId(record.client)
+        self.service = ServiceName(record.service)
+        self.task = record.task
+        self.target = target
+        self.terms = terms
+        self.key = record.key
+        self.principal = Principal(record.principal)
+        self.dialect = record.dialect
+        self.digest = record.digest
+        self.submitted_at = record.at
+        self.deadline_at = record.deadline_at
+        self.submit_seq = record.seq
+        self.state = JobState.QUEUED
+        self.fault: Fault | None = None
+        self.ended_at = 0.0
+        self.cancel_asked_at = 0.0
+        self.hops = 0
+        self.request = request
+        #: One part at once, or none until the target's workers are bound.
+        self.parts: list[Part] = []
+        # Not on record:
+        self.cancellers: list[PeerId] = []
+        self.due: Timer | None = None
+        self.queue_due: Timer | None = None
+        self.cancel_due: Timer | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job's state will never change again."""
+        return self.state in FINAL
+
+    def open_parts(self) -> list[Part]:
+        """Return the parts that are not final."""
+        return [p for p in self.parts if p.state not in FINAL]
+
+    def as_recorded(self) -> tuple[object, ...]:
+        """Everything the records say about this job."""
+        return (
+            self.client,
+            self.service,
+            self.state,
+            self.fault.code if self.fault else None,
+            self.submitted_at,
+            self.ended_at,
+            self.cancel_asked_at,
+            self.hops,
+            self.digest,
+            tuple(p.as_recorded() for p in self.parts),
+        )
+
+
+class Book:
+    """All jobs by id, and the counts of everything that was ever recorded."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        #: (principal, idempotency key) -> job
+        self.keys: dict[tuple[Principal, str], JobId] = {}
+        #: (service, request digest) -> the newest success, for memoised services
+        self.memo: dict[tuple[ServiceName, str], JobId] = {}
+        #: Finished jobs, oldest first: (when, id).
+        self.finished: deque[tuple[float, JobId]] = deque()
+        self.open_jobs = 0
+        #: Records by kind, and final states by name.
+        self.counts: Counter[str] = Counter()
+        #: Live worker sessions as the records tell: peer -> name.
+        self.sessions: dict[PeerId, WorkerName] = {}
+        self.last_seq = 0
+        self.last_at = 0.0
+
+    def apply(self, record: Record, job: Job | None = None) -> None:
+        """Take one record in. `job` spares reading a `submitted` record back from text."""
+        self.last_seq = record.seq
+        self.last_at = record.at
+        self.counts[record.kind] += 1
+        step = _STEPS.get(record.kind)
+        if step is None:
+            return
+        if record.kind == Kind.SUBMITTED:
+            self._submitted(record, job)
+        else:
+            step(self, record)
+
+    def _submitted(self, record: Record, job: Job | None) -> None:
+        job = job or Job(record, parse_target(record.target), read_terms(record.terms), None)
+        self.jobs[job.id] = job
+        self.open_jobs += 1
+        if job.key:
+            self.keys[job.principal, job.key] = job.id
+        if is_single(job):
+            job.parts.append(Part(job, 0, None))
+
+    def _adopted(self, record: Record) -> None:
+        self.jobs[JobId(record.job)].client = PeerId(record.client)
+
+    def _bound(self, record: Record) -> None:
+        job = self.jobs[JobId(record.job)]
+        names = record.detail.split("\n")
+        job.parts = [Part(job, i, WorkerName(n)) for i, n in enumerate(names)]
+
+    def _dispatched(self, record: Record) -> None:
+        part = self._part(record)
+        _move(part, JobState.RUNNING)
+        part.attempt = record.attempt
+        part.worker = WorkerName(record.worker)
+        part.peer = PeerId(record.peer)
+        part.dispatched_at = record.at
+        part.job.state = JobState.RUNNING
+
+    def _requeued(self, record: Record) -> None:
+        part = self._part(record)
+        _move(part, JobState.QUEUED)
+        part.is_waiting_for_input = False
+        part.worker, part.peer = WorkerName(""), PeerId("")
+        if record.fault not in _LOSSES:
+            part.returned += 1
+        part.job.state = _state_of(part.job)
+
+    def _forwarded(self, record: Record) -> None:
+        part = self._part(record)
+        _move(part, JobState.QUEUED)
+        part.is_waiting_for_input = False
+        part.worker, part.peer, part.bound = WorkerName(""), PeerId(""), None
+        part.service = ServiceName(record.service)
+        part.task = record.task
+        part.request_seq = record.seq
+        # A new hop has all its attempts before it.
+        part.returned = part.attempt
+        part.job.hops += 1
+        part.job.state = _state_of(part.job)
+
+    def _gathered(self, record: Record) -> None:
+        self._end_part(self._part(record), record)
+
+    def _ended(self, record: Record) -> None:
+        job = self.jobs[JobId(record.job)]
+        for part in job.parts:
+            if part.state not in FINAL:
+                self._end_part(part, record)
+        job.state = JobState(record.state)
+        job.fault = _fault(record)
+        job.ended_at = record.at
+        self.open_jobs -= 1
+        self.counts[record.state] += 1
+        self.finished.append((record.at, job.id))
+        if job.terms.memoize and job.state is JobState.SUCCEEDED:
+            self.memo[job.service, job.digest] = job.id
+
+    def _end_part(self, part: Part, record: Record) -> None:
+        _move(part, JobState(record.state))
+        part.fault = _fault(record)
+        # A memoised answer has its body under the earlier job's record.
+        part.result_seq = record.count or (record.seq if record.nbytes else 0)
+        part.is_waiting_for_input = False
+
+    def _cancel_asked(self, record: Record) -> None:
+        self.jobs[JobId(record.job)].cancel_asked_at = record.at
+
+    def _input_asked(self, record: Record) -> None:
+        self._part(record).is_waiting_for_input = True
+
+    def _input_given(self, record: Record) -> None:
+        for part in self.jobs[JobId(record.job)].parts:
+            if not record.worker or part.worker == record.worker:
+                part.is_waiting_for_input = False
+
+    def _joined(self, record: Record) -> None:
+        self.sessions[PeerId(record.peer)] = WorkerName(record.worker)
+
+    def _left(self, record: Record) -> None:
+        self.sessions.pop(PeerId(record.peer), None)
+
+    def _started(self, record: Record) -> None:
+        self.sessions.clear()
+
+    def _part(self, record: Record) -> Part:
+        return self.jobs[JobId(record.job)].parts[record.part]
+
+    def forget(self, job: Job) -> None:
+        """Let go of a finished job; the ledger still has it."""
+        del self.jobs[job.id]
+        if job.key and self.keys.get((job.principal, job.key)) == job.id:
+            del self.keys[job.principal, job.key]
+        if self.memo.get((job.service, job.digest)) == job.id:
+            del self.memo[job.service, job.digest]
+
+    def oldest_needed(self) -> int:
+        """Return the first record that an unfinished or remembered job still needs."""
+        return min((j.submit_seq for j in self.jobs.values()), default=self.last_seq + 1)
+
+    def as_recorded(self) -> dict[JobId, tuple[object, ...]]:
+        """Everything the records say, for comparing two books."""
+        return {job.id: job.as_recorded() for job in self.jobs.values()}
+
+
+def is_single(job: Job) -> bool:
+    """Whether the job goes to one worker of its choice, so needs no binding."""
+    return job.service != "all" and isinstance(job.target, AnyWorker | Labelled)
+
+
+def _fault(record: Record) -> Fault | None:
+    return Fault(FaultCode(record.fault), record.detail) if record.fault else None
+
+
+def _move(part: Part, state: JobState) -> None:
+    if state not in TRANSITIONS[part.state]:
+        raise AssertionError(f"{part.key} cannot go from {part.state} to {state}")
+    part.state = state
+
+
+def _state_of(job: Job) -> JobState:
+    """Return the state of a job that is not final, from its parts."""
+    waits = all(p.state is JobState.QUEUED for p in job.parts)
+    return JobState.QUEUED if waits else JobState.RUNNING
+
+
+_STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {
+    Kind.SUBMITTED: lambda book, record: None,
+    Kind.ADOPTED: Book._adopted,
+    Kind.BOUND: Book._bound,
+    Kind.DISPATCHED: Book._dispatched,
+    Kind.REQUEUED: Book._requeued,
+    Kind.FORWARDED: Book._forwarded,
+    Kind.GATHERED: Book._gathered,
+    Kind.ENDED: Book._ended,
+    Kind.CANCEL_ASKED: Book._cancel_asked,
+    Kind.INPUT_ASKED: Book._input_asked,
+    Kind.INPUT_GIVEN: Book._input_given,
+    Kind.JOINED: Book._joined,
+    Kind.LEFT: Book._left,
+    Kind.STARTED: Book._started,
+}

@@ -1,0 +1,73 @@
+"""One heap for everything that is due: beats, leases, patience, timeouts, retention.
+
+A timer that is no longer needed is only marked; the heap is swept when the marked ones are
+the majority, so that a flood of short jobs with long deadlines does not pile up.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+_SWEEP_ABOVE: Final = 1024
+
+
+class Timer:
+    """Something that is due at `at`. `due` is None once it was cancelled or has fired."""
+
+    __slots__ = ("about", "at", "due", "order")
+
+    def __init__(self, at: float, order: int, due: Any, about: Any) -> None:
+        self.at = at
+        self.order = order
+        self.due = due
+        self.about = about
+
+    def __lt__(self, other: "Timer") -> bool:
+        return (self.at, self.order) < (other.at, other.order)
+
+
+class Deadlines:
+    """The heap. `due` is whatever the owner wants to find again when the time comes."""
+
+    def __init__(self) -> None:
+        self._heap: list[Timer] = []
+        self._order = 0
+        self._cancelled = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled
+
+    def set(self, at: float, due: Any, about: Any) -> Timer:
+        """Ask for `due` with `about` at the instant `at`."""
+        self._order += 1
+        timer = Timer(at, self._order, due, about)
+        heappush(self._heap, timer)
+        return timer
+
+    def cancel(self, timer: Timer | None) -> None:
+        """Let go of a timer; one that has fired or was cancelled is left as it is."""
+        if timer is None or timer.due is None:
+            return
+        timer.due = timer.about = None
+        self._cancelled += 1
+        if self._cancelled > _SWEEP_ABOVE and self._cancelled * 2 > len(self._heap):
+            self._heap = [t for t in self._heap if t.due is not None]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def next_at(self) -> float | None:
+        """When the earliest timer is due."""
+        heap = self._heap
+        while heap and heap[0].due is None:
+            heappop(heap)
+            self._cancelled -= 1
+        return heap[0].at if heap else None
+
+    def pop_due(self, now: float) -> tuple[Any, Any] | None:
+        """Take the earliest timer that is due at `now`."""
+        at = self.next_at()
+        if at is None or at > now:
+            return None
+        timer = heappop(self._heap)
+        due, about = timer.due, timer.about
+        timer.due = timer.about = None
+        return due, about

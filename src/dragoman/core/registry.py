@@ -1,0 +1,212 @@
+"""Services and workers: who offers what, how much each may still be given, who is next.
+
+The only owner of those indexes. A worker is in a service's index of available workers exactly when
+it has room; every change of its room or load goes through `Registry`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+from dragoman.core.book import Part
+from dragoman.core.events import WorkerJoined
+from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.labels import Requirement
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+
+
+class Worker:
+    """A registered worker: what it offered, what it holds, when it was heard."""
+
+    def __init__(self, joined: WorkerJoined, now: float) -> None:
+        self.peer = joined.worker
+        self.joined_at = now
+        self.seen_at = now
+        #: When it was last given work; orders the least recently used.
+        self.used_at = 0
+        self.beats = 0
+        self.is_draining = False
+        #: Its transport took no more, or cannot reach it; a sign of life lifts this.
+        self.is_blocked = False
+        #: The parts it holds.
+        self.held: dict[tuple[JobId, int], Part] = {}
+        self.offer(joined)
+
+    def offer(self, joined: WorkerJoined) -> None:
+        """Take over what the worker says it offers."""
+        self.name = joined.name
+        self.services = joined.services
+        self.credit = joined.credit
+        self.credit_returns = joined.credit_returns
+        self.beat_every = joined.beat_every
+        self.missed_allowed = joined.missed_allowed
+        self.missed_allowed_busy = joined.missed_allowed_busy or joined.missed_allowed
+        self.labels = joined.labels
+        self.capacity = joined.capacity
+        self.resources = joined.resources
+        self.can_cancel = joined.can_cancel
+        self.principal = joined.principal
+        self.dialect = joined.dialect
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may be given a job now."""
+        return not (self.is_draining or self.is_blocked) and (
+            self.credit is None or self.credit > 0
+        )
+
+    @property
+    def lease(self) -> float | None:
+        """How long it may be silent before it is lost; None: for ever."""
+        if self.beat_every is None:
+            return None
+        return self.beat_every * (self.missed_allowed_busy if self.held else self.missed_allowed)
+
+    def fits(self, needs: Capacity) -> bool:
+        """Whether a job with these needs fits beside what it holds."""
+        if needs == NOTHING or self.capacity is None:
+            return True
+        used = NOTHING
+        for part in self.held.values():
+            used = used.plus(part.job.terms.needs)
+        return self.capacity.minus(used).holds(needs)
+
+
+class Pool:
+    """The workers of one service, and those of them with room in the order of each balance."""
+
+    def __init__(self) -> None:
+        #: All, in the order they joined.
+        self.members: dict[PeerId, Worker] = {}
+        #: Load -> those with room, least recently used first.
+        self.by_load: dict[int, OrderedDict[PeerId, Worker]] = {}
+        #: Those with room, least recently dispatched to first.
+        self.ring: OrderedDict[PeerId, Worker] = OrderedDict()
+        #: Where each available worker stands in `by_load`.
+        self.loads: dict[PeerId, int] = {}
+
+    def place(self, worker: Worker) -> None:
+        """Put a worker where its room and load say."""
+        load = len(worker.held)
+        old = self.loads.get(worker.peer)
+        if old is not None and (old != load or not worker.has_room):
+            self._take_from_load(worker.peer, old)
+        if not worker.has_room:
+            self.ring.pop(worker.peer, None)
+        elif old != load:
+            self.by_load.setdefault(load, OrderedDict())[worker.peer] = worker
+            self.loads[worker.peer] = load
+            if old is None:
+                self.ring[worker.peer] = worker
+
+    def _take_from_load(self, peer: PeerId, load: int) -> None:
+        bucket = self.by_load[load]
+        del bucket[peer], self.loads[peer]
+        if not bucket:
+            del self.by_load[load]
+
+    def remove(self, peer: PeerId) -> None:
+        """Forget a worker."""
+        self.members.pop(peer, None)
+        self.ring.pop(peer, None)
+        load = self.loads.get(peer)
+        if load is not None:
+            self._take_from_load(peer, load)
+
+    def in_order(self, balance: str) -> Iterator[Worker]:
+        """Yield those with room, the best choice first."""
+        if balance == "least_loaded":
+            for load in sorted(self.by_load) if len(self.by_load) > 1 else list(self.by_load):
+                yield from self.by_load[load].values()
+        else:
+            yield from self.ring.values()
+
+
+class Registry:
+    """All workers, by peer, by name and by service."""
+
+    def __init__(self) -> None:
+        self.workers: dict[PeerId, Worker] = {}
+        self.names: dict[WorkerName, dict[PeerId, Worker]] = {}
+        self.pools: dict[ServiceName, Pool] = {}
+        #: Resource -> the workers that own it.
+        self.owners: dict[str, dict[PeerId, Worker]] = {}
+        self._uses = 0
+
+    def add(self, worker: Worker) -> None:
+        """Index a new worker, or one that has changed its offer."""
+        self.workers[worker.peer] = worker
+        self.names.setdefault(worker.name, {})[worker.peer] = worker
+        for service in worker.services:
+            pool = self.pools.setdefault(service, Pool())
+            pool.members[worker.peer] = worker
+            pool.place(worker)
+        for resource in worker.resources:
+            self.owners.setdefault(resource, {})[worker.peer] = worker
+
+    def remove(self, worker: Worker) -> None:
+        """Take a worker out of every index."""
+        del self.workers[worker.peer]
+        _drop(self.names, worker.name, worker.peer)
+        for service in worker.services:
+            pool = self.pools[service]
+            pool.remove(worker.peer)
+            if not pool.members:
+                del self.pools[service]
+        for resource in worker.resources:
+            _drop(self.owners, resource, worker.peer)
+
+    def refresh(self, worker: Worker) -> None:
+        """Re-index a worker whose room may have changed."""
+        for service in worker.services:
+            self.pools[service].place(worker)
+
+    def hold(self, worker: Worker, part: Part) -> None:
+        """Give a part to a worker: one credit less, one more on its load."""
+        worker.held[part.key] = part
+        if worker.credit is not None:
+            worker.credit -= 1
+        self._uses += 1
+        worker.used_at = self._uses
+        for service in worker.services:
+            pool = self.pools[service]
+            pool.place(worker)
+            if worker.peer in pool.ring:
+                pool.ring.move_to_end(worker.peer)
+
+    def release(self, worker: Worker, part: Part) -> None:
+        """Take a part from a worker, whatever became of it."""
+        if worker.held.pop(part.key, None) is None:
+            return
+        if worker.credit_returns and worker.credit is not None:
+            worker.credit += 1
+        self.refresh(worker)
+        if part.job.terms.balance == "least_recently_used":
+            for service in worker.services:
+                ring = self.pools[service].ring
+                if worker.peer in ring:
+                    ring.move_to_end(worker.peer)
+
+    def members(self, service: ServiceName) -> Iterable[Worker]:
+        """Return the workers of a service; of the reserved service, all workers."""
+        if service == "all":
+            return self.workers.values()
+        pool = self.pools.get(service)
+        return pool.members.values() if pool else ()
+
+    def matching(self, service: ServiceName, wanted: tuple[Requirement, ...]) -> list[Worker]:
+        """Return the workers of a service whose labels meet every requirement."""
+        return [w for w in self.members(service) if all(r.holds(w.labels) for r in wanted)]
+
+    def named(self, name: WorkerName) -> list[Worker]:
+        """Return the workers that have this name (one, unless dialects clash)."""
+        return list(self.names.get(name, {}).values())
+
+
+def _drop(index: dict[str, dict[PeerId, Worker]] | dict[WorkerName, dict[PeerId, Worker]],
+          key: str, peer: PeerId) -> None:  # fmt: skip
+    """Remove one worker from an index of dicts, and the dict when it is empty."""
+    found = index.get(key)  # type: ignore[call-overload]
+    if found is not None:
+        found.pop(peer, None)
+        if not found:
+            del index[key]  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from dragoman.core.events import ReplyKind
 from dragoman.model.body import EMPTY, Body
+from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
@@ -38,6 +39,10 @@ class SendWork:
     run_until: float | None = None
     #: The `dispatched` record's position in the ledger.
     seq: int = 0
+    #: What it takes of the worker's capacity, for workers that account for it themselves.
+    needs: Capacity = NOTHING
+    #: The job's target as text, for dialects that tell fan-out from single work on the wire.
+    target: str = "any"
     is_strict: bool = True
 
 

@@ -29,6 +29,9 @@ class Send:
 
     address: Address
     frames: Frames
+    #: A direct answer that promises durability (an ack): it leaves only when every record that
+    #: the same batch caused is on disk.
+    is_strict: bool = False
 
 
 class Dress(Protocol):

@@ -6,12 +6,15 @@ be imported there; one dialect never imports another.
 """
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.names import PeerId
+from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 
 #: Where a message comes from or goes to, as its transport knows it. Opaque to everybody else.
@@ -32,6 +35,29 @@ class Send:
     #: A direct answer that promises durability (an ack): it leaves only when every record that
     #: the same batch caused is on disk.
     is_strict: bool = False
+
+
+@value
+class Subscribed:
+    """A client wants the events whose topic matches a glob, from the record after `after` on.
+
+    `tag` names the subscription among those of its peer: the same tag again replaces it, and a
+    subscription without topics ends it.
+    """
+
+    peer: PeerId
+    topics: tuple[str, ...]
+    after: int = 0
+    tag: str = ""
+
+    def wants(self, topic: str) -> bool:
+        """Tell whether an event of this topic is asked for."""
+        return any(fnmatchcase(topic, glob) for glob in self.topics)
+
+
+def topic_of(record: Record) -> str:
+    """Name the topic of a record: the publisher's own, or `broker.<kind>` for all else."""
+    return record.detail if record.kind == Kind.PUBLISHED else f"broker.{record.kind}"
 
 
 class Dress(Protocol):
@@ -94,7 +120,9 @@ class BrokerSide(Protocol):
     #: Name of the link; the part before the slash in the ids of its peers.
     link: str
 
-    def receive(self, address: Address, frames: Frames, now: float) -> list[Event | Send]:
+    def receive(
+        self, address: Address, frames: Frames, now: float
+    ) -> Sequence[Event | Send | Subscribed]:
         """Take one message in."""
         ...
 
@@ -102,10 +130,20 @@ class BrokerSide(Protocol):
         """Put one effect on a peer of this link into messages."""
         ...
 
-    def advance(self, now: float) -> list[Event | Send]:
+    def advance(self, now: float) -> Sequence[Event | Send]:
         """Do what the side's own timers ask for."""
         ...
 
     def next_deadline(self) -> float | None:
         """When `advance` wants to be called next (seconds since the epoch)."""
+        ...
+
+
+class EventSide(BrokerSide, Protocol):
+    """A side whose dialect offers events: only such sides return `Subscribed`."""
+
+    def render_event(
+        self, subscription: Subscribed, record: Record, body: Body | None
+    ) -> list[Send]:
+        """Put one record that the subscription wants into messages."""
         ...

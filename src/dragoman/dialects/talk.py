@@ -14,6 +14,14 @@ from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ANY, Target
 from dragoman.model.value import value
 
+
+@value
+class Reply:
+    """Frames the side wants sent at once, by itself (an answer to a poll, say)."""
+
+    frames: Frames
+
+
 # --- client ---------------------------------------------------------------------------------
 
 
@@ -100,7 +108,9 @@ class Published:
     event: Any
 
 
-Notice = Queued | Dispatched | Progress | Chunk | InputAsked | Finished | Standing | Published
+Notice = (
+    Queued | Dispatched | Progress | Chunk | InputAsked | Finished | Standing | Published | Reply
+)
 
 
 class Unsupported(Exception):
@@ -185,13 +195,6 @@ class Dismissed:
     """The broker does not know this worker (any more): join again."""
 
     reason: str = ""
-
-
-@value
-class Reply:
-    """Frames the side wants sent at once, by itself (an answer to a poll, say)."""
-
-    frames: Frames
 
 
 Word = Work | Stop | InputGiven | Alive | Dismissed | Reply

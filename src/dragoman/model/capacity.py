@@ -27,8 +27,9 @@ class Capacity:
 
     def minus(self, other: "Capacity") -> "Capacity":
         """Return what is left after `other` is taken."""
+        # Rounded, or a worker with 0.3 cores would hold only two jobs of 0.1.
         return Capacity(
-            self.cpu - other.cpu,
+            round(self.cpu - other.cpu, 9),
             self.memory - other.memory,
             self.disk - other.disk,
             self.gpu - other.gpu,

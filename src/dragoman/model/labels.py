@@ -11,7 +11,7 @@ from typing import Final
 from dragoman.model.value import value
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
-_SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s+\(([^()]*)\)")
+_SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s*\(([^()]*)\)")
 _COMPARE: Final = re.compile(rf"({_NAME})\s*(==|=|!=|>|<)\s*([^\s,()=<>!]+)")
 _EXISTS: Final = re.compile(rf"(!?)\s*({_NAME})")
 
@@ -39,11 +39,18 @@ class Requirement:
 
 
 def _compares(found: str, operator: str, wanted: str) -> bool:
+    if not _is_number(found):
+        return False
+    left, right = float(found), float(wanted)
+    return left > right if operator == "gt" else left < right
+
+
+def _is_number(text: str) -> bool:
     try:
-        left, right = float(found), float(wanted)
+        float(text)
     except ValueError:
         return False
-    return left > right if operator == "gt" else left < right
+    return True
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
@@ -68,8 +75,12 @@ _OPERATORS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 def _requirement(part: str) -> Requirement:
     if found := _SET.fullmatch(part):
         values = tuple(v.strip() for v in found[3].split(",") if v.strip())
+        if not values:
+            raise ValueError(f"the label requirement {part!r} lists no values")
         return Requirement(found[1], found[2], values)
     if found := _COMPARE.fullmatch(part):
+        if found[2] in "<>" and not _is_number(found[3]):
+            raise ValueError(f"the label requirement {part!r} compares with no number")
         return Requirement(found[1], _OPERATORS[found[2]], (found[3],))
     if found := _EXISTS.fullmatch(part):
         return Requirement(found[2], "absent" if found[1] else "exists")

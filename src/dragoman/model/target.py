@@ -1,14 +1,31 @@
 """Whom a job is for, within its service.
 
 Text form (command line, records, settings): `any`, `all`, `a,b` (worker names),
-`labels:EXPRESSION`, `resource:NAME[,NAME or glob]`.
+`labels:EXPRESSION`, `resource:NAME[,NAME or glob]`. Workers whose names could be read as
+something else are written `names:a,b`. After `names:` and `resource:`, a comma, a percent sign
+and white space inside a name are percent-encoded. A target that names nobody twice reads back
+from its text as it was written: recovery takes it from the records.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Final
+from urllib.parse import quote, unquote
 
 from dragoman.model.labels import Requirement, parse_labels
 from dragoman.model.names import WorkerName
 from dragoman.model.value import value
+
+_PLAIN: Final = re.compile(r"(?!(?:any|all)$)[^\s,:]+")
+_AWKWARD: Final = re.compile(r"[\s,%]")
+
+
+def _join(names: Iterable[str]) -> str:
+    return ",".join(_AWKWARD.sub(lambda found: quote(found[0], safe=""), name) for name in names)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(unquote(name.strip()) for name in text.split(",") if name.strip())
 
 
 @value
@@ -34,7 +51,9 @@ class Named:
     names: tuple[WorkerName, ...]
 
     def __str__(self) -> str:
-        return ",".join(self.names)
+        if self.names and all(map(_PLAIN.fullmatch, self.names)):
+            return ",".join(self.names)
+        return "names:" + _join(self.names)
 
 
 @value
@@ -59,7 +78,7 @@ class OnResource:
     resources: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "resource:" + ",".join(self.resources)
+        return "resource:" + _join(self.resources)
 
 
 Target = AnyWorker | AllWorkers | Named | Labelled | OnResource
@@ -69,16 +88,18 @@ ALL: Final = AllWorkers()
 
 def parse_target(text: str) -> Target:
     """Read the text form. Raises ValueError with a sentence a user can act on."""
-    if text in ("any", ""):
+    if text.strip() in ("any", ""):
         return ANY
-    if text == "all":
+    if text.strip() == "all":
         return ALL
     if text.startswith("labels:"):
         parse_labels(text[7:])
         return Labelled(text[7:])
-    names = tuple(n for n in (p.strip() for p in text.removeprefix("resource:").split(",")) if n)
+    if text.startswith("resource:"):
+        return OnResource(_split(text[9:]))
+    if text.startswith("names:"):
+        return Named(tuple(map(WorkerName, _split(text[6:]))))
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise ValueError(f"the target {text!r} names nobody")
-    if text.startswith("resource:"):
-        return OnResource(names)
-    return Named(tuple(WorkerName(n) for n in dict.fromkeys(names)))
+    return Named(tuple(map(WorkerName, names)))

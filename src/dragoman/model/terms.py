@@ -7,7 +7,7 @@ and the core never asks which dialect it was.
 import json
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from dragoman.model.capacity import NOTHING, Capacity
 
@@ -64,7 +64,11 @@ def terms_text(terms: Terms) -> str:
 def read_terms(text: str) -> Terms:
     """Read what `terms_text` wrote; unknown members are from a newer version and are left out."""
     said = json.loads(text) if text else {}
-    known = {f.name: said[f.name] for f in fields(Terms) if f.name in said}
+    known = _known(Terms, said)
     if "needs" in known:
-        known["needs"] = Capacity(**known["needs"])
+        known["needs"] = Capacity(**_known(Capacity, known["needs"]))
     return Terms(**known)
+
+
+def _known(cls: type[Terms] | type[Capacity], said: dict[str, Any]) -> dict[str, Any]:
+    return {f.name: said[f.name] for f in fields(cls) if f.name in said}

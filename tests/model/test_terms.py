@@ -1,0 +1,99 @@
+"""Terms: what differs from the defaults, as text and back."""
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
+
+spans = st.floats(0, 1e9)
+limits = st.none() | spans
+capacities = st.builds(
+    Capacity,
+    cpu=st.floats(0, 1e6),
+    memory=st.integers(0, 2**50),
+    disk=st.integers(0, 2**60),
+    gpu=st.integers(0, 64),
+    slots=st.integers(0, 1000),
+)
+all_terms = st.builds(
+    Terms,
+    patience=limits,
+    queue_timeout=limits,
+    run_timeout=limits,
+    timeout=limits,
+    max_attempts=st.integers(1, 100),
+    backoff=spans,
+    priority=st.integers(-1000, 1000),
+    balance=st.sampled_from(BALANCES),
+    needs=capacities,
+    strict=st.booleans(),
+    cancel_grace=spans,
+    memoize=st.booleans(),
+)
+
+#: A value for each field that is not its default.
+OTHER = {
+    "patience": 0.0,
+    "queue_timeout": 1.5,
+    "run_timeout": 2.5,
+    "timeout": 3.5,
+    "max_attempts": 1,
+    "backoff": 0.25,
+    "priority": 9,
+    "balance": "round_robin",
+    "needs": Capacity(cpu=0.5, gpu=1),
+    "strict": False,
+    "cancel_grace": 1.0,
+    "memoize": True,
+}
+
+
+@given(all_terms)
+def test_terms_read_back_from_their_text(terms: Terms) -> None:
+    assert read_terms(terms_text(terms)) == terms
+
+
+def test_the_defaults_need_no_text() -> None:
+    assert terms_text(Terms()) == ""
+    assert read_terms("") == Terms()
+
+
+def test_the_table_below_covers_every_field() -> None:
+    assert set(OTHER) == {f.name for f in fields(Terms)}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_each_field_is_written_when_it_differs_and_only_then(name: str) -> None:
+    text = terms_text(read_terms(json.dumps({name: _plain(OTHER[name])})))
+    assert list(json.loads(text)) == [name]
+    assert getattr(read_terms(text), name) == OTHER[name]
+
+
+def _plain(said: object) -> object:
+    if isinstance(said, Capacity):
+        return {f.name: getattr(said, f.name) for f in fields(Capacity)}
+    return said
+
+
+def test_members_from_a_newer_version_are_left_out() -> None:
+    text = '{"priority":4,"colour":"blue","needs":{"cpu":2.0,"tpu":8}}'
+    assert read_terms(text) == Terms(priority=4, needs=Capacity(cpu=2.0))
+
+
+def test_no_limit_is_kept_apart_from_the_default() -> None:
+    assert read_terms(terms_text(Terms(patience=None))).patience is None
+
+
+@given(all_terms, all_terms)
+def test_equal_terms_have_equal_hashes(one: Terms, other: Terms) -> None:
+    assert hash(one) == hash(read_terms(terms_text(one)))
+    assert one != other or hash(one) == hash(other)
+
+
+def test_a_job_needs_nothing_unless_it_says_so() -> None:
+    assert Terms().needs == NOTHING

@@ -1,0 +1,316 @@
+"""The frames of NFP, stateless: bytes to messages and back.
+
+Two readings of the text are spoken. NorFab's own peers write a command as four ASCII characters
+(`0x04`); the text itself means one byte (04). `is_binary` says which one a message came in, or is
+to go out in. Frames are as a DEALER sees them: the first one is empty, no identity before it.
+
+What a message means, and who may say it when, must not live here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.model.value import value
+
+CLIENT: Final = b"NFPC01"
+WORKER: Final = b"NFPW01"
+BROKER: Final = b"NFPB01"
+
+OPEN: Final = "OPEN"
+READY: Final = "READY"
+KEEPALIVE: Final = "KEEPALIVE"
+DISCONNECT: Final = "DISCONNECT"
+POST: Final = "POST"
+RESPONSE: Final = "RESPONSE"
+GET: Final = "GET"
+DELETE: Final = "DELETE"
+EVENT: Final = "EVENT"
+STREAM: Final = "STREAM"
+PUT: Final = "PUT"
+MMI: Final = "MMI"
+
+#: NorFab's spelling. The one-byte spelling is the number it reads as: PUT is 10 hex, not 0A.
+_ASCII: Final = {
+    OPEN: b"0x00",
+    READY: b"0x01",
+    KEEPALIVE: b"0x02",
+    DISCONNECT: b"0x03",
+    POST: b"0x04",
+    RESPONSE: b"0x05",
+    GET: b"0x06",
+    DELETE: b"0x07",
+    EVENT: b"0x08",
+    STREAM: b"0x09",
+    PUT: b"0x10",
+    MMI: b"0x11",
+}
+_BINARY: Final = {name: bytes([int(text, 16)]) for name, text in _ASCII.items()}
+_SPELLINGS: Final = (_ASCII, _BINARY)
+
+
+@value
+class Open:
+    """Anybody introduces itself, or confirms an introduction. `role` is the header frame."""
+
+    role: bytes
+    body: bytes = b""
+    is_binary: bool = False
+
+
+@value
+class Ready:
+    """A worker registers for a service."""
+
+    service: bytes
+    is_binary: bool = False
+
+
+@value
+class KeepAlive:
+    """Broker or worker is alive."""
+
+    role: bytes
+    service: bytes
+    is_binary: bool = False
+
+
+@value
+class Disconnect:
+    """Broker or worker ends the conversation."""
+
+    role: bytes
+    service: bytes
+    #: The text has a body frame, NorFab's peers have none.
+    body: bytes | None = None
+    is_binary: bool = False
+    #: NorFab's broker sends service and command the other way round; its workers do not see it.
+    is_swapped: bool = False
+
+
+@value
+class Request:
+    """Client to broker: POST, GET, DELETE, PUT or MMI."""
+
+    command: str
+    service: bytes
+    target: bytes
+    uuid: bytes
+    body: bytes
+    is_binary: bool = False
+
+
+@value
+class Unsupported:
+    """Client to broker, whole but with a command that does not exist: it can still be answered."""
+
+    command: bytes
+    service: bytes
+    target: bytes
+    uuid: bytes
+    body: bytes
+
+
+@value
+class Task:
+    """Broker to worker: POST, GET, DELETE or PUT, on behalf of a client."""
+
+    command: str
+    client: bytes
+    uuid: bytes
+    body: bytes
+    is_binary: bool = False
+    #: An eighth frame, for workers that asked for it: the number of the attempt.
+    attempt: bytes = b""
+
+
+@value
+class Report:
+    """Worker to broker: RESPONSE, EVENT or STREAM."""
+
+    command: str
+    #: The client frame of the task. None: the text's short form, which names the service instead.
+    client: bytes | None
+    uuid: bytes
+    status: bytes
+    body: bytes
+    is_binary: bool = False
+    #: A ninth frame, from workers that were told it: the number of the attempt.
+    attempt: bytes = b""
+    service: bytes = b""
+
+
+@value
+class Reply:
+    """Broker to client: RESPONSE, EVENT, STREAM or MMI."""
+
+    command: str
+    service: bytes
+    uuid: bytes
+    status: bytes
+    body: bytes
+    is_binary: bool = False
+
+
+Message = Open | Ready | KeepAlive | Disconnect | Request | Unsupported | Task | Report | Reply
+_Reader = Callable[[Frames, str, bool], Message]
+
+
+def decode(frames: Frames) -> Message:
+    """Read one message. Raises `MalformedMessage` on what is none."""
+    if len(frames) < 3 or frames[0]:
+        raise MalformedMessage("an NFP message begins with an empty frame, a header and a command")
+    found = _READERS.get((frames[1], frames[2]))
+    if found is None:
+        return _odd(frames)
+    read, command, is_binary = found
+    return read(frames, command, is_binary)
+
+
+def _odd(frames: Frames) -> Message:
+    """Read what has no known command in its place."""
+    header, command = frames[1], frames[2]
+    if header == CLIENT and len(frames) >= 7:
+        return Unsupported(command, frames[3], frames[4], frames[5], frames[6])
+    if header == BROKER and len(frames) == 4 and frames[3] == _ASCII[DISCONNECT]:
+        return Disconnect(BROKER, service=command, is_swapped=True)
+    if header not in (CLIENT, WORKER, BROKER):
+        raise MalformedMessage(f"unknown NFP header {header[:16]!r}")
+    raise MalformedMessage(f"command {command[:16]!r} does not follow header {header.decode()}")
+
+
+def _need(frames: Frames, count: int, command: str) -> None:
+    if len(frames) < count:
+        raise MalformedMessage(f"{command} has {len(frames)} frames, it needs {count}")
+
+
+def _open(frames: Frames, command: str, is_binary: bool) -> Message:
+    return Open(frames[1], frames[3] if len(frames) > 3 else b"", is_binary)
+
+
+def _ready(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 4, command)
+    return Ready(frames[3], is_binary)
+
+
+def _keepalive(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 4, command)
+    return KeepAlive(frames[1], frames[3], is_binary)
+
+
+def _disconnect(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 4, command)
+    return Disconnect(frames[1], frames[3], frames[4] if len(frames) > 4 else None, is_binary)
+
+
+def _request(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 7, command)
+    return Request(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+
+
+def _task(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 7, command)
+    attempt = frames[7] if len(frames) > 7 else b""
+    return Task(command, frames[3], frames[5], frames[6], is_binary, attempt)
+
+
+def _report(frames: Frames, command: str, is_binary: bool) -> Message:
+    if len(frames) == 7:
+        return _short_report(frames, command, is_binary)
+    _need(frames, 8, command)
+    attempt = frames[8] if len(frames) > 8 else b""
+    return Report(command, frames[3], frames[5], frames[6], frames[7], is_binary, attempt)
+
+
+def _short_report(frames: Frames, command: str, is_binary: bool) -> Message:
+    """Read the form of the text's table: service, uuid, status, body."""
+    _, _, _, service, uuid, status, body = frames
+    return Report(command, None, uuid, status, body, is_binary, service=service)
+
+
+def _reply(frames: Frames, command: str, is_binary: bool) -> Message:
+    _need(frames, 7, command)
+    return Reply(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+
+
+#: Header and command decide who speaks to whom, and so the shape of the rest.
+_SHAPES: Final[dict[tuple[bytes, str], _Reader]] = {
+    **{(role, OPEN): _open for role in (CLIENT, WORKER, BROKER)},
+    (WORKER, READY): _ready,
+    **{(role, KEEPALIVE): _keepalive for role in (WORKER, BROKER)},
+    **{(role, DISCONNECT): _disconnect for role in (WORKER, BROKER)},
+    **{(CLIENT, command): _request for command in (POST, GET, DELETE, PUT, MMI)},
+    **{(BROKER, command): _task for command in (POST, GET, DELETE, PUT)},
+    **{(WORKER, command): _report for command in (RESPONSE, EVENT, STREAM)},
+    **{(BROKER, command): _reply for command in (RESPONSE, EVENT, STREAM, MMI)},
+}
+_READERS: Final[dict[tuple[bytes, bytes], tuple[_Reader, str, bool]]] = {
+    (role, _SPELLINGS[is_binary][command]): (read, command, is_binary)
+    for (role, command), read in _SHAPES.items()
+    for is_binary in (False, True)
+}
+
+
+def encode(message: Message) -> Frames:
+    """Write one message."""
+    return _WRITERS[type(message)](message)
+
+
+def _write_open(m: Open) -> Frames:
+    return (b"", m.role, _SPELLINGS[m.is_binary][OPEN], m.body)
+
+
+def _write_ready(m: Ready) -> Frames:
+    return (b"", WORKER, _SPELLINGS[m.is_binary][READY], m.service)
+
+
+def _write_keepalive(m: KeepAlive) -> Frames:
+    return (b"", m.role, _SPELLINGS[m.is_binary][KEEPALIVE], m.service)
+
+
+def _write_disconnect(m: Disconnect) -> Frames:
+    command = _SPELLINGS[m.is_binary][DISCONNECT]
+    if m.is_swapped:
+        return (b"", m.role, m.service, command)
+    head = (b"", m.role, command, m.service)
+    return head if m.body is None else (*head, m.body)
+
+
+def _write_request(m: Request) -> Frames:
+    command = _SPELLINGS[m.is_binary][m.command]
+    return (b"", CLIENT, command, m.service, m.target, m.uuid, m.body)
+
+
+def _write_unsupported(m: Unsupported) -> Frames:
+    return (b"", CLIENT, m.command, m.service, m.target, m.uuid, m.body)
+
+
+def _write_task(m: Task) -> Frames:
+    frames = (b"", BROKER, _SPELLINGS[m.is_binary][m.command], m.client, b"", m.uuid, m.body)
+    return (*frames, m.attempt) if m.attempt else frames
+
+
+def _write_report(m: Report) -> Frames:
+    command = _SPELLINGS[m.is_binary][m.command]
+    if m.client is None:
+        return (b"", WORKER, command, m.service, m.uuid, m.status, m.body)
+    frames = (b"", WORKER, command, m.client, b"", m.uuid, m.status, m.body)
+    return (*frames, m.attempt) if m.attempt else frames
+
+
+def _write_reply(m: Reply) -> Frames:
+    command = _SPELLINGS[m.is_binary][m.command]
+    return (b"", BROKER, command, m.service, m.uuid, m.status, m.body)
+
+
+_WRITERS: Final[dict[type, Callable[..., Frames]]] = {
+    Open: _write_open,
+    Ready: _write_ready,
+    KeepAlive: _write_keepalive,
+    Disconnect: _write_disconnect,
+    Request: _write_request,
+    Unsupported: _write_unsupported,
+    Task: _write_task,
+    Report: _write_report,
+    Reply: _write_reply,
+}

@@ -1,0 +1,103 @@
+"""What dialects share: how content crosses between them, and what subscribers ask for."""
+
+import pytest
+
+from dragoman.dialects.base import (
+    Dress,
+    Subscribed,
+    Wardrobe,
+    redress_answer,
+    redress_call,
+    topic_of,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId
+from dragoman.model.record import Kind, Record
+
+
+class Plain:
+    """A dress that writes everything as text, with its own mark in front."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read_call(self, body: Body) -> Call:
+        mark, task = body.parts
+        assert mark == self.name.encode()
+        return Call(task.decode())
+
+    def write_call(self, call: Call) -> Body:
+        if call.raw is not None:
+            raise Unmappable(f"{self.name} carries no raw bytes")
+        return Body(self.name, (self.name.encode(), call.task.encode()))
+
+    def read_answer(self, body: Body) -> Answer:
+        _, said, worker, failed = body.parts
+        fault = Fault(FaultCode.TASK_FAILED, failed.decode()) if failed else None
+        return Answer(said.decode(), None, fault, worker.decode())
+
+    def write_answer(self, answer: Answer) -> Body:
+        failed = answer.fault.message if answer.fault else ""
+        said = (self.name, str(answer.value), answer.worker, failed)
+        return Body(self.name, tuple(part.encode() for part in said))
+
+
+WARDROBE: Wardrobe = {name: Plain(name) for name in ("east", "west")}
+
+
+def test_the_stand_in_is_a_dress() -> None:
+    dress: Dress = Plain("east")
+    assert dress.name == "east"
+
+
+def test_a_body_of_the_same_dialect_passes_untouched() -> None:
+    body = Body("east", (b"not", b"even", b"readable"))
+    assert redress_call(WARDROBE, body, "east") is body
+    assert redress_answer(WARDROBE, body, "east", "w1") is body
+
+
+def test_a_request_is_dressed_anew_for_another_dialect() -> None:
+    body = Body("east", (b"east", b"add"))
+    assert redress_call(WARDROBE, body, "west") == Body("west", (b"west", b"add"))
+
+
+def test_a_result_is_dressed_anew_with_the_worker_it_came_from() -> None:
+    body = Body("east", (b"east", b"5", b"", b""))
+    assert redress_answer(WARDROBE, body, "west", "w1").parts == (b"west", b"5", b"w1", b"")
+
+
+def test_a_result_that_names_its_worker_keeps_the_name() -> None:
+    body = Body("east", (b"east", b"5", b"w9", b""))
+    assert redress_answer(WARDROBE, body, "west").parts == (b"west", b"5", b"w9", b"")
+
+
+def test_a_failure_crosses_over_as_a_failure() -> None:
+    body = Body("east", (b"east", b"", b"w1", b"out of paper"))
+    assert redress_answer(WARDROBE, body, "west").parts[3] == b"out of paper"
+
+
+def test_a_body_of_an_unknown_dialect_cannot_be_dressed_anew() -> None:
+    body = Body("north", (b"x",))
+    with pytest.raises(Unmappable, match="north"):
+        redress_call(WARDROBE, body, "west")
+    with pytest.raises(Unmappable, match="north"):
+        redress_answer(WARDROBE, body, "west")
+
+
+def test_a_subscription_wants_what_one_of_its_globs_matches() -> None:
+    subscribed = Subscribed(PeerId("nfp/c1"), ("device.*", "broker.ended"))
+    assert subscribed.wants("device.r1")
+    assert subscribed.wants("broker.ended")
+    assert not subscribed.wants("broker.submitted")
+    assert not subscribed.wants("Device.r1")
+
+
+def test_a_subscription_without_topics_wants_nothing() -> None:
+    assert not Subscribed(PeerId("nfp/c1"), ()).wants("device.r1")
+
+
+def test_a_published_event_has_its_own_topic_and_every_other_record_the_brokers() -> None:
+    assert topic_of(Record(1, 0.0, Kind.PUBLISHED, detail="device.r1")) == "device.r1"
+    assert topic_of(Record(2, 0.0, Kind.ENDED, detail="why")) == "broker.ended"

@@ -126,6 +126,7 @@ class Job:
         "target",
         "task",
         "terms",
+        "unbound_due",
     )
 
     def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
@@ -155,6 +156,7 @@ class Job:
         self.due: Timer | None = None
         self.queue_due: Timer | None = None
         self.cancel_due: Timer | None = None
+        self.unbound_due: Timer | None = None
 
     @property
     def is_final(self) -> bool:

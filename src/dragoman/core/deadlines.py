@@ -4,10 +4,26 @@ A timer that is no longer needed is only marked; the heap is swept when the mark
 the majority, so that a flood of short jobs with long deadlines does not pile up.
 """
 
+from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 _SWEEP_ABOVE: Final = 1024
+
+
+class Due(Enum):
+    """What a timer is for. `core.timers` has one function for each."""
+
+    JOB = "the whole job has taken too long"
+    QUEUE = "the job has waited too long"
+    UNBOUND = "nobody came whom the job's target means"
+    PATIENCE = "nobody came who could take the part"
+    RETRY = "the part may be offered again"
+    RUN = "the attempt has run too long"
+    CANCEL = "the workers should have confirmed the cancel"
+    LEASE = "the worker may have been silent for too long"
+    BEAT = "the worker is to be told that the broker is alive"
+    ABSENCE = "the worker that is away should have come back"
 
 
 class Timer:
@@ -15,7 +31,7 @@ class Timer:
 
     __slots__ = ("about", "at", "due", "order")
 
-    def __init__(self, at: float, order: int, due: Any, about: Any) -> None:
+    def __init__(self, at: float, order: int, due: Due | None, about: Any) -> None:
         self.at = at
         self.order = order
         self.due = due
@@ -26,7 +42,7 @@ class Timer:
 
 
 class Deadlines:
-    """The heap. `due` is whatever the owner wants to find again when the time comes."""
+    """The heap. `about` is whatever `due` is about: a job, a part, a worker."""
 
     def __init__(self) -> None:
         self._heap: list[Timer] = []
@@ -36,7 +52,7 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
 
-    def set(self, at: float, due: Any, about: Any) -> Timer:
+    def set(self, at: float, due: Due, about: Any) -> Timer:
         """Ask for `due` with `about` at the instant `at`."""
         self._order += 1
         timer = Timer(at, self._order, due, about)
@@ -62,7 +78,7 @@ class Deadlines:
             self._cancelled -= 1
         return heap[0].at if heap else None
 
-    def pop_due(self, now: float) -> tuple[Any, Any] | None:
+    def pop_due(self, now: float) -> tuple[Due, Any] | None:
         """Take the earliest timer that is due at `now`."""
         at = self.next_at()
         if at is None or at > now:
@@ -70,4 +86,5 @@ class Deadlines:
         timer = heappop(self._heap)
         due, about = timer.due, timer.about
         timer.due = timer.about = None
+        assert due is not None
         return due, about

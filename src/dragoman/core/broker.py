@@ -1,0 +1,112 @@
+"""The broker: events in, effects out.
+
+`handle` is the only mutator. It never raises on what a peer did: unknown, late and duplicate things
+become effects or nothing. An exception out of here is a bug of ours.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.core.book import Book
+from dragoman.core.desk import Desk, dialect_of
+from dragoman.core.effects import Effect
+from dragoman.core.events import (
+    BeatReceived,
+    CreditGranted,
+    DeliveryFailed,
+    DrainAsked,
+    Event,
+    InputReceived,
+    JobCancelled,
+    JobForwarded,
+    JobSubmitted,
+    Noted,
+    PeerLeft,
+    ReplyReceived,
+    ResultRequested,
+    TimeAdvanced,
+    WorkerJoined,
+)
+from dragoman.core.invariants import check
+from dragoman.core.limits import Limits
+from dragoman.core.replies import job_forwarded, reply_received
+from dragoman.core.submissions import (
+    input_received,
+    job_cancelled,
+    job_submitted,
+    result_requested,
+)
+from dragoman.core.timers import time_advanced
+from dragoman.core.workers import (
+    beat_received,
+    credit_granted,
+    delivery_failed,
+    drain_asked,
+    peer_left,
+    worker_joined,
+)
+from dragoman.model.record import Record
+
+
+class Broker:
+    """One broker. Give it a book to go on from where the records ended."""
+
+    def __init__(self, limits: Limits | None = None, book: Book | None = None) -> None:
+        self.desk = Desk(limits or Limits(), book or Book())
+        self.desk.now = self.desk.book.last_at
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event in; return what to do about it, in order."""
+        desk = self.desk
+        # The clock of the house may be set back; the broker's never goes back.
+        desk.now = max(desk.now, now)
+        out: list[Effect] = []
+        desk.out = out
+        HANDLERS[type(event)](desk, event)
+        return out
+
+    def next_deadline(self) -> float | None:
+        """Say when `TimeAdvanced` is wanted next, in seconds since the epoch."""
+        return self.desk.deadlines.next_at()
+
+    def validate(self) -> None:
+        """Assert every invariant of the state."""
+        check(self.desk)
+
+
+def noted(desk: Desk, event: Noted) -> None:
+    """Put something on record that changes no job."""
+    desk.record(
+        Record(
+            desk.next_seq,
+            desk.now,
+            event.kind,
+            event.job or "",
+            service=event.service or "",
+            peer=event.peer or "",
+            principal=event.principal,
+            dialect=event.dialect or (dialect_of(event.peer) if event.peer else ""),
+            detail=event.detail,
+            nbytes=event.body.size if event.body else 0,
+        ),
+        event.body,
+    )
+
+
+#: One handler for each event; a test asserts that none is missing.
+HANDLERS: Final[dict[type, Callable[[Desk, Any], None]]] = {
+    JobSubmitted: job_submitted,
+    JobCancelled: job_cancelled,
+    InputReceived: input_received,
+    ResultRequested: result_requested,
+    WorkerJoined: worker_joined,
+    CreditGranted: credit_granted,
+    BeatReceived: beat_received,
+    ReplyReceived: reply_received,
+    JobForwarded: job_forwarded,
+    DeliveryFailed: delivery_failed,
+    PeerLeft: peer_left,
+    DrainAsked: drain_asked,
+    Noted: noted,
+    TimeAdvanced: time_advanced,
+}

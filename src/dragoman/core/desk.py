@@ -1,0 +1,240 @@
+"""The broker's desk: all of its state, and the two ways things leave it (records, sends).
+
+What the records say is in `book` and changes only with a record. Everything else here (who is
+connected, what waits, what is due) can be rebuilt from the book and from peers that speak again.
+"""
+
+from collections import OrderedDict
+
+from dragoman.core.book import Book, Job, Part
+from dragoman.core.deadlines import Deadlines
+from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
+from dragoman.core.events import ReplyKind
+from dragoman.core.limits import Limits
+from dragoman.core.queues import Queues
+from dragoman.core.registry import Registry, Worker
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.fault import Fault
+from dragoman.model.job import JobState
+from dragoman.model.names import PeerId, WorkerName, link_of
+from dragoman.model.record import Kind, Record
+
+
+class Client:
+    """What is remembered of a client: for people who look, not for decisions."""
+
+    __slots__ = ("first_seen_at", "jobs", "seen_at")
+
+    def __init__(self, now: float) -> None:
+        self.first_seen_at = now
+        self.seen_at = now
+        self.jobs = 0
+
+
+class Desk:
+    """State shared by the handlers; one instance per broker."""
+
+    def __init__(self, limits: Limits, book: Book) -> None:
+        self.limits = limits
+        self.book = book
+        self.registry = Registry()
+        self.queues = Queues()
+        self.deadlines = Deadlines()
+        #: Workers that are away but may come back to what they hold.
+        self.absent: dict[PeerId, Worker] = {}
+        self.clients: OrderedDict[PeerId, Client] = OrderedDict()
+        self.is_draining = False
+        self.now = 0.0
+        self.out: list[Effect] = []
+        #: Finished jobs whose results are in memory, oldest first, with their size.
+        self.cached: OrderedDict[str, int] = OrderedDict()
+        self.cached_bytes = 0
+
+    def record(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
+        """Put a record on the book and into the ledger."""
+        self.book.apply(record, job)
+        self.out.append(Append(record, body))
+
+    @property
+    def next_seq(self) -> int:
+        """The position the next record will have."""
+        return self.book.last_seq + 1
+
+    def note(
+        self,
+        kind: Kind,
+        part: Part,
+        *,
+        body: Body | None = None,
+        state: str = "",
+        fault: Fault | None = None,
+        detail: str = "",
+        worker: Worker | None = None,
+        count: int = 0,
+    ) -> int:
+        """Record something about one part of a job; return its position."""
+        job, seq = part.job, self.next_seq
+        record = Record(
+            seq,
+            self.now,
+            kind,
+            job.id,
+            part.index,
+            part.attempt,
+            part.service,
+            part.task,
+            job.client,
+            worker.name if worker else part.worker,
+            worker.peer if worker else part.peer,
+            job.principal,
+            worker.dialect if worker else "",
+            "",
+            state,
+            fault.code if fault else "",
+            detail or (fault.message if fault else ""),
+            body.size if body else 0,
+            "",
+            job.terms.priority,
+            "",
+            "",
+            job.submitted_at,
+            job.deadline_at,
+            count,
+            job.terms.strict,
+        )
+        self.record(record, body)
+        return seq
+
+    def note_job(
+        self, kind: Kind, job: Job, *, state: str = "", fault: Fault | None = None, detail: str = ""
+    ) -> int:
+        """Record something about a whole job; return its position."""
+        seq = self.next_seq
+        self.record(
+            Record(
+                seq,
+                self.now,
+                kind,
+                job.id,
+                service=job.service,
+                task=job.task,
+                client=job.client,
+                principal=job.principal,
+                state=state,
+                fault=fault.code if fault else "",
+                detail=detail or (fault.message if fault else ""),
+                priority=job.terms.priority,
+                submitted_at=job.submitted_at,
+                deadline_at=job.deadline_at,
+                strict=job.terms.strict,
+            )
+        )
+        return seq
+
+    def note_worker(
+        self, kind: Kind, worker: Worker, *, fault: str = "", detail: str = "", count: int = 0
+    ) -> None:
+        """Record something about a worker's session."""
+        self.record(
+            Record(
+                self.next_seq,
+                self.now,
+                kind,
+                worker=worker.name,
+                peer=worker.peer,
+                principal=worker.principal,
+                dialect=worker.dialect,
+                service=worker.services[0] if len(worker.services) == 1 else "",
+                fault=fault,
+                detail=detail,
+                count=count,
+            )
+        )
+
+    def reply(
+        self,
+        job: Job,
+        kind: ReplyKind,
+        *,
+        part: Part | None = None,
+        body: Body = EMPTY,
+        fault: Fault | None = None,
+        workers: tuple[WorkerName, ...] = (),
+        state: JobState | None = None,
+        seq: int = 0,
+    ) -> None:
+        """Tell the job's client."""
+        self.out.append(
+            SendReply(
+                job.client,
+                job.id,
+                kind,
+                part.service if part else job.service,
+                part.worker if part else WorkerName(""),
+                body,
+                fault,
+                workers,
+                state,
+                seq,
+                job.terms.strict,
+            )
+        )
+
+    def holder(self, part: Part) -> Worker | None:
+        """Return the worker that holds a part, be it connected or away."""
+        return self.registry.workers.get(part.peer) or self.absent.get(part.peer)
+
+    def meet(self, peer: PeerId) -> Client:
+        """Remember a client that spoke; forget the one not heard for longest."""
+        client = self.clients.get(peer)
+        if client is None:
+            client = self.clients[peer] = Client(self.now)
+            if len(self.clients) > self.limits.clients:
+                self.clients.popitem(last=False)
+        else:
+            self.clients.move_to_end(peer)
+            client.seen_at = self.now
+        return client
+
+    def keep_result(self, job: Job) -> None:
+        """Keep a finished job's results in memory, and let go of the oldest beyond the bound."""
+        size = sum(p.body.size for p in job.parts if p.body is not None)
+        if not size:
+            return
+        self.cached[job.id] = size
+        self.cached_bytes += size
+        while self.cached_bytes > self.limits.result_bytes:
+            oldest, size = self.cached.popitem(last=False)
+            self.cached_bytes -= size
+            for part in self.book.jobs[oldest].parts:  # type: ignore[index]
+                part.body = None
+
+    def drop_result(self, job: Job) -> None:
+        """Let go of a finished job's results in memory."""
+        self.cached_bytes -= self.cached.pop(job.id, 0)
+
+
+def dialect_of(peer: PeerId) -> str:
+    """Return the dialect a peer speaks: the first word of its link's name."""
+    return link_of(peer).partition("_")[0]
+
+
+def status_of(job: Job) -> JobStatus:
+    """Say how a job stands."""
+    return JobStatus(
+        job=job.id,
+        state=job.state,
+        service=job.service,
+        client=job.client,
+        parts=tuple(
+            PartStatus(p.bound or p.worker, p.state, p.attempt, p.fault, p.result_seq, p.body)
+            for p in job.parts
+        ),
+        fault=job.fault,
+        is_waiting_for_input=any(p.is_waiting_for_input for p in job.parts),
+        is_cancelling=bool(job.cancel_asked_at) and not job.is_final,
+        submitted_at=job.submitted_at,
+        ended_at=job.ended_at,
+        task=job.task,
+        target=str(job.target),
+    )

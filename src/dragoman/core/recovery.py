@@ -1,0 +1,85 @@
+"""Records -> broker: how a new process goes on where the last one stopped.
+
+`fold` replays the records; `resume` puts what was open back to work. Workers are gone until they
+speak again: what they held waits for them for a grace time, so that a broker restart alone never
+runs anything twice.
+"""
+
+from collections.abc import Callable, Iterable
+
+from dragoman.core.book import Book, Job, Part
+from dragoman.core.broker import Broker
+from dragoman.core.deadlines import Due
+from dragoman.core.desk import Desk
+from dragoman.core.dispatch import enqueue, place
+from dragoman.core.effects import Effect
+from dragoman.core.endings import forget_finished
+from dragoman.core.events import WorkerJoined
+from dragoman.core.limits import Limits
+from dragoman.core.registry import Worker
+from dragoman.core.submissions import start_timers
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.job import JobState
+from dragoman.model.record import Kind, Record
+
+
+def fold(records: Iterable[Record], keep: int = 100_000) -> Book:
+    """Replay records into a book; of the finished jobs, the newest `keep` stay."""
+    book = Book()
+    apply, finished, jobs = book.apply, book.finished, book.jobs
+    for record in records:
+        apply(record)
+        if len(finished) > keep:
+            book.forget(jobs[finished.popleft()[1]])
+    return book
+
+
+def resume(
+    book: Book,
+    load_body: Callable[[int], Body | None],
+    now: float,
+    limits: Limits | None = None,
+    detail: str = "",
+) -> tuple[Broker, list[Effect]]:
+    """Make a broker of a book, and return it with the first things to do."""
+    broker = Broker(limits, book)
+    desk = broker.desk
+    desk.now = max(desk.now, now)
+    effects: list[Effect] = []
+    desk.out = effects
+    desk.record(Record(desk.next_seq, desk.now, Kind.STARTED, detail=detail))
+    forget_finished(desk)
+    for job in [j for j in book.jobs.values() if not j.is_final]:
+        _resume_job(desk, job, load_body)
+    return broker, effects
+
+
+def _resume_job(desk: Desk, job: Job, load_body: Callable[[int], Body | None]) -> None:
+    start_timers(desk, job)
+    if job.cancel_asked_at:
+        at = job.cancel_asked_at + job.terms.cancel_grace
+        job.cancel_due = desk.deadlines.set(at, Due.CANCEL, job)
+    for part in job.open_parts():
+        part.request = load_body(part.request_seq) or EMPTY
+    job.request = job.request or load_body(job.submit_seq) or EMPTY
+    if not job.parts:
+        place(desk, job)
+    for part in job.open_parts():
+        if part.state is JobState.RUNNING:
+            _await_worker(desk, part)
+        else:
+            enqueue(desk, part)
+
+
+def _await_worker(desk: Desk, part: Part) -> None:
+    """Let a running part wait for its worker to come back."""
+    worker = desk.absent.get(part.peer)
+    if worker is None:
+        worker = Worker(WorkerJoined(part.peer, part.worker, ()), desk.now)
+        desk.absent[part.peer] = worker
+        grace = desk.now + desk.limits.recovery_grace
+        desk.deadlines.set(grace, Due.ABSENCE, worker)
+    worker.held[part.key] = part
+    run_timeout = part.job.terms.run_timeout
+    if run_timeout is not None:
+        part.runs_out = desk.deadlines.set(part.dispatched_at + run_timeout, Due.RUN, part)

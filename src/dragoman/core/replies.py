@@ -1,0 +1,119 @@
+"""What workers say about the jobs they hold. Only the current attempt counts."""
+
+from dragoman.core.book import Part
+from dragoman.core.desk import Desk
+from dragoman.core.dispatch import enqueue, feed
+from dragoman.core.effects import Dismiss
+from dragoman.core.endings import end_part, take_back, take_from_worker
+from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
+from dragoman.core.registry import Worker
+from dragoman.core.workers import heard, lose
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, PeerId
+from dragoman.model.record import Kind, Record
+
+
+def reply_received(desk: Desk, event: ReplyReceived) -> None:
+    """Apply a worker's word about a job, or put it on record as late."""
+    worker = _speaker(desk, event.worker)
+    part = _current(desk, worker, event.job)
+    if part is None or event.attempt not in (None, part.attempt):
+        _late(desk, event, worker)
+        return
+    assert worker is not None
+    if event.kind is ReplyKind.FINAL:
+        _final(desk, worker, part, event)
+    else:
+        _on_the_way(desk, worker, part, event)
+
+
+def _speaker(desk: Desk, peer: PeerId) -> Worker | None:
+    """Return the worker that speaks; one that is away may still bring what it holds."""
+    absent = desk.absent.get(peer)
+    if absent is not None and peer not in desk.registry.workers:
+        desk.out.append(Dismiss(peer, "not registered here"))
+        return absent
+    return heard(desk, peer)
+
+
+def _current(desk: Desk, worker: Worker | None, job_id: JobId) -> Part | None:
+    """Find the part of a job that a worker holds now."""
+    job = desk.book.jobs.get(job_id)
+    if worker is None or job is None:
+        return None
+    return next((p for p in job.parts if worker.held.get(p.key) is p), None)
+
+
+def _final(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None:
+    fault = event.fault
+    if fault is None:
+        end_part(desk, part, JobState.SUCCEEDED, None, event.body)
+    elif fault.code is FaultCode.HANDED_BACK:
+        take_back(desk, part, fault)
+    elif fault.code is FaultCode.CANCELLED and part.job.cancel_asked_at:
+        end_part(desk, part, JobState.CANCELLED, fault)
+    else:
+        end_part(desk, part, JobState.FAILED, fault, event.body)
+    if worker.is_draining and not worker.held and worker.peer in desk.registry.workers:
+        lose(desk, worker, "drained")
+
+
+def _on_the_way(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None:
+    """Pass on what comes before the result; a stream's pieces are not put on record."""
+    body: Body | None = event.body
+    if event.kind is ReplyKind.ACCEPTED:
+        desk.note(Kind.ACCEPTED, part, worker=worker)
+    elif event.kind is ReplyKind.INPUT_ASKED:
+        desk.note(Kind.INPUT_ASKED, part, body=body, worker=worker)
+    elif event.kind is ReplyKind.PROGRESS:
+        kept = body if event.body.size <= desk.limits.progress_bytes else None
+        desk.note(Kind.PROGRESS, part, body=kept, worker=worker)
+    desk.reply(part.job, event.kind, part=part, body=event.body)
+
+
+def _late(desk: Desk, event: ReplyReceived, worker: Worker | None) -> None:
+    """Record what comes too late to count; a result's body is kept, as evidence."""
+    job = desk.book.jobs.get(event.job)
+    is_result = event.kind is ReplyKind.FINAL and event.body.size > 0
+    desk.record(
+        Record(
+            desk.next_seq,
+            desk.now,
+            Kind.LATE,
+            event.job,
+            attempt=event.attempt or 0,
+            service=job.service if job else "",
+            client=job.client if job else "",
+            worker=worker.name if worker else "",
+            peer=event.worker,
+            dialect=worker.dialect if worker else "",
+            state=job.state if job else "",
+            detail=event.kind,
+            nbytes=event.body.size if is_result else 0,
+            submitted_at=job.submitted_at if job else 0.0,
+        ),
+        event.body if is_result else None,
+    )
+
+
+def job_forwarded(desk: Desk, event: JobForwarded) -> None:
+    """Pass a job on to another service; its client and id stay."""
+    worker = _speaker(desk, event.worker)
+    part = _current(desk, worker, event.job)
+    if part is None or worker is None:
+        _late(desk, ReplyReceived(event.worker, event.job, ReplyKind.FINAL, event.body), worker)
+        return
+    job = part.job
+    if job.hops >= desk.limits.hops:
+        words = f"handed over {job.hops} times, the last by {worker.name}"
+        end_part(desk, part, JobState.FAILED, Fault(FaultCode.TOO_MANY_HOPS, words))
+        return
+    take_from_worker(desk, part)
+    part.service, part.task = event.service, event.task
+    part.request = event.body
+    desk.note(Kind.FORWARDED, part, body=event.body, state="queued", worker=worker)
+    enqueue(desk, part)
+    if worker.peer in desk.registry.workers:
+        feed(desk, worker)

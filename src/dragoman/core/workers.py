@@ -1,0 +1,217 @@
+"""Workers come, beat, ask for more, go, and get lost."""
+
+from dragoman.core.book import Part
+from dragoman.core.deadlines import Due
+from dragoman.core.desk import Desk
+from dragoman.core.dispatch import arm_patience, bind_waiting, can_serve, feed
+from dragoman.core.effects import Dismiss, SendPoll
+from dragoman.core.endings import end_part, take_back
+from dragoman.core.events import (
+    BeatReceived,
+    CreditGranted,
+    DeliveryFailed,
+    DrainAsked,
+    PeerLeft,
+    WorkerJoined,
+)
+from dragoman.core.registry import Worker
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import PeerId
+from dragoman.model.record import Kind, Record
+
+
+def worker_joined(desk: Desk, event: WorkerJoined) -> None:
+    """Register a worker, or take over what a known one offers now."""
+    known = desk.registry.workers.get(event.worker)
+    worker = known or desk.absent.pop(event.worker, None)
+    if known is not None:
+        desk.registry.remove(known)
+    if worker is None:
+        worker = Worker(event, desk.now)
+    else:
+        worker.offer(event)
+    worker.seen_at = desk.now
+    worker.is_blocked = worker.is_draining = False
+    desk.registry.add(worker)
+    desk.note_worker(
+        Kind.RESYNCED if known else Kind.JOINED, worker, detail="\n".join(event.services)
+    )
+    if event.resources:
+        desk.note_worker(Kind.OWNS, worker, detail="\n".join(event.resources))
+    if known is None:
+        _start_beats(desk, worker)
+    _reconcile(desk, worker, event)
+    bind_waiting(desk, worker)
+    feed(desk, worker)
+
+
+def _start_beats(desk: Desk, worker: Worker) -> None:
+    worker.joined_at, worker.beats = desk.now, 0
+    if worker.beat_every is not None and worker.lease is not None:
+        desk.deadlines.set(desk.now + worker.lease, Due.LEASE, worker)
+        desk.deadlines.set(desk.now + worker.beat_every, Due.BEAT, worker)
+
+
+def _reconcile(desk: Desk, worker: Worker, event: WorkerJoined) -> None:
+    """Compare what a returned worker should hold with what it says it holds."""
+    for part in list(worker.held.values()):
+        if event.holds is not None and part.job.id not in event.holds:
+            take_back(desk, part, Fault(FaultCode.WORKER_LOST, f"{worker.name} started anew"))
+        else:
+            desk.out.append(SendPoll(worker.peer, part.job.id, part.attempt, part.job.client))
+
+
+def credit_granted(desk: Desk, event: CreditGranted) -> None:
+    """Let a worker have more."""
+    worker = heard(desk, event.worker)
+    if worker is None:
+        return
+    if worker.credit is not None:
+        worker.credit += event.credit
+    desk.registry.refresh(worker)
+    feed(desk, worker)
+
+
+def beat_received(desk: Desk, event: BeatReceived) -> None:
+    """Keep a worker's lease."""
+    worker = heard(desk, event.worker)
+    if worker is None:
+        return
+    worker.beats += 1
+    if event.capacity is not None:
+        worker.capacity = event.capacity
+        feed(desk, worker)
+
+
+def heard(desk: Desk, peer: PeerId) -> Worker | None:
+    """Note a sign of life; dismiss a peer that is no worker here, so that it joins anew."""
+    worker = desk.registry.workers.get(peer)
+    if worker is None:
+        desk.out.append(Dismiss(peer, "not registered here"))
+        return None
+    worker.seen_at = desk.now
+    if worker.is_blocked:
+        worker.is_blocked = False
+        desk.registry.refresh(worker)
+        feed(desk, worker)
+    return worker
+
+
+def peer_left(desk: Desk, event: PeerLeft) -> None:
+    """Let a peer go. A client's jobs go on: somebody may ask for their results."""
+    worker = desk.registry.workers.get(event.peer)
+    if worker is None:
+        desk.clients.pop(event.peer, None)
+    elif event.grace > 0 and worker.held:
+        _go_absent(desk, worker, event.reason, event.grace)
+    else:
+        _let_go(desk, worker, event.reason)
+
+
+def _go_absent(desk: Desk, worker: Worker, reason: str, grace: float) -> None:
+    """End a session, but let its assignments wait for the worker to come back."""
+    _end_session(desk, worker, "", reason)
+    desk.absent[worker.peer] = worker
+    desk.deadlines.set(desk.now + grace, Due.ABSENCE, worker)
+
+
+def lose_absent(desk: Desk, worker: Worker) -> None:
+    """Give up on a worker that did not come back in time."""
+    if desk.absent.get(worker.peer) is worker:
+        del desk.absent[worker.peer]
+        _take_all_back(desk, worker, f"{worker.name} did not come back")
+
+
+def lose(desk: Desk, worker: Worker, reason: str) -> None:
+    """End a worker's session from this side, and tell it so."""
+    desk.out.append(Dismiss(worker.peer, reason))
+    _let_go(desk, worker, reason)
+
+
+def _let_go(desk: Desk, worker: Worker, reason: str) -> None:
+    """End a worker's session; what it held goes to others."""
+    fault = FaultCode.WORKER_LOST.value if worker.held else ""
+    _end_session(desk, worker, fault, reason)
+    _take_all_back(desk, worker, f"{worker.name}: {reason}")
+
+
+def _end_session(desk: Desk, worker: Worker, fault: str, reason: str) -> None:
+    desk.registry.remove(worker)
+    desk.note_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
+    _arm_unserved(desk, worker)
+
+
+def _arm_unserved(desk: Desk, worker: Worker) -> None:
+    """Start the patience of what nobody else can serve now."""
+    lanes = desk.queues.bound_to(worker.name)
+    for service in worker.services:
+        queue = desk.queues.find(service)
+        lanes += [lane for lane in queue.lanes.values() if not lane.bound] if queue else []
+    for lane in lanes:
+        waiting = lane.waiting()
+        first = waiting[0] if waiting else None
+        if first and not can_serve(desk, lane.service, first.job.target, lane.bound):
+            for part in waiting:
+                arm_patience(desk, part)
+
+
+def _take_all_back(desk: Desk, worker: Worker, reason: str) -> None:
+    held, worker.held = list(worker.held.values()), {}
+    for part in held:
+        take_back(desk, part, Fault(FaultCode.WORKER_LOST, reason))
+
+
+def delivery_failed(desk: Desk, event: DeliveryFailed) -> None:
+    """Take back what a transport or dialect could not deliver, and give that peer a rest."""
+    worker = desk.registry.workers.get(event.peer)
+    part = _held_part(worker, event) if worker else None
+    why = event.fault.message if event.fault else ("gone" if event.is_gone else "queue full")
+    desk.record(
+        Record(
+            desk.next_seq,
+            desk.now,
+            Kind.UNDELIVERED,
+            event.job or "",
+            part.index if part else 0,
+            event.attempt,
+            service=part.service if part else "",
+            client=part.job.client if part else "",
+            worker=worker.name if worker else "",
+            peer=event.peer,
+            fault=event.fault.code if event.fault else FaultCode.UNDELIVERED,
+            detail=why,
+            submitted_at=part.job.submitted_at if part else 0.0,
+        )
+    )
+    if worker is not None and event.fault is None:
+        worker.is_blocked = True
+        desk.registry.refresh(worker)
+    if part is None:
+        return
+    if event.fault is not None:
+        end_part(desk, part, JobState.FAILED, event.fault)
+    else:
+        words = f"{part.worker} could not be reached: {why}"
+        take_back(desk, part, Fault(FaultCode.UNDELIVERED, words))
+
+
+def _held_part(worker: Worker, event: DeliveryFailed) -> Part | None:
+    for part in worker.held.values():
+        if part.job.id == event.job and part.attempt == event.attempt:
+            return part
+    return None
+
+
+def drain_asked(desk: Desk, event: DrainAsked) -> None:
+    """Give no more work to a worker, or take no more in at all."""
+    if event.peer is None:
+        desk.is_draining = True
+        return
+    worker = desk.registry.workers.get(event.peer)
+    if worker is None:
+        return
+    worker.is_draining = True
+    desk.registry.refresh(worker)
+    if not worker.held:
+        lose(desk, worker, "drained")

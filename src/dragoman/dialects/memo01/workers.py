@@ -1,0 +1,157 @@
+"""The workers of a link: their parking slots, and when each is due for something.
+
+A memo01 worker has at most one open request, and the broker may say something only by answering
+it. So each worker has a *parking slot*: an address that waits for a message (`PARKED`), or nothing
+while the worker owes the next request (`BEATEN` after a HEARTBEAT, `BUSY` after a JOB), perhaps
+with a message that waits for an address.
+"""
+
+from enum import Enum
+from heapq import heappop, heappush
+
+from dragoman.dialects.base import Address
+from dragoman.dialects.memo01.requests import connection_of
+from dragoman.model.names import JobId, PeerId
+
+
+class Slot(Enum):
+    """What a worker's parking slot holds."""
+
+    PARKED = "parked"  #: its request is open, the broker may answer
+    BEATEN = "beaten"  #: it got a HEARTBEAT and owes one
+    BUSY = "busy"  #: it got a JOB and owes a RESULT
+
+
+class Worker:
+    """One worker and its slot."""
+
+    __slots__ = (
+        "address",
+        "answered",
+        "attempt",
+        "connection",
+        "due_at",
+        "id",
+        "is_dressed",
+        "is_gone",
+        "job",
+        "peer",
+        "pending",
+        "ready_at",
+        "run_until",
+        "slot",
+        "timer_at",
+    )
+
+    def __init__(self, id_: bytes, peer: PeerId, address: Address) -> None:
+        self.id = id_
+        self.peer = peer
+        self.slot = Slot.PARKED
+        #: Where its READY came from: the same address again is a resend of it.
+        self.ready_at = address
+        #: Its open request.
+        self.address: Address | None = None
+        #: The request that was answered last: the same address again is a resend that crossed.
+        self.answered: Address | None = None
+        #: Its connection; None when that is gone and the worker may come back on another.
+        self.connection: bytes | None = None
+        #: A JOB that waits for an address.
+        self.pending: bytes | None = None
+        self.job: JobId | None = None
+        self.attempt = 0
+        self.run_until: float | None = None
+        #: Whether the job is a call of another dialect that was dressed here.
+        self.is_dressed = False
+        self.due_at: float | None = None
+        self.timer_at: float | None = None
+        self.is_gone = False
+
+
+class Workers:
+    """All workers of one link, by ID, by peer, and by connection; with one heap of timers."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[bytes, Worker] = {}
+        self._by_peer: dict[PeerId, Worker] = {}
+        self._by_ready: dict[Address, Worker] = {}
+        #: Every live connection with the IDs of the workers last heard on it.
+        self.live: dict[bytes, set[bytes]] = {}
+        self._timers: list[tuple[float, int, Worker]] = []
+        self._order = 0
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def hear(self, connection: bytes) -> None:
+        """Note that a connection is alive."""
+        if connection not in self.live:
+            self.live[connection] = set()
+
+    def add(self, worker: Worker) -> None:
+        """Take a worker in."""
+        self.by_id[worker.id] = worker
+        self._by_peer[worker.peer] = worker
+        self._by_ready[worker.ready_at] = worker
+
+    def of_peer(self, peer: PeerId) -> Worker | None:
+        """Return the worker with this peer id."""
+        return self._by_peer.get(peer)
+
+    def has_ready(self, address: Address) -> bool:
+        """Whether a READY from this address made a worker that is still here."""
+        return address in self._by_ready
+
+    def drop(self, worker: Worker) -> None:
+        """Forget a worker."""
+        worker.is_gone = True
+        del self.by_id[worker.id], self._by_peer[worker.peer], self._by_ready[worker.ready_at]
+        if worker.connection is not None and worker.connection in self.live:
+            self.live[worker.connection].discard(worker.id)
+
+    def move(self, worker: Worker, address: Address) -> None:
+        """Note that a worker spoke from this address."""
+        connection = connection_of(address)
+        if connection == worker.connection:
+            return
+        if worker.connection is not None and worker.connection in self.live:
+            self.live[worker.connection].discard(worker.id)
+        worker.connection = connection
+        self.live[connection].add(worker.id)
+
+    def end_connection(self, connection: bytes) -> list[Worker]:
+        """Forget a connection; return the workers that were on it."""
+        ids = self.live.pop(connection, set())
+        workers = [self.by_id[id_] for id_ in sorted(ids)]
+        for worker in workers:
+            worker.connection = None
+        return workers
+
+    # --- timers: at most one useful entry per worker, moved lazily -----------------------------
+
+    def set_due(self, worker: Worker, at: float | None) -> None:
+        """Say when something is due for a worker."""
+        worker.due_at = at
+        if at is not None and (worker.timer_at is None or at < worker.timer_at):
+            self._push(worker, at)
+
+    def _push(self, worker: Worker, at: float) -> None:
+        self._order += 1
+        worker.timer_at = at
+        heappush(self._timers, (at, self._order, worker))
+
+    def next_due(self) -> float | None:
+        """When `pop_due` may find something."""
+        return self._timers[0][0] if self._timers else None
+
+    def pop_due(self, now: float) -> Worker | None:
+        """Return a worker that something is due for."""
+        while self._timers and self._timers[0][0] <= now:
+            at, _, worker = heappop(self._timers)
+            if worker.is_gone or worker.timer_at != at:
+                continue
+            worker.timer_at = None
+            if worker.due_at is not None and worker.due_at <= now:
+                worker.due_at = None
+                return worker
+            self.set_due(worker, worker.due_at)
+        return None

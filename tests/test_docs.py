@@ -1,0 +1,38 @@
+"""What the documents say is true: programs run, links lead somewhere, nothing is left out."""
+
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+from dragoman.core.effects import Effect
+from dragoman.core.events import Event
+
+ROOT = Path(__file__).resolve().parents[1]
+HOWTO = ROOT / "docs" / "howto-put-io-around-the-core.md"
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")]
+
+
+def programs(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_in_the_how_to_runs() -> None:
+    (program,) = programs(HOWTO)
+    told: dict[str, object] = {}
+    exec(compile(program, HOWTO.name, "exec"), told)
+    assert told["final"]
+
+
+@pytest.mark.parametrize(
+    "name", [cls.__name__ for cls in (*typing.get_args(Event), *typing.get_args(Effect))]
+)
+def test_the_how_to_has_a_line_for_every_event_and_effect(name: str) -> None:
+    assert f"\n| `{name}` |" in HOWTO.read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []

@@ -1,0 +1,1 @@
+"""The only impure broker code: it introduces transports, dialects, core and ledger."""

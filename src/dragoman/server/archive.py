@@ -1,0 +1,83 @@
+"""What has left the broker's memory: bodies and finished jobs, read back from the ledger."""
+
+from collections.abc import Iterable
+
+from dragoman.core.desk import status_of
+from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus
+from dragoman.core.recovery import fold
+from dragoman.ledger.base import Entry, Ledger
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.names import JobId
+
+
+class Archive:
+    """Answers from the ledger, and from what is on its way there."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        #: Bodies handed to the ledger and not yet durable.
+        self._held: dict[int, Body] = {}
+
+    def hold(self, seq: int, body: Body) -> None:
+        """Keep a body until the ledger has it."""
+        self._held[seq] = body
+
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Let go of what the ledger has now."""
+        for entry in entries:
+            self._held.pop(entry.record.seq, None)
+
+    def body(self, seq: int) -> Body | None:
+        """Return the body stored beside a record."""
+        return self._held.get(seq) or self._ledger.body(seq)
+
+    def with_body(self, reply: SendReply) -> SendReply:
+        """Fill in the body of an answer that is given again."""
+        return SendReply(
+            reply.client,
+            reply.job,
+            reply.kind,
+            reply.service,
+            reply.worker,
+            self.body(reply.seq) or EMPTY,
+            reply.fault,
+            reply.workers,
+            reply.state,
+            0,
+            reply.is_strict,
+        )
+
+    def complete(self, answer: SendStatus) -> SendStatus:
+        """Look up a job the core has forgotten, and fill in the bodies of results."""
+        status = answer.status or self.status(answer.job)
+        if status is None:
+            return answer
+        parts = tuple(self._with_result(p) for p in status.parts)
+        filled = JobStatus(
+            status.job,
+            status.state,
+            status.service,
+            status.client,
+            parts,
+            status.fault,
+            status.is_waiting_for_input,
+            status.is_cancelling,
+            status.submitted_at,
+            status.ended_at,
+            status.task,
+            status.target,
+        )
+        fault = answer.fault if answer.status else status.fault
+        return SendStatus(answer.client, answer.job, answer.asked, filled, fault, answer.is_strict)
+
+    def status(self, job: JobId) -> JobStatus | None:
+        """Say how a job stood when the ledger was last told of it."""
+        found = fold(self._ledger.history(job)).jobs.get(job)
+        return status_of(found) if found else None
+
+    def _with_result(self, part: PartStatus) -> PartStatus:
+        if part.body is not None or not part.seq:
+            return part
+        return PartStatus(
+            part.worker, part.state, part.attempt, part.fault, part.seq, self.body(part.seq)
+        )

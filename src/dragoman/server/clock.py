@@ -1,0 +1,14 @@
+"""The broker's clock: seconds since the epoch that never go back, whatever is done to the wall."""
+
+import time
+
+
+class Clock:
+    """Wall time at start, carried on by the monotonic clock; not before `at_least`."""
+
+    def __init__(self, at_least: float = 0.0) -> None:
+        self._offset = max(time.time(), at_least) - time.monotonic()
+
+    def now(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self._offset

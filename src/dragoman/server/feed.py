@@ -1,0 +1,108 @@
+"""Events for whoever subscribed: the ledger, from a position of their choice, then live.
+
+A subscriber that is behind is served from the ledger in bounded pieces, turn by turn; one that has
+caught up gets each batch as it becomes durable. Nobody is ever sent a record twice or out of
+order.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dragoman.dialects.base import EventSide, Subscribed, topic_of
+from dragoman.ledger.base import Entry, Ledger
+from dragoman.model.body import Body
+from dragoman.model.names import PeerId
+from dragoman.model.record import Record
+from dragoman.server.links import Link, Links
+from dragoman.transports.base import Sent
+
+#: Records looked at for one subscriber that is behind, in one turn.
+PIECE: Final = 500
+#: Subscriptions of one broker; one more is refused by silence and a log line.
+MOST: Final = 10_000
+
+
+class Subscriber:
+    """One subscription and how far it has come."""
+
+    __slots__ = ("after", "link", "side", "wish")
+
+    def __init__(self, link: Link, side: EventSide, wish: Subscribed) -> None:
+        self.link = link
+        self.side = side
+        self.wish = wish
+        self.after = wish.after
+
+
+class Feed:
+    """All subscriptions of a broker."""
+
+    def __init__(self, ledger: Ledger, links: Links) -> None:
+        self._ledger = ledger
+        self._links = links
+        self._subscribers: dict[tuple[PeerId, str], Subscriber] = {}
+        self._is_behind = False
+
+    def __len__(self) -> int:
+        return len(self._subscribers)
+
+    def subscribe(self, link: Link, wish: Subscribed) -> None:
+        """Begin, replace or end a subscription. A negative position means "from now on"."""
+        key = (wish.peer, wish.tag)
+        self._subscribers.pop(key, None)
+        if not wish.topics or len(self._subscribers) >= MOST:
+            return
+        subscriber = Subscriber(link, link.side, wish)  # type: ignore[arg-type]
+        if wish.after < 0:
+            subscriber.after = self._ledger.last_seq
+        self._subscribers[key] = subscriber
+        self._is_behind = True
+        self._links.wake()
+
+    def next_turn(self) -> float | None:
+        """When `publish` wants to be called even if nothing was written: at once, or never."""
+        return 0.0 if self._is_behind and self._catch_up() else None
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """Send a durable batch to those who have caught up with it."""
+        if not entries or not self._subscribers:
+            return
+        first = entries[0].record.seq
+        for key, subscriber in list(self._subscribers.items()):
+            if subscriber.after < first - 1:
+                self._is_behind = True
+                self._links.wake()
+            elif not self._offer(subscriber, ((e.record, e.body) for e in entries)):
+                del self._subscribers[key]
+
+    def _catch_up(self) -> bool:
+        """Serve a piece to everybody who is behind; tell whether somebody still is."""
+        behind = False
+        last = self._ledger.last_seq
+        for key, subscriber in list(self._subscribers.items()):
+            if subscriber.after >= last:
+                continue
+            records = list(self._ledger.read(subscriber.after, PIECE))
+            if not self._offer(subscriber, ((r, self._body(r)) for r in records)):
+                del self._subscribers[key]
+            behind = behind or subscriber.after < last
+        self._is_behind = behind
+        return behind
+
+    def _body(self, record: Record) -> Body | None:
+        return self._ledger.body(record.seq) if record.nbytes else None
+
+    def _offer(self, subscriber: Subscriber, records: Iterable[tuple[Record, Body | None]]) -> bool:
+        """Send what is wanted of some records; tell whether the subscriber is still there."""
+        for record, body in records:
+            if record.seq <= subscriber.after:
+                continue
+            subscriber.after = record.seq
+            if not subscriber.wish.wants(topic_of(record)):
+                continue
+            for send in subscriber.side.render_event(subscriber.wish, record, body):
+                # A full queue ends the subscription too: its client notices the gap in the
+                # sequence and subscribes again from where it was.
+                if subscriber.link.transport.send(send.address, send.frames) is not Sent.YES:
+                    return False
+        return True

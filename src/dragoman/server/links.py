@@ -1,0 +1,169 @@
+"""Links: a dialect's broker side on a transport, and all of them together.
+
+Frames become events here and effects become frames; what cannot be read becomes a record. No
+decision about jobs is made here.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, Final
+
+import structlog
+
+from dragoman.core.effects import (
+    Dismiss,
+    Effect,
+    SendBeat,
+    SendCancel,
+    SendInput,
+    SendPoll,
+    SendReply,
+    SendStatus,
+    SendWork,
+)
+from dragoman.core.events import DeliveryFailed, Event, Noted
+from dragoman.dialects.base import BrokerSide, MalformedMessage, Send, Subscribed
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId, link_of, peer_id, text_of
+from dragoman.model.record import Kind
+from dragoman.server.rejections import Rejections
+from dragoman.transports.base import Sent, Transport
+
+log = structlog.get_logger("dragoman.links")
+
+#: Whom an effect is for.
+_PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
+    SendWork: attrgetter("worker"),
+    SendInput: attrgetter("worker"),
+    SendCancel: attrgetter("worker"),
+    SendPoll: attrgetter("worker"),
+    SendBeat: attrgetter("worker"),
+    SendReply: attrgetter("client"),
+    SendStatus: attrgetter("client"),
+    Dismiss: attrgetter("peer"),
+}
+
+
+class Link:
+    """One dialect on one transport."""
+
+    def __init__(self, side: BrokerSide, transport: Transport) -> None:
+        self.name = side.link
+        self.side = side
+        self.transport = transport
+        self.endpoint = ""
+        #: Messages in and out, and faults of ours, since the start.
+        self.received = 0
+        self.sent = 0
+        self.internal_errors = 0
+
+    def receive(
+        self, limit: int, now: float, rejections: Rejections
+    ) -> Iterator[Event | Send | Subscribed]:
+        """Yield what peers said; at most `limit` messages."""
+        side = self.side
+        for address, frames in self.transport.drain(limit):
+            self.received += 1
+            try:
+                yield from side.receive(address, frames, now)
+            except MalformedMessage as error:
+                peer = peer_id(self.name, text_of(address))
+                if rejections.is_worth_a_record(peer, now):
+                    yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
+            except Exception:
+                # A bug of ours must not take the others down; it is logged, counted and recorded.
+                self.internal_errors += 1
+                log.exception("internal error while reading a message", link=self.name)
+                peer = peer_id(self.name, text_of(address))
+                yield Noted(Kind.REJECTED, peer, detail="internal error; see the log")
+
+    def render(self, effect: Effect, now: float) -> list[Event]:
+        """Send an effect to its peer; return what came of it if it did not leave."""
+        try:
+            sends = self.side.render(effect, now)
+        except Unmappable as error:
+            return [_unmappable(effect, str(error))]
+        except Exception:
+            self.internal_errors += 1
+            log.exception("internal error while writing a message", link=self.name)
+            return [_unmappable(effect, "internal error; see the log")]
+        failed: list[Event] = []
+        for send in sends:
+            outcome = self.transport.send(send.address, send.frames)
+            self.sent += 1
+            if outcome is not Sent.YES:
+                failed.append(_undelivered(effect, outcome is Sent.GONE))
+        return failed
+
+    def send(self, send: Send) -> None:
+        """Send a side's own answer; one that finds nobody is the peer's loss."""
+        self.sent += 1
+        self.transport.send(send.address, send.frames)
+
+
+def _unmappable(effect: Effect, words: str) -> DeliveryFailed:
+    return _failed(effect, False, Fault(FaultCode.UNMAPPABLE, words))
+
+
+def _undelivered(effect: Effect, is_gone: bool) -> DeliveryFailed:
+    return _failed(effect, is_gone, None)
+
+
+def _failed(effect: Effect, is_gone: bool, fault: Fault | None) -> DeliveryFailed:
+    """Say what did not reach whom; only work that did not arrive is taken back."""
+    peer = _PEER_OF[type(effect)](effect)
+    if isinstance(effect, SendWork):
+        return DeliveryFailed(peer, is_gone, effect.job, effect.attempt, fault)
+    job = getattr(effect, "job", None)
+    return DeliveryFailed(peer, is_gone, job, 0, fault)
+
+
+class Links:
+    """All links of a broker."""
+
+    def __init__(self, links: list[Link]) -> None:
+        self.by_name = {link.name: link for link in links}
+        self.rejections = Rejections()
+        self._traffic = asyncio.Event()
+
+    async def open(self) -> None:
+        """Open every link, in order."""
+        for link in self.by_name.values():
+            link.endpoint = await link.transport.open(self._traffic.set)
+            log.info("listening", link=link.name, endpoint=link.endpoint)
+
+    async def traffic(self, at_most: float | None) -> None:
+        """Wait until something may have arrived, or the time is over."""
+        if at_most is None or at_most > 0:
+            try:
+                async with asyncio.timeout(at_most):
+                    await self._traffic.wait()
+            except TimeoutError:
+                return
+        self._traffic.clear()
+
+    def wake(self) -> None:
+        """Let `traffic` return."""
+        self._traffic.set()
+
+    def next_deadline(self) -> float | None:
+        """When the earliest timer of a side is due."""
+        found = [link.side.next_deadline() for link in self.by_name.values()]
+        return min((at for at in found if at is not None), default=None)
+
+    def render(self, effect: Effect, now: float) -> list[Event]:
+        """Send an effect through the link of its peer."""
+        link = self.by_name.get(link_of(_PEER_OF[type(effect)](effect)))
+        return link.render(effect, now) if link else []
+
+    def flush(self) -> None:
+        """Push out what was sent."""
+        for link in self.by_name.values():
+            link.transport.flush()
+
+    async def close(self) -> None:
+        """Close every link."""
+        for link in self.by_name.values():
+            await link.transport.close()

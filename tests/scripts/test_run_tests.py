@@ -1,0 +1,54 @@
+"""The suites: every test runs in exactly one of them, and what they say adds up."""
+
+import importlib.util
+import itertools
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts" / "run_tests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_combination_of_marks_belongs_to_exactly_one_suite(runner: ModuleType) -> None:
+    marks = runner.MARKED
+    for chosen in itertools.product([False, True], repeat=len(marks)):
+        carried = dict(zip(marks, chosen, strict=True))
+        suites = [suite for suite in runner.SUITES if eval(runner.expression(suite), {}, carried)]
+        assert len(suites) == 1, carried
+
+
+def test_every_mark_of_the_project_has_its_suite(runner: ModuleType) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    marks = settings["tool"]["pytest"]["ini_options"]["markers"]
+    assert {mark.partition(":")[0] for mark in marks} == set(runner.MARKED)
+
+
+def test_the_totals_are_read_from_the_report(runner: ModuleType, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite tests="9" failures="2" errors="1" skipped="3"/></testsuites>'
+    )
+    assert runner.totals(report) == (3, 3, 3)
+
+
+def test_a_suite_that_wrote_no_report_counts_as_nothing(runner: ModuleType, tmp_path: Path) -> None:
+    assert runner.totals(tmp_path / "none.xml") == (0, 0, 0)
+
+
+def test_an_unknown_suite_is_a_usage_error(
+    runner: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert runner.main(["unti"]) == 2
+    assert "no suite unti" in capsys.readouterr().err

@@ -1,0 +1,197 @@
+"""The orchestrator's control plane: handshakes, heartbeats, updates, farewells, and silence.
+
+Each request is answered with one payload; what it means for the rest of the broker goes with it as
+events. Subjects, envelopes and the data plane are not known here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.core.events import Event
+from dragoman.dialects.ncl.messages import (
+    NAMES,
+    BacError,
+    HandshakeRequest,
+    HandshakeResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ShutdownNoticeRequest,
+    ShutdownNoticeResponse,
+    UpdateNodeInfoRequest,
+    UpdateNodeInfoResponse,
+)
+from dragoman.dialects.ncl.models import NodeInfo, Wire
+from dragoman.dialects.ncl.nodes import REJECTED, Node
+from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.model.capacity import Capacity
+
+HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
+TIMED_OUT: Final = "heartbeat timeout"
+SAID_GOODBYE: Final = "graceful shutdown"
+
+Answer = tuple[Wire, list[Event]]
+
+
+class ControlPlane:
+    """Answers the control requests of all nodes.
+
+    `held` tells how many live executions a node has and what they take; `newest` is the highest
+    position of the ledger that any node was sent.
+    """
+
+    def __init__(
+        self,
+        link: str,
+        settings: OrchestratorSettings,
+        held: Callable[[str], tuple[int, Capacity]],
+        newest: Callable[[], int],
+    ) -> None:
+        self._link = link
+        self._settings = settings
+        self._held = held
+        self._newest = newest
+        #: Every node that ever joined, connected or not.
+        self.nodes: dict[str, Node] = {}
+        self._handlers: dict[type[Wire], Callable[..., Answer]] = {
+            HandshakeRequest: self._handshake,
+            HeartbeatRequest: self._heartbeat,
+            UpdateNodeInfoRequest: self._update,
+            ShutdownNoticeRequest: self._shutdown,
+        }
+
+    def answer(self, payload: Wire, now: float) -> Answer:
+        """Answer a request; the caller has made sure that it speaks for its sender."""
+        handler = self._handlers.get(type(payload))
+        if handler is None:
+            return no_handler(payload), []
+        return handler(payload, now)
+
+    def _handshake(self, request: HandshakeRequest, now: float) -> Answer:
+        info = request.NodeInfo
+        node = self.nodes.get(info.NodeID)
+        if node is not None and node.membership == REJECTED:
+            return HandshakeResponse(False, "node has been rejected"), []
+        if info.NodeType != "Compute":
+            return HandshakeResponse(False, "node is not a compute node"), []
+        is_new = node is None
+        if node is None:
+            node = self.nodes[info.NodeID] = Node(self._link, info, self._settings)
+        node.info = info
+        node.available = info.ComputeNodeInfo.AvailableCapacity
+        # A new node is not told of the past. A known one goes on where both agree it was; if it
+        # has come less far than we know, it lost its state, and gets what it lost again.
+        start = self._newest() if is_new else min(node.resume, request.LastOrchestratorSeqNum)
+        node.connect(start, now)
+        reason = "node registered" if is_new else "node reconnected"
+        response = HandshakeResponse(True, reason, node.compute_seq, start)
+        return response, [node.joined(self._held(node.id)[0]), node.noted()]
+
+    def _heartbeat(self, request: HeartbeatRequest, now: float) -> Answer:
+        node = self._live(request.NodeID)
+        if node is None:
+            return handshake_required(request.NodeID), []
+        node.heard_at = now
+        node.available = request.AvailableCapacity
+        # Lost acks do no harm: what the node says it has stored counts as acked.
+        if request.LastOrchestratorSeqNum <= node.publisher.last:
+            node.publisher.ack(request.LastOrchestratorSeqNum)
+            node.came_to(request.LastOrchestratorSeqNum)
+        return HeartbeatResponse(node.compute_seq), [node.beat(self._held(node.id)[1])]
+
+    def _update(self, request: UpdateNodeInfoRequest, now: float) -> Answer:
+        node = self._live(request.NodeInfo.NodeID)
+        if node is None:
+            return handshake_required(request.NodeInfo.NodeID), []
+        if request.NodeInfo.NodeType != "Compute":
+            return UpdateNodeInfoResponse(False, "node is not a compute node"), []
+        node.heard_at = now
+        if node.info == request.NodeInfo:
+            return UpdateNodeInfoResponse(True), []
+        node.info = request.NodeInfo
+        return UpdateNodeInfoResponse(True), [node.joined(self._held(node.id)[0]), node.noted()]
+
+    def _shutdown(self, request: ShutdownNoticeRequest, now: float) -> Answer:
+        node = self._live(request.NodeID)
+        if node is None:
+            return handshake_required(request.NodeID), []
+        node.came_to(request.LastOrchestratorSeqNum)
+        node.disconnect(SAID_GOODBYE, now)
+        return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted()]
+
+    def _live(self, name: str) -> Node | None:
+        node = self.nodes.get(name)
+        return node if node is not None and node.is_connected else None
+
+    def check(self, node: Node, now: float) -> list[Event]:
+        """Disconnect a node that was silent for too long. Its work waits for the grace."""
+        if not node.is_connected or now < node.heard_at + self._settings.disconnect_timeout:
+            return []
+        node.disconnect(TIMED_OUT, now)
+        return [node.left(self._settings.grace), node.noted()]
+
+
+def node_of(payload: Wire) -> str | None:
+    """Return the node a control request speaks for; None when it is no control request."""
+    if isinstance(payload, HandshakeRequest | UpdateNodeInfoRequest):
+        return payload.NodeInfo.NodeID
+    if isinstance(payload, HeartbeatRequest | ShutdownNoticeRequest):
+        return payload.NodeID
+    return None
+
+
+def handshake_required(node: str) -> BacError:
+    """Tell a node that it has no session here."""
+    return BacError(
+        Cause=f"node {node} not connected - handshake required",
+        Retryable=True,
+        Component="ConnectionManager",
+        HTTPStatusCode=428,
+        Code=HANDSHAKE_REQUIRED,
+    )
+
+
+def no_handler(payload: Wire) -> BacError:
+    """Tell a node that this message is known, but not as a request here."""
+    cause = f"no handler found for message type: {NAMES[type(payload)]}"
+    return BacError(Cause=cause, Component="Bacalhau", Code="NotFound")
+
+
+def undecodable(reason: str) -> BacError:
+    """Tell a node that its request could not be read."""
+    return BacError(Cause=f"failed to deserialize request: {reason}", Component="Bacalhau")
+
+
+def bad_request(cause: str, component: str) -> BacError:
+    """Tell a node that what it asks for cannot be."""
+    return BacError(Cause=cause, Component=component, HTTPStatusCode=400, Code="BadRequest")
+
+
+#: Status of an error reply whose payload has none, by code.
+_INFERRED: Final = {"NotFound": 404}
+
+
+def status_of(error: BacError) -> int:
+    """Return the HTTP status that goes with an error, stated or inferred."""
+    return error.HTTPStatusCode or _INFERRED.get(error.Code, 500)
+
+
+def is_same_node(one: NodeInfo, other: NodeInfo) -> bool:
+    """Compare two descriptions without what changes all the time: counts and free capacity."""
+    return _essence(one) == _essence(other)
+
+
+def _essence(info: NodeInfo) -> tuple[object, ...]:
+    compute = info.ComputeNodeInfo
+    return (
+        info.NodeID,
+        info.NodeType,
+        info.Labels or {},
+        sorted(info.SupportedProtocols or ()),
+        sorted(compute.ExecutionEngines or ()),
+        sorted(compute.Publishers or ()),
+        sorted(compute.StorageSources or ()),
+        compute.MaxCapacity,
+        compute.MaxJobRequirements,
+        compute.address,
+        info.BacalhauVersion,
+    )

@@ -1,0 +1,296 @@
+"""Executions as the orchestrator sees them: one attempt of a job on one node.
+
+    state          on                       then
+    -----          --                       ----
+    NEW            ask for bid sent         a bid, a refusal, a result
+    NEW            bid offered              bid accepted (sent), state BID_ACCEPTED
+    NEW            bid refused              ended BID_REFUSED: the job goes to another node
+    any live       run result               ended COMPLETED (or FAILED by its exit code)
+    any live       compute error            ended FAILED, or given back if the node says so
+    any live       cancel of the core       ended CANCELLED: bid rejected or cancel sent
+    ended          anything                 a replay (dropped) or late (the core records it)
+
+An execution's id is derived from job, worker and attempt, so that the same dispatch, replayed after
+a restart, is the same execution. Results are told apart by execution and state, never by sequence
+number. Sending is not done here.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+from dragoman.core.effects import SendWork
+from dragoman.core.events import ReplyKind, ReplyReceived
+from dragoman.dialects.ncl.dataplane import Item
+from dragoman.dialects.ncl.dress import answer_of
+from dragoman.dialects.ncl.envelope import dump
+from dragoman.dialects.ncl.messages import AskForBid, BidResult, ComputeError, RunResult
+from dragoman.dialects.ncl.models import (
+    BID_ACCEPTED,
+    BID_REFUSED,
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    NEW,
+    PENDING,
+    RUN,
+    TERMINAL,
+    Allocation,
+    CommandResult,
+    Event,
+    Execution,
+    JobSpec,
+    SpecConfig,
+    State,
+    Task,
+    TaskResources,
+    TaskTimeouts,
+    Wire,
+)
+from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.dialects.ncl.wire import nanoseconds
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, PeerId, name_of
+from dragoman.model.value import value
+
+#: Metadata of jobs that names what they are in Dragoman.
+META_JOB: Final = "dragoman/job"
+META_ATTEMPT: Final = "dragoman/attempt"
+META_CLIENT: Final = "dragoman/client"
+_RESERVED: Final = "bacalhau.org/"
+
+#: What a node says of executions that its own restart ended; upstream's words.
+NODE_RESTART: Final = "Failing due to node restart"
+#: Error code in an event's details: the node gives the work back unrun.
+HANDED_BACK: Final = "HandedBack"
+
+
+def derived_id(prefix: str, *parts: object) -> str:
+    """Make an id in the wire's shape, always the same for the same parts."""
+    digest = sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+
+
+def execution_id(job: str, worker: str, attempt: int) -> str:
+    """Name the execution of one attempt of a job on one worker."""
+    return derived_id("e", job, worker, attempt)
+
+
+class Tracked:
+    """One live execution."""
+
+    __slots__ = (
+        "attempt", "id", "is_followed", "is_unsure", "job", "needs", "node", "peer", "polled_in",
+        "sent", "state",
+    )  # fmt: skip
+
+    def __init__(self, job: JobId, peer: PeerId, attempt: int, needs: Capacity = NOTHING) -> None:
+        self.job, self.peer, self.attempt, self.needs = job, peer, attempt, needs
+        self.node = name_of(peer)
+        self.id = execution_id(job, peer, attempt)
+        self.state = NEW
+        #: What was sent about it, to send it again to a node that lost it.
+        self.sent: list[Item] = []
+        #: Rebuilt from records: what of it reached the node is not known.
+        self.is_unsure = False
+        #: The session in which it was sent, or in which the core last claimed it.
+        self.polled_in = 0
+        self.is_followed = False
+
+    def reply(
+        self, kind: ReplyKind, body: Body = EMPTY, fault: Fault | None = None
+    ) -> ReplyReceived:
+        """Say something about it to the core."""
+        return ReplyReceived(self.peer, self.job, kind, body, fault, self.attempt)
+
+
+@value
+class Ended:
+    """What is remembered of an execution that is over."""
+
+    job: JobId
+    peer: PeerId
+    attempt: int
+    state: int
+
+
+class Executions:
+    """All live executions, and a bounded memory of those that ended."""
+
+    def __init__(self, remember: int) -> None:
+        self._remember = remember
+        self.live: dict[str, Tracked] = {}
+        self._by_node: dict[str, dict[str, Tracked]] = {}
+        self._ended: OrderedDict[str, Ended] = OrderedDict()
+
+    def add(self, execution: Tracked) -> None:
+        """Begin to follow an execution."""
+        self.live[execution.id] = execution
+        self._by_node.setdefault(execution.node, {})[execution.id] = execution
+
+    def end(self, execution: Tracked, state: int) -> None:
+        """Stop following it; what it was stays known for a while."""
+        execution.state = state
+        del self.live[execution.id]
+        of_node = self._by_node[execution.node]
+        del of_node[execution.id]
+        if not of_node:
+            del self._by_node[execution.node]
+        self._note_end(execution.id, Ended(execution.job, execution.peer, execution.attempt, state))
+
+    def _note_end(self, name: str, ended: Ended) -> None:
+        self._ended[name] = ended
+        self._ended.move_to_end(name)
+        if len(self._ended) > self._remember:
+            self._ended.popitem(last=False)
+
+    def on(self, node: str) -> list[Tracked]:
+        """Return a node's live executions, oldest first."""
+        return list(self._by_node.get(node, {}).values())
+
+    def held(self, node: str) -> tuple[int, Capacity]:
+        """Count a node's live executions and add up what they take."""
+        held = self._by_node.get(node, {})
+        used = NOTHING
+        for execution in held.values():
+            if execution.needs is not NOTHING:
+                used = used.plus(execution.needs)
+        return len(held), used
+
+    def late(self, name: str, node: str, state: int) -> Ended | None:
+        """Take a message about an ended execution: news (returned) or a replay (None)."""
+        ended = self._ended.get(name)
+        if ended is None or name_of(ended.peer) != node or ended.state != CANCELLED:
+            return None
+        self._note_end(name, Ended(ended.job, ended.peer, ended.attempt, state))
+        return ended
+
+    def is_known(self, name: str, node: str) -> bool:
+        """Whether this execution is, or lately was, on this node."""
+        found = self.live.get(name) or self._ended.get(name)
+        return found is not None and name_of(found.peer) == node
+
+
+# --- what the node says -------------------------------------------------------------------------
+
+
+def outcome(payload: Wire) -> tuple[int, Body, Fault | None]:
+    """Read a result as (compute state, body for the caller, fault)."""
+    if isinstance(payload, RunResult):
+        fault = answer_of(payload).fault
+        return (COMPLETED if fault is None else FAILED), Body("ncl", (dump(payload),)), fault
+    if isinstance(payload, ComputeError):
+        return FAILED, EMPTY, _failure(payload.Events)
+    assert isinstance(payload, BidResult)
+    words = "; ".join(e.Message for e in payload.Events or () if e.Message) or "no reason given"
+    return BID_REFUSED, EMPTY, Fault(FaultCode.HANDED_BACK, f"bid refused: {words}")
+
+
+def _failure(events: Iterable[Event] | None) -> Fault:
+    """Read the first event: why it failed, and whether it may go to another node."""
+    first = next(iter(events or ()), Event())
+    details = first.Details or {}
+    if details.get("ErrorCode") == HANDED_BACK or first.Message == NODE_RESTART:
+        return Fault(FaultCode.HANDED_BACK, first.Message)
+    hint = details.get("Hint", "")
+    words = f"{first.Message} ({hint})" if hint else first.Message
+    return Fault(FaultCode.TASK_FAILED, words or "the node gave no reason")
+
+
+# --- what the node is told ----------------------------------------------------------------------
+
+
+def ask_for_bid(
+    work: SendWork, params: dict[str, object], settings: OrchestratorSettings, now: float
+) -> AskForBid:
+    """Write a dispatch as an execution: the engine is the service, its parameters the call."""
+    node = name_of(work.worker)
+    job = _job(work, params, settings, now)
+    is_fan_out = work.target == "all"
+    execution = Execution(
+        ID=execution_id(work.job, work.worker, work.attempt),
+        Namespace=settings.namespace,
+        EvalID=derived_id("v", work.job, work.attempt),
+        NodeID=node,
+        JobID=job.ID,
+        Job=job,
+        JobVersion=1,
+        AllocatedResources=Allocation({}),
+        DesiredState=State(PENDING if settings.bids and not is_fan_out else RUN),
+        ComputeState=State(NEW),
+        PublishedResult=SpecConfig(),
+        RunOutput=CommandResult(),
+        Revision=1,
+        CreateTime=job.CreateTime,
+        ModifyTime=job.CreateTime,
+    )
+    return AskForBid(None, execution)
+
+
+def _job(
+    work: SendWork, params: dict[str, object], settings: OrchestratorSettings, now: float
+) -> JobSpec:
+    at = nanoseconds(now)
+    is_fan_out = work.target == "all"
+    return JobSpec(
+        ID=derived_id("j", work.job),
+        Name=work.task or work.service,
+        Namespace=settings.namespace,
+        Type="ops" if is_fan_out else "batch",
+        Count=0 if is_fan_out else 1,
+        Constraints=[],
+        # Never null: a real node would crash on it.
+        Meta={
+            f"{_RESERVED}orchestrator.id": settings.orchestrator,
+            f"{_RESERVED}requester.id": settings.orchestrator,
+            META_ATTEMPT: str(work.attempt),
+            META_CLIENT: work.client,
+            META_JOB: work.job,
+        },
+        Labels={},
+        Tasks=[_task(work, params, now)],
+        Version=1,
+        Revision=1,
+        CreateTime=at,
+        ModifyTime=at,
+    )
+
+
+def _task(work: SendWork, params: dict[str, object], now: float) -> Task:
+    left = 0 if work.run_until is None else max(1, round(work.run_until - now))
+    return Task(
+        Name="main",
+        Engine=SpecConfig(work.service, params),
+        Publisher=SpecConfig(),
+        Resources=_resources(work.needs),
+        Timeouts=TaskTimeouts(ExecutionTimeout=left),
+    )
+
+
+def _resources(needs: Capacity) -> TaskResources:
+    return TaskResources(
+        CPU=f"{round(needs.cpu * 1000)}m" if needs.cpu else "",
+        Memory=f"{needs.memory}b" if needs.memory else "",
+        Disk=f"{needs.disk}b" if needs.disk else "",
+        GPU=str(needs.gpu) if needs.gpu else "",
+    )
+
+
+__all__ = [
+    "BID_ACCEPTED",
+    "HANDED_BACK",
+    "META_ATTEMPT",
+    "META_CLIENT",
+    "META_JOB",
+    "NODE_RESTART",
+    "TERMINAL",
+    "Executions",
+    "Tracked",
+    "ask_for_bid",
+    "derived_id",
+    "execution_id",
+    "outcome",
+]

@@ -1,0 +1,81 @@
+"""Every interval and limit of both roles, with its default. All spans are in seconds.
+
+The names of the document's Configuration section are in the comments where ours differ.
+"""
+
+from dragoman.model.value import value
+
+
+@value
+class OrchestratorSettings:
+    """How the broker treats its compute nodes."""
+
+    #: What it calls itself in the metadata of jobs.
+    orchestrator: str = "dragoman"
+    namespace: str = "default"
+    #: How often nodes beat (HeartbeatInterval); only told to the core, nodes have their own.
+    heartbeat_interval: float = 15.0
+    #: A node silent for so long is disconnected: its state is unknown.
+    disconnect_timeout: float = 60.0
+    #: How long a disconnected node's work waits for it before it goes to others.
+    grace: float = 180.0
+    #: Ask for a bid and approve it. If not, work is sent as "run this", as for fan-out.
+    bids: bool = True
+    #: New nodes wait for approval; they connect and beat but get no work.
+    manual_approval: bool = False
+    #: How many jobs per core a node is given that announces no `dragoman.slots`.
+    slots_per_core: float = 1.0
+    #: Follow the logs of running executions and pass them on as progress.
+    follow_logs: bool = True
+    #: No ack within this is a failed delivery.
+    ack_wait: float = 30.0
+    #: How many messages to one node may be without an ack.
+    max_pending: int = 1000
+    #: First wait after a failed delivery (BaseRetryInterval); doubles.
+    retry_base: float = 5.0
+    #: Longest wait after a failed delivery (MaxRetryInterval).
+    retry_max: float = 300.0
+    #: How often a node's progress is put on record when nothing else did (CheckpointInterval).
+    checkpoint_interval: float = 30.0
+    #: How long a returned node's executions may stay unclaimed by the core before they are stopped.
+    reconcile_after: float = 5.0
+    #: How many ended executions are remembered, to know a replay from news.
+    remember: int = 100_000
+    #: What NATS takes in one message, headers included.
+    max_payload: int = 1024 * 1024
+
+
+@value
+class ComputeSettings:
+    """How a worker behaves as a compute node."""
+
+    heartbeat_interval: float = 15.0
+    #: So many intervals without a good heartbeat end the session (HeartbeatMissFactor).
+    heartbeat_miss_factor: int = 5
+    #: How often the node's own description is compared with what was last accepted
+    #: (NodeInfoUpdateInterval).
+    info_update_interval: float = 60.0
+    request_timeout: float = 10.0
+    #: First wait after a failed handshake (ReconnectInterval); doubles.
+    reconnect_interval: float = 10.0
+    #: Longest wait between handshakes: two heartbeats, so that a node is back that soon.
+    reconnect_max: float = 30.0
+    ack_wait: float = 30.0
+    max_pending: int = 1000
+    #: First wait after a failed delivery (BaseRetryInterval); doubles.
+    retry_base: float = 5.0
+    #: Longest wait after a failed delivery (MaxRetryInterval).
+    retry_max: float = 300.0
+    #: How often the progress of both directions is stored (CheckpointInterval).
+    checkpoint_interval: float = 30.0
+    #: How often a log stream asks its consumer whether it is still there, and waits for the answer.
+    log_beat_interval: float = 10.0
+    log_beat_timeout: float = 5.0
+    #: Lines kept per running execution for a consumer that comes later.
+    log_lines: int = 1000
+    #: How many ended executions are remembered, so that no replay runs one again.
+    remember: int = 100_000
+    #: How often the side's timers are looked at.
+    tick: float = 1.0
+    #: What NATS takes in one message, headers included.
+    max_payload: int = 1024 * 1024

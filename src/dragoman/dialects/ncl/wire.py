@@ -1,0 +1,225 @@
+"""Subjects, metadata and typed messages: the stateless codec of NCL.
+
+`encode` and `decode` turn a payload and its metadata into a NATS body and back. The frames that
+sides exchange with their transport are `[payload, headers, reply]`: the NATS body, the NATS headers
+as compact JSON (empty: none) and the reply subject (empty: none). Bad bytes raise
+`MalformedMessage`.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+import msgspec
+
+from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.ncl.envelope import BAD_JSON, dump, seal, unseal
+from dragoman.dialects.ncl.messages import NAMES, TYPES
+from dragoman.dialects.ncl.models import Wire
+from dragoman.model.value import value
+
+# --- subjects -----------------------------------------------------------------------------------
+
+ROOT: Final = "bacalhau.global.compute"
+CTRL: Final = "out.ctrl"
+OUT_MSGS: Final = "out.msgs"
+REQUESTS: Final = "out.requests"
+IN_MSGS: Final = "in.msgs"
+HEARTBEAT: Final = "out.heartbeat"
+MANAGEMENT: Final = "node.management"
+REGISTER: Final = "RegisterNode/v1"
+LOGS: Final = "ExecutionLogs/v1"
+
+_FORBIDDEN: Final = frozenset(" .*>\0\t\r\n\f")
+
+
+def is_node_id(text: str) -> bool:
+    """Whether a text may be a node's id: one token of a subject, nothing special in it."""
+    return bool(text) and len(text) <= 255 and text.isprintable() and _FORBIDDEN.isdisjoint(text)
+
+
+def compute_subject(node: str, channel: str) -> str:
+    """Name a channel of a node, or of all nodes with `*`."""
+    return f"{ROOT}.{node}.{channel}"
+
+
+def logs_subject(node: str) -> str:
+    """Name where a node takes requests for the logs of an execution."""
+    return f"node.compute.{node}.{LOGS}"
+
+
+@lru_cache(maxsize=4096)
+def parse_subject(subject: str) -> tuple[str, str]:
+    """Split a subject into (channel, node); both empty when it is none of ours.
+
+    Channels are the constants above; `node.management` subjects give that and the method, as
+    `node.management.<method>`.
+    """
+    parts = subject.split(".")
+    if subject.startswith(ROOT + ".") and len(parts) == 6:
+        return f"{parts[4]}.{parts[5]}", parts[3]
+    if len(parts) == 4 and parts[0] == "node" and parts[1] in ("management", "compute"):
+        kind = MANAGEMENT + "." if parts[1] == "management" else ""
+        return kind + parts[3], parts[2]
+    return "", ""
+
+
+# --- metadata -----------------------------------------------------------------------------------
+
+TYPE: Final = "Bacalhau-Type"
+ENCODING: Final = "Bacalhau-PayloadEncoding"
+SOURCE: Final = "Bacalhau-Source"
+EVENT_TIME: Final = "Bacalhau-EventTime"
+SEQ: Final = "Bacalhau-SeqNum"
+MESSAGE_ID: Final = "Bacalhau-MessageID"
+SUBJECT: Final = "Bacalhau-Subject"
+STATUS_CODE: Final = "Bacalhau-StatusCode"
+ERROR_CODE: Final = "Bacalhau-ErrorCode"
+_OLD_TYPE: Final = "Type"
+_OLD_ENCODING: Final = "PayloadEncoding"
+
+
+def metadata(payload: Wire, source: str, at: float, **more: str) -> dict[str, str]:
+    """Make the metadata every message has; `more` is keyed by the constants above."""
+    name = NAMES[type(payload)]
+    return {
+        TYPE: name,
+        _OLD_TYPE: name,
+        ENCODING: "json",
+        _OLD_ENCODING: "json",
+        SOURCE: source,
+        EVENT_TIME: str(nanoseconds(at)),
+        **more,
+    }
+
+
+def data_metadata(payload: Wire, source: str, at: float, seq: int, subject: str) -> dict[str, str]:
+    """Make the metadata of a data message; nodes leave `subject` out, orchestrators do not."""
+    more = {SEQ: str(seq), MESSAGE_ID: f"seq-{seq}"}
+    if subject:
+        more[SUBJECT] = subject
+    return metadata(payload, source, at, **more)
+
+
+def nanoseconds(at: float) -> int:
+    """Turn an instant into the wire's integer nanoseconds."""
+    return round(at * 1e6) * 1000
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+@value
+class Message:
+    """A payload with the metadata it travelled with."""
+
+    payload: Wire
+    metadata: Mapping[str, str]
+
+    @property
+    def source(self) -> str:
+        """Who says it sent this; empty when it does not say."""
+        return self.metadata.get(SOURCE, "")
+
+    @property
+    def seq(self) -> int:
+        """Its position in the sender's ledger; 0 when it has none that can be read."""
+        text = self.metadata.get(SEQ, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+
+
+_decoders: Final = {kind: msgspec.json.Decoder(kind) for kind in NAMES}
+
+
+def encode(payload: Wire, pairs: Mapping[str, str]) -> bytes:
+    """Write a message in an envelope of version 1."""
+    return seal(pairs, dump(payload))
+
+
+def frames(payload: Wire, pairs: Mapping[str, str], reply: str = "") -> list[bytes]:
+    """Write a message as frames: body, the same metadata as headers, reply subject."""
+    return [encode(payload, pairs), dump(pairs), reply.encode()]
+
+
+def decode(data: bytes) -> Message:
+    """Read a message. The first failure wins: envelope, encoding, type, payload."""
+    found = unseal(data)
+    pairs = found.metadata
+    encoding = pairs.get(ENCODING) or pairs.get(_OLD_ENCODING) or ""
+    if encoding != "json":
+        raise _unreadable(f"unsupported payload encoding: {encoding}")
+    name = pairs.get(TYPE) or pairs.get(_OLD_TYPE) or ""
+    kind = TYPES.get(name)
+    if kind is None:
+        raise _unreadable(f"unsupported message type: {name}")
+    return Message(read_payload(kind, found.payload), pairs)
+
+
+def _unreadable(reason: str) -> MalformedMessage:
+    return MalformedMessage(f"failed to deserialize message payload: {reason}")
+
+
+def read_payload(kind: type[Wire], data: bytes) -> Any:
+    """Read one JSON object: strictly first, which is fast, then with tolerance."""
+    try:
+        return _decoders[kind].decode(data)
+    except BAD_JSON:
+        pass
+    try:
+        loose = tolerate(kind, msgspec.json.decode(data))
+        return msgspec.convert({} if loose is None else loose, kind)
+    except BAD_JSON as error:
+        raise _unreadable(f"failed to deserialize with encoding json: {error}") from None
+
+
+def read_json(kind: type[Wire], data: bytes) -> Any:
+    """Read a bare JSON object that is not a message (a stored state, a legacy request)."""
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.json.Decoder(kind)
+    return read_payload(kind, data)
+
+
+# --- tolerance ----------------------------------------------------------------------------------
+
+
+def tolerate(kind: Any, found: Any) -> Any:
+    """Bring decoded JSON to the spelling of `kind`.
+
+    As the peers read it: member names without regard to case, unknown members left out, null where
+    no null may be taken for the empty value.
+    """
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        inner = [arm for arm in get_args(kind) if arm is not type(None)]
+        return tolerate(inner[0], found) if len(inner) == 1 else found
+    if origin is list and type(found) is list:
+        return [tolerate(get_args(kind)[0], item) for item in found]
+    if origin is dict and type(found) is dict:
+        return {key: tolerate(get_args(kind)[1], item) for key, item in found.items()}
+    if isinstance(kind, type) and issubclass(kind, Wire) and type(found) is dict:
+        return _members(kind, found)
+    return found
+
+
+def _members(kind: type[Wire], found: dict[str, Any]) -> dict[str, Any]:
+    names, out = _spellings(kind), {}
+    for name, item in found.items():
+        known = names.get(name.lower())
+        if known is None:
+            continue
+        member, annotation, takes_null = known
+        if item is not None or takes_null:
+            out[member] = tolerate(annotation, item)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _spellings(kind: type[Wire]) -> dict[str, tuple[str, Any, bool]]:
+    """Map each member's lower-case name to (name, annotation, whether it takes null)."""
+    hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    return {name.lower(): (name, hint, _takes_null(hint)) for name, hint in hints.items()}
+
+
+def _takes_null(hint: Any) -> bool:
+    return type(None) in get_args(hint) or hint is Any

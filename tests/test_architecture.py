@@ -85,6 +85,7 @@ TWIN_OF = {
 WITHOUT_TWIN = {
     "core/effects.py",
     "core/events.py",
+    "core/limits.py",
     "dialects/talk.py",
     "ledger/base.py",
     "transports/base.py",

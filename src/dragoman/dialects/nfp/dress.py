@@ -1,0 +1,201 @@
+"""What NFP bodies mean: calls and results as JSON, NorFab's way.
+
+A call is `task`, `args`, `kwargs`, `timeout`; a result is an object with one key, the worker's
+name, whose value is NorFab's result object. JSON has no bytes, so a bytes value is written as
+`{"$bytes": "<base64>"}` and read back from it. Used at the edges only: between NFP peers bodies
+pass unread.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+
+NAME: Final = "nfp"
+_BYTES: Final = "$bytes"
+#: The task of a call that was raw bytes and named none: NorFab's workers need a name to look up.
+RAW_TASK: Final = "raw"
+#: Faults that NorFab's result object has a status of its own for.
+_TIMEOUTS: Final = frozenset(
+    {FaultCode.QUEUE_TIMEOUT, FaultCode.RUN_TIMEOUT, FaultCode.JOB_TIMEOUT}
+)
+
+
+class Dress:
+    """Content to NFP bodies and back."""
+
+    name = NAME
+
+    def read_call(self, body: Body) -> Call:
+        """Undress a POST body."""
+        said = _read(body)
+        if not isinstance(said, dict) or not isinstance(said.get("task"), str):
+            raise Unmappable("an nfp call is a JSON object with a task")
+        args, kwargs = said.get("args") or [], said.get("kwargs") or {}
+        if not isinstance(args, list) or not isinstance(kwargs, dict):
+            raise Unmappable("the args of an nfp call are an array and its kwargs an object")
+        if said.get("raw") is True and args and isinstance(revived := revive(args[0]), bytes):
+            task = "" if said["task"] == RAW_TASK else said["task"]
+            return Call(task, raw=revived, headers=_headers(said), timeout=_timeout(said))
+        return Call(
+            said["task"],
+            tuple(map(revive, args)),
+            {name: revive(value) for name, value in kwargs.items()},
+            headers=_headers(said),
+            timeout=_timeout(said),
+        )
+
+    def write_call(self, call: Call) -> Body:
+        """Dress a request as a POST body."""
+        said: dict[str, Any] = {"task": call.task, "kwargs": dict(call.kwargs)}
+        said["args"] = list(call.args)
+        if call.raw is not None:
+            said |= {"task": call.task or RAW_TASK, "args": [call.raw], "raw": True}
+        if not said["task"]:
+            raise Unmappable("an nfp call needs a task")
+        if call.timeout is not None:
+            said["timeout"] = (
+                int(call.timeout) if call.timeout == int(call.timeout) else call.timeout
+            )
+        if call.headers:
+            said["headers"] = dict(call.headers)
+        return Body(NAME, (write(said),))
+
+    def read_answer(self, body: Body) -> Answer:
+        """Undress a result; what is not in NorFab's form is its own value."""
+        try:
+            said = _read(body)
+        except Unmappable:
+            return Answer(raw=b"".join(body.parts))
+        if not isinstance(said, dict):
+            return Answer(revive(said))
+        if "input_id" in said and "value" in said:
+            return Answer(revive(said["value"]))
+        if len(said) == 1:
+            ((worker, result),) = said.items()
+            if isinstance(result, dict) and "result" in result:
+                return _answer(worker, result)
+        return Answer(revive(said))
+
+    def write_answer(self, answer: Answer) -> Body:
+        """Dress a result as NorFab's workers do."""
+        return Body(NAME, (write({answer.worker: result_object(answer)}),))
+
+
+def result_object(
+    answer: Answer,
+    *,
+    task: str | None = None,
+    job: str | None = None,
+    service: str | None = None,
+    started: str | None = None,
+    completed: str | None = None,
+) -> dict[str, Any]:
+    """Make NorFab's result object; what nobody told stays null."""
+    fault = answer.fault
+    result = answer.value if answer.raw is None else _plain(answer.raw) | {"raw": True}
+    return {
+        "result": None if fault else result,
+        "failed": fault is not None,
+        "errors": [fault.message or fault.code.value] if fault else [],
+        "task": task,
+        "messages": [],
+        "juuid": job,
+        "resources": [],
+        "resources_failed": [],
+        "status": _status(fault),
+        "task_started": started,
+        "task_completed": completed,
+        "service": service,
+        "diff": None,
+        "dry_run": False,
+    }
+
+
+def _status(fault: Fault | None) -> str:
+    if fault is None:
+        return "completed"
+    return "timeout" if fault.code in _TIMEOUTS else "error"
+
+
+def _answer(worker: str, result: dict[str, Any]) -> Answer:
+    if result.get("failed"):
+        return Answer(fault=task_fault(result.get("errors"), result.get("messages")), worker=worker)
+    said = result["result"]
+    if isinstance(said, dict) and set(said) == {_BYTES, "raw"}:
+        raw = revive({_BYTES: said[_BYTES]})
+        if isinstance(raw, bytes):
+            return Answer(raw=raw, worker=worker)
+    return Answer(revive(said), worker=worker)
+
+
+def task_fault(errors: Any, messages: Any = None) -> Fault:
+    """Say why a task failed, in its own words."""
+    for said in (errors, messages):
+        if isinstance(said, list) and said:
+            return Fault(FaultCode.TASK_FAILED, "; ".join(map(str, said)))
+    return Fault(FaultCode.TASK_FAILED, "the task failed and did not say why")
+
+
+def _headers(said: dict[str, Any]) -> dict[str, str]:
+    headers = said.get("headers")
+    return {k: str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
+
+
+def _timeout(said: dict[str, Any]) -> float | None:
+    timeout = said.get("timeout")
+    return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None
+
+
+def _read(body: Body) -> Any:
+    try:
+        return msgspec.json.decode(b"".join(body.parts))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+        raise Unmappable(f"an nfp body is JSON: {why}") from None
+
+
+def write(said: Any) -> bytes:
+    """Write JSON, compact, with bytes in their own form. Raises `Unmappable`."""
+    try:
+        return msgspec.json.encode(_plain(said))
+    except (TypeError, ValueError, OverflowError, RecursionError) as why:
+        raise Unmappable(f"no JSON form for nfp: {why}") from None
+
+
+def _plain(said: Any) -> Any:
+    """Replace bytes by their written form, at any depth."""
+    if isinstance(said, bytes | bytearray | memoryview):
+        return {_BYTES: b64encode(said).decode()}
+    if isinstance(said, Mapping):
+        return {_key(key): _plain(value) for key, value in said.items()}
+    if isinstance(said, list | tuple | set | frozenset):
+        return [_plain(value) for value in said]
+    if isinstance(said, float) and not (said - said == 0.0):
+        raise ValueError(f"JSON has no {said}")
+    return said
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"the key {key!r} of an object is no text")
+    return key
+
+
+def revive(said: Any) -> Any:
+    """Undo what `write` did to bytes, at any depth."""
+    if isinstance(said, list):
+        return [revive(value) for value in said]
+    if not isinstance(said, dict):
+        return said
+    if len(said) == 1 and isinstance(text := said.get(_BYTES), str):
+        try:
+            return b64decode(text, validate=True)
+        except (NotBase64, ValueError):
+            return said
+    return {key: revive(value) for key, value in said.items()}

@@ -1,0 +1,197 @@
+"""The broker's half of NFP/Client, outgoing: how a job goes, told in answers and events.
+
+Rules that NorFab's client depends on: the 202 is the first message of a job and names the workers
+exactly; a job is complete when the workers that answered are the ones of the 202; any 4xx or 5xx
+fails the whole job; no message has fewer than seven frames.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.core.effects import SendReply
+from dragoman.core.events import ReplyKind
+from dragoman.dialects.base import Send, Wardrobe
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.dress import NAME
+from dragoman.dialects.nfp.faults import status_of
+from dragoman.dialects.nfp.peers import Peer, Peers
+from dragoman.dialects.nfp.told import Memory, Told, name_for, renamed, result_body
+from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+
+#: Faults of one part. When one ends a job of several, that part's own answer has told it already.
+_OF_ONE_PART: Final = frozenset(
+    {
+        FaultCode.TASK_FAILED,
+        FaultCode.RUN_TIMEOUT,
+        FaultCode.WORKER_LOST,
+        FaultCode.EXHAUSTED,
+        FaultCode.UNMAPPABLE,
+        FaultCode.TOO_MANY_HOPS,
+    }
+)
+
+
+class Replies:
+    """Tells clients how their jobs go."""
+
+    def __init__(
+        self, peers: Peers, workers: WorkerDesk, memory: Memory, wardrobe: Wardrobe
+    ) -> None:
+        self.peers = peers
+        self.workers = workers
+        self.memory = memory
+        self.wardrobe = wardrobe
+        self._kinds: dict[ReplyKind, Callable[[Peer, SendReply, float], list[Send]]] = {
+            ReplyKind.QUEUED: self._queued,
+            ReplyKind.DISPATCHED: self._dispatched,
+            ReplyKind.ACCEPTED: self._accepted,
+            ReplyKind.PROGRESS: self._progress,
+            ReplyKind.CHUNK: self._chunk,
+            ReplyKind.INPUT_ASKED: self._input_asked,
+            ReplyKind.PART: self._part,
+            ReplyKind.FINAL: self._final,
+        }
+
+    def render(self, effect: SendReply, now: float) -> list[Send]:
+        """Tell a client how its job goes."""
+        return self._kinds[effect.kind](self.peers.of(effect.client), effect, now)
+
+    def _send(
+        self, peer: Peer, command: str, effect: SendReply, status: bytes, body: bytes
+    ) -> Send:
+        """Answer in the name of the worker's service, which service `all` is not."""
+        service = self.workers.service_of(effect.worker) or effect.service
+        uuid = effect.job.encode()
+        reply = wire.Reply(command, service.encode(), uuid, status, body, peer.is_binary)
+        return Send(peer.address, wire.encode(reply))
+
+    def _told(self, effect: SendReply) -> Told | None:
+        return self.memory.told.get((effect.client, effect.job))
+
+    def _queued(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        """Tell only those who want to know: to others the first 202 names the workers for good."""
+        if not peer.declared.push:
+            return []
+        told = self._told(effect) or Told(effect.service)
+        body = bodies.dispatched((), effect.job, told.target, told.service)
+        return [self._send(peer, wire.RESPONSE, effect, b"202", body)]
+
+    def _dispatched(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        told = self._told(effect)
+        if told is None:
+            key = effect.client, effect.job
+            told = self.memory.told.remember(key, Told(effect.service))
+        if peer.declared.push or not told.announced:
+            told.announced = effect.workers
+        return [self._announce(peer, effect, told)]
+
+    def _announce(self, peer: Peer, effect: SendReply, told: Told) -> Send:
+        uuid, service = effect.job.encode(), told.service.encode()
+        body = bodies.dispatched(told.announced, effect.job, told.target, told.service)
+        reply = wire.Reply(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
+        return Send(peer.address, wire.encode(reply))
+
+    def _accepted(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        body = _own(effect.body)
+        if body is None:
+            body = bodies.accepted(effect.worker, effect.job, effect.service)
+        return [self._send(peer, wire.RESPONSE, effect, b"201", body)]
+
+    def _progress(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        body = _own(effect.body)
+        if body is None:
+            body = self._event(effect, now, "progress")
+        return [self._send(peer, wire.EVENT, effect, b"200", body)]
+
+    def _chunk(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        return [self._send(peer, wire.STREAM, effect, b"200", b"".join(effect.body.parts))]
+
+    def _input_asked(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        body = _own(effect.body)
+        if body is None:
+            body = self._event(effect, now, "input_request")
+        told = self._told(effect)
+        if told is not None:
+            told.question = body
+        return [self._send(peer, wire.EVENT, effect, b"200", body)]
+
+    def _event(self, effect: SendReply, now: float, event_type: str) -> bytes:
+        """Make NorFab's event of what a worker of another dialect said."""
+        said = self._value(effect.body)
+        is_question = event_type == "input_request"
+        asked = {"id": effect.job, "question": said, "default": None, "metadata": {}}
+        return bodies.event(
+            effect.worker,
+            effect.service,
+            effect.job,
+            said if isinstance(said, str) else event_type,
+            bodies.timestamp(now),
+            event_type=event_type,
+            status="waiting_client_input" if is_question else "running",
+            extras={"input_request": asked} if is_question else {"event": said},
+        )
+
+    def _value(self, body: Body) -> object:
+        """Undress what another dialect's worker said, as far as it can be."""
+        dress = self.wardrobe.get(body.dialect)
+        if dress is None:
+            return None
+        try:
+            return dress.read_answer(body).value
+        except Unmappable as why:
+            return str(why)
+
+    # --- ends -----------------------------------------------------------------------------------
+
+    def _part(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        told = self._told(effect)
+        if told is not None:
+            told.answered.add(effect.worker)
+        return self._result(peer, effect, told or Told(effect.service))
+
+    def _final(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        self.workers.assignments.drop_job(effect.job)
+        told = self.memory.told.pop((effect.client, effect.job), None)
+        if effect.body.parts or (effect.worker and effect.fault is None):
+            return self._result(peer, effect, told or Told(effect.service))
+        if effect.fault is None or (not effect.worker and _is_told(effect.fault, told)):
+            return []
+        return [self._failure(peer, effect, effect.fault, told or Told(effect.service))]
+
+    def _failure(self, peer: Peer, effect: SendReply, fault: Fault, told: Told) -> Send:
+        body = bodies.failed(effect.job, told.target, told.service, fault)
+        status = status_of(fault.code, peer.is_binary)
+        return self._send(peer, wire.RESPONSE, effect, status, body)
+
+    def _result(self, peer: Peer, effect: SendReply, told: Told) -> list[Send]:
+        """Answer with a result, or announce it to those who fetch results themselves."""
+        job, service = effect.job, effect.service
+        body = result_body(self.wardrobe, effect.worker, effect.body, effect.fault, job, service)
+        worker = effect.worker or bodies.owner(body)
+        name = worker if peer.declared.push else name_for(worker, told.announced)
+        announcement = self.workers.announcements.pop((job, effect.worker), None)
+        if announcement is not None and name == worker and not peer.takes_results:
+            return [self._send(peer, wire.EVENT, effect, b"200", announcement)]
+        sends = []
+        if not told.announced and effect.kind is ReplyKind.FINAL:
+            # A job that was answered before, or from memory, was never dispatched.
+            told.announced = (worker,)
+            sends.append(self._announce(peer, effect, told))
+        result = renamed(body, worker, name)
+        return [*sends, self._send(peer, wire.RESPONSE, effect, b"200", result)]
+
+
+def _is_told(fault: Fault, told: Told | None) -> bool:
+    """Tell whether every part of a job of several was answered for itself already."""
+    if told is None:
+        # After a restart of the broker nobody knows what was told before.
+        return fault.code in _OF_ONE_PART
+    return bool(told.answered) and told.answered >= set(told.announced)
+
+
+def _own(body: Body) -> bytes | None:
+    """Return what an NFP worker said, to be passed on untouched."""
+    return body.parts[0] if body.dialect == NAME and body.parts else None

@@ -1,0 +1,117 @@
+"""The broker's half of NFP/Client, incoming: requests become events, or are refused with a reason.
+
+A body is checked before it is taken in: NorFab's worker does not survive a bad one.
+"""
+
+from collections.abc import Callable
+
+from dragoman.core.events import (
+    Event,
+    InputReceived,
+    JobCancelled,
+    JobSubmitted,
+    Noted,
+    ResultRequested,
+)
+from dragoman.dialects.base import MalformedMessage, Send
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.dress import NAME
+from dragoman.dialects.nfp.faults import status_of
+from dragoman.dialects.nfp.peers import Bounded, Peer, read_name
+from dragoman.dialects.nfp.settings import Settings
+from dragoman.dialects.nfp.targets import only_name, read_target
+from dragoman.dialects.nfp.told import Memory, Told
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, ServiceName, WorkerName
+from dragoman.model.record import Kind
+from dragoman.model.terms import Terms
+
+Heard = list[Event | Send]
+
+
+class Requests:
+    """Takes in what clients ask for."""
+
+    def __init__(self, memory: Memory, settings: Settings) -> None:
+        self.memory = memory
+        self.settings = settings
+        self._terms: Bounded[tuple[float, int], Terms] = Bounded(1024)
+        self._commands: dict[str, Callable[[Peer, JobId, str, wire.Request], Heard]] = {
+            wire.POST: self._post,
+            wire.GET: self._get,
+            wire.DELETE: self._delete,
+            wire.PUT: self._put,
+        }
+
+    def take(self, peer: Peer, message: wire.Request) -> Heard:
+        """Take a POST, GET, DELETE or PUT in."""
+        try:
+            job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
+            service = read_name(message.service, "service name", self.settings.max_name)
+            return self._commands[message.command](peer, job, service, message)
+        except (MalformedMessage, ValueError) as why:
+            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))
+
+    def _post(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+        if len(message.body) > self.settings.max_body:
+            words = f"the body has {len(message.body)} bytes, it may have {self.settings.max_body}"
+            return refuse(peer, message, Fault(FaultCode.TOO_LARGE, words))
+        target = message.target.decode()
+        whom = read_target(target, message.is_binary)
+        head = bodies.read_post(message.body)
+        if (peer.id, job) not in self.memory.told:
+            self.memory.told.remember((peer.id, job), Told(service, target))
+        return [
+            JobSubmitted(
+                job,
+                peer.id,
+                ServiceName(service),
+                Body(NAME, (message.body,)),
+                whom,
+                self._terms_of(head),
+                head.task,
+                head.key,
+            )
+        ]
+
+    def _terms_of(self, head: bodies.PostHead) -> Terms:
+        timeout = head.timeout if head.timeout and head.timeout > 0 else self.settings.timeout
+        terms = self._terms.get((timeout, head.priority))
+        if terms is None:
+            terms = Terms(patience=self.settings.patience, timeout=timeout, priority=head.priority)
+            self._terms.remember((timeout, head.priority), terms)
+        return terms
+
+    def _get(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+        self.memory.asks(peer.id, job, message.target.decode())
+        return [ResultRequested(job, peer.id)]
+
+    def _delete(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+        return [JobCancelled(job, peer.id)]
+
+    def _put(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+        """Take input in. It goes where the job runs: `any` again could mean somebody else."""
+        worker = only_name(message.target.decode())
+        told = self.memory.told.get((peer.id, job))
+        # The only worker of a job may have changed since it was announced.
+        is_only = told is not None and len(told.announced) == 1
+        name = WorkerName(worker) if worker and not is_only else None
+        return [InputReceived(job, peer.id, Body(NAME, (message.body,)), name)]
+
+
+def refuse(peer: Peer, message: wire.Request | wire.Unsupported, fault: Fault) -> Heard:
+    """Answer a request that cannot be served, in seven frames, and put it on record."""
+    uuid, target, service = (
+        frame.decode(errors="backslashreplace")
+        for frame in (message.uuid, message.target, message.service)
+    )
+    body = bodies.failed(uuid, target, service, fault)
+    status = status_of(fault.code, peer.is_binary)
+    reply = wire.Reply(wire.RESPONSE, message.service, message.uuid, status, body, peer.is_binary)
+    return [
+        Send(peer.address, wire.encode(reply)),
+        Noted(
+            Kind.REJECTED, peer.id, f"{message.command!s} refused: {fault.message}", dialect=NAME
+        ),
+    ]

@@ -1,0 +1,134 @@
+"""The broker's half of NFP/Client, outgoing: answers to GET and DELETE.
+
+NorFab's broker passes a GET on to the workers. Here it is answered from the broker's own books: for
+any client, any job, and after a restart; while a worker is away its job is pending, not failed.
+"""
+
+from dragoman.core.effects import Asked, JobStatus, PartStatus, SendStatus
+from dragoman.dialects.base import Send, Wardrobe
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.faults import status_of
+from dragoman.dialects.nfp.peers import Peer, Peers
+from dragoman.dialects.nfp.targets import asked_names
+from dragoman.dialects.nfp.told import Memory, name_for, renamed, result_body
+from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import FINAL, JobState
+from dragoman.model.names import PeerId, WorkerName
+
+
+class Statuses:
+    """Tells anybody how a job stands."""
+
+    def __init__(
+        self, peers: Peers, workers: WorkerDesk, memory: Memory, wardrobe: Wardrobe
+    ) -> None:
+        self.peers = peers
+        self.workers = workers
+        self.memory = memory
+        self.wardrobe = wardrobe
+
+    def render(self, effect: SendStatus, now: float) -> list[Send]:
+        """Answer a GET or DELETE. A PUT has no answer: NorFab's client would fail its job."""
+        if effect.asked is Asked.INPUT:
+            return []
+        peer = self.peers.of(effect.client)
+        if effect.asked is Asked.CANCEL:
+            return [self._cancelled(peer, effect)]
+        target = self.memory.take_asked(effect.client, effect.job)
+        status = effect.status
+        if status is None or _is_lost(status):
+            return [self._no_result(peer, effect, target)]
+        parts = self._parts(effect.client, status, target)
+        listed = self._listed(peer, status, target, tuple(name for name, _ in parts if name))
+        return [*listed, *(self._standing(peer, status, name, part) for name, part in parts)]
+
+    def _answer(self, peer: Peer, service: str, job: str, status: bytes, body: bytes) -> Send:
+        uuid = job.encode()
+        reply = wire.Reply(wire.RESPONSE, service.encode(), uuid, status, body, peer.is_binary)
+        return Send(peer.address, wire.encode(reply))
+
+    def _no_result(self, peer: Peer, effect: SendStatus, target: str) -> Send:
+        known = effect.status
+        fault = (known.fault if known else None) or effect.fault
+        if fault is None:
+            fault = Fault(FaultCode.UNKNOWN_JOB, f"job {effect.job} is not known here")
+        service = known.service if known else ""
+        body = bodies.failed(effect.job, target, service, fault)
+        return self._answer(peer, service, effect.job, status_of(fault.code, peer.is_binary), body)
+
+    def _parts(
+        self, client: PeerId, status: JobStatus, target: str
+    ) -> list[tuple[str, PartStatus]]:
+        """Pair each part that was asked about with the name its client knows it by."""
+        asked = asked_names(target)
+        announced = self._announced(client, status, asked)
+        parts = status.parts or (PartStatus(WorkerName(""), JobState.QUEUED),)
+        named = [(name_for(part.worker, announced), part) for part in parts]
+        wanted = [pair for pair in named if pair[0] in asked]
+        return wanted or named
+
+    def _announced(
+        self, client: PeerId, status: JobStatus, asked: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        told = self.memory.told.get((client, status.job))
+        if told is not None and told.announced:
+            return told.announced
+        if client == status.client and len(status.parts) == 1:
+            # It asks for the name it was told, before the end or by an earlier run of the broker.
+            return asked[:1]
+        return ()
+
+    def _listed(
+        self, peer: Peer, status: JobStatus, target: str, names: tuple[str, ...]
+    ) -> list[Send]:
+        """Begin the answer to a GET with a 202, as NorFab's broker does; old clients want it."""
+        if not names:
+            return []
+        body = bodies.dispatched(names, status.job, target, status.service)
+        return [self._answer(peer, status.service, status.job, b"202", body)]
+
+    def _standing(self, peer: Peer, status: JobStatus, name: str, part: PartStatus) -> Send:
+        """Answer for one worker: its result, or that it is not there yet."""
+        job, service = status.job, self.workers.service_of(part.worker) or status.service
+        if part.state in FINAL:
+            body = result_body(self.wardrobe, part.worker, part.body, part.fault, job, service)
+            result = renamed(body, part.worker or bodies.owner(body), name or bodies.owner(body))
+            return self._answer(peer, service, job, b"200", result)
+        if status.is_waiting_for_input and part.state is JobState.RUNNING:
+            return self._answer(peer, service, job, b"102", self._waiting(status, name, service))
+        word = "STARTED" if part.state is JobState.RUNNING else "PENDING"
+        body = bodies.standing(name or None, job, service, word)
+        return self._answer(peer, service, job, b"300", body)
+
+    def _waiting(self, status: JobStatus, name: str, service: str) -> bytes:
+        told = self.memory.told.get((status.client, status.job))
+        asked = bodies.question(told.question) if told and told.question else {}
+        return bodies.standing(name, status.job, service, "WAITING_CLIENT_INPUT", **asked)
+
+    def _cancelled(self, peer: Peer, effect: SendStatus) -> Send:
+        """Say what became of a DELETE."""
+        status = effect.status
+        if status is None:
+            return self._no_result(peer, effect, "all")
+        code, word = _cancel_word(status, effect.fault)
+        told = {"command": wire.DELETE, "state": status.state.value}
+        body = bodies.standing(None, status.job, status.service, word, **told)
+        return self._answer(peer, status.service, status.job, code, body)
+
+
+def _cancel_word(status: JobStatus, fault: Fault | None) -> tuple[bytes, str]:
+    if status.state is not JobState.CANCELLED:
+        return (b"300", "CANCELLING") if status.is_cancelling else (b"417", "ALREADY_FINISHED")
+    if fault is not None and fault.code is FaultCode.CANCEL_UNCONFIRMED:
+        return b"417", "CANCEL_NOT_CONFIRMED"
+    return b"200", "CANCELLED"
+
+
+def _is_lost(status: JobStatus) -> bool:
+    """Tell whether a job ended as a whole, with nothing of any worker to show for it."""
+    if status.state not in FINAL or status.fault is None:
+        return False
+    if len(status.parts) > 1 and any(p.state is JobState.SUCCEEDED for p in status.parts):
+        return False
+    return not any(p.body is not None or p.seq for p in status.parts)

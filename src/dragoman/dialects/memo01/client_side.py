@@ -1,0 +1,115 @@
+"""A client's end of memo01, in model words.
+
+memo01 answers name no job: the request they answer is all there is. So each message goes with a
+ticket as its first frame (the job's id, which never leaves the process) and its transport puts
+the ticket before the answer. A third frame says how many milliseconds the answer may take.
+
+* out: `[ticket, JOB, milliseconds]`
+* in: `[ticket, RESULT]`, or `[ticket]` alone when the request was dropped (no answer in time)
+"""
+
+from typing import Any, Final, NoReturn
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.memo01.dress import NAME, MemoDress
+from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, Settings
+from dragoman.dialects.memo01.wire import Job, Result, decode, encode
+from dragoman.dialects.talk import Finished, Notice, Order, Unsupported
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId
+from dragoman.model.target import ANY
+
+_DEFAULTS: Final = Settings()
+#: A job of which nobody said how long it may run.
+DEFAULT_TIMEOUT: Final = 60.0
+#: What an answer may take beyond the broker's queue time and the job's own.
+_ON_THE_WAY: Final = 5.0
+
+
+class ClientSide:
+    """One client; any number of requests may be open."""
+
+    def __init__(
+        self,
+        timeout: float = DEFAULT_TIMEOUT,
+        queue_timeout: float = _DEFAULTS.queue_timeout,
+    ) -> None:
+        self._dress = MemoDress()
+        self._timeout = timeout
+        self._queue_timeout = queue_timeout
+        #: Jobs that are not answered yet.
+        self._open: set[JobId] = set()
+
+    def hello(self) -> list[Frames]:
+        """Say nothing: clients of memo01 have no name."""
+        return []
+
+    def submit(self, order: Order) -> list[Frames]:
+        """Ask for work; the same order again goes to the same ticket."""
+        if order.target != ANY:
+            _unsupported("targets", "use target='any'")
+        if order.key:
+            _unsupported("idempotency keys", "repeat the same request instead")
+        timeout = self._timeout if order.call.timeout is None else order.call.timeout
+        timeout_ms = min(max(1, round(timeout * 1000)), LONGEST_TIMEOUT_MS)
+        wait_ms = timeout_ms + round((self._queue_timeout + _ON_THE_WAY) * 1000)
+        payload = b"".join(self._dress.write_call(order.call).parts)
+        job = encode(Job(b"", order.service, timeout_ms, payload))
+        self._open.add(order.job)
+        return [[order.job.encode(), job, b"%d" % wait_ms]]
+
+    def receive(self, frames: Frames) -> list[Notice]:
+        """Take an answer in, or the news that there is none."""
+        job = JobId(bytes(frames[0]).decode(errors="replace")) if frames else JobId("")
+        if job not in self._open:
+            return []
+        if len(frames) == 1:
+            self._open.discard(job)
+            words = "the broker did not answer: no worker in time, or the job failed or ran out"
+            return [Finished(job, (), Fault(FaultCode.JOB_TIMEOUT, words), JobState.EXPIRED)]
+        finished = self._finished(job, frames[1])
+        if finished is None:
+            return []
+        self._open.discard(job)
+        return [finished]
+
+    def _finished(self, job: JobId, message: bytes) -> Finished | None:
+        try:
+            result = decode(message)
+        except MalformedMessage:
+            return None
+        if type(result) is not Result:
+            return None
+        try:
+            answer = self._dress.read_answer(Body(NAME, (result.payload,)))
+        except Unmappable as error:
+            fault = Fault(FaultCode.UNMAPPABLE, str(error))
+            return Finished(job, (), fault, JobState.FAILED)
+        if answer.fault is not None:
+            return Finished(job, (answer,), answer.fault, JobState.FAILED)
+        return Finished(job, (answer,), None, JobState.SUCCEEDED)
+
+    # --- what memo01 has no words for ---------------------------------------------------------
+
+    def ask(self, job: JobId) -> list[Frames]:
+        """Refuse: results cannot be asked for."""
+        _unsupported("asking for a result", "keep the request open, or submit it again")
+
+    def cancel(self, job: JobId) -> list[Frames]:
+        """Refuse: jobs cannot be cancelled."""
+        _unsupported("cancelling", "let the job's timeout end it")
+
+    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+        """Refuse: running jobs take no input."""
+        _unsupported("input to a running job", "put everything into the request")
+
+    def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
+        """Refuse: there are no events."""
+        _unsupported("events", "use an nfp:// or http:// client")
+
+
+def _unsupported(what: str, instead: str) -> NoReturn:
+    raise Unsupported(f"memo has no {what}; {instead}")

@@ -1,0 +1,176 @@
+"""A worker's end of memo01, in model words.
+
+A memo01 worker runs one job at a time, so a worker with several *slots* is several of them on one
+connection, each with its own broker-given ID and one open request. Each message goes with its
+slot as first frame, which never leaves the process; the transport puts it before the answer.
+
+A slot speaks only when it has no open request: a request sent over an open one would leave the
+broker with a parked request that nobody reads. So `DISCONNECT` restarts only the slot that got it.
+"""
+
+from typing import Any, Final, NoReturn
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.memo01.dress import NAME, TAG, MemoDress, untagged, write_fault
+from dragoman.dialects.memo01.settings import Settings
+from dragoman.dialects.memo01.wire import (
+    Disconnect,
+    Heartbeat,
+    Job,
+    Message,
+    Ready,
+    Result,
+    decode,
+    encode,
+    in_order,
+)
+from dragoman.dialects.talk import Alive, Reply, Unsupported, Word, Work
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
+
+_HANDED_BACK: Final = Fault(FaultCode.HANDED_BACK, "returned unrun")
+
+
+class _Slot:
+    """One memo01 worker: its name in this process, its ID at the broker, the job it runs."""
+
+    __slots__ = ("id", "is_open", "is_tagged", "name", "ticket")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.id = b""
+        #: Whether a request is open, so that the broker speaks next.
+        self.is_open = False
+        self.ticket = ""
+        #: Whether the job's caller used the tag, and so will understand it.
+        self.is_tagged = False
+
+
+class WorkerSide:
+    """One worker with so many slots, all offering the same services."""
+
+    beat_every = Settings().beat_every
+    #: A busy slot hears nothing for as long as its job runs, so silence means nothing.
+    hold: float | None = None
+
+    def __init__(self, services: tuple[str, ...], slots: int = 1) -> None:
+        self._ready = encode(Ready(in_order(services)))
+        self._slots = {str(n): _Slot(str(n)) for n in range(slots)}
+        self._busy: dict[str, _Slot] = {}
+        self._dress = MemoDress()
+        self._is_leaving = False
+        self._jobs = 0
+
+    def join(self) -> list[Frames]:
+        """Offer the services on every slot that runs nothing; the others have a result to send."""
+        self._is_leaving = False
+        idle = [s for s in self._slots.values() if not s.ticket]
+        return [self._say(slot, self._ready) for slot in idle]
+
+    def _say(self, slot: _Slot, message: bytes) -> Frames:
+        slot.is_open = True
+        return [slot.name.encode(), message]
+
+    def receive(self, frames: Frames) -> list[Word]:
+        """Take one answer in."""
+        slot = self._slots.get(bytes(frames[0]).decode(errors="replace")) if frames else None
+        if slot is None or not slot.is_open:
+            return []
+        slot.is_open = False
+        message = _read(frames[1]) if len(frames) == 2 else None
+        if isinstance(message, Job):
+            return self._work(slot, message)
+        if isinstance(message, Heartbeat):
+            slot.id = message.id
+            return [Alive(), Reply(self._say(slot, encode(Heartbeat(slot.id))))]
+        if isinstance(message, Disconnect):
+            slot.id = b""
+        # Dismissed, not answered at all, or answered with nonsense: start anew.
+        return [] if self._is_leaving else [Reply(self._say(slot, self._ready))]
+
+    def _work(self, slot: _Slot, job: Job) -> list[Word]:
+        slot.id = job.id
+        self._jobs += 1
+        slot.ticket = f"{slot.name}.{self._jobs}"
+        slot.is_tagged = job.payload.startswith(TAG)
+        self._busy[slot.ticket] = slot
+        if self._is_leaving:
+            return [Reply(f) for f in self.hand_back(slot.ticket)]
+        try:
+            call = self._dress.read_call(Body(NAME, (job.payload,)))
+        except Unmappable as error:
+            fault = Fault(FaultCode.BAD_REQUEST, str(error))
+            return [Reply(f) for f in self.finish(slot.ticket, Answer(fault=fault))]
+        timeout = job.timeout_ms / 1000
+        return [Work(slot.ticket, JobId(slot.ticket), call, job.service, "", timeout)]
+
+    def finish(self, ticket: str, answer: Answer) -> list[Frames]:
+        """Send the result; a slot of a worker that leaves says so."""
+        slot = self._busy.pop(ticket, None)
+        if slot is None:
+            return []
+        slot.ticket = ""
+        result = Result(slot.id, self._payload(slot, answer), self._is_leaving)
+        return [self._say(slot, encode(result))]
+
+    def _payload(self, slot: _Slot, answer: Answer) -> bytes:
+        """Write a result as its caller can read it; a fault as our broker can."""
+        if answer.fault is not None:
+            return write_fault(answer.fault)
+        try:
+            payload = b"".join(self._dress.write_answer(answer).parts)
+        except Unmappable as error:
+            return write_fault(Fault(FaultCode.UNMAPPABLE, str(error)))
+        return payload if slot.is_tagged or answer.raw is not None else untagged(payload)
+
+    def hand_back(self, ticket: str) -> list[Frames]:
+        """Return a job unrun; the broker gives it to another worker."""
+        return self.finish(ticket, Answer(fault=_HANDED_BACK))
+
+    def leave(self) -> list[Frames]:
+        """Take no more: slots that run a job leave with its result, others with the connection."""
+        self._is_leaving = True
+        return []
+
+    def take(self, ticket: str) -> list[Frames]:
+        """Say nothing: having been sent is all the confirmation there is."""
+        return []
+
+    def beat(self) -> list[Frames]:
+        """Say nothing: a worker beats only when it is asked to."""
+        return []
+
+    # --- what memo01 has no words for ---------------------------------------------------------
+
+    def progress(self, ticket: str, event: Any) -> list[Frames]:
+        """Refuse: there is nothing between a job and its result."""
+        _unsupported("progress reports", "log them, or return them with the result")
+
+    def chunk(self, ticket: str, data: bytes) -> list[Frames]:
+        """Refuse: a result comes in one piece."""
+        _unsupported("streams", "return the whole result")
+
+    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+        """Refuse: a client cannot be asked."""
+        _unsupported("questions to the client", "take everything from the request")
+
+    def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
+        """Refuse: a job stays with its service."""
+        _unsupported("forwarding", "call the other service as a client")
+
+    def publish(self, topic: str, event: Any) -> list[Frames]:
+        """Refuse: there are no events."""
+        _unsupported("events", "use an nfp:// worker")
+
+
+def _read(message: bytes) -> Message | None:
+    try:
+        return decode(message)
+    except MalformedMessage:
+        return None
+
+
+def _unsupported(what: str, instead: str) -> NoReturn:
+    raise Unsupported(f"memo has no {what}; {instead}")

@@ -1,0 +1,173 @@
+"""What goes back to DCP clients: results, faults, reports, and answers to questions about jobs.
+
+Kept per request until it ends: the metadata the client wants to see again, and whether it reads
+notes. A client that does not read them gets one reply per request and nothing else.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
+from dragoman.core.events import ReplyKind
+from dragoman.dialects.base import Wardrobe, redress_answer
+from dragoman.dialects.dcp.dress import NAME, answer_parts, pack
+from dragoman.dialects.dcp.notes import Note, fault_note, write_note
+from dragoman.dialects.dcp.wire import Tail, data_of, metadata_of
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import FINAL, JobState
+from dragoman.model.names import JobId, PeerId
+
+
+class Asking:
+    """One request of a client, until its reply has gone."""
+
+    __slots__ = ("metadata", "parts", "reads_notes")
+
+    def __init__(self, metadata: tuple[bytes, ...], reads_notes: bool) -> None:
+        self.metadata = metadata
+        self.reads_notes = reads_notes
+        #: What came back from each worker of a request that went to several.
+        self.parts: list[SendReply] = []
+
+
+class Answers:
+    """The requests that wait for a reply, and how replies to them are written."""
+
+    def __init__(self, wardrobe: Wardrobe, faults: str) -> None:
+        self._wardrobe = wardrobe
+        self._is_silent = faults == "silent"
+        self._asking: dict[JobId, dict[PeerId, Asking]] = {}
+        self._questions: dict[tuple[PeerId, JobId, str], list[tuple[bytes, ...]]] = {}
+
+    def expect(self, job: JobId, client: PeerId, asking: Asking) -> None:
+        """Remember who asked, for when the reply comes."""
+        self._asking.setdefault(job, {})[client] = asking
+
+    def expect_status(self, job: JobId, client: PeerId, asked: Asked, tail: Tail) -> None:
+        """Remember who wants to know how a job stands."""
+        self._questions.setdefault((client, job, asked), []).append(metadata_of(tail))
+
+    def __len__(self) -> int:
+        return len(self._asking) + len(self._questions)
+
+    def reply(self, effect: SendReply) -> Tail | None:
+        """Write what a client is told about its job; None when it is told nothing."""
+        if effect.kind is ReplyKind.FINAL:
+            return self._final(effect, self._close(effect))
+        asking = self._asking.get(effect.job, {}).get(effect.client)
+        if asking is None:
+            return None
+        if effect.kind is ReplyKind.PART:
+            asking.parts.append(effect)
+            return None
+        return self._report(effect, asking) if asking.reads_notes else None
+
+    def _close(self, effect: SendReply) -> Asking:
+        """Let go of a request. A refusal, which has no state, ends only what was refused."""
+        clients = self._asking.get(effect.job, {})
+        found = clients.pop(effect.client, None)
+        if effect.state is not None or not clients:
+            self._asking.pop(effect.job, None)
+        if found is None:
+            # Asked of an earlier broker process; the reply itself has the metadata, if it is DCP.
+            is_dcp = effect.body.dialect == NAME
+            found = Asking(metadata_of(effect.body.parts) if is_dcp else (), False)
+        return found
+
+    def _final(self, effect: SendReply, asking: Asking) -> Tail | None:
+        if asking.parts:
+            return self._gathered(effect, asking)
+        if effect.fault is None:
+            return (*asking.metadata, b"", *self._data(effect.body, effect.worker))
+        if asking.reads_notes:
+            state = effect.state or JobState.FAILED
+            note = write_note(fault_note(effect.fault) | {"worker": effect.worker, "state": state})
+            return (*asking.metadata, note, b"", *self._failed_data(effect))
+        if effect.body.dialect == NAME:
+            return (*asking.metadata, b"", *data_of(effect.body.parts))
+        return None if self._is_silent else (*asking.metadata, b"")
+
+    def _failed_data(self, effect: SendReply) -> Tail:
+        """Return what a worker said beside its failure, where it said it in DCP."""
+        return data_of(effect.body.parts) if effect.body.dialect == NAME else ()
+
+    def _gathered(self, effect: SendReply, asking: Asking) -> Tail:
+        """Write the results of several workers as one map, by worker."""
+        each = {p.worker: self._part(p.body, p.fault, p.worker) for p in asking.parts}
+        note: Note = {"kind": "gathered", "state": effect.state or JobState.FAILED}
+        head = asking.metadata if not asking.reads_notes else (*asking.metadata, write_note(note))
+        return (*head, b"", pack(each))
+
+    def _part(self, body: Body, fault: Fault | None, worker: str) -> dict[str, Any]:
+        if fault is not None:
+            return {"fault": fault.code.value, "message": fault.message}
+        answer = self._wardrobe[NAME].read_answer(redress_answer(self._wardrobe, body, NAME))
+        return {"value": answer.value if answer.raw is None else answer.raw}
+
+    def _data(self, body: Body, worker: str) -> Tail:
+        if not body.dialect:
+            return ()
+        return data_of(redress_answer(self._wardrobe, body, NAME, worker).parts)
+
+    def _report(self, effect: SendReply, asking: Asking) -> Tail | None:
+        note: Note = {"kind": effect.kind.value, "worker": effect.worker}
+        if effect.workers:
+            note["workers"] = list(effect.workers)
+        return (*asking.metadata, write_note(note), b"", *self._data(effect.body, ""))
+
+    def status(self, effect: SendStatus) -> Tail | None:
+        """Write how a job stands, for a client that asked."""
+        key = (effect.client, effect.job, effect.asked)
+        waiting = self._questions.get(key)
+        if not waiting:
+            return None
+        metadata = waiting.pop(0)
+        if not waiting:
+            del self._questions[key]
+        return (*metadata, *_STANDINGS[effect.asked](self, effect))
+
+    def _standing(self, effect: SendStatus) -> Tail:
+        note: Note = {"kind": "status", "job": effect.job}
+        if effect.status is None:
+            note["state"] = "unknown"
+        else:
+            note["state"] = effect.status.state.value
+        if effect.fault is not None:
+            note |= {"code": effect.fault.code.value, "detail": effect.fault.message}
+        return (write_note(note), b"")
+
+    def _result(self, effect: SendStatus) -> Tail:
+        status = effect.status
+        if status is None or status.state not in FINAL:
+            return self._standing(effect)
+        try:
+            return self._ended(status)
+        except Unmappable as trouble:
+            fault = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+            return (
+                write_note({"kind": "result", "state": status.state}),
+                b"",
+                *answer_parts(fault),
+            )
+
+    def _ended(self, status: JobStatus) -> Tail:
+        """Write the result of a job that has ended: by worker if it had several parts."""
+        note: Note = {"kind": "result", "state": status.state}
+        if status.fault is not None:
+            note |= {"code": status.fault.code.value, "message": status.fault.message}
+        if len(status.parts) > 1:
+            each = {p.worker: self._part(p.body or _NONE, p.fault, p.worker) for p in status.parts}
+            return (write_note(note | {"gathered": True}), b"", pack(each))
+        body = status.parts[0].body if status.parts and status.fault is None else None
+        return (write_note(note), b"", *self._data(body or _NONE, ""))
+
+
+_NONE: Final = Body("")
+
+_STANDINGS: Final[dict[Asked, Callable[[Answers, SendStatus], Tail]]] = {
+    Asked.RESULT: Answers._result,
+    Asked.CANCEL: Answers._standing,
+    Asked.INPUT: Answers._standing,
+}

@@ -1,0 +1,223 @@
+"""A client's end of DCP, for the SDK.
+
+Each request carries a note as its first metadata part, with the job's id: the broker takes the id
+from it, and the reply brings it back. A broker that reads no notes passes it on all the same; then
+there are results, and no word on the way.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts, unpack
+from dragoman.dialects.dcp.notes import (
+    Note,
+    fault_code,
+    read_fault,
+    request_note,
+    take_report,
+    write_note,
+)
+from dragoman.dialects.dcp.wire import NARROW, Reply, Request, Tail, data_of, decode, encode
+from dragoman.dialects.talk import (
+    Chunk,
+    Dispatched,
+    Finished,
+    InputAsked,
+    Notice,
+    Order,
+    Progress,
+    Queued,
+    Standing,
+    Unsupported,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Answer
+from dragoman.model.fault import Fault
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName, raw_of
+
+
+class ClientSide:
+    """What one client says and hears."""
+
+    def __init__(self, width: int = NARROW) -> None:
+        self._width = width
+        self._dress = Dress()
+
+    def hello(self) -> list[Frames]:
+        """Say nothing: clients of DCP just ask."""
+        return []
+
+    def submit(self, order: Order) -> list[Frames]:
+        """Ask for work; the broker knows the same job by its id."""
+        if order.key:
+            raise Unsupported("DCP has no idempotency keys: use the same job id instead")
+        tail = (write_note(_order_note(order)), b"", *call_parts(order.call))
+        return [self._request(service_bytes(order.service), tail)]
+
+    def ask(self, job: JobId) -> list[Frames]:
+        """Ask for the result of a job."""
+        return [self._question({"ask": "result", "job": job})]
+
+    def cancel(self, job: JobId) -> list[Frames]:
+        """Ask for a job to stop."""
+        return [self._question({"ask": "cancel", "job": job})]
+
+    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+        """Answer a worker's question."""
+        data = answer_parts(Answer({"request": request, "answer": answer}))
+        return [self._question({"ask": "input", "job": job, "worker": worker}, data)]
+
+    def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
+        """Refuse: DCP has no events."""
+        raise Unsupported("DCP has no events: follow them over NFP or HTTP")
+
+    def _question(self, note: Note, data: Tail = ()) -> Frames:
+        return self._request(b"", (write_note(note), b"", *data))
+
+    def _request(self, service: bytes, tail: Tail) -> Frames:
+        return encode(Request(service, b"", tail, self._width))
+
+    def receive(self, frames: Frames) -> list[Notice]:
+        """Take one message in; what is not a reply to one of ours is ignored."""
+        try:
+            message = decode(frames)
+        except MalformedMessage:
+            return []
+        # DagBox's broker sends a queued request back to its client: not for us.
+        if type(message) is not Reply:
+            return []
+        self._width = message.width
+        tail, report = take_report(message.tail)
+        said = request_note(tail)
+        job = said.get("job") if said is not None else None
+        if not isinstance(job, str):
+            return []
+        kind = report["kind"] if report is not None else "final"
+        read = _READERS.get(kind) if isinstance(kind, str) else None
+        return read(self, JobId(job), report or {}, data_of(tail)) if read is not None else []
+
+    def _final(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        answer = self._dress.read_answer(Body(NAME, (b"", *data)))
+        if answer.fault is not None:
+            return [Finished(job, (answer,), answer.fault, JobState.FAILED)]
+        return [Finished(job, (answer,), state=JobState.SUCCEEDED)]
+
+    def _fault(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        fault = read_fault(note)
+        worker = _text(note, "worker")
+        answers = (Answer(fault=fault, worker=worker),) if worker else ()
+        return [Finished(job, answers, fault, _state(note))]
+
+    def _gathered(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        answers = tuple(_each(data))
+        fault = next((a.fault for a in answers if a.fault is not None), None)
+        return [Finished(job, answers, fault, _state(note))]
+
+    def _result(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        if note.get("gathered"):
+            return self._gathered(job, note, data)
+        if "code" in note:
+            return [Finished(job, (), read_fault(note), _state(note))]
+        return self._final(job, note, data)
+
+    def _standing(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        return [Standing(job, _text(note, "state"), _text(note, "detail"))]
+
+    def _queued(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        return [Queued(job)]
+
+    def _dispatched(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        names = note.get("workers")
+        listed = names if isinstance(names, list) else []
+        return [Dispatched(job, tuple(WorkerName(str(n)) for n in listed))]
+
+    def _progress(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        answer = self._dress.read_answer(Body(NAME, (b"", *data)))
+        return [Progress(job, _content(answer), _text(note, "worker"))]
+
+    def _chunk(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        return [Chunk(job, b"".join(data), _text(note, "worker"))]
+
+    def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+        said = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
+        said = said if isinstance(said, dict) else {"question": said}
+        request = said.get("request")
+        return [
+            InputAsked(
+                job,
+                request if isinstance(request, str) else "",
+                said.get("question"),
+                _text(note, "worker"),
+            )
+        ]
+
+
+def service_bytes(name: str) -> bytes:
+    """Write a service's name as DCP bytes: text, or what its hex form stands for."""
+    try:
+        return raw_of(name)
+    except ValueError:
+        return name.encode()
+
+
+def _order_note(order: Order) -> Note:
+    note: Note = {"job": order.job}
+    if order.call.task:
+        note["task"] = order.call.task
+    if order.call.timeout is not None:
+        note["timeout"] = order.call.timeout
+    if order.priority:
+        note["priority"] = order.priority
+    target = str(order.target)
+    return note if target == "any" else note | {"target": target}
+
+
+def _content(answer: Answer) -> Any:
+    return answer.value if answer.raw is None else answer.raw
+
+
+def _text(note: Note, name: str) -> str:
+    said = note.get(name)
+    return said if isinstance(said, str) else ""
+
+
+def _state(note: Note) -> JobState:
+    said = note.get("state")
+    return JobState(said) if isinstance(said, str) and said in _STATES else JobState.FAILED
+
+
+def _each(data: Tail) -> list[Answer]:
+    """Read the map of a gathered result."""
+    try:
+        said = unpack(data[0]) if data else {}
+    except ValueError:
+        return []
+    return [_part(str(w), p) for w, p in said.items()] if isinstance(said, dict) else []
+
+
+def _part(worker: str, said: Any) -> Answer:
+    if not isinstance(said, dict):
+        return Answer(said, worker=worker)
+    if "fault" in said:
+        fault = Fault(fault_code(said["fault"]), str(said.get("message", "")))
+        return Answer(fault=fault, worker=worker)
+    value = said.get("value")
+    is_raw = isinstance(value, bytes)
+    return Answer(None if is_raw else value, value if is_raw else None, worker=worker)
+
+
+_STATES: Final = frozenset(state.value for state in JobState)
+_READERS: Final[dict[str, Callable[[ClientSide, JobId, Note, Tail], list[Notice]]]] = {
+    "final": ClientSide._final,
+    "fault": ClientSide._fault,
+    "gathered": ClientSide._gathered,
+    "result": ClientSide._result,
+    "status": ClientSide._standing,
+    "queued": ClientSide._queued,
+    "dispatched": ClientSide._dispatched,
+    "progress": ClientSide._progress,
+    "chunk": ClientSide._chunk,
+    "input_asked": ClientSide._input_asked,
+}

@@ -1,0 +1,123 @@
+"""The workers of a DCP link and what each of them holds.
+
+A DCP reply carries the client and the metadata of its request and nothing else, so the broker has
+to remember which job that was. Of several that look the same, the oldest is answered first.
+"""
+
+from collections import OrderedDict, deque
+from typing import Final
+
+from dragoman.dialects.dcp.wire import Tail, metadata_of
+from dragoman.model.body import Body
+from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.model.value import value
+
+#: What a reply is recognised by.
+Mark = tuple[bytes, tuple[bytes, ...]]
+#: More than a worker will ever hold; beyond it the oldest is forgotten.
+_MOST_HELD: Final = 100_000
+#: Workers that are gone, but may still bring a late reply.
+_MOST_PARTED: Final = 1_000
+
+
+@value
+class Held:
+    """One request with a worker."""
+
+    job: JobId
+    attempt: int
+    service: ServiceName
+    body: Body
+    mark: Mark
+
+
+class Worker:
+    """One registered worker."""
+
+    def __init__(self, peer: PeerId) -> None:
+        self.peer = peer
+        self.service = b""
+        #: It says and reads notes: it counts its own credit, can be told to stop, reports.
+        self.reads_notes = False
+        #: Whether it may be given a request: "the broker SHOULD NOT give more" until it responds.
+        self.is_free = True
+        #: It said good-bye, so nobody asks it to register again.
+        self.has_left = False
+        self.seen_at = 0.0
+        self._held: dict[Mark, deque[Held]] = {}
+        self._ages: OrderedDict[JobId, Held] = OrderedDict()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it holds anything."""
+        return bool(self._ages)
+
+    def hold(self, held: Held) -> None:
+        """Remember what it was given; a new attempt of a job takes the place of the old one."""
+        self.drop(held.job)
+        self._held.setdefault(held.mark, deque()).append(held)
+        self._ages[held.job] = held
+        if len(self._ages) > _MOST_HELD:
+            self.drop(next(iter(self._ages)))
+
+    def drop(self, job: JobId) -> None:
+        """Forget a job."""
+        held = self._ages.pop(job, None)
+        if held is not None:
+            alike = self._held[held.mark]
+            alike.remove(held)
+            if not alike:
+                del self._held[held.mark]
+
+    def find(self, client: bytes, tail: Tail) -> Held | None:
+        """Find what it answers: the oldest with this client and metadata.
+
+        A worker that does not give the metadata back is understood while it has one request of
+        that client only.
+        """
+        alike = self._held.get((client, metadata_of(tail)))
+        if alike:
+            return alike[0]
+        of_client = [mark for mark in self._held if mark[0] == client]
+        if len(of_client) == 1 and len(self._held[of_client[0]]) == 1:
+            return self._held[of_client[0]][0]
+        return None
+
+    def holding(self, job: JobId) -> Held | None:
+        """Return what it holds of a job."""
+        return self._ages.get(job)
+
+
+class Crew:
+    """All workers of a link by address, and the last ones that left with something in hand."""
+
+    def __init__(self) -> None:
+        self.present: dict[bytes, Worker] = {}
+        self._parted: OrderedDict[bytes, Worker] = OrderedDict()
+
+    def join(self, address: bytes, peer: PeerId) -> Worker:
+        """Return a worker that registers, with what it held before if it is known."""
+        worker = self.present.get(address) or self._parted.pop(address, None) or Worker(peer)
+        self.present[address] = worker
+        worker.has_left = False
+        return worker
+
+    def part(self, address: bytes) -> bool:
+        """Let a worker go, and say whether it was here; remember what it held."""
+        worker = self.present.pop(address, None)
+        if worker is None:
+            return False
+        if worker.is_busy:
+            self._parted[address] = worker
+            if len(self._parted) > _MOST_PARTED:
+                self._parted.popitem(last=False)
+        return True
+
+    def forget(self, address: bytes) -> None:
+        """Forget all that was known of an address: somebody new has it."""
+        self.present.pop(address, None)
+        self._parted.pop(address, None)
+
+    def speaker(self, address: bytes) -> Worker | None:
+        """Return the worker that speaks, also one that left with something in hand."""
+        return self.present.get(address) or self._parted.get(address)

@@ -1,0 +1,187 @@
+"""The frames of DCP, stateless: bytes to messages and back.
+
+The text gives the message type one byte; DagBox itself sends the four bytes of a C++ enum. Both
+are spoken, and `width` says which one a message came in, or is to go out in. Frames are as a DEALER
+sees them: the first one is empty, no identity before it.
+
+What a message means, and who may say it when, must not live here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.model.value import value
+
+PROTOCOL: Final = b"DGBX\x01"
+#: The type frame of the text, and the one of DagBox on a little-endian machine.
+NARROW: Final = 1
+WIDE: Final = 4
+#: Metadata parts, an empty part, data parts: what follows the client in a request or reply.
+Tail = tuple[bytes, ...]
+
+
+@value
+class Registration:
+    """A worker offers a service; the broker says the same back to confirm it."""
+
+    service: bytes
+    #: Frames after the service. DagBox ignores them and does not send them back.
+    surplus: tuple[bytes, ...] = ()
+    width: int = NARROW
+
+
+@value
+class Ping:
+    """A worker is alive."""
+
+    width: int = NARROW
+
+
+@value
+class Pong:
+    """The broker is alive."""
+
+    width: int = NARROW
+
+
+@value
+class Request:
+    """A client, or a worker, asks for work; the broker passes it on with the client filled in."""
+
+    service: bytes
+    #: Empty when the sender left it out.
+    client: bytes
+    tail: Tail
+    width: int = NARROW
+
+
+@value
+class Reply:
+    """A worker answers a client, through the broker."""
+
+    client: bytes
+    tail: Tail
+    width: int = NARROW
+
+
+@value
+class Reconnect:
+    """The broker does not know the worker: register again."""
+
+    width: int = NARROW
+
+
+Message = Registration | Ping | Pong | Request | Reply | Reconnect
+
+
+def metadata_of(tail: Tail) -> tuple[bytes, ...]:
+    """Return the metadata parts: all before the first empty one."""
+    return tail[: tail.index(b"")]
+
+
+def data_of(tail: Tail) -> tuple[bytes, ...]:
+    """Return the data parts: all after the first empty one, empty ones included."""
+    return tail[tail.index(b"") + 1 :]
+
+
+def decode(frames: Frames) -> Message:
+    """Read one message. Raises `MalformedMessage` on what is none."""
+    if len(frames) < 3 or frames[0]:
+        raise MalformedMessage("a DCP message begins with an empty frame, protocol and type")
+    if frames[1] != PROTOCOL:
+        raise MalformedMessage(f"not DCP version 1: {frames[1][:16]!r}")
+    found = _READERS.get(frames[2])
+    if found is None:
+        raise MalformedMessage(f"unknown DCP message type {frames[2][:16].hex()}")
+    read, width = found
+    return read(frames, width)
+
+
+def _registration(frames: Frames, width: int) -> Message:
+    if len(frames) < 4:
+        raise MalformedMessage("a registration names no service")
+    return Registration(frames[3], tuple(frames[4:]), width)
+
+
+def _request(frames: Frames, width: int) -> Message:
+    if len(frames) < 5:
+        raise MalformedMessage("a request ends before its delimiters")
+    if not frames[4]:
+        return Request(frames[3], b"", _tail(frames, 5), width)
+    return Request(frames[3], frames[4], _tail_after_client(frames, 5), width)
+
+
+def _reply(frames: Frames, width: int) -> Message:
+    if len(frames) < 4 or not frames[3]:
+        raise MalformedMessage("a reply names no client")
+    return Reply(frames[3], _tail_after_client(frames, 4), width)
+
+
+def _tail_after_client(frames: Frames, at: int) -> Tail:
+    if len(frames) <= at or frames[at]:
+        raise MalformedMessage("no empty part follows the client")
+    return _tail(frames, at + 1)
+
+
+def _tail(frames: Frames, at: int) -> Tail:
+    tail = tuple(frames[at:])
+    if b"" not in tail:
+        raise MalformedMessage("no empty part ends the metadata")
+    return tail
+
+
+_SHAPES: Final[dict[int, Callable[[Frames, int], Message]]] = {
+    1: _registration,
+    2: lambda frames, width: Ping(width),
+    3: lambda frames, width: Pong(width),
+    4: _request,
+    5: _reply,
+    6: lambda frames, width: Reconnect(width),
+}
+_READERS: Final = {
+    code.to_bytes(width, "little"): (read, width)
+    for code, read in _SHAPES.items()
+    for width in (NARROW, WIDE)
+}
+
+
+def _header(code: int) -> dict[int, tuple[bytes, ...]]:
+    return {width: (b"", PROTOCOL, code.to_bytes(width, "little")) for width in (NARROW, WIDE)}
+
+
+_REGISTRATION: Final = _header(1)
+_PING: Final = _header(2)
+_PONG: Final = _header(3)
+_REQUEST: Final = _header(4)
+_REPLY: Final = _header(5)
+_RECONNECT: Final = _header(6)
+
+
+def encode(message: Message) -> Frames:
+    """Write one message, its type frame in the message's own width."""
+    return _WRITERS[type(message)](message)
+
+
+def _write_registration(m: Registration) -> Frames:
+    return (*_REGISTRATION[m.width], m.service, *m.surplus)
+
+
+def _write_request(m: Request) -> Frames:
+    if not m.client:
+        return (*_REQUEST[m.width], m.service, b"", *m.tail)
+    return (*_REQUEST[m.width], m.service, m.client, b"", *m.tail)
+
+
+def _write_reply(m: Reply) -> Frames:
+    return (*_REPLY[m.width], m.client, b"", *m.tail)
+
+
+_WRITERS: Final[dict[type, Callable[..., Frames]]] = {
+    Registration: _write_registration,
+    Ping: lambda m: _PING[m.width],
+    Pong: lambda m: _PONG[m.width],
+    Request: _write_request,
+    Reply: _write_reply,
+    Reconnect: lambda m: _RECONNECT[m.width],
+}

@@ -1,0 +1,242 @@
+"""A worker's end of DCP, for the SDK.
+
+It registers with a note; a broker that sends the note back reads notes, and then progress, faults,
+input and cancels have words. With any other broker it keeps to the text: results, hand-overs and
+heartbeats, of which a ping while busy asks for more work.
+"""
+
+from typing import Any, Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.dcp.client_side import service_bytes
+from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts
+from dragoman.dialects.dcp.notes import (
+    Note,
+    fault_note,
+    read_note,
+    request_note,
+    take_report,
+    with_report,
+    write_note,
+)
+from dragoman.dialects.dcp.wire import (
+    NARROW,
+    Ping,
+    Pong,
+    Reconnect,
+    Registration,
+    Reply,
+    Request,
+    Tail,
+    decode,
+    encode,
+    metadata_of,
+)
+from dragoman.dialects.talk import (
+    Alive,
+    Dismissed,
+    InputGiven,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.dialects.talk import Reply as SendNow
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
+from dragoman.model.value import value
+
+#: The broker answers every ping; so many unanswered ones mean that it is not there.
+_PINGS_UNANSWERED: Final = 5
+
+
+@value
+class _Task:
+    """A request in hand: what its reply has to give back."""
+
+    client: bytes
+    tail: Tail
+    #: It came as data parts, not as a call, so its result goes out as data parts too.
+    is_parts: bool
+
+
+class WorkerSide:
+    """What one worker says and hears."""
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        name: str = "",
+        concurrency: int = 1,
+        beat_every: float = 1.0,
+        width: int = NARROW,
+    ) -> None:
+        self.beat_every = beat_every
+        self._service = service_bytes(service)
+        self._name = name
+        self._concurrency = concurrency
+        self._width = width
+        self._dress = Dress()
+        self._tasks: dict[str, _Task] = {}
+        self._count = 0
+        #: Whether the broker sent our note back.
+        self._is_understood = False
+
+    @property
+    def hold(self) -> float | None:
+        """How long the broker may be silent; nobody can tell while only pongs are sent."""
+        return None if self._must_not_ask else self.beat_every * _PINGS_UNANSWERED
+
+    @property
+    def _must_not_ask(self) -> bool:
+        """Whether a ping would be taken as a wish for more work than there are hands for."""
+        return not self._is_understood and len(self._tasks) >= self._concurrency
+
+    def join(self) -> list[Frames]:
+        """Register."""
+        note: Note = {"credit": self._concurrency, "beat_every": self.beat_every}
+        if self._name:
+            note["name"] = self._name
+        if not self._tasks:
+            note["holds"] = 0
+        return [encode(Registration(self._service, (write_note(note),), self._width))]
+
+    def receive(self, frames: Frames) -> list[Word]:
+        """Take one message in; what cannot be read is ignored."""
+        try:
+            message = decode(frames)
+        except MalformedMessage:
+            return []
+        self._width = message.width
+        if type(message) is Request:
+            return self._request(message)
+        if type(message) is Registration:
+            self._is_understood = (
+                bool(message.surplus) and read_note(message.surplus[0]) is not None
+            )
+            return [Alive()]
+        if type(message) is Pong:
+            return [Alive()]
+        if type(message) is Ping:
+            return [SendNow(encode(Pong(self._width))), Alive()]
+        if type(message) is Reconnect:
+            return [Dismissed("the broker asks for a new registration")]
+        return []
+
+    def _request(self, m: Request) -> list[Word]:
+        tail, report = take_report(m.tail)
+        if report is not None and report["kind"] in ("input", "cancel"):
+            return self._about(m.client, tail, report)
+        self._count += 1
+        ticket = str(self._count)
+        call = self._dress.read_call(Body(NAME, m.tail))
+        note = request_note(m.tail) or {}
+        self._tasks[ticket] = _Task(m.client, m.tail, not call.task)
+        job, timeout = note.get("job"), note.get("timeout")
+        return [
+            Work(
+                ticket,
+                JobId(job if isinstance(job, str) else ticket),
+                call,
+                m.service.decode(errors="replace"),
+                m.client.decode(errors="replace"),
+                timeout if isinstance(timeout, int | float) else None,
+            )
+        ]
+
+    def _about(self, client: bytes, tail: Tail, report: Note) -> list[Word]:
+        """Read a word about a request in hand: the oldest one that looks like it."""
+        mark = (client, metadata_of(tail))
+        tickets = (t for t, k in self._tasks.items() if (k.client, metadata_of(k.tail)) == mark)
+        ticket = next(tickets, None)
+        if ticket is None:
+            return []
+        if report["kind"] == "cancel":
+            return [Stop(ticket)]
+        said = self._dress.read_answer(Body(NAME, tail)).value
+        if not isinstance(said, dict):
+            return [InputGiven(ticket, "", said)]
+        request = said.get("request")
+        return [InputGiven(ticket, request if isinstance(request, str) else "", said.get("answer"))]
+
+    def take(self, ticket: str) -> list[Frames]:
+        """Say nothing: a request that was delivered is being run."""
+        return []
+
+    def progress(self, ticket: str, event: Any) -> list[Frames]:
+        """Report on the way, to a broker that reads it."""
+        return self._report(ticket, "progress", answer_parts(Answer(event)))
+
+    def chunk(self, ticket: str, data: bytes) -> list[Frames]:
+        """Send a piece of a stream, to a broker that reads it."""
+        return self._report(ticket, "chunk", (data,))
+
+    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+        """Ask the client something."""
+        if not self._is_understood:
+            raise Unsupported("DCP has no questions to clients, and this broker reads no notes")
+        said = {"request": request, "question": question}
+        return self._report(ticket, "input_asked", answer_parts(Answer(said)))
+
+    def _report(self, ticket: str, kind: str, data: Tail) -> list[Frames]:
+        task = self._tasks.get(ticket)
+        if task is None or not self._is_understood:
+            return []
+        tail = (*metadata_of(task.tail), write_note({"kind": kind}), b"", *data)
+        return [encode(Reply(task.client, tail, self._width))]
+
+    def finish(self, ticket: str, answer: Answer) -> list[Frames]:
+        """Send the result."""
+        task = self._tasks.pop(ticket, None)
+        if task is None:
+            return []
+        tail = (*metadata_of(task.tail), b"", *_result(task, answer, self._is_understood))
+        if answer.fault is not None and self._is_understood:
+            tail = with_report(tail, fault_note(answer.fault))
+        return [encode(Reply(task.client, tail, self._width))]
+
+    def hand_back(self, ticket: str) -> list[Frames]:
+        """Return a job unrun: as a fault, or by asking for the very same again."""
+        if self._is_understood:
+            fault = Fault(FaultCode.HANDED_BACK, "the worker returned it unrun")
+            return self.finish(ticket, Answer(fault=fault))
+        task = self._tasks.pop(ticket, None)
+        if task is None:
+            return []
+        return [encode(Request(self._service, task.client, task.tail, self._width))]
+
+    def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
+        """Pass the job on to another service; the client stays the same."""
+        task = self._tasks.pop(ticket, None)
+        if task is None:
+            return []
+        tail = (*metadata_of(task.tail), b"", *call_parts(call))
+        return [encode(Request(service_bytes(service), task.client, tail, self._width))]
+
+    def publish(self, topic: str, event: Any) -> list[Frames]:
+        """Refuse: DCP has no events."""
+        raise Unsupported("DCP has no events: publish them over NFP")
+
+    def beat(self) -> list[Frames]:
+        """Say "I am alive"; not with a ping if that would ask for more work."""
+        return [encode(Pong(self._width) if self._must_not_ask else Ping(self._width))]
+
+    def leave(self) -> list[Frames]:
+        """Say good-bye, with the one message that means nothing else to any broker."""
+        return [encode(Reconnect(self._width))]
+
+
+def _result(task: _Task, answer: Answer, is_understood: bool) -> Tail:
+    """Write a result: data parts for data parts, one part for a call."""
+    if answer.fault is not None and is_understood:
+        return ()
+    if task.is_parts and answer.fault is None and _is_parts(answer.value):
+        return tuple(answer.value)
+    return answer_parts(answer)
+
+
+def _is_parts(said: Any) -> bool:
+    return isinstance(said, list | tuple) and bool(said) and all(type(p) is bytes for p in said)

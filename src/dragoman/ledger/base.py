@@ -1,7 +1,7 @@
 """What a ledger is. `memory` and `sqlite` implement it; one conformance suite runs on both."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from dragoman.model.body import Body
 from dragoman.model.record import Record
@@ -50,11 +50,26 @@ class Ledger(Protocol):
         ...
 
     async def append(self, entries: Sequence[Entry]) -> int:
-        """Write a batch; when this returns, it is durable. Returns the last sequence number."""
+        """Write a batch; when this returns, it is durable. Returns the last sequence number.
+
+        Several appends may be under way at once, provided that each follows the one before:
+        they are joined into one commit. When one fails, those that follow it fail too.
+        """
         ...
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:
-        """Yield records after a position, in order."""
+        """Yield records after a position, in order.
+
+        Raises LedgerError when retention has removed what follows that position (position 0
+        means "from the oldest kept").
+        """
+        ...
+
+    def rows(self, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """Return records after a position as plain tuples in field order, for bulk readers.
+
+        `strict` may come as 0 or 1. Bounds and errors are those of `read`.
+        """
         ...
 
     def history(self, job: str) -> list[Record]:
@@ -75,6 +90,21 @@ class Ledger(Protocol):
 
     def forget_checkpoint(self, name: str) -> None:
         """Let go of a reader that will not come back."""
+        ...
+
+    async def retain(
+        self,
+        *,
+        before_at: float | None = None,
+        keep_records: int | None = None,
+        protected_seq: int | None = None,
+    ) -> int:
+        """Remove the oldest records that no policy, job or reader needs; return `first_seq`.
+
+        A record goes only if every policy given lets it go: it is older than `before_at`, it
+        is not among the newest `keep_records`. Records from `protected_seq` (the oldest
+        record of any unfinished job) on, and those after any checkpoint, always stay.
+        """
         ...
 
     async def close(self) -> None:

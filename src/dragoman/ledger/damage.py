@@ -1,0 +1,71 @@
+"""Finding out which records a damaged file has lost. Reads only; repairs nothing.
+
+Slow and careful, row by row: used once something is known to be wrong. A row is sound if it can
+be read, its checksum follows from the row before it, and so does the body beside it.
+"""
+
+from typing import Final
+from zlib import crc32
+
+import apsw
+
+from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
+
+_NBYTES_AT: Final = FIELDS.index("nbytes")
+
+
+class Unsound(Exception):
+    """What was read does not match its checksum."""
+
+
+def locate(connection: apsw.Connection, first: int, last: int, before: int) -> tuple[int, int]:
+    """Return the oldest and the newest damaged record between two positions.
+
+    `before` is the checksum that the first record starts from. When every record and body is
+    sound (an index is damaged, or free space), the whole stretch is returned.
+    """
+    survey = _Survey(connection, first, before)
+    forwards = range(first, last + 1)
+    oldest = next((seq for seq in forwards if not survey.is_sound(seq)), None)
+    if oldest is None:
+        return first, max(first, last)
+    newest = next(seq for seq in reversed(forwards) if not survey.is_sound(seq))
+    return oldest, newest
+
+
+def is_body_sound(connection: apsw.Connection, seq: int, nbytes: int) -> bool:
+    """Tell whether the body beside a record is what was written; a missing one may be right."""
+    found: list[Row] = connection.execute(
+        "SELECT crc, blob FROM bodies WHERE seq = ?", (seq,)
+    ).fetchall()
+    if not found:
+        return nbytes == 0
+    return bool(found[0][0] == crc32(found[0][1]))
+
+
+class _Survey:
+    """Looks at single rows of a file of any age."""
+
+    def __init__(self, connection: apsw.Connection, first: int, before: int) -> None:
+        self._connection = connection
+        self._first = first
+        self._before = before
+        present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+        columns = [name if name in present else DEFAULTS[name] for name in FIELDS]
+        self._query = f"SELECT {', '.join(columns)}, chain FROM records WHERE seq = ?"
+
+    def is_sound(self, seq: int) -> bool:
+        try:
+            row, stored = self._row(seq)
+            previous = self._before if seq == self._first else self._row(seq - 1)[1]
+            return chain(row, previous) == stored and is_body_sound(
+                self._connection, seq, row[_NBYTES_AT]
+            )
+        except (apsw.Error, LookupError, ValueError):
+            return False
+
+    def _row(self, seq: int) -> tuple[Row, int]:
+        found: list[Row] = self._connection.execute(self._query, (seq,)).fetchall()
+        if not found:
+            raise LookupError(seq)
+        return found[0][:-1], found[0][-1]

@@ -1,0 +1,204 @@
+"""The SQLite file: how it is made, connected to, checked at opening and brought up to date.
+
+Tables: `records` (the fields of a record and its `chain` checksum), `bodies` (beside them, under
+the same number), `checkpoints` (named readers), `origin` (one row: the file's format, the oldest
+kept record, and the checksum of the one before it).
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import apsw
+
+from dragoman.ledger.base import LedgerDamaged, LedgerError
+from dragoman.ledger.damage import Unsound, locate
+from dragoman.ledger.rows import FIELDS, Row, column_definitions
+from dragoman.model.value import value
+
+FORMAT: Final = 1
+_APPLICATION: Final = 0x44524147  #: marks the file as ours to `file(1)` and to ourselves
+#: An index over job ids alone scatters each commit over the whole tree, because ids are random.
+#: With the upper bits of the sequence number in front, new entries stay together and an append
+#: costs half as much; a look-up makes one short search for each 4,096 records.
+CHUNK_BITS: Final = 12
+_WAL_PAGES: Final = 2000
+_BUSY_MS: Final = 5000
+
+_TABLES: Final = f"""
+CREATE TABLE records ({{columns}}, chain INTEGER NOT NULL) STRICT;
+CREATE INDEX by_job ON records (seq >> {CHUNK_BITS}, job) WHERE job != '';
+CREATE TABLE bodies (seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, blob BLOB NOT NULL) STRICT;
+CREATE TABLE checkpoints (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, crc INTEGER NOT NULL)
+    STRICT, WITHOUT ROWID;
+CREATE TABLE origin (format INTEGER NOT NULL, first INTEGER NOT NULL, chain INTEGER NOT NULL,
+    crc INTEGER NOT NULL) STRICT;
+"""
+
+
+class Transaction:
+    """All or nothing, whatever goes wrong inside."""
+
+    def __init__(self, connection: apsw.Connection, mode: str = "IMMEDIATE") -> None:
+        self._connection = connection
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._connection.execute(f"BEGIN {self._mode}")
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+@value
+class Origin:
+    """Where the kept records begin: the oldest one, and the checksum of the one before it."""
+
+    first: int
+    chain: int
+
+
+@value
+class Extent:
+    """What a checked file holds."""
+
+    origin: Origin
+    last: int
+    chain: int  #: checksum of the last record: where the next one starts
+
+
+def create(path: Path) -> None:
+    """Make an empty ledger file, whole or not at all."""
+    fresh = path.with_name(path.name + ".new")
+    for leftover in (fresh, fresh.with_name(fresh.name + "-wal")):
+        leftover.unlink(missing_ok=True)  # of a creation that was cut short: it held no record
+    connection = apsw.Connection(str(fresh))
+    connection.pragma("auto_vacuum", "incremental")
+    connection.pragma("application_id", _APPLICATION)
+    columns = ", ".join(f"{name} {kind}" for name, kind in column_definitions().items())
+    connection.execute(_TABLES.format(columns=columns))
+    write_origin(connection, Origin(1, 0))
+    connection.pragma("journal_mode", "wal")
+    connection.close()
+    os.replace(fresh, path)
+    sync_directory(path.parent)
+
+
+def connect(path: Path) -> apsw.Connection:
+    """Open a connection that is used by one thread at a time.
+
+    SQLite's own mutexes would be taken several times for every column: reading costs half as
+    much again with them. Each connection has one owner or one lock instead.
+    """
+    connection = apsw.Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+    )
+    # Until the file has been checked, closing must not fold a log into it: that is evidence.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(_BUSY_MS)
+    connection.pragma("synchronous", "full")
+    connection.pragma("fullfsync", "on")
+    connection.pragma("cache_size", -16000)
+    connection.wal_autocheckpoint(_WAL_PAGES)
+    return connection
+
+
+def check(connection: apsw.Connection, witnessed: int) -> Extent:
+    """Prove that the file is sound and that records follow each other from its origin on.
+
+    What single rows hold is proved when they are read. Raises LedgerDamaged, Unsound or apsw.Error.
+    """
+    if connection.pragma("application_id") != _APPLICATION:
+        raise Unsound("this is not a ledger file, or its first page is damaged")
+    origin = read_origin(connection)
+    read_checkpoints(connection)
+    first, last, count = next(
+        connection.execute("SELECT min(seq), max(seq), count(*) FROM records")
+    )
+    if not count:
+        first, last = origin.first, origin.first - 1
+    if first != origin.first or count != last - first + 1:
+        raise _damaged("records are missing", connection, origin, max(last, witnessed))
+    finding = connection.execute("PRAGMA integrity_check(1)").get
+    if finding != "ok":
+        raise _damaged(f"SQLite finds: {finding}", connection, origin, last)
+    if last < witnessed:
+        raise LedgerDamaged(
+            f"records {last + 1} to {witnessed} were acknowledged and are gone", last + 1, witnessed
+        )
+    if connection.pragma("journal_mode", "wal") != "wal":
+        raise Unsound("the file is no longer in WAL mode, and cannot be put in it")
+    chain = connection.execute("SELECT chain FROM records WHERE seq = ?", (last,)).get
+    return Extent(origin, last, origin.chain if chain is None else chain)
+
+
+def upgrade(connection: apsw.Connection) -> None:
+    """Add the columns that records have gained since the file was made; old rows get defaults."""
+    present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+    for name, definition in column_definitions().items():
+        if name not in present:
+            connection.execute(f"ALTER TABLE records ADD COLUMN {name} {definition}")
+    unknown = present - set(FIELDS) - {"chain"}
+    if unknown:
+        raise LedgerError(
+            f"records have columns this program does not know ({', '.join(sorted(unknown))}): "
+            "use the newer program"
+        )
+
+
+def read_origin(connection: apsw.Connection) -> Origin:
+    """Read where the records begin, and refuse a file of another format."""
+    found: list[Row] = connection.execute("SELECT format, first, chain, crc FROM origin").fetchall()
+    if len(found) != 1 or found[0][3] != _fingerprint(*found[0][:3]):
+        raise Unsound("the table `origin` is damaged")
+    if found[0][0] != FORMAT:
+        raise LedgerError(f"the file has format {found[0][0]}, this program knows {FORMAT}")
+    return Origin(found[0][1], found[0][2])
+
+
+def write_origin(connection: apsw.Connection, origin: Origin) -> None:
+    """Replace the one row."""
+    row = (FORMAT, origin.first, origin.chain)
+    connection.execute("DELETE FROM origin")
+    connection.execute("INSERT INTO origin VALUES (?, ?, ?, ?)", (*row, _fingerprint(*row)))
+
+
+def read_checkpoints(connection: apsw.Connection) -> dict[str, int]:
+    """Read every named position."""
+    found = {}
+    for name, seq, crc in connection.execute("SELECT name, seq, crc FROM checkpoints"):
+        if crc != _fingerprint(name, seq):
+            raise Unsound(f"the checkpoint {name!r} is damaged: set it again, or forget it")
+        found[name] = seq
+    return found
+
+
+def write_checkpoint(connection: apsw.Connection, name: str, seq: int) -> None:
+    """Set one named position."""
+    connection.execute(
+        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (name, seq, _fingerprint(name, seq))
+    )
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fingerprint(*values: str | int) -> int:
+    return crc32("\n".join(map(str, values)).encode())
+
+
+def _damaged(what: str, connection: apsw.Connection, origin: Origin, last: int) -> LedgerDamaged:
+    first_bad, last_bad = locate(connection, origin.first, last, origin.chain)
+    return LedgerDamaged(f"{what}; records {first_bad} to {last_bad}", first_bad, last_bad)

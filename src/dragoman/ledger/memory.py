@@ -1,0 +1,186 @@
+"""The in-memory twin of the SQLite ledger.
+
+It keeps the same promises in the same words, so that tests and the simulator can use it in
+place of the real one. `append` is `write` and then `sync`; whoever wants to crash in between
+calls the two apart. `crash` is the power cut: it answers with what a restart would find.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from dragoman.ledger.base import Entry, LedgerError, LedgerFull
+from dragoman.ledger.disk import Disk, SoundDisk
+from dragoman.ledger.retention import (
+    last_removable,
+    require_kept,
+    require_next,
+    require_position,
+)
+from dragoman.ledger.rows import Row, to_row
+from dragoman.model.body import Body
+from dragoman.model.record import Record
+
+
+class MemoryLedger:
+    """A list of entries, the part of it that is durable, and named positions in it."""
+
+    def __init__(self, disk: Disk | None = None) -> None:
+        self.disk: Disk = disk if disk is not None else SoundDisk()
+        self._entries: list[Entry] = []  #: durable, from `_first` on
+        self._first = 1
+        self._unsynced: list[Sequence[Entry]] = []  #: batches in the write cache, oldest first
+        self._jobs: defaultdict[str, list[int]] = defaultdict(list)
+        self._checkpoints: dict[str, int] = {}
+        self._is_open = True
+
+    @property
+    def last_seq(self) -> int:
+        """The newest durable record."""
+        return self._first + len(self._entries) - 1
+
+    @property
+    def first_seq(self) -> int:
+        """The oldest record still kept."""
+        return self._first
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Put a batch into the write cache; a crash may lose or tear it."""
+        self._require_open()
+        require_next(entries, self.last_seq + sum(map(len, self._unsynced)))
+        for entry in entries:
+            to_row(entry.record)  # refuse here what the real ledger could not store
+        self.disk.write(len(entries))
+        self._unsynced.append(tuple(entries))
+
+    def sync(self) -> int:
+        """Make every written batch durable; when this fails, they are all withdrawn."""
+        self._require_open()
+        try:
+            self.disk.sync()
+        except LedgerFull:
+            self._unsynced.clear()
+            raise
+        for batch in self._unsynced:
+            self._keep(batch)
+        self._unsynced.clear()
+        return self.last_seq
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        """Write a batch and make it durable."""
+        self._require_open()
+        if not entries:
+            return self.last_seq
+        self.write(entries)
+        return self.sync()
+
+    def crash(self) -> "MemoryLedger":
+        """Cut the power: return the ledger that a restart on the same disk would find.
+
+        A batch is there whole or not at all, as a commit is; what follows a lost one is lost.
+        """
+        after = MemoryLedger(self.disk)
+        after._first = self._first
+        after._keep(self._entries)
+        after._checkpoints = dict(self._checkpoints)
+        for batch in self._unsynced:
+            if self.disk.survivors(len(batch)) < len(batch):
+                break
+            after._keep(batch)
+        self._is_open = False
+        return after
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:
+        """Yield records after a position, in order."""
+        self._require_open()
+        require_kept(after, self._first)
+        return self._read(max(after + 1, self._first), limit)
+
+    def rows(self, after: int, limit: int) -> list[Row]:
+        """Return records after a position as plain tuples in field order."""
+        return [to_row(record) for record in self.read(after, limit)]
+
+    def history(self, job: str) -> list[Record]:
+        """Return every record of one job, in order."""
+        self._require_open()
+        seqs = self._jobs.get(job, ()) if job else ()
+        return [self._entries[seq - self._first].record for seq in seqs if seq >= self._first]
+
+    def body(self, seq: int) -> Body | None:
+        """Return the body stored beside a record."""
+        self._require_open()
+        is_kept = self._first <= seq <= self.last_seq
+        return self._entries[seq - self._first].body if is_kept else None
+
+    def checkpoint(self, name: str, seq: int) -> None:
+        """Remember how far a named reader has come."""
+        self._require_open()
+        require_position(name, seq, self.last_seq)
+        self.disk.write(1)
+        self.disk.sync()
+        self._checkpoints[name] = seq
+
+    def checkpoints(self) -> dict[str, int]:
+        """Return every named reader's position."""
+        self._require_open()
+        return dict(self._checkpoints)
+
+    def forget_checkpoint(self, name: str) -> None:
+        """Let go of a reader that will not come back."""
+        self._require_open()
+        self._checkpoints.pop(name, None)
+
+    async def retain(
+        self,
+        *,
+        before_at: float | None = None,
+        keep_records: int | None = None,
+        protected_seq: int | None = None,
+    ) -> int:
+        """Remove the oldest records that no policy, job or reader needs; return `first_seq`."""
+        self._require_open()
+        policies = []
+        if before_at is not None:
+            policies.append(self._last_before(before_at))
+        if keep_records is not None:
+            policies.append(self.last_seq - keep_records)
+        last = last_removable(policies, protected_seq, self._checkpoints.values())
+        if last >= self._first:
+            for entry in self._entries[: last + 1 - self._first]:
+                self._forget_job(entry.record)
+            del self._entries[: last + 1 - self._first]
+            self._first = last + 1
+        return self._first
+
+    async def close(self) -> None:
+        """Let go."""
+        self._is_open = False
+
+    def _keep(self, batch: Sequence[Entry]) -> None:
+        for entry in batch:
+            self._entries.append(entry)
+            if entry.record.job:
+                self._jobs[entry.record.job].append(entry.record.seq)
+
+    def _read(self, seq: int, limit: int | None) -> Iterator[Record]:
+        stop = None if limit is None else seq + limit
+        while seq <= self.last_seq and (stop is None or seq < stop):
+            require_kept(seq - 1, self._first)
+            yield self._entries[seq - self._first].record
+            seq += 1
+
+    def _last_before(self, before_at: float) -> int:
+        for entry in self._entries:
+            if entry.record.at >= before_at:
+                return entry.record.seq - 1
+        return self.last_seq
+
+    def _forget_job(self, record: Record) -> None:
+        seqs = self._jobs.get(record.job)
+        if seqs:
+            del seqs[0]
+            if not seqs:
+                del self._jobs[record.job]
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise LedgerError("the ledger is closed")

@@ -1,0 +1,90 @@
+"""The reads of the SQLite ledger, each on one snapshot, each checked against its checksums.
+
+Plain functions of a connection; `sqlite` decides which connection, and what a failure means.
+"""
+
+from typing import Final
+
+import apsw
+
+from dragoman.ledger.damage import Unsound, is_body_sound
+from dragoman.ledger.layout import CHUNK_BITS, read_origin
+from dragoman.ledger.retention import require_kept
+from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_record
+from dragoman.model.record import Record
+
+_COLUMNS: Final = ", ".join(FIELDS)
+_NBYTES_AT: Final = FIELDS.index("nbytes")
+_READ: Final = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"
+CHAIN: Final = "SELECT chain FROM records WHERE seq = ?"
+_HISTORY: Final = f"""
+WITH RECURSIVE chunk (n) AS (
+    SELECT ?1 >> {CHUNK_BITS} UNION ALL SELECT n + 1 FROM chunk WHERE n < (?2 >> {CHUNK_BITS}))
+SELECT {", ".join(f"r.{name}" for name in FIELDS)}, r.chain,
+    (SELECT p.chain FROM records AS p WHERE p.seq = r.seq - 1)
+FROM chunk CROSS JOIN records AS r INDEXED BY by_job
+WHERE r.seq >> {CHUNK_BITS} = chunk.n AND r.job = ?3 AND r.job != ''
+ORDER BY r.seq
+"""
+
+
+def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
+    """Return records after a position."""
+    origin = read_origin(reader)
+    require_kept(after, origin.first)
+    after = max(after, origin.first - 1)
+    rows = reader.execute(_READ, (after, limit)).fetchall()
+    if not rows:
+        return rows
+    is_first = after == origin.first - 1
+    previous = origin.chain if is_first else reader.execute(CHAIN, (after,)).get
+    last = rows[-1][0]
+    if previous is None or last != after + len(rows):
+        raise Unsound(f"a record is missing between {after} and {last}")
+    if chain_block(rows, previous) != reader.execute(CHAIN, (last,)).get:
+        _require_each(reader, rows, previous)
+    return rows
+
+
+def _require_each(reader: apsw.Connection, rows: list[Row], previous: int) -> None:
+    """Check rows one by one: some are of an older version, or something is wrong."""
+    query = "SELECT chain FROM records WHERE seq BETWEEN ? AND ? ORDER BY seq"
+    stored = [found[0] for found in reader.execute(query, (rows[0][0], rows[-1][0]))]
+    for row, checksum in zip(rows, stored, strict=True):
+        _require_sound(row, checksum, previous)
+        previous = checksum
+
+
+def _require_sound(row: Row, checksum: int, previous: int) -> None:
+    if chain(row, previous) != checksum:
+        raise Unsound(f"record {row[0]} does not match its checksum")
+
+
+def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
+    """Return every record of one job, in order."""
+    origin = read_origin(reader)
+    records = []
+    for found in reader.execute(_HISTORY, (origin.first, last, job)):
+        row, checksum, previous = found[:-2], found[-2], found[-1]
+        _require_sound(row, checksum, origin.chain if previous is None else previous)
+        records.append(to_record(row))
+    return records
+
+
+def blob(reader: apsw.Connection, seq: int) -> bytes | None:
+    """Return the packed body beside a record."""
+    query = "SELECT nbytes, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
+    found: list[Row] = reader.execute(query, (seq,)).fetchall()
+    if not found:
+        return None
+    if not is_body_sound(reader, seq, found[0][0]):
+        raise Unsound(f"the body of record {seq} does not match its checksum")
+    blob: bytes | None = found[0][1]
+    return blob
+
+
+def require_bodies(reader: apsw.Connection, rows: list[Row]) -> None:
+    """Check the bodies beside some records."""
+    for row in rows:
+        if not is_body_sound(reader, row[0], row[_NBYTES_AT]):
+            raise Unsound(f"the body of record {row[0]} does not match its checksum")

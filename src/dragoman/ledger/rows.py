@@ -1,0 +1,95 @@
+"""How a record is a row: column names and types, both conversions, and the chained checksum.
+
+Each row carries the CRC32 of its own columns, started from the checksum of the row before it.
+So one pass over any stretch proves at once that every column of every row is what was written
+and that no row is missing, and a block of rows is checked with two calls instead of two per row.
+
+A row's checksum covers the columns that its version had (`WIDTHS`); columns that were added
+later hold defaults in old rows and are not covered there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from math import isnan
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from dragoman.ledger.base import LedgerError
+from dragoman.model.record import Record
+
+Row: TypeAlias = tuple[Any, ...]
+
+FIELDS: Final = tuple(field.name for field in fields(Record))
+#: How many leading columns a row of each version has. Append to it; never change an entry.
+WIDTHS: Final[dict[int, int]] = {1: 27}
+
+#: What a row that lacks a column is read as, in SQL.
+DEFAULTS: Final = {
+    field.name: f"'{field.default}'" if field.type is str else f"{field.default + 0}"
+    for field in fields(Record)
+    if field.default is not MISSING
+}
+
+_SQL_TYPES: Final[dict[object, str]] = {
+    int: "INTEGER",
+    float: "REAL",
+    str: "TEXT",
+    bool: "INTEGER",
+}
+_TEXTS: Final[Callable[[Record], Row]] = attrgetter(*FIELDS[2:22])
+_VERSION_AT: Final = FIELDS.index("version")
+_STRICT_AT: Final = FIELDS.index("strict")
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def column_definitions() -> dict[str, str]:
+    """Return the SQL definition of every column, in field order."""
+    found = {"seq": "INTEGER PRIMARY KEY"}
+    for field in fields(Record)[1:]:
+        default = f" DEFAULT {DEFAULTS[field.name]}" if field.name in DEFAULTS else ""
+        found[field.name] = f"{_SQL_TYPES[field.type]} NOT NULL{default}"
+    return found
+
+
+def to_row(record: Record) -> Row:
+    """Write a record as the values SQLite gives back, so that both have one checksum.
+
+    Adding 0.0 makes a float of an int and a plain zero of a negative one, as SQLite does.
+    """
+    if isnan(record.at) or isnan(record.submitted_at) or isnan(record.deadline_at):
+        raise LedgerError(f"record {record.seq} has an instant that is not a number")
+    return (
+        record.seq,
+        record.at + 0.0,
+        *_TEXTS(record),
+        record.submitted_at + 0.0,
+        record.deadline_at + 0.0,
+        record.count,
+        int(record.strict),
+        record.version,
+    )
+
+
+def to_record(row: Row) -> Record:
+    """Read a row that was checked."""
+    return Record(*(*row[:_STRICT_AT], row[_STRICT_AT] == 1, *row[_VERSION_AT:]))
+
+
+def chain(row: Row, previous: int) -> int:
+    """Return the checksum of a row that follows one whose checksum is `previous`."""
+    width = WIDTHS.get(row[_VERSION_AT], len(row))
+    try:
+        return crc32(_encode(row[:width]), previous)
+    except (OverflowError, UnicodeEncodeError, TypeError) as error:
+        raise LedgerError(f"record {row[0]} holds a value that cannot be stored: {error}") from None
+
+
+def chain_block(rows: Sequence[Row], previous: int) -> int:
+    """Return the checksum of the last of several rows of the newest version, in one go."""
+    # A MessagePack array is its header and then its items, so what follows the header is
+    # exactly what `chain` would have seen row by row.
+    header = 1 if len(rows) < 16 else 3 if len(rows) < 65536 else 5
+    return crc32(memoryview(_encode(rows))[header:], previous)

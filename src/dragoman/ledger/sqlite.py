@@ -1,0 +1,344 @@
+"""The ledger on one machine: an SQLite file in WAL mode, synced at every commit.
+
+One thread writes (see `writer`), readers have a connection of their own and take a block of
+records at a time, so that no long read holds back the folding of the log into the file.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeVar
+from zlib import crc32
+
+import apsw
+
+from dragoman.ledger import layout, reading
+from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, LedgerFull
+from dragoman.ledger.damage import Unsound, locate
+from dragoman.ledger.head import Head
+from dragoman.ledger.layout import Extent, Origin, Transaction
+from dragoman.ledger.retention import (
+    last_removable,
+    require_kept,
+    require_next,
+    require_position,
+)
+from dragoman.ledger.rows import FIELDS, Row, chain, to_record, to_row
+from dragoman.ledger.writer import Batch, Writer
+from dragoman.model.body import Body, pack, unpack
+from dragoman.model.record import Record
+
+T = TypeVar("T")
+
+_COLUMNS: Final = ", ".join(FIELDS)
+_BLOCK: Final = 1000  #: rows read at once: their objects stay in the processor's cache
+_SLICE: Final = 5000  #: records removed in one transaction, so that appends wait but shortly
+_VACUUM_PAGES: Final = 1000
+_INSERT: Final = (
+    f"INSERT INTO records ({_COLUMNS}, chain) VALUES ({', '.join('?' * (len(FIELDS) + 1))})"
+)
+#: The file may be whole, but this process cannot get at it.
+_UNAVAILABLE: Final = (
+    apsw.BusyError | apsw.CantOpenError | apsw.PermissionsError | apsw.ReadOnlyError
+)
+#: What reading a file that was changed behind our back can raise.
+_DAMAGED: Final = (apsw.Error, Unsound, ValueError)
+
+
+class SqliteLedger:
+    """Opens, or makes, the ledger at a path; nobody else can have it open at the same time.
+
+    Beside the file there are SQLite's `-wal` and `-shm` while it is open, and `.head` (see
+    `head`). Raises LedgerDamaged if the file is not what was written, without touching it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._head = Head(self.path.with_name(self.path.name + ".head"))
+        try:
+            self._connection, extent = self._open()
+        except BaseException:
+            self._head.close()
+            raise
+        self._reader = layout.connect(self.path)
+        self._reader_lock = Lock()
+        self._origin = extent.origin
+        self._durable = (extent.last, extent.chain)
+        self._tail = self._durable  #: of the newest batch in line, durable or not
+        self._is_open = True
+        self._writer = Writer(self._commit, self._withdrawn)
+
+    # opening
+
+    def _open(self) -> tuple[apsw.Connection, Extent]:
+        if not self.path.exists():
+            if self._head.last_seq:
+                raise self._at_risk("the file is gone")
+            layout.create(self.path)
+        elif self.path.stat().st_size == 0:  # creation is atomic: it was never empty
+            raise self._at_risk("the file is empty")
+        connection = None
+        try:
+            connection = layout.connect(self.path)
+            extent = layout.check(connection, self._head.last_seq)
+            layout.upgrade(connection)
+        except Exception as error:
+            if connection is not None:
+                connection.close()
+            raise self._refusal(error) from error
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        self._head.write(extent.last)
+        return connection, extent
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Turn what went wrong at opening into what the caller is told."""
+        if isinstance(error, LedgerDamaged):
+            return LedgerDamaged(f"{self.path}: {error}", error.first, error.last)
+        if isinstance(error, LedgerError | _UNAVAILABLE):
+            return LedgerError(f"{self.path}: {error}")
+        if isinstance(error, _DAMAGED):
+            return self._at_risk(str(error))
+        return error
+
+    def _at_risk(self, what: str) -> LedgerDamaged:
+        last = max(1, self._head.last_seq)
+        return LedgerDamaged(f"{self.path}: {what}; records up to {last} at risk", 1, last)
+
+    # positions
+
+    @property
+    def last_seq(self) -> int:
+        """The newest durable record; 0 when there is none."""
+        return self._durable[0]
+
+    @property
+    def first_seq(self) -> int:
+        """The oldest record still kept; `last_seq + 1` when there is none."""
+        return self._origin.first
+
+    # writing
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        """Write a batch; when this returns, it is durable. Returns the last sequence number."""
+        self._require_open()
+        if not entries:
+            return self.last_seq
+        with self._writer.lock:
+            last, checksum = self._tail
+            require_next(entries, last)
+            rows, bodies = [], []
+            for entry in entries:
+                row = to_row(entry.record)
+                checksum = chain(row, checksum)
+                rows.append((*row, checksum))
+                if entry.body is not None:
+                    blob = pack(entry.body)
+                    bodies.append((row[0], crc32(blob), blob))
+            batch = Batch(rows, bodies, entries[-1].record.seq, checksum)
+            self._writer.submit(batch)
+            self._tail = (batch.last, checksum)
+        return await batch.waiter
+
+    def checkpoint(self, name: str, seq: int) -> None:
+        """Remember, durably, how far a named reader has come."""
+        self._require_open()
+        require_position(name, seq, self.last_seq)
+        self._call(lambda: layout.write_checkpoint(self._connection, name, seq))
+
+    def forget_checkpoint(self, name: str) -> None:
+        """Let go of a reader that will not come back."""
+        self._require_open()
+        query = "DELETE FROM checkpoints WHERE name = ?"
+        self._call(lambda: self._connection.execute(query, (name,)))
+
+    async def retain(
+        self,
+        *,
+        before_at: float | None = None,
+        keep_records: int | None = None,
+        protected_seq: int | None = None,
+    ) -> int:
+        """Remove the oldest records that no policy, job or reader needs; return `first_seq`."""
+        self._require_open()
+        is_more = True
+        while is_more:
+            is_more = await asyncio.wrap_future(
+                self._writer.call(
+                    lambda: self._guarded(
+                        lambda: self._remove_slice(before_at, keep_records, protected_seq)
+                    )
+                )
+            )
+        while await asyncio.wrap_future(
+            self._writer.call(lambda: self._guarded(self._release_space))
+        ):
+            pass
+        return self.first_seq
+
+    async def close(self) -> None:
+        """Write out what is pending and let go."""
+        if self._is_open:
+            self._is_open = False
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._writer.stop()
+        with self._reader_lock:
+            self._reader.close()
+        self._connection.close()
+        self._head.close()
+
+    def _commit(self, batches: list[Batch]) -> None:
+        """Write several batches in one transaction (called by the writer thread)."""
+        self._guarded(lambda: self._insert(batches))
+        self._durable = (batches[-1].last, batches[-1].chain)
+        # The batch is durable by now: a note that cannot be written must not undo that.
+        with suppress(OSError):
+            self._head.write(batches[-1].last)
+
+    def _insert(self, batches: list[Batch]) -> None:
+        rows = (row for batch in batches for row in batch.rows)
+        bodies = [body for batch in batches for body in batch.bodies]
+        with Transaction(self._connection):
+            self._connection.executemany(_INSERT, rows)
+            if bodies:
+                self._connection.executemany("INSERT INTO bodies VALUES (?, ?, ?)", bodies)
+
+    def _withdrawn(self) -> None:
+        """Number from what is durable again, after a commit failed."""
+        self._tail = self._durable
+
+    def _remove_slice(
+        self, before_at: float | None, keep_records: int | None, protected_seq: int | None
+    ) -> bool:
+        """Remove some of the oldest records; tell whether there may be more to remove."""
+        first = self._origin.first
+        policies = [min(first + _SLICE - 1, self.last_seq)]
+        if before_at is None and keep_records is None:
+            return False
+        if before_at is not None:
+            policies.append(self._last_before(before_at, policies[0]))
+        if keep_records is not None:
+            policies.append(self.last_seq - keep_records)
+        positions = layout.read_checkpoints(self._connection).values()
+        last = last_removable(policies, protected_seq, positions)
+        if last < first:
+            return False
+        checksum = self._connection.execute(reading.CHAIN, (last,)).get
+        origin = Origin(last + 1, checksum)
+        with Transaction(self._connection):
+            self._connection.execute("DELETE FROM records WHERE seq <= ?", (last,))
+            self._connection.execute("DELETE FROM bodies WHERE seq <= ?", (last,))
+            layout.write_origin(self._connection, origin)
+        self._origin = origin
+        return last == policies[0]
+
+    def _last_before(self, before_at: float, upto: int) -> int:
+        query = "SELECT seq FROM records WHERE seq <= ? AND at >= ? ORDER BY seq LIMIT 1"
+        found = self._connection.execute(query, (upto, before_at)).get
+        return upto if found is None else found - 1
+
+    def _release_space(self) -> bool:
+        """Give some free pages back to the file system; tell whether there are more.
+
+        An eighth of the file stays free: the next records fill it, without moving anything.
+        """
+        free = self._connection.pragma("freelist_count")
+        spare = free - self._connection.pragma("page_count") // 8
+        if spare <= 0:
+            return False
+        pages = min(spare, _VACUUM_PAGES)
+        self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+        return bool(self._connection.pragma("freelist_count") < free)
+
+    # reading
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:
+        """Yield records after a position, in order."""
+        self._require_open()
+        require_kept(after, self.first_seq)
+        return self._read(after, limit)
+
+    def _read(self, after: int, limit: int | None) -> Iterator[Record]:
+        while limit is None or limit > 0:
+            rows = self.rows(after, _BLOCK if limit is None else min(limit, _BLOCK))
+            if not rows:
+                return
+            yield from map(to_record, rows)
+            after = rows[-1][0]
+            limit = None if limit is None else limit - len(rows)
+
+    def rows(self, after: int, limit: int) -> list[Row]:
+        """Return records after a position as plain tuples in field order, checked."""
+        return self._reading(lambda reader: reading.block(reader, after, limit))
+
+    def history(self, job: str) -> list[Record]:
+        """Return every record of one job, in order."""
+        return self._reading(lambda reader: reading.history(reader, job, self.last_seq))
+
+    def body(self, seq: int) -> Body | None:
+        """Return the body stored beside a record."""
+        blob = self._reading(lambda reader: reading.blob(reader, seq))
+        return None if blob is None else unpack(blob)
+
+    def checkpoints(self) -> dict[str, int]:
+        """Return every named reader's position."""
+        return self._reading(layout.read_checkpoints)
+
+    def verify(self) -> int:
+        """Read and check every record and body; return how many records there are.
+
+        Raises LedgerDamaged with the range. Takes about 5 s for a million records.
+        """
+        count, after = 0, 0
+        while rows := self.rows(after, _BLOCK):
+            after = rows[-1][0]
+            count += len(rows)
+            self._reading(partial(reading.require_bodies, rows=rows))
+        return count
+
+    # failing
+
+    def _reading(self, function: Callable[[apsw.Connection], T]) -> T:
+        """Run a read on one snapshot; say which records are concerned if it fails."""
+        self._require_open()
+        with self._reader_lock:
+            try:
+                with Transaction(self._reader, "DEFERRED"):
+                    return function(self._reader)
+            except apsw.BusyError as error:
+                raise LedgerError(f"{self.path}: {error}") from error
+            except _DAMAGED as error:
+                raise self._damaged(self._reader, error) from error
+
+    def _call(self, function: Callable[[], object]) -> None:
+        self._writer.call(lambda: self._guarded(function)).result()
+
+    def _guarded(self, function: Callable[[], T]) -> T:
+        """Run a write; turn SQLite's errors into ours."""
+        try:
+            return function()
+        except (apsw.FullError, apsw.IOError) as error:
+            raise LedgerFull(f"{self.path}: nothing was written: {error}") from error
+        except (apsw.CorruptError, apsw.NotADBError, Unsound) as error:
+            raise self._damaged(self._connection, error) from error
+        except apsw.Error as error:
+            raise LedgerError(f"{self.path}: nothing was written: {error}") from error
+
+    def _damaged(self, connection: apsw.Connection, error: Exception) -> LedgerDamaged:
+        try:
+            origin = layout.read_origin(connection)
+            first, last = locate(connection, origin.first, self.last_seq, origin.chain)
+        except _DAMAGED:
+            first, last = self.first_seq, max(self.first_seq, self.last_seq)
+        return LedgerDamaged(
+            f"{self.path}: records {first} to {last} are damaged: {error}", first, last
+        )
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise LedgerError(f"{self.path}: the ledger is closed")

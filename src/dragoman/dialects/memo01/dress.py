@@ -21,6 +21,8 @@ TAG: Final = b"\xd9\xd9\xf7"
 FAULT: Final = TAG + b"\xa2\x65fault"
 #: Tag 24, "an encoded item": raw bytes that happen to begin with `TAG` are wrapped in it.
 _ENCODED: Final = 24
+#: The first bytes of maps that are not empty; no text begins with them.
+_MAPS: Final = frozenset(bytes([first]) for first in range(0xA1, 0xC0))
 _DEPTH: Final = 128
 _CODES: Final = frozenset(map(str, FaultCode))
 _CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers"})
@@ -37,11 +39,12 @@ class MemoDress:
         """Undress a request: a tagged call, a bare CBOR map with a task, or raw bytes."""
         payload = _payload(body)
         if payload.startswith(TAG):
-            return _call(_load(payload))
-        found = _load_or_none(payload) if payload[:1] >= b"\xa1" else None
-        if type(found) is dict and _is_call(found):
-            return _call(found)
-        return Call(raw=payload)
+            found = _load(payload)
+            return Call(raw=_unwrapped(found)) if type(found) is cbor2.CBORTag else _call(found)
+        try:
+            return _call(_load(payload)) if payload[:1] in _MAPS else Call(raw=payload)
+        except Unmappable:
+            return Call(raw=payload)
 
     def write_call(self, call: Call) -> Body:
         """Dress a request."""
@@ -169,8 +172,6 @@ def _is_call(found: dict[Any, Any]) -> bool:
 
 
 def _call(found: Any) -> Call:
-    if type(found) is cbor2.CBORTag:
-        return Call(raw=_unwrapped(found))
     if type(found) is not dict or not _is_call(found):
         raise Unmappable("a tagged memo request is a map of task, args and kwargs")
     args, kwargs, headers = (found.get(k, d) for k, d in _OPTIONAL)

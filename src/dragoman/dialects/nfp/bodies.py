@@ -6,6 +6,7 @@ their order are NorFab's; what we add (`error`, `code`) comes last, where its pe
 
 import json
 import re
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,7 +15,10 @@ import msgspec
 from dragoman.dialects.nfp.dress import task_fault, write
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault
+from dragoman.model.record import Record
 
+#: How a worker says that it returns a job unrun, in the body of a 404.
+HANDED_BACK: Final = "HANDED_BACK"
 _ARRAY: Final = msgspec.Raw(b"[]")
 _OBJECT: Final = msgspec.Raw(b"{}")
 #: A number that NorFab's JSON reader may refuse although ours passes over it: no float holds it.
@@ -207,6 +211,11 @@ def with_timeout(call: bytes, timeout: float) -> bytes:
     return _encode(said)
 
 
+def with_terms(call: bytes, priority: int, key: str) -> bytes:
+    """Add what our own broker reads besides the call."""
+    return _encode(_KEYED.decode(call) | {"priority": priority, "key": key})
+
+
 def dispatched(workers: tuple[str, ...], uuid: str, target: str, service: str) -> bytes:
     """Write a 202 body: these workers have it."""
     return _encode(
@@ -256,7 +265,7 @@ def question(event: bytes) -> dict[str, Any]:
 
 def standing(worker: str | None, uuid: str, service: str, status: str, **more: Any) -> bytes:
     """Write a 201, 300, 102, 404 or cancel body: how it stands with this worker."""
-    return _encode({"worker": worker, "uuid": uuid, "service": service, "status": status, **more})
+    return write({"worker": worker, "uuid": uuid, "service": service, "status": status, **more})
 
 
 def accepted(worker: str, uuid: str, service: str) -> bytes:
@@ -292,6 +301,32 @@ def event(
     if extras:
         said["extras"] = extras
     return write(said)
+
+
+def offered(seq: int, at: float, topic: str, said: object) -> bytes:
+    """Write the body of an event that is offered to a subscriber."""
+    return _encode({"seq": seq, "at": at, "topic": topic, "event": said})
+
+
+def raw_json(body: bytes) -> object:
+    """Take a worker's own event as it is; what is no JSON is told as text."""
+    try:
+        msgspec.json.decode(body)
+    except _UNREADABLE:
+        return body.decode(errors="backslashreplace")
+    return msgspec.Raw(body)
+
+
+def record_object(record: Record) -> dict[str, Any]:
+    """Write a record as an object, without what does not apply."""
+    said = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {name: value for name, value in said.items() if value not in ("", 0)}
+
+
+def arguments(head: PostHead) -> tuple[list[Any], dict[str, Any]]:
+    """Read the arguments of a management call."""
+    args, kwargs = msgspec.json.decode(head.args), msgspec.json.decode(head.kwargs)
+    return args or [], kwargs or {}
 
 
 def input_answer(request: str, answer: Any) -> bytes:

@@ -32,8 +32,6 @@ from dragoman.model.record import Kind
 
 Heard = list[Event | Send]
 
-#: How a worker says that it returns a job unrun, in the body of a 404.
-HANDED_BACK: Final = "HANDED_BACK"
 _KINDS: Final = {
     "input_request": ReplyKind.INPUT_ASKED,
     "result_ready": ReplyKind.FINAL,
@@ -217,7 +215,7 @@ class WorkerDesk:
     def _unknown_job(self, worker: Worker, job: JobId, message: wire.Report, now: float) -> Heard:
         """Take the job back from a worker that does not have it (any more)."""
         found = self.assignments.find(worker.peer.id, job)
-        if bodies.read_status(message.body) != HANDED_BACK:
+        if bodies.read_status(message.body) != bodies.HANDED_BACK:
             if found is None:
                 return [self._noted(worker.peer, f"404 for the job {job}, which it was not given")]
             if not found.is_accepted and not found.is_missing:

@@ -1,0 +1,235 @@
+"""The broker's end of an NFP link: one ROUTER, clients and workers on the same socket.
+
+This module only sorts. What clients say is for `requests`, what they are told for `replies` and
+`statuses`; workers are the matter of `worker_desk`. Here are the services that the broker itself
+answers for: introductions (OPEN), management and inventory (MMI), and the offer of events.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from dragoman.core.effects import (
+    Dismiss,
+    Effect,
+    SendBeat,
+    SendCancel,
+    SendInput,
+    SendPoll,
+    SendReply,
+    SendStatus,
+    SendWork,
+)
+from dragoman.core.events import Event
+from dragoman.dialects.base import (
+    Address,
+    Frames,
+    MalformedMessage,
+    Send,
+    Subscribed,
+    Wardrobe,
+    topic_of,
+)
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.dress import NAME, Dress
+from dragoman.dialects.nfp.management import UnknownTask
+from dragoman.dialects.nfp.peers import Peer, Peers, read_name
+from dragoman.dialects.nfp.replies import Replies
+from dragoman.dialects.nfp.requests import Requests, refuse
+from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, Settings
+from dragoman.dialects.nfp.statuses import Statuses
+from dragoman.dialects.nfp.told import Memory
+from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.record import Kind, Record
+
+#: Answers a management task: service, task, args, kwargs. Raises `UnknownTask`, or ValueError and
+#: the like for arguments it cannot use.
+Manage = Callable[[str, str, list[Any], dict[str, Any]], object]
+Heard = Sequence[Event | Send | Subscribed]
+
+_SERVICES: Final = {name.encode(): name for name in (MANAGEMENT, INVENTORY)}
+_EVENTS: Final = EVENTS.encode()
+_HELLO: Final = bodies.to_json({"agent": "dragoman", "push": True, "can_cancel": True})
+
+
+class BrokerSide:
+    """NFP as the broker speaks it."""
+
+    def __init__(
+        self,
+        link: str = NAME,
+        *,
+        wardrobe: Wardrobe | None = None,
+        settings: Settings | None = None,
+        manage: Manage | None = None,
+    ) -> None:
+        self.link = link
+        self.settings = settings or Settings()
+        self.manage = manage or _no_management
+        wardrobe = wardrobe or {NAME: Dress()}
+        self.peers = Peers(link, self.settings.remembered_peers)
+        self.memory = Memory(self.settings)
+        self.workers = WorkerDesk(self.peers, wardrobe, self.settings)
+        self.requests = Requests(self.memory, self.settings)
+        self.replies = Replies(self.peers, self.workers, self.memory, wardrobe)
+        self.statuses = Statuses(self.peers, self.workers, self.memory, wardrobe)
+        self._takers: dict[type, Callable[[Peer, Any, float], Heard]] = {
+            wire.Request: self._request,
+            wire.Unsupported: self._unsupported,
+            wire.Report: self.workers.report,
+            wire.KeepAlive: self.workers.keepalive,
+            wire.Ready: self.workers.ready,
+            wire.Disconnect: self.workers.disconnect,
+            wire.Open: self._open,
+        }
+        self._renderers: dict[type, Callable[[Any, float], list[Send]]] = {
+            SendWork: self.workers.work,
+            SendReply: self.replies.render,
+            SendStatus: self.statuses.render,
+            SendBeat: lambda effect, now: self.workers.beat(effect.worker),
+            SendInput: self.workers.give_input,
+            SendCancel: self.workers.cancel,
+            SendPoll: self.workers.poll,
+            Dismiss: lambda effect, now: self.workers.dismiss(effect.peer),
+        }
+
+    def receive(self, address: Address, frames: Frames, now: float) -> Heard:
+        """Take one message in."""
+        message = wire.decode(frames)
+        if type(message) not in self._takers or frames[1] == wire.BROKER:
+            raise MalformedMessage("a broker's message came to a broker")
+        peer = self.peers.heard(address)
+        if not isinstance(message, wire.Unsupported):
+            peer.is_binary = message.is_binary
+        return self._takers[type(message)](peer, message, now)
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Put one effect on a peer of this link into messages."""
+        return self._renderers[type(effect)](effect, now)
+
+    def advance(self, now: float) -> list[Event | Send]:
+        """Ask workers about jobs that have been silent for long."""
+        return [*self.workers.advance(now)]
+
+    def next_deadline(self) -> float | None:
+        """Say when a worker is to be asked next."""
+        return self.workers.assignments.next_deadline()
+
+    def validate(self) -> None:
+        """Assert that every memory is within its bound and the indexes agree."""
+        self.workers.assignments.validate()
+        workers = self.workers
+        assert {w.name for w in workers.workers.values()} == set(workers.by_name)
+        for bounded in (self.memory.told, self.memory.asked, workers.announcements):
+            assert len(bounded) <= bounded.bound
+
+    # --- introductions --------------------------------------------------------------------------
+
+    def _open(self, peer: Peer, message: wire.Open, now: float) -> Heard:
+        """Hear what a peer declares of itself, and say who we are."""
+        peer.declared = bodies.read_open(message.body)
+        return [Send(peer.address, wire.encode(wire.Open(wire.BROKER, _HELLO, peer.is_binary)))]
+
+    # --- clients --------------------------------------------------------------------------------
+
+    def _request(self, peer: Peer, message: wire.Request, now: float) -> Heard:
+        if message.service in _SERVICES:
+            return self._managed(peer, message)
+        if message.command == wire.MMI:
+            words = f"management is asked of {MANAGEMENT}, workers are asked with POST"
+            answer = refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
+            return [_as_mmi(answer[0]), *answer]
+        if message.service == _EVENTS:
+            return self._subscription(peer, message)
+        return self.requests.take(peer, message)
+
+    def _unsupported(self, peer: Peer, message: wire.Unsupported, now: float) -> Heard:
+        words = f"the command {message.command[:16]!r} does not exist"
+        return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
+
+    def _managed(self, peer: Peer, message: wire.Request) -> Heard:
+        """Answer a management call twice: old clients read RESPONSE, new ones only MMI."""
+        status, said = self._manage(_SERVICES[message.service], message.body)
+        body = bodies.to_json(said)
+        return [
+            Send(
+                peer.address,
+                wire.encode(
+                    wire.Reply(command, message.service, message.uuid, status, body, peer.is_binary)
+                ),
+            )
+            for command in (wire.RESPONSE, wire.MMI)
+        ]
+
+    def _manage(self, service: str, body: bytes) -> tuple[bytes, object]:
+        try:
+            head = bodies.read_post(body)
+            args, kwargs = bodies.arguments(head)
+        except ValueError as why:
+            return b"400", _error(str(why))
+        try:
+            return b"200", self.manage(service, head.task, args, kwargs)
+        except UnknownTask:
+            return b"400", _error(f"Unsupported task '{head.task}'")
+        except (TypeError, ValueError, LookupError) as why:
+            return b"400", _error(f"{head.task}: {why}")
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def _subscription(self, peer: Peer, message: wire.Request) -> Heard:
+        """Take a subscription in (GET), or end it (DELETE)."""
+        try:
+            tag = read_name(message.uuid, "subscription id", self.settings.max_name)
+            wanted = bodies.read_subscription(message.body)
+            if message.command not in (wire.GET, wire.DELETE):
+                raise ValueError(f"events are asked for with GET, not {message.command}")
+        except (MalformedMessage, ValueError) as why:
+            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))
+        topics = tuple(wanted.topics) if message.command == wire.GET else ()
+        said = {"status": "SUBSCRIBED" if topics else "ENDED", "topics": topics}
+        body = bodies.to_json(said | {"after": wanted.after})
+        reply = wire.Reply(wire.RESPONSE, _EVENTS, message.uuid, b"200", body, peer.is_binary)
+        return [
+            Send(peer.address, wire.encode(reply)),
+            Subscribed(peer.id, topics, wanted.after, tag),
+        ]
+
+    def render_event(
+        self, subscription: Subscribed, record: Record, body: Body | None
+    ) -> list[Send]:
+        """Offer one record: a worker's own event, or what the broker did."""
+        peer = self.peers.of(subscription.peer)
+        said = bodies.offered(record.seq, record.at, topic_of(record), _told_of(record, body))
+        uuid = subscription.tag.encode()
+        reply = wire.Reply(wire.EVENT, _EVENTS, uuid, b"200", said, peer.is_binary)
+        return [Send(peer.address, wire.encode(reply))]
+
+
+def _told_of(record: Record, body: Body | None) -> object:
+    """Return what an event says: the publisher's words, or the record without its empty fields."""
+    if record.kind == Kind.PUBLISHED:
+        return bodies.raw_json(body.parts[0]) if body and body.parts else None
+    return bodies.record_object(record)
+
+
+def _as_mmi(answer: Event | Send) -> Send:
+    """Give an answer again under the command that MMI callers wait for."""
+    assert isinstance(answer, Send)
+    reply = wire.decode(answer.frames)
+    assert isinstance(reply, wire.Reply)
+    again = wire.Reply(
+        wire.MMI, reply.service, reply.uuid, reply.status, reply.body, reply.is_binary
+    )
+    return Send(answer.address, wire.encode(again))
+
+
+def _error(words: str) -> Mapping[str, object]:
+    return {"status": "FAILED", "errors": [words], "error": words}
+
+
+def _no_management(service: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> object:
+    """Answer for a broker that manages nothing: its inventory is empty."""
+    if service == INVENTORY and task == "get_inventory":
+        return None
+    raise UnknownTask(task)

@@ -1,0 +1,268 @@
+"""A worker's end of NFP, for our own SDK.
+
+Results are pushed. NorFab's broker passes them on, and its clients take them; because those also
+wait for an announcement, one follows unless the broker said that it is ours. Results are kept for a
+while, so that a GET, a second POST of the same job or a lost connection finds them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.dress import NAME, Dress, result_object, revive, write
+from dragoman.dialects.nfp.peers import Bounded
+from dragoman.dialects.talk import (
+    Alive,
+    Dismissed,
+    InputGiven,
+    Reply,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
+
+_DRESS: Final = Dress()
+
+
+class _Held:
+    """One job that this worker runs."""
+
+    __slots__ = ("attempt", "client", "is_taken", "question", "task")
+
+    def __init__(self, client: bytes, attempt: bytes, task: str) -> None:
+        self.client = client
+        self.attempt = attempt
+        self.task = task
+        self.is_taken = False
+        #: The open question, as a 102 repeats it.
+        self.question: dict[str, Any] = {}
+
+
+class WorkerSide:
+    """NFP as a worker speaks it. A ticket is the job's id."""
+
+    beat_every = 2.5
+    hold: float | None = 15.0
+
+    def __init__(
+        self,
+        name: str,
+        service: str,
+        *,
+        credit: int | None = None,
+        can_cancel: bool = True,
+        labels: Mapping[str, str] | None = None,
+        resources: tuple[str, ...] = (),
+        results_kept: int = 1000,
+        stamp: Callable[[], str] | None = None,
+    ) -> None:
+        self.name = name
+        self.service = service
+        self._declared: dict[str, Any] = {
+            "agent": "dragoman",
+            "can_cancel": can_cancel,
+            "attempts": True,
+            "credit": credit,
+            "labels": dict(labels or {}),
+            "resources": resources,
+        }
+        #: Says what time it is in events; left out, they carry none.
+        self._stamp = stamp or (lambda: "")
+        #: Whether the broker said that it is ours.
+        self._is_ours = False
+        self._held: dict[str, _Held] = {}
+        self._results: Bounded[str, tuple[bytes, bytes]] = Bounded(results_kept)
+        self._takers: dict[str, Callable[[wire.Task, str], list[Word]]] = {
+            wire.POST: self._post,
+            wire.GET: self._get,
+            wire.DELETE: self._delete,
+            wire.PUT: self._put,
+        }
+
+    # --- presence -------------------------------------------------------------------------------
+
+    def join(self) -> list[Frames]:
+        """Introduce ourselves and register, saying which jobs we can still answer for."""
+        self._is_ours = False
+        said = self._declared | {"holds": [*self._held, *self._results]}
+        return [
+            wire.encode(wire.Open(wire.WORKER, bodies.to_json(said))),
+            wire.encode(wire.Ready(self.service.encode())),
+        ]
+
+    def beat(self) -> list[Frames]:
+        """Say "I am alive"."""
+        return [wire.encode(wire.KeepAlive(wire.WORKER, self.service.encode()))]
+
+    def leave(self) -> list[Frames]:
+        """Say good-bye for good: what is still held may go to others at once."""
+        body = bodies.to_json({"clean": True})
+        return [wire.encode(wire.Disconnect(wire.WORKER, self.service.encode(), body))]
+
+    # --- receiving ------------------------------------------------------------------------------
+
+    def receive(self, frames: Frames) -> list[Word]:
+        """Take one message in; what cannot be read is ignored."""
+        try:
+            message = wire.decode(frames)
+            if isinstance(message, wire.Task):
+                return self._takers[message.command](message, message.uuid.decode())
+        except (MalformedMessage, UnicodeDecodeError):
+            return []
+        if isinstance(message, wire.Disconnect):
+            return [Dismissed()]
+        if isinstance(message, wire.Open):
+            self._is_ours = bodies.read_open(message.body).agent == "dragoman"
+        return [Alive()] if isinstance(message, wire.KeepAlive | wire.Open) else []
+
+    def _post(self, message: wire.Task, ticket: str) -> list[Word]:
+        """Take work; the same job again is the same run, whatever the attempt is called now."""
+        if held := self._held.get(ticket):
+            held.client, held.attempt = message.client, message.attempt
+            return [Reply(frames) for frames in self._confirm(ticket)] if held.is_taken else []
+        if ticket in self._results:
+            return [Reply(self._answer(message, ticket))]
+        try:
+            call = _DRESS.read_call(Body(NAME, (message.body,)))
+        except Unmappable as why:
+            self._held[ticket] = _Held(message.client, message.attempt, "")
+            answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(why)))
+            return [Reply(frames) for frames in self.finish(ticket, answer)]
+        self._held[ticket] = _Held(message.client, message.attempt, call.task)
+        client = message.client.decode(errors="backslashreplace")
+        return [Work(ticket, JobId(ticket), call, self.service, client, call.timeout)]
+
+    def _get(self, message: wire.Task, ticket: str) -> list[Word]:
+        return [Reply(self._answer(message, ticket))]
+
+    def _answer(self, message: wire.Task, ticket: str) -> Frames:
+        """Say how a job stands: its result, running, waiting for input, or not known."""
+        held = self._held.get(ticket)
+        if kept := self._results.get(ticket):
+            status, body = kept
+        elif held is None:
+            status, body = b"404", self._standing(ticket, "JOB NOT FOUND")
+        elif held.question:
+            question = {"input_request": held.question}
+            status, body = b"102", self._standing(ticket, "WAITING_CLIENT_INPUT", **question)
+        else:
+            status, body = b"300", self._standing(ticket, "STARTED")
+        report = wire.Report(
+            wire.RESPONSE, message.client, message.uuid, status, body, attempt=message.attempt
+        )
+        return wire.encode(report)
+
+    def _delete(self, message: wire.Task, ticket: str) -> list[Word]:
+        if ticket in self._held:
+            return [Stop(ticket)]
+        return [Reply(self._answer(message, ticket))]
+
+    def _put(self, message: wire.Task, ticket: str) -> list[Word]:
+        held = self._held.get(ticket)
+        if held is None:
+            return []
+        try:
+            said = msgspec.json.decode(message.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return [InputGiven(ticket, "", message.body)]
+        if isinstance(said, dict) and "input_id" in said:
+            held.question = {}
+            return [InputGiven(ticket, str(said["input_id"]), revive(said.get("value")))]
+        return [InputGiven(ticket, "", revive(said))]
+
+    # --- reporting ------------------------------------------------------------------------------
+
+    def take(self, ticket: str) -> list[Frames]:
+        """Confirm that the job has arrived and is being run."""
+        self._held[ticket].is_taken = True
+        return self._confirm(ticket)
+
+    def _confirm(self, ticket: str) -> list[Frames]:
+        body = bodies.accepted(self.name, ticket, self.service)
+        return [self._report(wire.RESPONSE, ticket, b"201", body)]
+
+    def progress(self, ticket: str, event: Any) -> list[Frames]:
+        """Report on the way. NorFab's clients show the message, ours get the whole value."""
+        message = event if isinstance(event, str) else "progress"
+        return [self._event(ticket, message, extras={"event": event})]
+
+    def chunk(self, ticket: str, data: bytes) -> list[Frames]:
+        """Send a piece of a stream."""
+        return [self._report(wire.STREAM, ticket, b"200", data)]
+
+    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+        """Ask the client something."""
+        asked = {"id": request, "question": question, "default": None, "metadata": {}}
+        self._held[ticket].question = asked
+        return [
+            self._event(
+                ticket,
+                question if isinstance(question, str) else "input wanted",
+                event_type="input_request",
+                status="waiting_client_input",
+                extras={"input_request": asked},
+            )
+        ]
+
+    def finish(self, ticket: str, answer: Answer) -> list[Frames]:
+        """Send the result, and keep it for whoever asks later."""
+        if answer.fault is not None and answer.fault.code is FaultCode.CANCELLED:
+            return self._end(ticket, b"417", self._standing(ticket, "CANCELLED"))
+        task = f"{self.name}:{self._held[ticket].task}"
+        said = result_object(answer, task=task, job=ticket, service=self.service)
+        try:
+            body = write({self.name: said})
+        except Unmappable as why:
+            fault = Fault(FaultCode.UNMAPPABLE, f"the result cannot be sent: {why}")
+            return self.finish(ticket, Answer(fault=fault))
+        frames = self._event(ticket, "completed", event_type="result_ready", status="completed")
+        pushed = self._end(ticket, b"200", body)
+        return pushed if self._is_ours else [*pushed, frames]
+
+    def hand_back(self, ticket: str) -> list[Frames]:
+        """Return a job unrun. NorFab's broker has no second worker for it, and fails it."""
+        frames = self._report(
+            wire.RESPONSE, ticket, b"404", self._standing(ticket, bodies.HANDED_BACK)
+        )
+        del self._held[ticket]
+        return [frames]
+
+    def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
+        """Refuse: NFP has no way to pass a job on."""
+        raise Unsupported("nfp cannot forward a job: submit a new one from the task instead")
+
+    def publish(self, topic: str, event: Any) -> list[Frames]:
+        """Publish an event: an EVENT for no client, whose job id frame is the topic."""
+        report = wire.Report(wire.EVENT, b"", topic.encode(), b"200", write(event))
+        return [wire.encode(report)]
+
+    def _end(self, ticket: str, status: bytes, body: bytes) -> list[Frames]:
+        frames = self._report(wire.RESPONSE, ticket, status, body)
+        del self._held[ticket]
+        self._results.remember(ticket, (status, body))
+        return [frames]
+
+    def _report(self, command: str, ticket: str, status: bytes, body: bytes) -> Frames:
+        held = self._held[ticket]
+        uuid = ticket.encode()
+        return wire.encode(
+            wire.Report(command, held.client, uuid, status, body, attempt=held.attempt)
+        )
+
+    def _event(self, ticket: str, message: str, **more: Any) -> Frames:
+        task = self._held[ticket].task
+        body = bodies.event(
+            self.name, self.service, ticket, message, self._stamp(), task=task, **more
+        )
+        return self._report(wire.EVENT, ticket, b"200", body)
+
+    def _standing(self, ticket: str, status: str, **more: Any) -> bytes:
+        return bodies.standing(self.name, ticket, self.service, status, **more)

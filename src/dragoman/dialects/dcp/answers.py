@@ -80,18 +80,33 @@ class Answers:
         if asking.parts:
             return self._gathered(effect, asking)
         if effect.fault is None:
-            return (*asking.metadata, b"", *self._data(effect.body, effect.worker))
+            try:
+                return (*asking.metadata, b"", *self._data(effect.body, effect.worker))
+            except Unmappable as trouble:
+                fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
+                return self._failed(effect, asking, fault)
+        return self._failed(effect, asking, effect.fault)
+
+    def _failed(self, effect: SendReply, asking: Asking, fault: Fault) -> Tail | None:
+        """Say that a job came to nothing, to those who can hear it."""
+        # What a worker said beside its failure goes along where it said it in DCP.
+        data = data_of(effect.body.parts) if effect.body.dialect == NAME else ()
         if asking.reads_notes:
             state = effect.state or JobState.FAILED
-            note = write_note(fault_note(effect.fault) | {"worker": effect.worker, "state": state})
-            return (*asking.metadata, note, b"", *self._failed_data(effect))
-        if effect.body.dialect == NAME:
-            return (*asking.metadata, b"", *data_of(effect.body.parts))
-        return None if self._is_silent else (*asking.metadata, b"")
+            said = fault_note(self._in_words(effect.body, fault))
+            note = write_note(said | {"worker": effect.worker, "state": state})
+            return (*asking.metadata, note, b"", *data)
+        return (*asking.metadata, b"", *data) if data or not self._is_silent else None
 
-    def _failed_data(self, effect: SendReply) -> Tail:
-        """Return what a worker said beside its failure, where it said it in DCP."""
-        return data_of(effect.body.parts) if effect.body.dialect == NAME else ()
+    def _in_words(self, body: Body, fault: Fault) -> Fault:
+        """Take the words of a failure from a result of another dialect, if it has some."""
+        if body.dialect in ("", NAME) or fault.code is FaultCode.UNMAPPABLE:
+            return fault
+        try:
+            said = self._wardrobe[body.dialect].read_answer(body).fault
+        except (KeyError, Unmappable):
+            return fault
+        return Fault(fault.code, said.message) if said and said.message else fault
 
     def _gathered(self, effect: SendReply, asking: Asking) -> Tail:
         """Write the results of several workers as one map, by worker."""
@@ -103,7 +118,13 @@ class Answers:
     def _part(self, body: Body, fault: Fault | None, worker: str) -> dict[str, Any]:
         if fault is not None:
             return {"fault": fault.code.value, "message": fault.message}
-        answer = self._wardrobe[NAME].read_answer(redress_answer(self._wardrobe, body, NAME))
+        if not body.dialect:
+            return {"value": None}
+        try:
+            dressed = redress_answer(self._wardrobe, body, NAME, worker)
+        except Unmappable as trouble:
+            return {"fault": FaultCode.UNMAPPABLE.value, "message": str(trouble)}
+        answer = self._wardrobe[NAME].read_answer(dressed)
         return {"value": answer.value if answer.raw is None else answer.raw}
 
     def _data(self, body: Body, worker: str) -> Tail:
@@ -121,6 +142,9 @@ class Answers:
         """Write how a job stands, for a client that asked."""
         key = (effect.client, effect.job, effect.asked)
         waiting = self._questions.get(key)
+        if effect.asked is Asked.INPUT:
+            # Only input that was of no use is answered, so nobody is kept waiting for it.
+            return (write_note({"job": effect.job}), *self._standing(effect))
         if not waiting:
             return None
         metadata = waiting.pop(0)

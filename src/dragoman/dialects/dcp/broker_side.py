@@ -127,10 +127,11 @@ class BrokerSide:
         """Take one message in."""
         message = decode(frames)
         self._hear(address, message.width)
+        said = _RECEIVERS[type(message)](self, address, message)
         worker = self._crew.present.get(address)
         if worker is not None:
             worker.seen_at = now
-        return _RECEIVERS[type(message)](self, address, message)
+        return said
 
     def _hear(self, address: Address, width: int) -> None:
         self._widths[address] = width
@@ -281,11 +282,11 @@ class BrokerSide:
         asked = _QUESTIONS.get(_text(note.get("ask")))
         if asked is None or not job:
             raise MalformedMessage("a note asks for nothing that is known, or names no job")
-        self._answers.expect_status(job, client, asked, m.tail)
         if asked is Asked.INPUT:
             worker = _text(note.get("worker"))
             body = Body(NAME, (b"", *m.tail[m.tail.index(b"") + 1 :]))
             return [InputReceived(job, client, body, WorkerName(worker) if worker else None)]
+        self._answers.expect_status(job, client, asked, m.tail)
         if asked is Asked.CANCEL:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]

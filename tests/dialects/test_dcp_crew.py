@@ -1,0 +1,67 @@
+"""Which job a reply answers, and who is still remembered."""
+
+from dragoman.dialects.dcp.crew import Crew, Held, Worker
+from dragoman.model.body import Body
+from dragoman.model.names import JobId, PeerId, ServiceName
+
+
+def held(job: str, client: bytes = b"C1", metadata: tuple[bytes, ...] = (b"m",)) -> Held:
+    body = Body("dcp", (*metadata, b"", b"d"))
+    return Held(JobId(job), 1, ServiceName("echo"), body, (client, metadata))
+
+
+def test_a_reply_is_matched_by_client_and_metadata() -> None:
+    worker = Worker(PeerId("dcp/W1"))
+    for each in (held("j1"), held("j2", b"C2"), held("j3", metadata=(b"m", b"n"))):
+        worker.hold(each)
+    assert worker.find(b"C2", (b"m", b"")) == held("j2", b"C2")
+    assert worker.find(b"C1", (b"m", b"n", b"")) == held("j3", metadata=(b"m", b"n"))
+    assert worker.find(b"C1", (b"x", b"")) is None
+    assert worker.find(b"C9", (b"m", b"")) is None
+
+
+def test_the_oldest_of_those_that_look_the_same_is_first() -> None:
+    worker = Worker(PeerId("dcp/W1"))
+    for job in ("j1", "j2"):
+        worker.hold(held(job))
+    assert worker.find(b"C1", (b"m", b"")) == held("j1")
+    worker.drop(JobId("j1"))
+    assert worker.find(b"C1", (b"m", b"")) == held("j2")
+    worker.drop(JobId("j2"))
+    assert not worker.is_busy
+    worker.drop(JobId("j2"))
+
+
+def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
+    worker = Worker(PeerId("dcp/W1"))
+    worker.hold(held("j1"))
+    worker.hold(held("j1", metadata=(b"again",)))
+    assert worker.find(b"C1", (b"again", b"")) == held("j1", metadata=(b"again",))
+    worker.drop(JobId("j1"))
+    assert not worker.is_busy
+
+
+def test_one_that_left_with_something_in_hand_may_still_speak() -> None:
+    crew = Crew()
+    crew.join(b"W1", PeerId("dcp/W1")).hold(held("j1"))
+    crew.join(b"W2", PeerId("dcp/W2"))
+    assert crew.part(b"W1")
+    assert crew.part(b"W2")
+    assert not crew.part(b"W2")
+    speaker = crew.speaker(b"W1")
+    assert speaker is not None
+    assert speaker.holding(JobId("j1")) == held("j1")
+    assert crew.speaker(b"W2") is None
+    assert crew.join(b"W1", PeerId("dcp/W1")) is speaker
+    crew.forget(b"W1")
+    assert crew.speaker(b"W1") is None
+
+
+def test_what_is_remembered_of_those_that_left_is_bounded() -> None:
+    crew = Crew()
+    for n in range(1100):
+        address = b"%d" % n
+        crew.join(address, PeerId(f"dcp/{n}")).hold(held("j"))
+        crew.part(address)
+    assert crew.speaker(b"99") is None
+    assert crew.speaker(b"100") is not None

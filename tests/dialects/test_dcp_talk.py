@@ -1,0 +1,745 @@
+"""DCP peers, and our own client and worker sides, around the true broker."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.dialects.fabric import Fabric
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.dcp.broker_side import BrokerSide, service_name
+from dragoman.dialects.dcp.client_side import ClientSide
+from dragoman.dialects.dcp.dress import Dress
+from dragoman.dialects.dcp.settings import TERMS, Settings
+from dragoman.dialects.dcp.wire import (
+    NARROW,
+    WIDE,
+    Message,
+    Ping,
+    Pong,
+    Reconnect,
+    Registration,
+    Reply,
+    Request,
+    decode,
+    encode,
+)
+from dragoman.dialects.dcp.worker_side import WorkerSide
+from dragoman.dialects.talk import (
+    Alive,
+    Chunk,
+    Dismissed,
+    Dispatched,
+    Finished,
+    InputAsked,
+    InputGiven,
+    Notice,
+    Order,
+    Progress,
+    Queued,
+    Standing,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.dialects.talk import Reply as SendNow
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+from dragoman.model.target import ALL
+from dragoman.model.terms import Terms
+
+C, C2, W, W2 = b"C1", b"C2", b"W1", b"W2"
+
+
+def fabric(**settings: Any) -> Fabric:
+    numbers = count(1)
+    side = BrokerSide(
+        wardrobe={"dcp": Dress()},
+        ids=lambda: f"job-{next(numbers)}",
+        settings=Settings(**settings),
+    )
+    return Fabric(side)
+
+
+def say(house: Fabric, address: bytes, *messages: Message) -> None:
+    house.say("dcp", address, *(encode(m) for m in messages))
+
+
+def hear(house: Fabric, address: bytes) -> list[Message]:
+    return [decode(frames) for frames in house.hear("dcp", address)]
+
+
+def register(house: Fabric, address: bytes, service: bytes, width: int = NARROW) -> None:
+    say(house, address, Registration(service, width=width))
+    assert hear(house, address) == [Registration(service, width=width)]
+
+
+def ask(meta: bytes = b"m", data: bytes = b"d", service: bytes = b"echo", **more: Any) -> Request:
+    return Request(service, more.pop("client", b""), (meta, b"", data), **more)
+
+
+# --- plain peers -----------------------------------------------------------------------------
+
+
+def test_a_request_goes_to_the_worker_with_the_client_filled_in_and_the_reply_back() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, Request(b"echo", b"", (b"meta", b"", b"data", b"", b"more")))
+    assert hear(house, W) == [Request(b"echo", C, (b"meta", b"", b"data", b"", b"more"))]
+    say(house, W, Reply(C, (b"meta", b"", b"", b"answer")))
+    assert hear(house, C) == [Reply(C, (b"meta", b"", b"", b"answer"))]
+    assert house.kinds("job-1") == ["submitted", "dispatched", "ended"]
+
+
+def test_both_widths_meet_in_the_broker_and_only_the_type_frame_changes() -> None:
+    house = fabric()
+    register(house, W, b"echo", WIDE)
+    say(house, C, ask(width=NARROW))
+    assert hear(house, W) == [ask(client=C, width=WIDE)]
+    say(house, W, Reply(C, (b"m", b"", b"a"), WIDE))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"), NARROW)]
+
+
+def test_a_peer_is_written_to_in_the_width_it_spoke_last() -> None:
+    house = fabric()
+    register(house, W, b"echo", NARROW)
+    say(house, W, Ping(WIDE))
+    assert hear(house, W) == [Pong(WIDE)]
+    say(house, C, ask())
+    assert hear(house, W) == [ask(client=C, width=WIDE)]
+
+
+def test_the_width_of_a_peer_not_heard_for_long_is_forgotten() -> None:
+    house = fabric(remembered_peers=2)
+    say(house, C, ask())
+    for address in (C2, W2):
+        say(house, address, Ping(NARROW))
+        assert hear(house, address) == [Reconnect(NARROW)]
+    say(house, W, Registration(b"echo"))
+    say(house, W, Reply(C, (b"m", b"", b"a"), NARROW))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"), WIDE)]
+
+
+def test_a_ping_is_answered_with_a_pong_and_of_a_stranger_with_reconnect() -> None:
+    house = fabric()
+    say(house, W, Ping(WIDE))
+    assert hear(house, W) == [Reconnect(WIDE)]
+    register(house, W, b"echo", WIDE)
+    say(house, W, Ping(WIDE))
+    assert hear(house, W) == [Pong(WIDE)]
+
+
+def test_requests_wait_for_a_worker_and_reach_it_in_order() -> None:
+    house = fabric()
+    say(house, C, ask(b"1"))
+    register(house, W, b"other")
+    say(house, C2, ask(b"2"))
+    say(house, W2, Registration(b"echo"))
+    assert hear(house, W2) == [Registration(b"echo"), ask(b"1", client=C)]
+    say(house, W2, Reply(C, (b"1", b"", b"one")))
+    assert hear(house, W2) == [ask(b"2", client=C2)]
+    say(house, W2, Reply(C2, (b"2", b"", b"two")))
+    assert hear(house, C) == [Reply(C, (b"1", b"", b"one"))]
+    assert hear(house, C2) == [Reply(C2, (b"2", b"", b"two"))]
+
+
+def test_many_requests_of_one_client_are_in_flight_and_told_apart_by_metadata() -> None:
+    house = fabric()
+    for address in (W, W2):
+        register(house, address, b"echo")
+    say(house, C, ask(b"1"), ask(b"2"), ask(b"3"))
+    assert hear(house, W) == [ask(b"1", client=C)]
+    assert hear(house, W2) == [ask(b"2", client=C)]
+    say(house, W2, Reply(C, (b"2", b"", b"two")))
+    assert hear(house, W2) == [ask(b"3", client=C)]
+    say(house, W, Reply(C, (b"1", b"", b"one")))
+    assert hear(house, C) == [Reply(C, (b"2", b"", b"two")), Reply(C, (b"1", b"", b"one"))]
+
+
+def test_a_ping_of_a_busy_worker_asks_for_one_more_request() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, *(ask(n) for n in (b"1", b"2", b"3")))
+    assert hear(house, W) == [ask(b"1", client=C)]
+    say(house, W, Ping())
+    assert hear(house, W) == [Pong(), ask(b"2", client=C)]
+    # Out of order, and each is known by its metadata.
+    say(house, W, Reply(C, (b"2", b"", b"two")))
+    assert hear(house, W) == [ask(b"3", client=C)]
+    say(house, W, Reply(C, (b"1", b"", b"one")), Reply(C, (b"3", b"", b"three")))
+    assert [m.tail[0] for m in hear(house, C) if isinstance(m, Reply)] == [b"2", b"1", b"3"]
+
+
+def test_pings_of_a_busy_worker_can_be_signs_of_life_only() -> None:
+    house = fabric(ping_asks_for_work=False)
+    register(house, W, b"echo")
+    say(house, C, ask(b"1"), ask(b"2"))
+    hear(house, W)
+    say(house, W, Ping())
+    assert hear(house, W) == [Pong()]
+
+
+def test_pings_of_a_free_worker_do_not_add_up_to_more_than_one_request() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, W, Ping(), Ping(), Ping())
+    say(house, C, ask(b"1"), ask(b"2"))
+    assert hear(house, W) == [Pong(), Pong(), Pong(), ask(b"1", client=C)]
+
+
+def test_of_requests_that_look_the_same_the_oldest_is_answered_first() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, ask(b"same", b"first"), ask(b"same", b"second"))
+    say(house, W, Ping(), Reply(C, (b"same", b"", b"1")), Reply(C, (b"same", b"", b"2")))
+    assert hear(house, C) == [Reply(C, (b"same", b"", b"1")), Reply(C, (b"same", b"", b"2"))]
+    ended = [r.job for r in house.records if r.kind == "ended"]
+    assert ended == ["job-1", "job-2"]
+
+
+def test_a_worker_that_forgets_the_metadata_is_understood_while_it_has_one_request() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, ask(b"m"))
+    say(house, W, Reply(C, (b"", b"a")))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+
+
+def test_work_is_passed_on_from_service_to_service_and_the_first_client_gets_the_reply() -> None:
+    house = fabric()
+    register(house, W, b"front")
+    register(house, W2, b"back", WIDE)
+    say(house, C, ask(b"meta", b"raw", b"front"))
+    assert hear(house, W) == [ask(b"meta", b"raw", b"front", client=C)]
+    say(house, W, ask(b"meta", b"partly done", b"back", client=C))
+    assert hear(house, W2) == [ask(b"meta", b"partly done", b"back", client=C, width=WIDE)]
+    say(house, W2, Reply(C, (b"meta", b"", b"done"), WIDE))
+    assert hear(house, C) == [Reply(C, (b"meta", b"", b"done"))]
+    assert house.kinds("job-1") == ["submitted", "dispatched", "forwarded", "dispatched", "ended"]
+    # Passing on is responding: the front worker is free again.
+    say(house, C, ask(b"next", b"raw", b"front"))
+    assert hear(house, W) == [ask(b"next", b"raw", b"front", client=C)]
+
+
+def test_a_worker_that_asks_its_own_service_for_the_very_same_hands_it_back() -> None:
+    house = fabric()
+    for address in (W, W2):
+        register(house, address, b"echo")
+    say(house, C, ask())
+    say(house, W, ask(client=C))
+    assert hear(house, W2) == [ask(client=C)]
+    assert house.kinds("job-1") == ["submitted", "dispatched", "requeued", "dispatched"]
+
+
+def test_a_worker_may_ask_for_work_of_its_own() -> None:
+    house = fabric()
+    register(house, W, b"front")
+    register(house, W2, b"back")
+    say(house, W, ask(b"mine", service=b"back"))
+    assert hear(house, W2) == [ask(b"mine", service=b"back", client=W)]
+    say(house, W2, Reply(W, (b"mine", b"", b"yours")))
+    assert hear(house, W) == [Reply(W, (b"mine", b"", b"yours"))]
+
+
+def test_a_client_that_names_another_gets_the_reply_itself_and_it_is_on_record() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, ask(client=C2))
+    assert hear(house, W) == [ask(client=C)]
+    assert [r.detail for r in house.records if r.kind == "rejected"] == [
+        "named the client C2; its own address was put instead"
+    ]
+
+
+def test_a_client_may_name_another_where_the_settings_say_so() -> None:
+    house = fabric(takes_named_clients=True)
+    register(house, W, b"echo")
+    say(house, C, ask(client=C2))
+    say(house, W, Reply(C2, (b"m", b"", b"a")))
+    assert hear(house, C) == []
+    assert hear(house, C2) == [Reply(C2, (b"m", b"", b"a"), WIDE)]
+
+
+def test_a_reply_that_nobody_waits_for_reaches_nobody_and_is_on_record() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, W, Reply(C, (b"m", b"", b"a")))
+    say(house, W2, Reply(C, (b"m", b"", b"a")))
+    assert hear(house, C) == []
+    assert house.kinds() == ["joined", "rejected", "rejected"]
+
+
+def test_what_has_no_meaning_from_a_stranger_is_on_record_and_has_no_effect() -> None:
+    house = fabric()
+    say(house, W, Pong(), Reconnect())
+    assert house.kinds() == ["rejected", "rejected"]
+    say(house, W, Ping())
+    assert hear(house, W) == [Reconnect()]
+
+
+def test_a_second_registration_replaces_the_first() -> None:
+    house = fabric()
+    register(house, W, b"old")
+    register(house, W, b"new")
+    say(house, C, ask(service=b"old"), ask(service=b"new"))
+    assert hear(house, W) == [ask(service=b"new", client=C)]
+
+
+def test_a_registration_while_a_request_is_out_lets_the_assignment_stand() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    say(house, C, ask(b"1"), ask(b"2"))
+    hear(house, W)
+    say(house, W, Registration(b"echo"))
+    # It counts as a response, so the worker may have the next one beside the first.
+    assert hear(house, W) == [Registration(b"echo"), ask(b"2", client=C)]
+    say(house, W, Reply(C, (b"1", b"", b"one")), Reply(C, (b"2", b"", b"two")))
+    assert len(hear(house, C)) == 2
+
+
+def test_service_names_are_any_bytes() -> None:
+    house = fabric()
+    for name in (b"", b"all", b"\x00\xff", b"datastore writer", "größe".encode(), b"0x41"):
+        register(house, W, name)
+        say(house, C, ask(service=name))
+        assert hear(house, W) == [ask(service=name, client=C)]
+        say(house, W, Reply(C, (b"m", b"", name)))
+        assert hear(house, C) == [Reply(C, (b"m", b"", name))]
+    names = {service_name(n) for n in (b"", b"all", b"0x", b"\x00")}
+    assert len(names) == 4
+    assert "all" not in names
+
+
+def test_an_idle_worker_that_falls_silent_is_asked_to_register_again() -> None:
+    house = fabric(beat_every=1.0, missed_allowed=3)
+    register(house, W, b"echo", WIDE)
+    house.wait(2.9)
+    assert hear(house, W) == []
+    house.wait(0.2)
+    assert hear(house, W) == [Reconnect(WIDE)]
+    say(house, W, Ping(WIDE))
+    assert hear(house, W) == [Reconnect(WIDE)]
+
+
+def test_a_worker_that_computes_in_silence_keeps_its_job_and_is_looked_after() -> None:
+    house = fabric(beat_every=1.0, missed_allowed=3, missed_allowed_busy=100)
+    register(house, W, b"echo")
+    say(house, C, ask())
+    hear(house, W)
+    house.wait(2.9)
+    assert hear(house, W) == []
+    house.wait(50)
+    # Pongs are sent to find out whether there is still somebody.
+    assert set(hear(house, W)) == {Pong()}
+    say(house, W, Reply(C, (b"m", b"", b"a")))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+    assert house.kinds("job-1") == ["submitted", "dispatched", "ended"]
+
+
+def test_the_job_of_a_worker_that_is_lost_goes_to_another_and_its_late_reply_is_on_record() -> None:
+    house = fabric(beat_every=1.0, missed_allowed=3, missed_allowed_busy=5)
+    register(house, W, b"echo")
+    say(house, C, ask())
+    hear(house, W)
+    house.wait(5.1)
+    assert hear(house, W)[-1] == Reconnect()
+    say(house, W2, Registration(b"echo"))
+    assert hear(house, W2) == [Registration(b"echo"), ask(client=C)]
+    say(house, W, Reply(C, (b"m", b"", b"late")))
+    assert hear(house, C) == []
+    assert hear(house, W) == [Reconnect()]
+    say(house, W2, Reply(C, (b"m", b"", b"good")))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"good"))]
+    assert "late" in house.kinds("job-1")
+
+
+def test_a_request_nobody_serves_ends_in_an_empty_reply() -> None:
+    house = fabric(terms=Terms(patience=5.0, strict=False))
+    say(house, C, ask(b"m1", service=b"ghost"))
+    house.wait(5.1)
+    assert hear(house, C) == [Reply(C, (b"m1", b""))]
+    assert house.records[-1].fault == "no_worker"
+
+
+def test_a_request_nobody_serves_ends_in_silence_where_the_settings_say_so() -> None:
+    house = fabric(terms=Terms(patience=5.0, strict=False), faults="silent")
+    say(house, C, ask(service=b"ghost"))
+    house.wait(5.1)
+    assert hear(house, C) == []
+    assert house.records[-1].fault == "no_worker"
+
+
+def test_terms_may_differ_per_service() -> None:
+    house = fabric(services={"now": Terms(patience=0.0, strict=False)})
+    say(house, C, ask(b"1", service=b"now"), ask(b"2", service=b"later"))
+    assert hear(house, C) == [Reply(C, (b"1", b""))]
+
+
+def test_a_worker_that_could_not_be_reached_is_free_again_with_its_next_ping() -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    house.gone.add(("dcp", W))
+    say(house, C, ask())
+    assert hear(house, W) == []
+    house.gone.clear()
+    say(house, W, Ping())
+    house.wait(1.5)
+    assert ask(client=C) in hear(house, W)
+    say(house, W, Reply(C, (b"m", b"", b"a")))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+
+
+def test_a_broker_that_lost_its_memory_gets_its_workers_back_by_their_next_ping() -> None:
+    house = fabric()
+    say(house, W, Ping(WIDE))
+    assert hear(house, W) == [Reconnect(WIDE)]
+    register(house, W, b"lock", WIDE)
+    say(house, C, ask(service=b"lock"))
+    assert hear(house, W) == [ask(service=b"lock", client=C, width=WIDE)]
+
+
+def test_all_malformed_vectors_leave_the_broker_working() -> None:
+    house = fabric()
+    vectors = json.loads((Path(__file__).parents[1] / "vectors/dcp/vectors.json").read_text())
+    for vector in vectors:
+        house.say("dcp", b"X", tuple(bytes.fromhex(f) for f in vector["frames_hex"]))
+    assert len(house.malformed) == 14  # 13, and the ROUTER's view with its extra frame
+    register(house, W, b"fresh")
+    say(house, C, ask(b"alive", service=b"fresh"))
+    assert hear(house, W) == [ask(b"alive", client=C, service=b"fresh")]
+
+
+class Peer:
+    """Our own client or worker side, plugged into the fabric."""
+
+    def __init__(self, house: Fabric, address: bytes, side: ClientSide | WorkerSide) -> None:
+        self.house, self.address, self.side = house, address, side
+
+    def send(self, messages: list[Frames]) -> None:
+        self.house.say("dcp", self.address, *messages)
+
+    def heard(self) -> list[Any]:
+        said: list[Notice | Word] = []
+        for frames in self.house.hear("dcp", self.address):
+            said += self.side.receive(frames)
+        return said
+
+
+def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, WorkerSide]:
+    side = WorkerSide("math", **more)
+    peer = Peer(house, address, side)
+    peer.send(side.join())
+    assert peer.heard() == [Alive()]
+    return peer, side
+
+
+def our_client(house: Fabric) -> tuple[Peer, ClientSide]:
+    side = ClientSide()
+    return Peer(house, C, side), side
+
+
+ADD = Order(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
+
+
+def start(house: Fabric, **more: Any) -> tuple[Peer, ClientSide, Peer, WorkerSide, str]:
+    """Bring one call from our client to our worker."""
+    peer, worker = our_worker(house, **more)
+    caller, client = our_client(house)
+    caller.send(client.submit(ADD))
+    work = peer.heard()
+    assert work == [Work("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
+    assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("W1"),))]
+    return caller, client, peer, worker, "1"
+
+
+def test_our_client_calls_our_worker() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    peer.send(worker.take(ticket))
+    peer.send(worker.finish(ticket, Answer(5)))
+    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    submitted = next(r for r in house.records if r.kind == "submitted")
+    assert (submitted.job, submitted.task, submitted.strict) == ("j1", "add", False)
+    assert submitted.deadline_at == house.now + 9
+
+
+def test_the_same_order_again_is_the_same_job() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.submit(ADD))
+    assert peer.heard() == []
+    assert caller.heard() == [Dispatched(JobId("j1"), (WorkerName("W1"),))]
+    peer.send(worker.finish(ticket, Answer(5)))
+    caller.heard()
+    caller.send(client.submit(ADD))
+    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+
+
+def test_progress_chunks_and_questions_travel_between_our_own_peers() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    peer.send(worker.progress(ticket, {"done": 1}))
+    peer.send(worker.chunk(ticket, b"\x00bytes"))
+    peer.send(worker.ask_input(ticket, "r1", "sure?"))
+    assert caller.heard() == [
+        Progress(JobId("j1"), {"done": 1}, "W1"),
+        Chunk(JobId("j1"), b"\x00bytes", "W1"),
+        InputAsked(JobId("j1"), "r1", "sure?", "W1"),
+    ]
+    caller.send(client.give_input(JobId("j1"), "r1", "yes", "W1"))
+    assert peer.heard() == [InputGiven(ticket, "r1", "yes")]
+
+
+def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peer.send(worker.finish(ticket, Answer(fault=fault)))
+    answers = (Answer(fault=fault, worker="W1"),)
+    assert caller.heard() == [Finished(JobId("j1"), answers, fault, JobState.FAILED)]
+
+
+def test_a_fault_of_our_worker_is_an_empty_reply_to_a_plain_client() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    say(house, C, Request(b"math", b"", (b"m", b"", b"boom")))
+    assert peer.heard() == [Work("1", JobId("1"), Call(raw=b"boom"), "math", "C1")]
+    peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom"))))
+    assert hear(house, C) == [Reply(C, (b"m", b""))]
+    assert house.records[-1].fault == "task_failed"
+
+
+def test_a_request_in_parts_is_answered_in_parts() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    say(house, C, Request(b"math", b"", (b"m", b"", b"a", b"b")))
+    assert [w.call for w in peer.heard()] == [Call(args=(b"a", b"b"))]
+    peer.send(worker.finish("1", Answer([b"\xc3", b"\xc2"])))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"\xc3", b"\xc2"))]
+
+
+def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.cancel(JobId("j1")))
+    assert peer.heard() == [Stop(ticket)]
+    fault = Fault(FaultCode.CANCELLED, "stopped")
+    peer.send(worker.finish(ticket, Answer(fault=fault)))
+    finished, standing = caller.heard()
+    assert finished.state == JobState.CANCELLED
+    assert standing == Standing(JobId("j1"), "cancelled", "stopped")
+
+
+def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [Standing(JobId("j1"), "running")]
+    peer.send(worker.finish(ticket, Answer(5)))
+    caller.heard()
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    caller.send(client.ask(JobId("j9")))
+    assert [n.state for n in caller.heard()] == ["unknown"]
+
+
+def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
+    house = fabric()
+    peers = [our_worker(house, address, name=address.decode()) for address in (W, W2)]
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add"), ALL)))
+    assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
+    assert [type(n) for n in caller.heard()] == [Queued, Dispatched]
+    peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff\xfe")))
+    assert caller.heard() == []
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peers[0][0].send(peers[0][1].finish("1", Answer(fault=fault)))
+    answers = (Answer(raw=b"\xff\xfe", worker="W2"), Answer(fault=fault, worker="W1"))
+    assert caller.heard() == [Finished(JobId("j1"), answers, fault, JobState.FAILED)]
+    caller.send(client.ask(JobId("j1")))
+    (again,) = caller.heard()
+    assert set(again.answers) == set(answers)
+
+
+def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() -> None:
+    house = fabric()
+    peer, worker = our_worker(house, concurrency=2)
+    caller, client = our_client(house)
+    for n in range(4):
+        caller.send(client.submit(Order(JobId(f"j{n}"), "math", Call("add"))))
+    assert [w.job for w in peer.heard()] == ["j0", "j1"]
+    peer.send(worker.beat())
+    assert peer.heard() == [Alive()]
+    peer.send(worker.finish("2", Answer(1)))
+    assert [w.job for w in peer.heard()] == ["j2"]
+
+
+def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    other, _ = our_worker(house, W2)
+    peer.send(worker.hand_back(ticket))
+    assert [type(w) for w in other.heard()] == [Work]
+    register(house, b"W3", b"back")
+    other.send(other.side.forward("1", "back", Call(raw=b"rest")))  # type: ignore[union-attr]
+    (passed,) = hear(house, b"W3")
+    assert isinstance(passed, Request)
+    assert (passed.client, passed.tail[-1]) == (C, b"rest")
+    say(house, b"W3", Reply(C, (*passed.tail[:-1], b"\xa4done")))
+    assert caller.heard()[-1].answers == (Answer("done"),)
+
+
+def test_our_worker_leaves_with_a_word_and_its_job_goes_to_another_at_once() -> None:
+    house = fabric()
+    _, _, peer, worker, _ = start(house)
+    other, _ = our_worker(house, W2)
+    peer.send(worker.leave())
+    assert [type(w) for w in other.heard()] == [Work]
+    assert peer.heard() == []
+
+
+def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
+    house = fabric()
+    _, _, _, _, _ = start(house)
+    reborn = WorkerSide("math")
+    peer = Peer(house, W, reborn)
+    peer.send(reborn.join())
+    assert [type(w) for w in peer.heard()] == [Alive, Work]
+
+
+def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None:
+    house = fabric(missed_allowed=2)
+    caller, _, peer, worker, ticket = start(house)
+    house.wait(2.5)
+    assert peer.heard()[-1] == Dismissed("the broker asks for a new registration")
+    peer.send(worker.join())
+    peer.send(worker.finish(ticket, Answer(5)))
+    assert caller.heard()[-1].answers == (Answer(5),)
+    assert house.kinds("j1")[-1] == "ended"
+
+
+def _hold(worker: WorkerSide) -> float | None:
+    return worker.hold
+
+
+def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> None:
+    worker = WorkerSide("math", width=WIDE)
+    (frames,) = worker.join()
+    assert decode(frames).width == WIDE
+    assert worker.receive(encode(Registration(b"math", width=WIDE))) == [Alive()]
+    assert _hold(worker) == 5.0
+    assert worker.beat() == [encode(Ping(WIDE))]
+    request = Request(b"math", C, (b"m", b"", b"d"), WIDE)
+    (work,) = worker.receive(encode(request))
+    assert isinstance(work, Work)
+    # A ping would ask for more than it can do.
+    assert worker.beat() == [encode(Pong(WIDE))]
+    assert _hold(worker) is None
+    assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
+    with pytest.raises(Unsupported, match="questions"):
+        worker.ask_input("1", "r", "?")
+    assert worker.hand_back("1") == [encode(request)]
+    worker.receive(encode(request))
+    (frames,) = worker.finish("2", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom")))
+    reply = decode(frames)
+    assert isinstance(reply, Reply)
+    assert b"boom" in reply.tail[-1]
+
+
+def test_our_worker_answers_a_ping_and_ignores_what_it_cannot_read() -> None:
+    worker = WorkerSide("math")
+    assert worker.receive(encode(Ping(WIDE))) == [SendNow(encode(Pong(WIDE))), Alive()]
+    assert worker.receive([b"junk"]) == []
+    assert worker.receive(encode(Reply(C, (b"", b"d")))) == []
+    assert worker.finish("9", Answer(1)) == worker.hand_back("9") == []
+    assert worker.forward("9", "s", Call()) == worker.progress("9", 1) == []
+    with pytest.raises(Unsupported, match="events"):
+        worker.publish("t", 1)
+
+
+def test_our_client_ignores_what_is_not_for_it_and_says_what_dcp_lacks() -> None:
+    client = ClientSide()
+    assert client.hello() == []
+    assert client.receive([b"junk"]) == []
+    # DagBox's broker sends a queued request back to its own client.
+    assert client.receive(encode(ask(client=C))) == []
+    assert client.receive(encode(Reply(C, (b"other", b"", b"d")))) == []
+    with pytest.raises(Unsupported, match="events"):
+        client.subscribe(("*",), 0)
+    with pytest.raises(Unsupported, match="job id"):
+        client.submit(Order(JobId("j"), "s", Call(), key="k"))
+
+
+def test_our_client_understands_a_worker_that_knows_no_notes() -> None:
+    house = fabric()
+    register(house, W, b"math")
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call(raw=b"hi"))))
+    (request,) = hear(house, W)
+    assert isinstance(request, Request)
+    say(house, W, Reply(C, request.tail))
+    assert caller.heard()[-1] == Finished(
+        JobId("j1"), (Answer(raw=b"hi"),), state=JobState.SUCCEEDED
+    )
+
+
+def test_a_question_about_no_job_is_malformed() -> None:
+    house = fabric()
+    for note in (b'dragoman:{"ask":"result"}', b'dragoman:{"ask":"fly","job":"j"}'):
+        say(house, C, Request(b"", b"", (note, b"")))
+    say(house, C, Request(b"s", b"", (b'dragoman:{"job":"j","target":","}', b"")))
+    assert len(house.malformed) == 3
+
+
+def test_the_defaults_are_relaxed_and_patient() -> None:
+    assert not TERMS.strict
+    assert TERMS.patience == 60
+
+
+pieces = st.sampled_from(
+    [
+        b"", b"DGBX\x01", b"\x01", b"\x02", b"\x03", b"\x04", b"\x05", b"\x06", b"\x04\0\0\0",
+        b"echo", C, b"m", b'dragoman:{"job":"j"}', b'dragoman:{"job":1,"credit":[],"kind":{}}',
+        b'dragoman:{"ask":"cancel","job":"j"}', b'dragoman:{"ask":"input","job":"j"}',
+        b'dragoman:{"kind":"fault","code":[]}', b'dragoman:{"kind":"progress"}',
+    ]
+)  # fmt: skip
+anything = st.lists(
+    st.tuples(
+        st.sampled_from([C, W]),
+        st.lists(pieces, max_size=7)
+        | st.lists(pieces, max_size=6).map(lambda rest: [b"", b"DGBX\x01", *rest])
+        | st.lists(st.binary(max_size=5), max_size=5),
+    ),
+    max_size=12,
+)
+
+
+@given(anything)
+def test_whatever_peers_say_the_broker_goes_on(said: list[tuple[bytes, list[bytes]]]) -> None:
+    house = fabric()
+    register(house, W, b"echo")
+    for address, frames in said:
+        house.say("dcp", address, frames)
+    house.wait(700)
+    say(house, b"W9", Registration(b"fresh"))
+    say(house, b"C9", ask(service=b"fresh"))
+    assert ask(service=b"fresh", client=b"C9") in hear(house, b"W9")
+
+
+@given(st.lists(pieces, max_size=8))
+def test_whatever_a_broker_says_our_peers_go_on(frames: list[bytes]) -> None:
+    client, worker = ClientSide(), WorkerSide("echo")
+    worker.receive(encode(Request(b"echo", C, (b"m", b"", b"d"))))
+    for head in ([], [b"", b"DGBX\x01"]):
+        client.receive([*head, *frames])
+        worker.receive([*head, *frames])
+    with pytest.raises(MalformedMessage):
+        decode([b"x"])

@@ -4,14 +4,11 @@ Slow and careful, row by row: used once something is known to be wrong. A row is
 be read, its checksum follows from the row before it, and so does the body beside it.
 """
 
-from typing import Final
 from zlib import crc32
 
 import apsw
 
 from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
-
-_NBYTES_AT: Final = FIELDS.index("nbytes")
 
 
 class Unsound(Exception):
@@ -33,14 +30,16 @@ def locate(connection: apsw.Connection, first: int, last: int, before: int) -> t
     return oldest, newest
 
 
-def is_body_sound(connection: apsw.Connection, seq: int, nbytes: int) -> bool:
-    """Tell whether the body beside a record is what was written; a missing one may be right."""
-    found: list[Row] = connection.execute(
-        "SELECT crc, blob FROM bodies WHERE seq = ?", (seq,)
-    ).fetchall()
-    if not found:
-        return nbytes == 0
-    return bool(found[0][0] == crc32(found[0][1]))
+def sound_blob(connection: apsw.Connection, seq: int) -> bytes | None:
+    """Return the packed body beside a record, None if it has none; raise Unsound if damaged."""
+    query = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
+    found: list[Row] = connection.execute(query, (seq,)).fetchall()
+    if not found or found[0] == (None, None):
+        return None
+    crc, blob = found[0]
+    if not isinstance(blob, bytes) or crc != crc32(blob):
+        raise Unsound(f"the body of record {seq} does not match its checksum")
+    return blob
 
 
 class _Survey:
@@ -58,10 +57,9 @@ class _Survey:
         try:
             row, stored = self._row(seq)
             previous = self._before if seq == self._first else self._row(seq - 1)[1]
-            return chain(row, previous) == stored and is_body_sound(
-                self._connection, seq, row[_NBYTES_AT]
-            )
-        except (apsw.Error, LookupError, ValueError):
+            sound_blob(self._connection, seq)
+            return chain(row, previous) == stored
+        except (apsw.Error, LookupError, Unsound, ValueError):
             return False
 
     def _row(self, seq: int) -> tuple[Row, int]:

@@ -1,11 +1,10 @@
 """The SQLite file: how it is made, connected to, checked at opening and brought up to date.
 
-Tables: `records` (the fields of a record and its `chain` checksum), `bodies` (beside them, under
-the same number), `checkpoints` (named readers), `origin` (one row: the file's format, the oldest
-kept record, and the checksum of the one before it).
+Tables: `records` (the fields of a record, its `chain` checksum, and the checksum of its `body` if
+it has one), `bodies` (beside them, under the same number), `checkpoints` (named readers), `origin`
+(one row: the file's format, the oldest kept record, and the checksum of the one before it).
 """
 
-import os
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -14,6 +13,7 @@ import apsw
 
 from dragoman.ledger.base import LedgerDamaged, LedgerError
 from dragoman.ledger.damage import Unsound, locate
+from dragoman.ledger.durable import publish
 from dragoman.ledger.rows import FIELDS, Row, column_definitions
 from dragoman.model.value import value
 
@@ -27,9 +27,9 @@ _WAL_PAGES: Final = 2000
 _BUSY_MS: Final = 5000
 
 _TABLES: Final = f"""
-CREATE TABLE records ({{columns}}, chain INTEGER NOT NULL) STRICT;
+CREATE TABLE records ({{columns}}, chain INTEGER NOT NULL, body INTEGER) STRICT;
 CREATE INDEX by_job ON records (seq >> {CHUNK_BITS}, job) WHERE job != '';
-CREATE TABLE bodies (seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, blob BLOB NOT NULL) STRICT;
+CREATE TABLE bodies (seq INTEGER PRIMARY KEY, blob BLOB NOT NULL) STRICT;
 CREATE TABLE checkpoints (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, crc INTEGER NOT NULL)
     STRICT, WITHOUT ROWID;
 CREATE TABLE origin (format INTEGER NOT NULL, first INTEGER NOT NULL, chain INTEGER NOT NULL,
@@ -86,8 +86,7 @@ def create(path: Path) -> None:
     write_origin(connection, Origin(1, 0))
     connection.pragma("journal_mode", "wal")
     connection.close()
-    os.replace(fresh, path)
-    sync_directory(path.parent)
+    publish(fresh, path)
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -144,7 +143,7 @@ def upgrade(connection: apsw.Connection) -> None:
     for name, definition in column_definitions().items():
         if name not in present:
             connection.execute(f"ALTER TABLE records ADD COLUMN {name} {definition}")
-    unknown = present - set(FIELDS) - {"chain"}
+    unknown = present - set(FIELDS) - {"chain", "body"}
     if unknown:
         raise LedgerError(
             f"records have columns this program does not know ({', '.join(sorted(unknown))}): "
@@ -184,15 +183,6 @@ def write_checkpoint(connection: apsw.Connection, name: str, seq: int) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (name, seq, _fingerprint(name, seq))
     )
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _fingerprint(*values: str | int) -> int:

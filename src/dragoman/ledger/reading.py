@@ -7,14 +7,13 @@ from typing import Final
 
 import apsw
 
-from dragoman.ledger.damage import Unsound, is_body_sound
+from dragoman.ledger.damage import Unsound, sound_blob
 from dragoman.ledger.layout import CHUNK_BITS, read_origin
 from dragoman.ledger.retention import require_kept
 from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_record
 from dragoman.model.record import Record
 
 _COLUMNS: Final = ", ".join(FIELDS)
-_NBYTES_AT: Final = FIELDS.index("nbytes")
 _READ: Final = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"
 CHAIN: Final = "SELECT chain FROM records WHERE seq = ?"
 _HISTORY: Final = f"""
@@ -71,20 +70,7 @@ def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
     return records
 
 
-def blob(reader: apsw.Connection, seq: int) -> bytes | None:
-    """Return the packed body beside a record."""
-    query = "SELECT nbytes, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
-    found: list[Row] = reader.execute(query, (seq,)).fetchall()
-    if not found:
-        return None
-    if not is_body_sound(reader, seq, found[0][0]):
-        raise Unsound(f"the body of record {seq} does not match its checksum")
-    blob: bytes | None = found[0][1]
-    return blob
-
-
 def require_bodies(reader: apsw.Connection, rows: list[Row]) -> None:
     """Check the bodies beside some records."""
     for row in rows:
-        if not is_body_sound(reader, row[0], row[_NBYTES_AT]):
-            raise Unsound(f"the body of record {row[0]} does not match its checksum")
+        sound_blob(reader, row[0])

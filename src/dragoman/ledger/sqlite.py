@@ -17,7 +17,7 @@ import apsw
 
 from dragoman.ledger import layout, reading
 from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, LedgerFull
-from dragoman.ledger.damage import Unsound, locate
+from dragoman.ledger.damage import Unsound, locate, sound_blob
 from dragoman.ledger.head import Head
 from dragoman.ledger.layout import Extent, Origin, Transaction
 from dragoman.ledger.retention import (
@@ -38,7 +38,7 @@ _BLOCK: Final = 1000  #: rows read at once: their objects stay in the processor'
 _SLICE: Final = 5000  #: records removed in one transaction, so that appends wait but shortly
 _VACUUM_PAGES: Final = 1000
 _INSERT: Final = (
-    f"INSERT INTO records ({_COLUMNS}, chain) VALUES ({', '.join('?' * (len(FIELDS) + 1))})"
+    f"INSERT INTO records ({_COLUMNS}, chain, body) VALUES ({', '.join('?' * (len(FIELDS) + 2))})"
 )
 #: The file may be whole, but this process cannot get at it.
 _UNAVAILABLE: Final = (
@@ -134,10 +134,10 @@ class SqliteLedger:
             for entry in entries:
                 row = to_row(entry.record)
                 checksum = chain(row, checksum)
-                rows.append((*row, checksum))
-                if entry.body is not None:
-                    blob = pack(entry.body)
-                    bodies.append((row[0], crc32(blob), blob))
+                blob = None if entry.body is None else pack(entry.body)
+                rows.append((*row, checksum, None if blob is None else crc32(blob)))
+                if blob is not None:
+                    bodies.append((row[0], blob))
             batch = Batch(rows, bodies, entries[-1].record.seq, checksum)
             self._writer.submit(batch)
             self._tail = (batch.last, checksum)
@@ -206,7 +206,7 @@ class SqliteLedger:
         with Transaction(self._connection):
             self._connection.executemany(_INSERT, rows)
             if bodies:
-                self._connection.executemany("INSERT INTO bodies VALUES (?, ?, ?)", bodies)
+                self._connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
 
     def _withdrawn(self) -> None:
         """Number from what is durable again, after a commit failed."""
@@ -282,7 +282,7 @@ class SqliteLedger:
 
     def body(self, seq: int) -> Body | None:
         """Return the body stored beside a record."""
-        blob = self._reading(lambda reader: reading.blob(reader, seq))
+        blob = self._reading(lambda reader: sound_blob(reader, seq))
         return None if blob is None else unpack(blob)
 
     def checkpoints(self) -> dict[str, int]:

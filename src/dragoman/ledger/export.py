@@ -1,0 +1,169 @@
+"""Sealing: turning finished ranges of the ledger into segments, beside the running broker.
+
+The steps are ordered so that it may be killed between any two of them and simply be started
+again: segment, then manifest, then checkpoint. What a step left behind without the next one is
+either a temporary file or a segment that no manifest names; both are removed and made again.
+Bodies are not exported.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import structlog
+
+from dragoman.ledger.base import Ledger, LedgerError
+from dragoman.ledger.durable import proceed
+from dragoman.ledger.segments import (
+    TEMPORARY,
+    Manifest,
+    Segment,
+    name_of,
+    read_manifest,
+    to_batch,
+    write_manifest,
+    write_segment,
+)
+
+CHECKPOINT: Final = "segments"  #: retention keeps what this reader has not sealed
+MIN_RECORDS: Final = 100_000  #: smaller segments cost their readers more than they are worth
+MAX_RECORDS: Final = 500_000  #: in one segment, which is held in memory while it is written
+MAX_AGE: Final = 60.0  #: seconds after which a smaller segment is sealed all the same
+_BLOCK: Final = 2000  #: rows turned into columns at once; fits the processor's cache
+
+log = structlog.get_logger(__name__)
+
+
+class Sealer:
+    """Seals a ledger's records into a directory; one at a time, in order, without gaps."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        directory: str | Path,
+        *,
+        max_records: int = MAX_RECORDS,
+        clock: Callable[[], float] = time.time,
+        step: Callable[[str], None] = proceed,
+    ) -> None:
+        self.directory = Path(directory)
+        self._ledger = ledger
+        self._max_records = max_records
+        self._clock = clock
+        self._step = step  #: called before each step on the disk, so that a test can stop there
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._manifest = read_manifest(self.directory)
+        self._require_whole()
+        self._sweep()
+        self._ledger.checkpoint(CHECKPOINT, self._manifest.last)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What has been sealed."""
+        return self._manifest
+
+    def seal_once(self, min_records: int = MIN_RECORDS, max_age: float = MAX_AGE) -> Segment | None:
+        """Seal one segment if there are records enough, or some that wait too long."""
+        after = self._manifest.last
+        waiting = self._ledger.last_seq - after
+        if waiting <= 0 or (waiting < min_records and self._age(after) < max_age):
+            return None
+        segment = write_segment(
+            self.directory, self._batches(after, min(waiting, self._max_records)), self._step
+        )
+        grown = Manifest(segments=[*self._manifest.segments, segment])
+        write_manifest(self.directory, grown, self._step)
+        self._manifest = grown
+        self._step("checkpoint")
+        self._ledger.checkpoint(CHECKPOINT, segment.last)
+        return segment
+
+    def _batches(self, after: int, count: int) -> list[pa.RecordBatch]:
+        batches, last = [], after + count
+        while after < last:
+            rows = self._ledger.rows(after, min(_BLOCK, last - after))
+            batches.append(to_batch(rows))
+            after = rows[-1][0]
+        return batches
+
+    def _age(self, after: int) -> float:
+        (oldest,) = self._ledger.rows(after, 1)
+        return self._clock() - float(oldest[1])
+
+    def _require_whole(self) -> None:
+        """Refuse to go on where a reader would meet a gap or a missing file."""
+        sealed = self._manifest.last
+        needed = self._ledger.checkpoints().get(CHECKPOINT, 0)
+        if sealed < needed:
+            raise LedgerError(
+                f"{self.directory}: the manifest ends at {sealed}, but records up to {needed} "
+                "were sealed: restore the manifest from a copy"
+            )
+        if sealed > self._ledger.last_seq:
+            raise LedgerError(
+                f"{self.directory}: sealed up to {sealed}, but the ledger ends at "
+                f"{self._ledger.last_seq}: these segments belong to another ledger"
+            )
+        if self._ledger.first_seq > sealed + 1:
+            raise LedgerError(
+                f"{self.directory}: records {sealed + 1} to {self._ledger.first_seq - 1} are gone "
+                "from the ledger and were never sealed: start a new directory"
+            )
+
+    def _sweep(self) -> None:
+        """Remove what a sealing that was cut short left behind."""
+        leftover = name_of(self._manifest.last + 1, 0).rsplit("-", 1)[0]
+        named = {segment.file for segment in self._manifest.segments}
+        drafts = list(self.directory.glob(f"*{TEMPORARY}"))
+        orphans = [path for path in self.directory.glob("seg-*.parquet") if path.name not in named]
+        for path in orphans:
+            if not path.name.startswith(leftover):
+                raise LedgerError(f"{path} is not in the manifest, and no sealing left it there")
+        for path in drafts + orphans:
+            path.unlink()
+
+
+class BackgroundSealer:
+    """Runs a sealer in a thread now and then, until it is stopped."""
+
+    def __init__(
+        self,
+        sealer: Sealer,
+        *,
+        every: float = 5.0,
+        min_records: int = MIN_RECORDS,
+        max_age: float = MAX_AGE,
+    ) -> None:
+        self._sealer = sealer
+        self._every = every
+        self._limits = (min_records, max_age)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        self._task = asyncio.create_task(self._run(), name="sealer")
+
+    async def stop(self) -> None:
+        """End after the segment that is being written, if any."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            if not await asyncio.to_thread(self._seal):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), self._every)
+
+    def _seal(self) -> bool:
+        """Seal once; a full disk or a damaged range is told, and tried again later."""
+        try:
+            return self._sealer.seal_once(*self._limits) is not None
+        except (LedgerError, OSError) as error:
+            log.error("sealing failed", directory=str(self._sealer.directory), error=str(error))
+            return False

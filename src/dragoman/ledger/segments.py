@@ -1,0 +1,161 @@
+"""Sealed segments: their schema, their names, and the manifest that says which ones count.
+
+A segment is an immutable Parquet file with a gap-free range of records, sorted by `seq`. The
+manifest is the contract with every reader: a file that is not in it does not exist. Both are
+written under a temporary name, synced, renamed, and the directory synced.
+
+This module moves Arrow tables and files; it does not know the ledger.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dragoman.ledger.base import LedgerError
+from dragoman.ledger.durable import publish
+from dragoman.model.record import VERSION, Record
+from dragoman.model.value import field, value
+
+MANIFEST: Final = "manifest.json"
+TEMPORARY: Final = ".tmp"
+_INSTANTS: Final = ("at", "submitted_at", "deadline_at")
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_ARROW_TYPES: Final[dict[object, pa.DataType]] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+}
+#: 9999-12-31, the last day that every reader can show; a later instant means "never".
+_LAST_DAY: Final = pa.scalar(253_402_214_400.0)
+_NOT_SET: Final = pa.scalar(0.0)
+_MICROS: Final = pa.scalar(1e6)
+
+#: Columns in the order of the record's fields. Instants that do not apply are null.
+SEGMENT_SCHEMA: Final = pa.schema(
+    [
+        pa.field(
+            each.name,
+            _INSTANT if each.name in _INSTANTS else _ARROW_TYPES[each.type],
+            nullable=each.name in _INSTANTS[1:],
+        )
+        for each in fields(Record)
+    ]
+)
+
+
+@value
+class Segment:
+    """One line of the manifest."""
+
+    file: str  #: name, beside the manifest
+    first: int
+    last: int
+    rows: int
+    bytes: int
+    sha256: str
+    min_at: float
+    max_at: float
+    schema_version: int = VERSION
+
+
+@value
+class Manifest:
+    """Every sealed segment, in order, without gaps between them."""
+
+    version: int = 1
+    segments: list[Segment] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        """The newest sealed record; 0 when there is none."""
+        return self.segments[-1].last if self.segments else 0
+
+
+def name_of(first: int, last: int) -> str:
+    """Name a segment so that names sort as their records do."""
+    return f"seg-{first:020d}-{last:020d}.parquet"
+
+
+def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Turn rows in field order into columns."""
+    columns = [
+        _column(values, schema)
+        for values, schema in zip(zip(*rows, strict=True), SEGMENT_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SEGMENT_SCHEMA)
+
+
+def write_segment(
+    directory: Path, batches: Sequence[pa.RecordBatch], step: Callable[[str], None]
+) -> Segment:
+    """Write one segment durably under its name; `step` is called before each step (for tests)."""
+    table = pa.Table.from_batches(list(batches), schema=SEGMENT_SCHEMA)
+    first, last = table["seq"][0].as_py(), table["seq"][-1].as_py()
+    path = directory / name_of(first, last)
+    draft = path.with_name(path.name + TEMPORARY)
+    step("write segment")
+    pq.write_table(table, draft, compression="zstd", sorting_columns=[pq.SortingColumn(0)])
+    publish(draft, path, step)
+    instants = table["at"].cast(pa.int64())
+    return Segment(
+        path.name,
+        first,
+        last,
+        table.num_rows,
+        path.stat().st_size,
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        pc.min(instants).as_py() / 1e6,
+        pc.max(instants).as_py() / 1e6,
+    )
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read which segments count; an absent manifest is an empty one."""
+    path = directory / MANIFEST
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return Manifest()
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise LedgerError(f"{path} is damaged: {error}") from None
+
+
+def write_manifest(directory: Path, manifest: Manifest, step: Callable[[str], None]) -> None:
+    """Replace the manifest, whole or not at all."""
+    path = directory / MANIFEST
+    draft = path.with_name(path.name + TEMPORARY)
+    step("write manifest")
+    draft.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    publish(draft, path, step)
+
+
+def _column(values: tuple[Any, ...], schema: "pa.Field[Any]") -> "pa.Array[Any]":
+    column: pa.Array[Any]
+    if schema.name in _INSTANTS:
+        return _instants(values, schema.nullable)
+    if schema.type == pa.bool_():
+        values = tuple(map(bool, values))
+    # Most columns of a block hold one value: say it once instead of converting each.
+    if values.count(values[0]) == len(values):
+        column = pa.repeat(pa.scalar(values[0], schema.type), len(values))
+    else:
+        column = pa.array(values, schema.type)
+    return column
+
+
+def _instants(values: tuple[float, ...], is_nullable: bool) -> "pa.Array[Any]":
+    seconds = pa.array(values, pa.float64())
+    applies = pc.less(seconds, _LAST_DAY)
+    if is_nullable:
+        applies = pc.and_(applies, pc.greater(seconds, _NOT_SET))
+    otherwise = pa.scalar(None, pa.float64()) if is_nullable else _LAST_DAY
+    micros = pc.round(pc.multiply(pc.if_else(applies, seconds, otherwise), _MICROS))
+    return pa.Array.from_buffers(_INSTANT, len(micros), micros.cast(pa.int64()).buffers())

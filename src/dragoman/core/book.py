@@ -15,7 +15,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL, TRANSITIONS, JobState
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
-from dragoman.model.target import AnyWorker, Labelled, Target, parse_target
+from dragoman.model.target import AnyWorker, Labelled, Named, Target, parse_target
 from dragoman.model.terms import Terms, read_terms
 
 _LOSSES: Final = frozenset({FaultCode.WORKER_LOST.value})
@@ -35,6 +35,7 @@ class Part:
         "job",
         "patience",
         "peer",
+        "place",
         "queued_in",
         "refused_by",
         "request",
@@ -45,7 +46,9 @@ class Part:
         "runs_out",
         "service",
         "state",
+        "target",
         "task",
+        "waits_as",
         "worker",
     )
 
@@ -65,13 +68,18 @@ class Part:
         self.result_seq = 0
         self.dispatched_at = 0.0
         self.is_waiting_for_input = False
+        #: These four change when a worker passes the job on.
         self.service = job.service
+        self.target = job.target
         self.task = job.task
         self.request_seq = job.submit_seq
         # Not on record, and rebuilt by whoever needs them:
         self.request: Body | None = job.request
         self.body: Body | None = None
+        #: The lane it waits in, its place there, and the client whose turn it takes.
         self.queued_in: Any = None
+        self.place = 0
+        self.waits_as = job.client
         self.refused_by: set[WorkerName] | None = None
         self.patience: Timer | None = None
         self.retry: Timer | None = None
@@ -94,7 +102,10 @@ class Part:
             self.fault.code if self.fault else None,
             self.result_seq,
             self.service,
+            str(self.target),
+            self.task,
             self.request_seq,
+            self.is_waiting_for_input,
         )
 
 
@@ -191,9 +202,9 @@ class Book:
         #: (principal, idempotency key) -> job
         self.keys: dict[tuple[Principal, str], JobId] = {}
         #: (service, request digest) -> the newest success, for memoised services
-        self.memo: dict[tuple[ServiceName, str], JobId] = {}
-        #: Finished jobs, oldest first: (when, id).
-        self.finished: deque[tuple[float, JobId]] = deque()
+        self.memo: dict[tuple[ServiceName, str], Job] = {}
+        #: Finished jobs, oldest first.
+        self.finished: deque[Job] = deque()
         self.open_jobs = 0
         #: Records by kind, and final states by name.
         self.counts: Counter[str] = Counter()
@@ -256,6 +267,9 @@ class Book:
         part.is_waiting_for_input = False
         part.worker, part.peer, part.bound = WorkerName(""), PeerId(""), None
         part.service = ServiceName(record.service)
+        part.target = parse_target(record.target)
+        if isinstance(part.target, Named):
+            part.bound = part.target.names[0]
         part.task = record.task
         part.request_seq = record.seq
         # A new hop has all its attempts before it.
@@ -276,9 +290,9 @@ class Book:
         job.ended_at = record.at
         self.open_jobs -= 1
         self.counts[record.state] += 1
-        self.finished.append((record.at, job.id))
-        if job.terms.memoize and job.state is JobState.SUCCEEDED:
-            self.memo[job.service, job.digest] = job.id
+        self.finished.append(job)
+        if job.terms.memoize and job.state is JobState.SUCCEEDED and is_single(job):
+            self.memo[job.service, job.digest] = job
 
     def _end_part(self, part: Part, record: Record) -> None:
         _move(part, JobState(record.state))
@@ -312,15 +326,20 @@ class Book:
 
     def forget(self, job: Job) -> None:
         """Let go of a finished job; the ledger still has it."""
-        del self.jobs[job.id]
-        if job.key and self.keys.get((job.principal, job.key)) == job.id:
-            del self.keys[job.principal, job.key]
-        if self.memo.get((job.service, job.digest)) == job.id:
+        # Its id may have been used again since, where a replay forgets later than the broker did.
+        if self.jobs.get(job.id) is job:
+            del self.jobs[job.id]
+            if job.key and self.keys.get((job.principal, job.key)) == job.id:
+                del self.keys[job.principal, job.key]
+        if self.memo.get((job.service, job.digest)) is job:
             del self.memo[job.service, job.digest]
 
     def oldest_needed(self) -> int:
         """Return the first record that an unfinished or remembered job still needs."""
-        return min((j.submit_seq for j in self.jobs.values()), default=self.last_seq + 1)
+        oldest = min((j.submit_seq for j in self.jobs.values()), default=self.last_seq + 1)
+        # A memoised answer lies beside a record of an earlier job.
+        results = (p.result_seq for j in self.jobs.values() for p in j.parts if p.result_seq)
+        return min(oldest, min(results, default=oldest))
 
     def as_recorded(self) -> dict[JobId, tuple[object, ...]]:
         """Everything the records say, for comparing two books."""
@@ -361,6 +380,7 @@ _STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {
     Kind.INPUT_ASKED: Book._input_asked,
     Kind.INPUT_GIVEN: Book._input_given,
     Kind.JOINED: Book._joined,
+    Kind.RESYNCED: Book._joined,
     Kind.LEFT: Book._left,
     Kind.STARTED: Book._started,
 }

@@ -42,6 +42,7 @@ from dragoman.core.workers import (
     credit_granted,
     delivery_failed,
     drain_asked,
+    let_drained_go,
     peer_left,
     worker_joined,
 )
@@ -63,6 +64,8 @@ class Broker:
         out: list[Effect] = []
         desk.out = out
         HANDLERS[type(event)](desk, event)
+        if desk.registry.drained:
+            let_drained_go(desk)
         return out
 
     def next_deadline(self) -> float | None:

@@ -43,8 +43,12 @@ class Desk:
         #: Workers that are away but may come back to what they hold.
         self.absent: dict[PeerId, Worker] = {}
         self.clients: OrderedDict[PeerId, Client] = OrderedDict()
+        #: Clients that said good-bye and have not spoken since, the first to go first.
+        self.gone: OrderedDict[PeerId, None] = OrderedDict()
         self.is_draining = False
         self.now = 0.0
+        #: After a restart nobody's patience ends before the workers could come back.
+        self.settled_at = 0.0
         self.out: list[Effect] = []
         #: Finished jobs whose results are in memory, oldest first, with their size.
         self.cached: OrderedDict[str, int] = OrderedDict()
@@ -71,6 +75,7 @@ class Desk:
         detail: str = "",
         worker: Worker | None = None,
         count: int = 0,
+        target: str = "",
     ) -> int:
         """Record something about one part of a job; return its position."""
         job, seq = part.job, self.next_seq
@@ -88,7 +93,7 @@ class Desk:
             worker.peer if worker else part.peer,
             job.principal,
             worker.dialect if worker else "",
-            "",
+            target,
             state,
             fault.code if fault else "",
             detail or (fault.message if fault else ""),
@@ -163,7 +168,9 @@ class Desk:
         state: JobState | None = None,
         seq: int = 0,
     ) -> None:
-        """Tell the job's client."""
+        """Tell the job's client, if it is there."""
+        if self.gone and job.client in self.gone:
+            return
         self.out.append(
             SendReply(
                 job.client,
@@ -186,6 +193,7 @@ class Desk:
 
     def meet(self, peer: PeerId) -> Client:
         """Remember a client that spoke; forget the one not heard for longest."""
+        self.gone.pop(peer, None)
         client = self.clients.get(peer)
         if client is None:
             client = self.clients[peer] = Client(self.now)
@@ -195,6 +203,13 @@ class Desk:
             self.clients.move_to_end(peer)
             client.seen_at = self.now
         return client
+
+    def part_with(self, peer: PeerId) -> None:
+        """Send nothing more to a client that left, until it speaks again."""
+        self.clients.pop(peer, None)
+        self.gone[peer] = None
+        if len(self.gone) > self.limits.clients:
+            self.gone.popitem(last=False)
 
     def keep_result(self, job: Job) -> None:
         """Keep a finished job's results in memory, and let go of the oldest beyond the bound."""

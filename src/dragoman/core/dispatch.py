@@ -12,9 +12,10 @@ from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind
-from dragoman.core.queues import Lane
+from dragoman.core.queues import Lane, Ranked
 from dragoman.core.registry import Worker
-from dragoman.model.job import JobState
+from dragoman.model.capacity import Capacity
+from dragoman.model.labels import Requirement
 from dragoman.model.names import EVERY_SERVICE, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
@@ -30,6 +31,7 @@ def place(desk: Desk, job: Job) -> None:
         _wait_unbound(desk, job)
         return
     desk.deadlines.cancel(job.unbound_due)
+    job.unbound_due = None
     desk.note_job(Kind.BOUND, job, detail="\n".join(names))
     desk.reply(job, ReplyKind.DISPATCHED, workers=names)
     for part in job.parts:
@@ -41,50 +43,82 @@ def _wait_unbound(desk: Desk, job: Job) -> None:
     desk.queues.of(job.service).unbound[job.id] = job
     patience = job.terms.patience
     if patience is not None:
-        desk.deadlines.cancel(job.unbound_due)
-        job.unbound_due = desk.deadlines.set(desk.now + patience, Due.UNBOUND, job)
+        at = max(desk.now + patience, desk.settled_at)
+        job.unbound_due = desk.deadlines.set(at, Due.UNBOUND, job)
 
 
 def enqueue(desk: Desk, part: Part) -> None:
-    """Let a part wait for a worker, and give it out at once if there is one."""
-    serve_lane(desk, desk.queues.push(part))
-    if part.state is JobState.QUEUED:
-        arm_patience(desk, part)
+    """Give a part to a worker that has room; if there is none, let it wait.
+
+    Nobody who waits is passed over: a worker with room is one for whom nothing suitable waits.
+    """
+    worker = _candidate(desk, part)
+    if worker is not None:
+        give(desk, worker, part)
+        return
+    desk.queues.push(part)
+    arm_patience(desk, part)
+
+
+def enqueue_after(desk: Desk, part: Part, worker: Worker | None) -> None:
+    """Let a part wait that a worker has just given up; others may have waited for that worker."""
+    desk.queues.push(part)
+    if worker is not None:
+        feed(desk, worker)
+    if part.queued_in is not None:
+        desk.queues.discard(part)
+        enqueue(desk, part)
 
 
 def arm_patience(desk: Desk, part: Part) -> None:
     """Start a waiting part's patience if nobody is there who could ever take it."""
     patience = part.job.terms.patience
-    if patience is None or can_serve(desk, part.service, part.job.target, part.bound):
+    if patience is None or can_serve(desk, part.service, part.target, part.bound):
         return
     desk.deadlines.cancel(part.patience)
-    part.patience = desk.deadlines.set(desk.now + patience, Due.PATIENCE, part)
+    at = max(desk.now + patience, desk.settled_at)
+    part.patience = desk.deadlines.set(at, Due.PATIENCE, part)
 
 
-def serve_lane(desk: Desk, lane: Lane) -> None:
-    """Give out of a lane what workers have room for."""
-    while len(lane) and any(_offer(desk, w, lane) for w in _candidates(desk, lane)):
-        pass
+def serve_part(desk: Desk, part: Part) -> None:
+    """Give a waiting part out if a worker would take it now."""
+    worker = _candidate(desk, part)
+    if worker is not None:
+        _take_out(desk, part)
+        give(desk, worker, part)
 
 
 def feed(desk: Desk, worker: Worker) -> None:
-    """Give a worker with room whatever waits for one like it, lane by lane in turn."""
-    while worker.has_room and any(_offer(desk, worker, lane) for lane in _lanes_for(desk, worker)):
-        pass
+    """Give a worker with room whatever waits for one like it, each client in its turn."""
+    if desk.registry.workers.get(worker.peer) is not worker:
+        return
+    while worker.has_room and (part := _next_for(desk, worker)) is not None:
+        _take_out(desk, part)
+        give(desk, worker, part)
 
 
-def _offer(desk: Desk, worker: Worker, lane: Lane) -> bool:
-    """Give a worker the next part of a lane that it did not refuse."""
-    part = lane.take(lambda p: p.refused_by is None or worker.name not in p.refused_by)
-    if part is None:
+def _take_out(desk: Desk, part: Part) -> None:
+    desk.queues.discard(part)
+    desk.queues.turns.served(part.waits_as)
+
+
+def _next_for(desk: Desk, worker: Worker) -> Part | None:
+    """Choose what a worker gets next, over all lanes that it may serve."""
+    found: Ranked | None = None
+    for lane in _lanes_for(desk, worker):
+        head = lane.first(lambda part: _accepts(worker, part))
+        if head is not None and (found is None or head < found):
+            found = head
+    return found[1][4] if found else None
+
+
+def _accepts(worker: Worker, part: Part) -> bool:
+    """Whether a worker may be offered this very part."""
+    if part.refused_by is not None and worker.name in part.refused_by:
         return False
-    if len(lane):
-        lanes = desk.queues.of(lane.service).lanes
-        if len(lanes) > 1:
-            lanes[lane.key] = lanes.pop(lane.key)
-    desk.queues.taken(part, lane)
-    give(desk, worker, part)
-    return True
+    # Replies name the job, not the part: nobody holds two parts of one job.
+    parts = part.job.parts
+    return len(parts) == 1 or not any(p.key in worker.held for p in parts)
 
 
 def give(desk: Desk, worker: Worker, part: Part) -> None:
@@ -92,6 +126,7 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
     job = part.job
     desk.deadlines.cancel(part.patience)
     desk.deadlines.cancel(part.retry)
+    part.patience = part.retry = None
     part.attempt += 1
     seq = desk.note(Kind.DISPATCHED, part, state="running", worker=worker)
     desk.registry.hold(worker, part)
@@ -112,7 +147,7 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
             run_until,
             seq,
             job.terms.needs,
-            str(job.target),
+            str(part.target),
             job.terms.strict,
         )
     )
@@ -129,42 +164,50 @@ def _run_until(desk: Desk, part: Part) -> float | None:
     return min(until, job.deadline_at) if job.deadline_at else until
 
 
-def _candidates(desk: Desk, lane: Lane) -> Iterator[Worker]:
-    """Yield the workers that have room for a lane, the best choice first."""
+def _candidate(desk: Desk, part: Part) -> Worker | None:
+    """Return the worker with room that is the best choice for a part."""
     found: Iterable[Worker]
-    if lane.bound:
-        found = [w for w in desk.registry.named(lane.bound) if w.has_room]
+    if part.bound:
+        found = [w for w in desk.registry.named(part.bound) if w.has_room]
     else:
-        pool = desk.registry.pools.get(lane.service)
-        found = pool.in_order(lane.balance) if pool else ()
-    return (w for w in found if _suits(w, lane))
+        pool = desk.registry.pools.get(part.service)
+        found = pool.in_order(part.job.terms.balance) if pool else ()
+    wanted = part.target.requirements if type(part.target) is Labelled and not part.bound else ()
+    needs = part.job.terms.needs
+    for worker in found:
+        if _suits(worker, wanted, needs) and _accepts(worker, part):
+            return worker
+    return None
 
 
-def _suits(worker: Worker, lane: Lane) -> bool:
-    if lane.wanted and not all(r.holds(worker.labels) for r in lane.wanted):
+def _suits(worker: Worker, wanted: tuple[Requirement, ...], needs: Capacity) -> bool:
+    if wanted and not all(r.holds(worker.labels) for r in wanted):
         return False
-    return worker.fits(lane.needs)
+    return worker.fits(needs)
 
 
 def _lanes_for(desk: Desk, worker: Worker) -> Iterator[Lane]:
-    """Yield the lanes a worker may take from, the least recently served first."""
+    """Yield the lanes a worker may take from."""
     lanes = desk.queues.bound_to(worker.name)
     for service in worker.services:
         queue = desk.queues.find(service)
         if queue is not None:
-            lanes += [lane for lane in queue.lanes.values() if not lane.bound]
-    return (lane for lane in lanes if _suits(worker, lane))
+            lanes += queue.lanes.values()
+    return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs))
 
 
 def bind_waiting(desk: Desk, worker: Worker) -> None:
     """Bind the jobs that waited for somebody like this worker to come."""
-    for service in (*worker.services, EVERY_SERVICE):
-        queue = desk.queues.find(service)
-        for job in list(queue.unbound.values()) if queue else ():
-            if names_for(desk, job.service, job.target):
-                del queue.unbound[job.id]  # type: ignore[union-attr]
-                place(desk, job)
-        desk.queues.tidy(service)
+    for job in desk.queues.unbound():
+        if _may_mean(job, worker) and names_for(desk, job.service, job.target):
+            del desk.queues.of(job.service).unbound[job.id]
+            place(desk, job)
+            desk.queues.tidy(job.service)
+
+
+def _may_mean(job: Job, worker: Worker) -> bool:
+    """Whether a worker's coming can change whom a job is for; a name means it in any service."""
+    return job.service in (*worker.services, EVERY_SERVICE) or isinstance(job.target, Named)
 
 
 def names_for(desk: Desk, service: ServiceName, target: Target) -> tuple[WorkerName, ...]:

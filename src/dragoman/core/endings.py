@@ -8,14 +8,15 @@ from typing import Final
 from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk, status_of
-from dragoman.core.dispatch import enqueue, feed
+from dragoman.core.dispatch import enqueue_after, feed
 from dragoman.core.effects import Asked, SendCancel, SendStatus
-from dragoman.core.events import ReplyKind
+from dragoman.core.events import JobForwarded, ReplyKind
 from dragoman.core.registry import Worker
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.record import Kind
+from dragoman.model.target import Target
 
 #: A job with several parts ends in the first of these that one of its parts ended in.
 _WORST: Final = (
@@ -50,12 +51,12 @@ def end_part(
         desk.note(Kind.GATHERED, part, body=body, state=state, fault=fault, worker=worker)
         desk.reply(job, ReplyKind.PART, part=part, body=body or EMPTY, fault=fault, state=state)
         if not job.open_parts():
-            _end_gathered(desk, job)
+            end_gathered(desk, job)
     if worker is not None:
         feed(desk, worker)
 
 
-def _end_gathered(desk: Desk, job: Job) -> None:
+def end_gathered(desk: Desk, job: Job) -> None:
     """End a job whose parts have all ended, in the worst of their states."""
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
@@ -126,40 +127,78 @@ def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: i
         state=job.state,
         seq=seq,
     )
-    for peer in job.cancellers:
-        desk.out.append(
-            SendStatus(peer, job.id, Asked.CANCEL, status_of(job), job.fault, job.terms.strict)
-        )
-    job.cancellers = []
+    if job.cancellers:
+        _answer_cancellers(desk, job)
     desk.keep_result(job)
     forget_finished(desk)
+
+
+def _answer_cancellers(desk: Desk, job: Job) -> None:
+    status = status_of(job)
+    for peer in job.cancellers:
+        if peer not in desk.gone:
+            desk.out.append(
+                SendStatus(peer, job.id, Asked.CANCEL, status, job.fault, job.terms.strict)
+            )
+    job.cancellers = []
 
 
 def take_back(desk: Desk, part: Part, fault: Fault) -> None:
     """End an attempt without a result: try again, or give up if it was one too many."""
     worker = desk.holder(part)
     job = part.job
-    take_from_worker(desk, part)
+    refused_by = part.refused_by
+    _settle(desk, part)
     lost = fault.code is FaultCode.WORKER_LOST
     tries = part.attempt - part.returned
     if job.cancel_asked_at:
-        fault = Fault(FaultCode.CANCEL_UNCONFIRMED, "the worker was lost before it confirmed")
-        end_part(desk, part, JobState.CANCELLED, fault)
+        end_part(desk, part, JobState.CANCELLED, _cancelled(lost))
     elif lost and tries >= job.terms.max_attempts:
         words = f"lost with its worker {tries} times, the last was {part.worker}"
         end_part(desk, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, words))
     else:
         desk.note(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker)
-        _try_again(desk, part, worker, is_refusal=not lost, tries=tries)
-    if worker is not None and worker.peer in desk.registry.workers:
+        if not lost and worker is not None:
+            part.refused_by = (refused_by or set()) | {worker.name}
+        _try_again(desk, part, worker, tries)
+    if worker is not None:
         feed(desk, worker)
 
 
-def take_from_worker(desk: Desk, part: Part) -> None:
-    """End an attempt, and only that: the part is nobody's, and who refused it is remembered."""
-    refused_by = part.refused_by
+def _cancelled(lost: bool) -> Fault:
+    if lost:
+        words = "the worker was lost before it confirmed"
+        return Fault(FaultCode.CANCEL_UNCONFIRMED, words)
+    return Fault(FaultCode.CANCELLED, "its worker gave it up after the cancel")
+
+
+def _try_again(desk: Desk, part: Part, worker: Worker | None, tries: int) -> None:
+    """Let a part wait for its next attempt: at once, after a back-off, or elsewhere."""
+    terms, limits = part.job.terms, desk.limits
+    if part.refused_by is not None:
+        # Others may take it now; those that would not are asked again later.
+        part.retry = desk.deadlines.set(desk.now + limits.refusal_pause, Due.RETRY, part)
+    elif terms.backoff:
+        wait = min(terms.backoff * 2.0 ** min(tries - 1, 64), limits.longest_backoff)
+        part.retry = desk.deadlines.set(desk.now + wait, Due.RETRY, part)
+        return
+    enqueue_after(desk, part, worker)
+
+
+def pass_on(desk: Desk, part: Part, event: JobForwarded, target: Target) -> None:
+    """Let a part wait for a worker of another service; its client and id stay."""
+    worker = desk.holder(part)
     _settle(desk, part)
-    part.refused_by = refused_by
+    if part.job.cancel_asked_at:
+        end_part(desk, part, JobState.CANCELLED, _cancelled(lost=False))
+    else:
+        part.service, part.task, part.request = event.service, event.task, event.body
+        desk.note(
+            Kind.FORWARDED, part, body=event.body, state="queued", worker=worker, target=str(target)
+        )
+        enqueue_after(desk, part, worker)
+    if worker is not None:
+        feed(desk, worker)
 
 
 def close_memoized(desk: Desk, job: Job, earlier: Job) -> None:
@@ -171,30 +210,14 @@ def close_memoized(desk: Desk, job: Job, earlier: Job) -> None:
     _close(desk, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 
-def _try_again(
-    desk: Desk, part: Part, worker: Worker | None, *, is_refusal: bool, tries: int
-) -> None:
-    """Let a part wait for its next attempt: at once, after a back-off, or elsewhere."""
-    terms, limits = part.job.terms, desk.limits
-    if is_refusal and worker is not None:
-        # Others may take it now; the one that would not is asked again later.
-        part.refused_by = (part.refused_by or set()) | {worker.name}
-        part.retry = desk.deadlines.set(desk.now + limits.refusal_pause, Due.RETRY, part)
-    elif terms.backoff:
-        wait = min(terms.backoff * 2 ** (tries - 1), limits.longest_backoff)
-        part.retry = desk.deadlines.set(desk.now + wait, Due.RETRY, part)
-        return
-    enqueue(desk, part)
-
-
 def forget_finished(desk: Desk) -> None:
     """Let go of finished jobs beyond the retention, by age and by number."""
     book, limits = desk.book, desk.limits
     while book.finished:
-        at, job_id = book.finished[0]
-        if len(book.finished) <= limits.finished_jobs and at + limits.retention > desk.now:
+        job = book.finished[0]
+        is_young = job.ended_at + limits.retention > desk.now
+        if is_young and len(book.finished) <= limits.finished_jobs:
             break
         book.finished.popleft()
-        job = book.jobs[job_id]
         desk.drop_result(job)
         book.forget(job)

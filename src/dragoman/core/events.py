@@ -113,7 +113,7 @@ class CreditGranted:
 
 @value
 class BeatReceived:
-    """A worker is alive. With `capacity`, that is what it has free now in all."""
+    """A worker is alive. With `capacity`, that is what it has free beside the jobs it holds."""
 
     worker: PeerId
     capacity: Capacity | None = None
@@ -146,6 +146,8 @@ class JobForwarded:
     body: Body
     target: Target = ANY
     task: str = ""
+    #: Which attempt it passes on, where the wire carries that; None: the current one.
+    attempt: int | None = None
 
 
 @value

@@ -2,91 +2,161 @@
 
 A *lane* holds the parts of one service that want the same kind of worker (any, one name, one label
 expression, the same needs), so a part that must wait for a busy worker never blocks one that need
-not. Inside a lane clients take turns; a client's own parts go by priority, then by age.
+not. Clients take turns over all lanes together: who was served last is last, and so is who begins
+to wait. So while a part waits, the workers that could take it serve each other client at most once.
+A client's own parts go by priority, then by age.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
 
 from dragoman.core.book import Job, Part
-from dragoman.model.capacity import Capacity
+from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import Requirement
 from dragoman.model.names import PeerId, ServiceName, WorkerName
 from dragoman.model.target import Labelled
 
-LaneKey = tuple[ServiceName, WorkerName, str, tuple[float, ...]]
+LaneKey = tuple[ServiceName, WorkerName | None, str, Capacity | None, str]
+#: (-priority, age, part index, place, part): a client's own order. No two places are the same.
+Entry = tuple[int, int, int, int, Part]
+#: An entry with its client's turn before it: the order over all lanes.
+Ranked = tuple[int, Entry]
+
+_SWEEP_ABOVE: Final = 64
+
+
+class Turns:
+    """Whose turn it is: a number for each client that has something waiting, lowest first."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[PeerId, int] = {}
+        self._waiting: dict[PeerId, int] = {}
+        self._last = 0
+
+    def enter(self, client: PeerId) -> None:
+        """Count one more part of a client; one that had none gets the last turn."""
+        count = self._waiting.get(client, 0)
+        if not count:
+            self._last += 1
+            self.numbers[client] = self._last
+        self._waiting[client] = count + 1
+
+    def leave(self, client: PeerId) -> None:
+        """Count one part less."""
+        count = self._waiting[client] - 1
+        if count:
+            self._waiting[client] = count
+        else:
+            del self._waiting[client], self.numbers[client]
+
+    def served(self, client: PeerId) -> None:
+        """Give a client that was served the last turn."""
+        if client in self.numbers:
+            self._last += 1
+            self.numbers[client] = self._last
 
 
 class Lane:
     """Parts that the same workers can take."""
 
-    def __init__(self, part: Part, key: LaneKey) -> None:
+    def __init__(self, part: Part, key: LaneKey, turns: Turns) -> None:
         self.key = key
         self.service = part.service
         self.bound = part.bound
-        target = part.job.target
+        target = part.target
         self.wanted: tuple[Requirement, ...] = (
-            target.requirements if isinstance(target, Labelled) and part.bound is None else ()
+            target.requirements if type(target) is Labelled and part.bound is None else ()
         )
         self.needs: Capacity = part.job.terms.needs
         self.balance = part.job.terms.balance
-        #: Client -> heap of (-priority, age, part index, part); the first client is next.
-        self._clients: OrderedDict[PeerId, list[tuple[int, int, int, Part]]] = OrderedDict()
+        self._turns = turns
+        self._heaps: dict[PeerId, list[Entry]] = {}
+        #: (turn when it was put here, client); a turn that has passed is mended when it comes up.
+        self._order: list[tuple[int, PeerId]] = []
         self._size = 0
+        self._swept = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def push(self, part: Part) -> None:
+    def push(self, part: Part, place: int) -> None:
         """Let a part wait. An old one that comes back keeps its age, so it is next."""
         job = part.job
-        heap = self._clients.setdefault(job.client, [])
-        heappush(heap, (-job.terms.priority, job.submit_seq, part.index, part))
-        part.queued_in = self
+        client = job.client
+        heap = self._heaps.get(client)
+        if heap is None:
+            heap = self._heaps[client] = []
+            heappush(self._order, (self._turns.numbers[client], client))
+        heappush(heap, (-job.terms.priority, job.submit_seq, part.index, place, part))
+        part.queued_in, part.place, part.waits_as = self, place, client
         self._size += 1
 
     def discard(self, part: Part) -> None:
-        """Take a part out; its entry is swept when its turn comes."""
-        if part.queued_in is self:
-            part.queued_in = None
-            self._size -= 1
+        """Take a part out; its entry is swept later."""
+        part.queued_in, part.place = None, 0
+        self._size -= 1
+        self._swept += 1
+        if self._swept > _SWEEP_ABOVE and self._swept > self._size:
+            self._sweep()
 
-    def take(self, suits: Callable[[Part], bool]) -> Part | None:
-        """Take the next part that suits, and move its client to the end of the turn."""
-        for client in list(self._clients):
-            heap = self._clients[client]
-            while heap and heap[0][3].queued_in is not self:
+    def _sweep(self) -> None:
+        """Drop the entries of parts that left, or they would pile up behind one that stays."""
+        self._swept = 0
+        for client, heap in list(self._heaps.items()):
+            live = [e for e in heap if e[4].place == e[3]]
+            heapify(live)
+            if live:
+                self._heaps[client] = live
+            else:
+                del self._heaps[client]
+        self._order = [(self._turns.numbers[client], client) for client in self._heaps]
+        heapify(self._order)
+
+    def first(self, suits: Callable[[Part], bool] | None = None) -> Ranked | None:
+        """Return the part whose turn it is, among those that suit."""
+        head = self._head()
+        if head is None or suits is None or suits(head[1][4]):
+            return head
+        # The one whose turn it is was refused by this worker: look at everything, it is rare.
+        return min((r for r in self._ranked() if suits(r[1][4])), default=None)
+
+    def _head(self) -> Ranked | None:
+        order, heaps, numbers = self._order, self._heaps, self._turns.numbers
+        while order:
+            turn, client = order[0]
+            heap = heaps[client]
+            while heap and heap[0][4].place != heap[0][3]:
                 heappop(heap)
             if not heap:
-                del self._clients[client]
-            elif suits(heap[0][3]):
-                part = heappop(heap)[3]
-                if heap:
-                    self._clients.move_to_end(client)
-                else:
-                    del self._clients[client]
-                self.discard(part)
-                return part
+                heappop(order)
+                del heaps[client]
+            elif numbers[client] != turn:
+                heapreplace(order, (numbers[client], client))
+            else:
+                return turn, heap[0]
         return None
+
+    def _ranked(self) -> Iterator[Ranked]:
+        for client, heap in self._heaps.items():
+            for entry in heap:
+                if entry[4].place == entry[3]:
+                    yield self._turns.numbers[client], entry
 
     def waiting(self) -> list[Part]:
         """Return every part that waits, in no order."""
-        found = {e[3].key: e[3] for heap in self._clients.values() for e in heap}
-        return [p for p in found.values() if p.queued_in is self]
-
-    def matches_labels(self, labels: "dict[str, str]") -> bool:
-        """Whether a worker with these labels may serve the lane."""
-        return all(r.holds(labels) for r in self.wanted)
+        return [entry[4] for _, entry in self._ranked()]
 
 
 class Queue:
     """All that waits for one service, with its size."""
 
     def __init__(self) -> None:
+        #: Those that any worker of the service may serve, if it suits.
         self.lanes: dict[LaneKey, Lane] = {}
         #: Jobs whose workers are not bound yet, because there are none.
         self.unbound: dict[str, Job] = {}
+        #: Parts that wait, and the bytes of their requests.
         self.jobs = 0
         self.bytes = 0
 
@@ -97,6 +167,8 @@ class Queues:
     def __init__(self) -> None:
         self._queues: dict[ServiceName, Queue] = {}
         self._bound: dict[WorkerName, dict[LaneKey, Lane]] = {}
+        self.turns = Turns()
+        self._places = 0
 
     def of(self, service: ServiceName) -> Queue:
         """Return a service's queue, new if need be."""
@@ -106,69 +178,77 @@ class Queues:
         return queue
 
     def find(self, service: ServiceName) -> Queue | None:
-        """Return a service's queue if anything waits or waited there."""
+        """Return a service's queue if anything waits there."""
         return self._queues.get(service)
 
     def services(self) -> list[ServiceName]:
         """Return the services that have a queue."""
         return list(self._queues)
 
-    def push(self, part: Part) -> Lane:
+    def push(self, part: Part) -> None:
         """Let a part wait in its lane."""
         queue = self.of(part.service)
-        lane = self._lane(queue, part)
-        lane.push(part)
+        self._places += 1
+        self.turns.enter(part.job.client)
+        self._lane(queue, part).push(part, self._places)
         queue.jobs += 1
         queue.bytes += _size(part)
-        return lane
 
     def _lane(self, queue: Queue, part: Part) -> Lane:
-        target, needs = part.job.target, part.job.terms.needs
+        target, terms = part.target, part.job.terms
         labels = target.expression if type(target) is Labelled and part.bound is None else ""
-        weight = (needs.cpu, needs.memory, needs.disk, needs.gpu, needs.slots)
-        key = (part.service, part.bound or WorkerName(""), labels, weight)
-        lane = queue.lanes.get(key)
+        needs = None if terms.needs is NOTHING else terms.needs
+        key = (part.service, part.bound, labels, needs, terms.balance)
+        lanes = self._bound.setdefault(part.bound, {}) if part.bound else queue.lanes
+        lane = lanes.get(key)
         if lane is None:
-            lane = queue.lanes[key] = Lane(part, key)
-            if part.bound:
-                self._bound.setdefault(part.bound, {})[key] = lane
+            lane = lanes[key] = Lane(part, key, self.turns)
         return lane
 
     def discard(self, part: Part) -> None:
-        """Take a part out of its lane, if it waits."""
+        """Take a part out of its lane, if it waits; drop what is empty."""
         lane = part.queued_in
-        if lane is not None:
-            lane.discard(part)
-            self.taken(part, lane)
-
-    def taken(self, part: Part, lane: Lane) -> None:
-        """Account for a part that left a lane; drop what is empty."""
+        if lane is None:
+            return
+        lane.discard(part)
+        self.turns.leave(part.waits_as)
         queue = self._queues[lane.service]
         queue.jobs -= 1
         queue.bytes -= _size(part)
         if not len(lane):
-            del queue.lanes[lane.key]
-            if lane.bound:
-                lanes = self._bound[lane.bound]
-                del lanes[lane.key]
-                if not lanes:
-                    del self._bound[lane.bound]
+            self._drop(queue, lane)
         self.tidy(lane.service)
+
+    def _drop(self, queue: Queue, lane: Lane) -> None:
+        if not lane.bound:
+            del queue.lanes[lane.key]
+            return
+        lanes = self._bound[lane.bound]
+        del lanes[lane.key]
+        if not lanes:
+            del self._bound[lane.bound]
 
     def tidy(self, service: ServiceName) -> None:
         """Drop a queue that holds nothing, so that made-up service names cost nothing."""
         queue = self._queues.get(service)
-        if queue is not None and not queue.lanes and not queue.unbound:
+        if queue is not None and not queue.jobs and not queue.unbound:
             del self._queues[service]
 
     def bound_to(self, name: WorkerName) -> list[Lane]:
         """Return the lanes that only this worker may serve."""
-        return list(self._bound.get(name, {}).values())
+        lanes = self._bound.get(name)
+        return list(lanes.values()) if lanes else []
 
     def lanes(self) -> Iterator[Lane]:
         """Yield every lane."""
         for queue in self._queues.values():
             yield from queue.lanes.values()
+        for lanes in self._bound.values():
+            yield from lanes.values()
+
+    def unbound(self) -> list[Job]:
+        """Return every job that waits for workers to be bound to."""
+        return [job for queue in self._queues.values() for job in queue.unbound.values()]
 
 
 def _size(part: Part) -> int:

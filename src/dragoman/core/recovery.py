@@ -13,12 +13,13 @@ from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import enqueue, place
 from dragoman.core.effects import Effect
-from dragoman.core.endings import forget_finished
+from dragoman.core.endings import end_gathered, end_job, end_part, forget_finished
 from dragoman.core.events import WorkerJoined
 from dragoman.core.limits import Limits
 from dragoman.core.registry import Worker
 from dragoman.core.submissions import start_timers
 from dragoman.model.body import EMPTY, Body
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.record import Kind, Record
 
@@ -26,11 +27,11 @@ from dragoman.model.record import Kind, Record
 def fold(records: Iterable[Record], keep: int = 100_000) -> Book:
     """Replay records into a book; of the finished jobs, the newest `keep` stay."""
     book = Book()
-    apply, finished, jobs = book.apply, book.finished, book.jobs
+    apply, finished = book.apply, book.finished
     for record in records:
         apply(record)
         if len(finished) > keep:
-            book.forget(jobs[finished.popleft()[1]])
+            book.forget(finished.popleft())
     return book
 
 
@@ -45,6 +46,7 @@ def resume(
     broker = Broker(limits, book)
     desk = broker.desk
     desk.now = max(desk.now, now)
+    desk.settled_at = desk.now + desk.limits.recovery_grace
     effects: list[Effect] = []
     desk.out = effects
     desk.record(Record(desk.next_seq, desk.now, Kind.STARTED, detail=detail))
@@ -56,19 +58,33 @@ def resume(
 
 def _resume_job(desk: Desk, job: Job, load_body: Callable[[int], Body | None]) -> None:
     start_timers(desk, job)
-    if job.cancel_asked_at:
-        at = job.cancel_asked_at + job.terms.cancel_grace
-        job.cancel_due = desk.deadlines.set(at, Due.CANCEL, job)
     for part in job.open_parts():
         part.request = load_body(part.request_seq) or EMPTY
-    job.request = job.request or load_body(job.submit_seq) or EMPTY
     if not job.parts:
+        job.request = load_body(job.submit_seq) or EMPTY
+    if job.cancel_asked_at:
+        _resume_cancel(desk, job)
+    elif not job.parts:
         place(desk, job)
+    elif not job.open_parts():
+        end_gathered(desk, job)
     for part in job.open_parts():
         if part.state is JobState.RUNNING:
             _await_worker(desk, part)
         else:
             enqueue(desk, part)
+
+
+def _resume_cancel(desk: Desk, job: Job) -> None:
+    """Go on with a cancel: what waits never starts, what runs has its time to confirm."""
+    at = job.cancel_asked_at + job.terms.cancel_grace
+    job.cancel_due = desk.deadlines.set(at, Due.CANCEL, job)
+    fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
+    if not job.parts:
+        end_job(desk, job, JobState.CANCELLED, fault)
+    for part in job.open_parts():
+        if part.state is JobState.QUEUED:
+            end_part(desk, part, JobState.CANCELLED, fault)
 
 
 def _await_worker(desk: Desk, part: Part) -> None:
@@ -77,8 +93,7 @@ def _await_worker(desk: Desk, part: Part) -> None:
     if worker is None:
         worker = Worker(WorkerJoined(part.peer, part.worker, ()), desk.now)
         desk.absent[part.peer] = worker
-        grace = desk.now + desk.limits.recovery_grace
-        desk.deadlines.set(grace, Due.ABSENCE, worker)
+        worker.absence_due = desk.deadlines.set(desk.settled_at, Due.ABSENCE, worker)
     worker.held[part.key] = part
     run_timeout = part.job.terms.run_timeout
     if run_timeout is not None:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from dragoman.core.book import Part
+from dragoman.core.deadlines import Timer
 from dragoman.core.events import WorkerJoined
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import Requirement
@@ -29,15 +30,21 @@ class Worker:
         self.is_blocked = False
         #: The parts it holds.
         self.held: dict[tuple[JobId, int], Part] = {}
+        # At most one of each is running: for its silence, for our beats, for its absence.
+        self.lease_due: Timer | None = None
+        self.beat_due: Timer | None = None
+        self.absence_due: Timer | None = None
         self.offer(joined)
 
     def offer(self, joined: WorkerJoined) -> None:
         """Take over what the worker says it offers."""
         self.name = joined.name
-        self.services = joined.services
+        self.services = tuple(dict.fromkeys(joined.services))
+        #: How many jobs it may still be given or, where credit returns, hold at a time.
         self.credit = joined.credit
         self.credit_returns = joined.credit_returns
-        self.beat_every = joined.beat_every
+        # An interval that is no interval would make everything due at once, for ever.
+        self.beat_every = joined.beat_every if (joined.beat_every or 0) > 0 else None
         self.missed_allowed = joined.missed_allowed
         self.missed_allowed_busy = joined.missed_allowed_busy or joined.missed_allowed
         self.labels = joined.labels
@@ -50,9 +57,11 @@ class Worker:
     @property
     def has_room(self) -> bool:
         """Whether it may be given a job now."""
-        return not (self.is_draining or self.is_blocked) and (
-            self.credit is None or self.credit > 0
-        )
+        if self.is_draining or self.is_blocked:
+            return False
+        if self.credit is None:
+            return True
+        return self.credit > (len(self.held) if self.credit_returns else 0)
 
     @property
     def lease(self) -> float | None:
@@ -63,12 +72,17 @@ class Worker:
 
     def fits(self, needs: Capacity) -> bool:
         """Whether a job with these needs fits beside what it holds."""
-        if needs == NOTHING or self.capacity is None:
+        if needs is NOTHING or self.capacity is None:
             return True
+        return self.capacity.minus(self.used).holds(needs)
+
+    @property
+    def used(self) -> Capacity:
+        """What the jobs it holds take of its capacity."""
         used = NOTHING
         for part in self.held.values():
             used = used.plus(part.job.terms.needs)
-        return self.capacity.minus(used).holds(needs)
+        return used
 
 
 class Pool:
@@ -130,6 +144,8 @@ class Registry:
         self.pools: dict[ServiceName, Pool] = {}
         #: Resource -> the workers that own it.
         self.owners: dict[str, dict[PeerId, Worker]] = {}
+        #: Draining workers that gave their last job away, until they are let go.
+        self.drained: list[Worker] = []
         self._uses = 0
 
     def add(self, worker: Worker) -> None:
@@ -163,7 +179,7 @@ class Registry:
     def hold(self, worker: Worker, part: Part) -> None:
         """Give a part to a worker: one credit less, one more on its load."""
         worker.held[part.key] = part
-        if worker.credit is not None:
+        if worker.credit is not None and not worker.credit_returns:
             worker.credit -= 1
         self._uses += 1
         worker.used_at = self._uses
@@ -174,11 +190,11 @@ class Registry:
                 pool.ring.move_to_end(worker.peer)
 
     def release(self, worker: Worker, part: Part) -> None:
-        """Take a part from a worker, whatever became of it."""
+        """Take a part from a worker, whatever became of it. Spent credit does not come back."""
         if worker.held.pop(part.key, None) is None:
             return
-        if worker.credit_returns and worker.credit is not None:
-            worker.credit += 1
+        if worker.is_draining and not worker.held:
+            self.drained.append(worker)
         self.refresh(worker)
         if part.job.terms.balance == "least_recently_used":
             for service in worker.services:

@@ -2,17 +2,18 @@
 
 from dragoman.core.book import Part
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import enqueue, feed
+from dragoman.core.dispatch import names_for
 from dragoman.core.effects import Dismiss
-from dragoman.core.endings import end_part, take_back, take_from_worker
+from dragoman.core.endings import end_part, pass_on, take_back
 from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
 from dragoman.core.registry import Worker
-from dragoman.core.workers import heard, lose
+from dragoman.core.workers import heard
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, PeerId
+from dragoman.model.names import EVERY_SERVICE, JobId, PeerId
 from dragoman.model.record import Kind, Record
+from dragoman.model.target import AnyWorker, Labelled, Named, Target
 
 
 def reply_received(desk: Desk, event: ReplyReceived) -> None:
@@ -24,7 +25,7 @@ def reply_received(desk: Desk, event: ReplyReceived) -> None:
         return
     assert worker is not None
     if event.kind is ReplyKind.FINAL:
-        _final(desk, worker, part, event)
+        _final(desk, part, event)
     else:
         _on_the_way(desk, worker, part, event)
 
@@ -46,7 +47,7 @@ def _current(desk: Desk, worker: Worker | None, job_id: JobId) -> Part | None:
     return next((p for p in job.parts if worker.held.get(p.key) is p), None)
 
 
-def _final(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None:
+def _final(desk: Desk, part: Part, event: ReplyReceived) -> None:
     fault = event.fault
     if fault is None:
         end_part(desk, part, JobState.SUCCEEDED, None, event.body)
@@ -56,8 +57,6 @@ def _final(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None
         end_part(desk, part, JobState.CANCELLED, fault)
     else:
         end_part(desk, part, JobState.FAILED, fault, event.body)
-    if worker.is_draining and not worker.held and worker.peer in desk.registry.workers:
-        lose(desk, worker, "drained")
 
 
 def _on_the_way(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None:
@@ -102,18 +101,30 @@ def job_forwarded(desk: Desk, event: JobForwarded) -> None:
     """Pass a job on to another service; its client and id stay."""
     worker = _speaker(desk, event.worker)
     part = _current(desk, worker, event.job)
-    if part is None or worker is None:
-        _late(desk, ReplyReceived(event.worker, event.job, ReplyKind.FINAL, event.body), worker)
+    if part is None or worker is None or event.attempt not in (None, part.attempt):
+        reply = ReplyReceived(
+            event.worker, event.job, ReplyKind.FINAL, event.body, None, event.attempt
+        )
+        _late(desk, reply, worker)
         return
-    job = part.job
-    if job.hops >= desk.limits.hops:
-        words = f"handed over {job.hops} times, the last by {worker.name}"
-        end_part(desk, part, JobState.FAILED, Fault(FaultCode.TOO_MANY_HOPS, words))
-        return
-    take_from_worker(desk, part)
-    part.service, part.task = event.service, event.task
-    part.request = event.body
-    desk.note(Kind.FORWARDED, part, body=event.body, state="queued", worker=worker)
-    enqueue(desk, part)
-    if worker.peer in desk.registry.workers:
-        feed(desk, worker)
+    target, fault = _next_target(desk, event), None
+    if part.job.hops >= desk.limits.hops:
+        words = f"handed over {part.job.hops} times, the last by {worker.name}"
+        fault = Fault(FaultCode.TOO_MANY_HOPS, words)
+    elif target is None:
+        words = f"{worker.name} handed it over to {event.service}, {event.target}: no such worker"
+        fault = Fault(FaultCode.NO_WORKER, words)
+    if fault is not None:
+        end_part(desk, part, JobState.FAILED, fault)
+    elif target is not None:
+        pass_on(desk, part, event, target)
+
+
+def _next_target(desk: Desk, event: JobForwarded) -> Target | None:
+    """Say whom one part of a job may go to next: one worker, however many the target means."""
+    if event.service == EVERY_SERVICE:
+        return None
+    if isinstance(event.target, AnyWorker | Labelled):
+        return event.target
+    names = names_for(desk, event.service, event.target)
+    return Named(names[:1]) if names else None

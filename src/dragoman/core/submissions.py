@@ -1,6 +1,6 @@
 """What clients ask for: work, a cancel, input to a running job, the state of a job."""
 
-from dragoman.core.book import Job
+from dragoman.core.book import Job, is_single
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk, dialect_of, status_of
 from dragoman.core.dispatch import can_serve, place
@@ -34,9 +34,9 @@ def job_submitted(desk: Desk, event: JobSubmitted) -> None:
         _refuse(desk, event, fault)
         return
     job = _take_in(desk, event, digest)
-    memo = desk.book.memo.get((job.service, digest)) if job.terms.memoize else None
-    if memo is not None:
-        close_memoized(desk, job, desk.book.jobs[memo])
+    earlier = desk.book.memo.get((job.service, digest)) if job.terms.memoize else None
+    if earlier is not None and is_single(job):
+        close_memoized(desk, job, earlier)
     else:
         place(desk, job)
 
@@ -199,7 +199,8 @@ def job_cancelled(desk: Desk, event: JobCancelled) -> None:
     if job is None or job.is_final:
         _answer(desk, event.client, event.job, Asked.CANCEL, job)
         return
-    job.cancellers.append(event.client)
+    if event.client not in job.cancellers:
+        job.cancellers.append(event.client)
     if job.cancel_asked_at:
         return
     seq = desk.note_job(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import arm_patience, can_serve, enqueue, serve_lane
+from dragoman.core.dispatch import can_serve, enqueue, serve_part
 from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished
 from dragoman.core.events import TimeAdvanced
@@ -36,6 +36,7 @@ def _queue_expired(desk: Desk, job: Job) -> None:
     )
     if not job.parts:
         end_job(desk, job, JobState.EXPIRED, fault)
+    job.queue_due = None
     for part in job.open_parts():
         if part.state is JobState.QUEUED and part.attempt == 0:
             end_part(desk, part, JobState.EXPIRED, fault)
@@ -50,9 +51,7 @@ def _unbound(desk: Desk, job: Job) -> None:
 def _unserved(desk: Desk, part: Part) -> None:
     """Expire a part whose patience ended, unless somebody has come in the meantime."""
     part.patience = None
-    if part.state is JobState.QUEUED and not can_serve(
-        desk, part.service, part.job.target, part.bound
-    ):
+    if part.state is JobState.QUEUED and not can_serve(desk, part.service, part.target, part.bound):
         end_part(desk, part, JobState.EXPIRED, _nobody(part.job, part.bound or ""))
 
 
@@ -71,9 +70,7 @@ def _retry(desk: Desk, part: Part) -> None:
     if part.queued_in is None:
         enqueue(desk, part)
     else:
-        serve_lane(desk, part.queued_in)
-        if part.state is JobState.QUEUED:
-            arm_patience(desk, part)
+        serve_part(desk, part)
 
 
 def _run_out(desk: Desk, part: Part) -> None:
@@ -91,19 +88,18 @@ def _cancel_unconfirmed(desk: Desk, job: Job) -> None:
 
 def _check_lease(desk: Desk, worker: Worker) -> None:
     """Lose a worker that was silent for its whole lease; otherwise look again later."""
-    if desk.registry.workers.get(worker.peer) is not worker or worker.lease is None:
-        return
+    assert worker.lease is not None
     until = worker.seen_at + worker.lease
     if desk.now >= until:
         lose(desk, worker, f"silent for {desk.now - worker.seen_at:.1f} s")
     else:
-        desk.deadlines.set(until, Due.LEASE, worker)
+        worker.lease_due = desk.deadlines.set(until, Due.LEASE, worker)
 
 
 def _send_beat(desk: Desk, worker: Worker) -> None:
-    if desk.registry.workers.get(worker.peer) is worker and worker.beat_every is not None:
-        desk.out.append(SendBeat(worker.peer))
-        desk.deadlines.set(desk.now + worker.beat_every, Due.BEAT, worker)
+    assert worker.beat_every is not None
+    desk.out.append(SendBeat(worker.peer))
+    worker.beat_due = desk.deadlines.set(desk.now + worker.beat_every, Due.BEAT, worker)
 
 
 _TABLE: Final[dict[Due, Callable[[Desk, Any], None]]] = {

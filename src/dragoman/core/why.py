@@ -93,7 +93,7 @@ def _queued(desk: Desk, part: Part) -> Why:
         wait = max(0.0, part.retry.at - desk.now)
         words = f"attempt {part.attempt} was lost; trying again in {wait:.1f} s"
         return Why(Reason.BACKING_OFF, words)
-    if not can_serve(desk, part.service, job.target, part.bound):
+    if not can_serve(desk, part.service, part.target, part.bound):
         return _unserved(desk, job, part)
     able = _able(desk, part)
     needs = job.terms.needs
@@ -119,5 +119,5 @@ def _unserved(desk: Desk, job: Job, part: Part | None) -> Why:
     service = part.service if part else job.service
     if not any(True for _ in desk.registry.members(service)):
         return Why(Reason.NO_SERVICE, f"no worker offers {service}; start one")
-    whom = (part.bound if part else None) or str(job.target)
+    whom = (part.bound or str(part.target)) if part else str(job.target)
     return Why(Reason.NO_MATCH, f"no worker of {service} matches {whom}")

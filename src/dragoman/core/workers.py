@@ -14,6 +14,7 @@ from dragoman.core.events import (
     PeerLeft,
     WorkerJoined,
 )
+from dragoman.core.queues import Lane
 from dragoman.core.registry import Worker
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -25,6 +26,7 @@ def worker_joined(desk: Desk, event: WorkerJoined) -> None:
     """Register a worker, or take over what a known one offers now."""
     known = desk.registry.workers.get(event.worker)
     worker = known or desk.absent.pop(event.worker, None)
+    before = _waiting_for(desk, known) if known is not None else []
     if known is not None:
         desk.registry.remove(known)
     if worker is None:
@@ -34,23 +36,33 @@ def worker_joined(desk: Desk, event: WorkerJoined) -> None:
     worker.seen_at = desk.now
     worker.is_blocked = worker.is_draining = False
     desk.registry.add(worker)
-    desk.note_worker(
-        Kind.RESYNCED if known else Kind.JOINED, worker, detail="\n".join(event.services)
-    )
-    if event.resources:
-        desk.note_worker(Kind.OWNS, worker, detail="\n".join(event.resources))
-    if known is None:
-        _start_beats(desk, worker)
+    _note_joined(desk, worker, Kind.RESYNCED if known else Kind.JOINED)
+    _start_beats(desk, worker, is_new=known is None)
     _reconcile(desk, worker, event)
-    bind_waiting(desk, worker)
     feed(desk, worker)
+    bind_waiting(desk, worker)
+    _arm_unserved(desk, before)
 
 
-def _start_beats(desk: Desk, worker: Worker) -> None:
-    worker.joined_at, worker.beats = desk.now, 0
+def _note_joined(desk: Desk, worker: Worker, kind: Kind) -> None:
+    desk.note_worker(kind, worker, detail="\n".join(worker.services))
+    if worker.resources:
+        desk.note_worker(Kind.OWNS, worker, detail="\n".join(worker.resources))
+
+
+def _start_beats(desk: Desk, worker: Worker, *, is_new: bool) -> None:
+    if is_new:
+        worker.joined_at, worker.beats = desk.now, 0
+    _stop_timers(desk, worker)
     if worker.beat_every is not None and worker.lease is not None:
-        desk.deadlines.set(desk.now + worker.lease, Due.LEASE, worker)
-        desk.deadlines.set(desk.now + worker.beat_every, Due.BEAT, worker)
+        worker.lease_due = desk.deadlines.set(desk.now + worker.lease, Due.LEASE, worker)
+        worker.beat_due = desk.deadlines.set(desk.now + worker.beat_every, Due.BEAT, worker)
+
+
+def _stop_timers(desk: Desk, worker: Worker) -> None:
+    for timer in (worker.lease_due, worker.beat_due, worker.absence_due):
+        desk.deadlines.cancel(timer)
+    worker.lease_due = worker.beat_due = worker.absence_due = None
 
 
 def _reconcile(desk: Desk, worker: Worker, event: WorkerJoined) -> None:
@@ -68,7 +80,7 @@ def credit_granted(desk: Desk, event: CreditGranted) -> None:
     if worker is None:
         return
     if worker.credit is not None:
-        worker.credit += event.credit
+        worker.credit += max(event.credit, 0)
     desk.registry.refresh(worker)
     feed(desk, worker)
 
@@ -80,7 +92,7 @@ def beat_received(desk: Desk, event: BeatReceived) -> None:
         return
     worker.beats += 1
     if event.capacity is not None:
-        worker.capacity = event.capacity
+        worker.capacity = event.capacity.plus(worker.used)
         feed(desk, worker)
 
 
@@ -102,7 +114,7 @@ def peer_left(desk: Desk, event: PeerLeft) -> None:
     """Let a peer go. A client's jobs go on: somebody may ask for their results."""
     worker = desk.registry.workers.get(event.peer)
     if worker is None:
-        desk.clients.pop(event.peer, None)
+        desk.part_with(event.peer)
     elif event.grace > 0 and worker.held:
         _go_absent(desk, worker, event.reason, event.grace)
     else:
@@ -113,14 +125,13 @@ def _go_absent(desk: Desk, worker: Worker, reason: str, grace: float) -> None:
     """End a session, but let its assignments wait for the worker to come back."""
     _end_session(desk, worker, "", reason)
     desk.absent[worker.peer] = worker
-    desk.deadlines.set(desk.now + grace, Due.ABSENCE, worker)
+    worker.absence_due = desk.deadlines.set(desk.now + grace, Due.ABSENCE, worker)
 
 
 def lose_absent(desk: Desk, worker: Worker) -> None:
     """Give up on a worker that did not come back in time."""
-    if desk.absent.get(worker.peer) is worker:
-        del desk.absent[worker.peer]
-        _take_all_back(desk, worker, f"{worker.name} did not come back")
+    del desk.absent[worker.peer]
+    _take_all_back(desk, worker, f"{worker.name} did not come back")
 
 
 def lose(desk: Desk, worker: Worker, reason: str) -> None:
@@ -137,21 +148,27 @@ def _let_go(desk: Desk, worker: Worker, reason: str) -> None:
 
 
 def _end_session(desk: Desk, worker: Worker, fault: str, reason: str) -> None:
+    _stop_timers(desk, worker)
     desk.registry.remove(worker)
     desk.note_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
-    _arm_unserved(desk, worker)
+    _arm_unserved(desk, _waiting_for(desk, worker))
 
 
-def _arm_unserved(desk: Desk, worker: Worker) -> None:
-    """Start the patience of what nobody else can serve now."""
+def _waiting_for(desk: Desk, worker: Worker) -> list[Lane]:
+    """Return the lanes that a worker serves, or served until now."""
     lanes = desk.queues.bound_to(worker.name)
     for service in worker.services:
         queue = desk.queues.find(service)
-        lanes += [lane for lane in queue.lanes.values() if not lane.bound] if queue else []
+        lanes += queue.lanes.values() if queue else ()
+    return lanes
+
+
+def _arm_unserved(desk: Desk, lanes: list[Lane]) -> None:
+    """Start the patience of what nobody can serve now."""
     for lane in lanes:
         waiting = lane.waiting()
         first = waiting[0] if waiting else None
-        if first and not can_serve(desk, lane.service, first.job.target, lane.bound):
+        if first and not can_serve(desk, lane.service, first.target, lane.bound):
             for part in waiting:
                 arm_patience(desk, part)
 
@@ -189,6 +206,10 @@ def delivery_failed(desk: Desk, event: DeliveryFailed) -> None:
         desk.registry.refresh(worker)
     if part is None:
         return
+    assert worker is not None
+    if worker.credit is not None and not worker.credit_returns:
+        # It never got the job, so it still waits for one.
+        worker.credit += 1
     if event.fault is not None:
         end_part(desk, part, JobState.FAILED, event.fault)
     else:
@@ -215,3 +236,12 @@ def drain_asked(desk: Desk, event: DrainAsked) -> None:
     desk.registry.refresh(worker)
     if not worker.held:
         lose(desk, worker, "drained")
+
+
+def let_drained_go(desk: Desk) -> None:
+    """End the sessions of draining workers that gave their last job away."""
+    drained, desk.registry.drained = desk.registry.drained, []
+    for worker in drained:
+        is_here = desk.registry.workers.get(worker.peer) is worker
+        if is_here and worker.is_draining and not worker.held:
+            lose(desk, worker, "drained")

@@ -203,10 +203,15 @@ Word = Work | Stop | InputGiven | Alive | Dismissed | Reply
 class WorkerSide(Protocol):
     """A worker's end of a dialect. Each method returns the messages to send, in order."""
 
-    #: How often to call `beat`, in seconds.
-    beat_every: float
-    #: The broker is lost after so many silent seconds; None: this dialect cannot tell.
-    hold: float | None
+    @property
+    def beat_every(self) -> float:
+        """How often to call `beat`, in seconds."""
+        ...
+
+    @property
+    def hold(self) -> float | None:
+        """After so many silent seconds the broker is lost; None: this dialect cannot tell."""
+        ...
 
     def join(self) -> list[Frames]:
         """Register, on every new connection and after a dismissal."""

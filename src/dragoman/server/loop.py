@@ -14,13 +14,14 @@ import structlog
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, SendReply, SendStatus
-from dragoman.core.events import Event, TimeAdvanced
+from dragoman.core.events import Event, JobSubmitted, TimeAdvanced
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry, Ledger, LedgerFull
 from dragoman.server.archive import Archive
 from dragoman.server.clock import Clock
 from dragoman.server.feed import Feed
 from dragoman.server.links import Link, Links
+from dragoman.server.policies import Policies
 
 log = structlog.get_logger("dragoman.loop")
 
@@ -38,11 +39,19 @@ Waiting = Effect | tuple[Link, Send]
 class Loop:
     """Runs one broker on its links until it is told to stop."""
 
-    def __init__(self, broker: Broker, ledger: Ledger, links: Links, clock: Clock) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        ledger: Ledger,
+        links: Links,
+        clock: Clock,
+        policies: Policies | None = None,
+    ) -> None:
         self.broker = broker
         self.ledger = ledger
         self.links = links
         self.clock = clock
+        self.policies = policies or Policies({})
         self.archive = Archive(ledger)
         self.feed = Feed(ledger, links)
         self.is_stopping = False
@@ -58,6 +67,11 @@ class Loop:
     def stop(self) -> None:
         """Let `run` end after the batch at hand."""
         self.is_stopping = True
+        self.links.wake()
+
+    def submit(self, event: Event) -> None:
+        """Let the broker handle an event of the server's own, in its next turn."""
+        self._followups.append(event)
         self.links.wake()
 
     async def run(self, first: Iterable[Effect] = ()) -> None:
@@ -112,6 +126,8 @@ class Loop:
         elif kind is Subscribed:
             self.feed.subscribe(link, item)  # type: ignore[arg-type]
         else:
+            if kind is JobSubmitted and self.policies:
+                item = self.policies.apply(item)  # type: ignore[arg-type]
             effects += self.broker.handle(item, now)  # type: ignore[arg-type]
 
     def _carry_out(self, effects: Iterable[Effect], now: float) -> None:

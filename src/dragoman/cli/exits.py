@@ -1,0 +1,44 @@
+"""How commands end: every error becomes one line and the exit code that belongs to it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+import typer
+
+from dragoman.ledger.base import LedgerError
+from dragoman.sdk.errors import Denied, DragomanError, Expired, JobFailed, StillRunning, Unreachable
+
+#: The first class that fits decides.
+_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (Unreachable, 3),
+    (ConnectionError, 3),
+    (Denied, 4),
+    (Expired, 5),
+    (StillRunning, 5),
+    (JobFailed, 1),
+    (DragomanError, 1),
+    (LedgerError, 1),
+    (ValueError, 2),
+    (OSError, 1),
+)
+
+
+def run_to_exit_code(app: Callable[..., Any]) -> int:
+    """Run the application; print what went wrong and return the exit code."""
+    try:
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except Exception as error:
+        for kind, code in _CODES:
+            if isinstance(error, kind):
+                typer.echo(f"dragoman: {error}", err=True)
+                return code
+        raise

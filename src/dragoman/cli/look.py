@@ -1,0 +1,65 @@
+"""Looking at the broker: services, workers, clients, jobs, events."""
+
+from typing import Any
+
+import typer
+
+from dragoman.cli.jobs import MANAGEMENT
+from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.sdk.blocking import Client
+
+
+def _ask(url: str, task: str, **kwargs: Any) -> Any:
+    with Client(url) as client:
+        return client.call(MANAGEMENT, task, timeout=10.0, **kwargs)
+
+
+def services(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List services with their workers and what waits."""
+    print_rows(_ask(url, "list_services"), as_json, "no services; start a worker")
+
+
+def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List workers, connected or away."""
+    print_rows(_ask(url, "list_workers"), as_json, "no workers")
+
+
+def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List the clients that were heard lately."""
+    print_rows(_ask(url, "list_clients"), as_json, "no clients")
+
+
+def jobs(
+    state: str = typer.Option("", help="Only jobs in this state."),
+    limit: int = typer.Option(50, min=1, help="At most so many, the newest first."),
+    url: str = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List jobs, the newest first."""
+    rows = _ask(url, "show_jobs", state=state, limit=limit)
+    print_rows(rows, as_json, "no jobs")
+
+
+def events(
+    topics: list[str] = typer.Argument(None, help="Topics or globs; all if none is given."),
+    follow: bool = typer.Option(False, help="Go on for ever."),
+    from_seq: int = typer.Option(
+        -1, "--from", help="Ledger position to start after; -1 from now on, 0 from the start."
+    ),
+    limit: int = typer.Option(0, help="Stop after so many."),
+    url: str = URL,
+) -> None:
+    """Print events of the fabric, one JSON object a line.
+
+    Without --follow, prints what the ledger has after --from (0 if not given) and stops.
+    """
+    last = _ask(url, "show_totals")["records"]
+    after = from_seq if follow else max(from_seq, 0)
+    if not follow and after >= last:
+        return
+    with Client(url) as client:
+        feed = client.subscribe(*(topics or ["*"]), after=after)
+        for seen, event in enumerate(feed, start=1):
+            print_json({"seq": event.seq, "topic": event.topic, "event": event.event})
+            if (limit and seen >= limit) or (not follow and event.seq >= last):
+                return

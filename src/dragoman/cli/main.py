@@ -1,0 +1,51 @@
+"""`dragoman`: the command line, put together.
+
+Exit codes: 0 ok, 1 the job failed, 2 wrong usage, 3 the broker cannot be reached, 4 denied, 5 timed
+out.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+
+import typer
+
+from dragoman.cli import jobs, look, up, worker
+from dragoman.cli.exits import run_to_exit_code
+
+app = typer.Typer(
+    name="dragoman",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="One service broker that speaks five published protocols. "
+    "Start one with `dragoman up`, give it work with `dragoman call`.",
+)
+app.command("up")(up.up)
+app.command("worker")(worker.worker)
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why),
+    *(look.services, look.workers, look.clients, look.jobs, look.events),
+)
+for _command in _COMMANDS:
+    app.command(_command.__name__)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dragoman {version('dragoman')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    show_version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Nothing to do before the commands."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run_to_exit_code(app))

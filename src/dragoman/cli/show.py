@@ -1,0 +1,52 @@
+"""How things are shown: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+DEFAULT_URL: Final = "nfp://127.0.0.1:5555"
+
+URL = typer.Option(
+    DEFAULT_URL, "--url", envvar="DRAGOMAN_URL", help="Broker and dialect, e.g. zss://host:7777."
+)
+AS_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; bytes as text where they are, else in hex."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return "0x" + value.hex()
+    return str(value)
+
+
+def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
+    """Print rows as a table, or as a JSON list."""
+    if as_json:
+        print_json(list(rows))
+        return
+    if not rows:
+        typer.echo(empty)
+        return
+    table = Table(box=None, header_style="bold")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "))
+    for row in rows:
+        table.add_row(*(_cell(cell) for cell in row.values()))
+    Console().print(table)
+
+
+def _cell(cell: Any) -> str:
+    if isinstance(cell, list):
+        return ", ".join(map(str, cell))
+    return "" if cell is None else str(cell)

@@ -1,0 +1,71 @@
+"""`dragoman up`: run the broker."""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import structlog
+import typer
+
+from dragoman.server.server import Server, write_ready_file
+from dragoman.server.settings import load
+
+
+def up(
+    config: Path | None = typer.Option(None, help="Settings in TOML."),
+    data: Path | None = typer.Option(None, help="Folder of the ledger [dragoman-data]."),
+    ready_file: Path | None = typer.Option(
+        None, help="Write the bound endpoints here as JSON once all are open."
+    ),
+    nfp: str | None = typer.Option(None, help="NFP endpoint, or off [tcp://127.0.0.1:5555]."),
+    dcp: str | None = typer.Option(None, help="DCP endpoint, or off [tcp://127.0.0.1:5566]."),
+    memo: str | None = typer.Option(None, help="memo01 endpoint, or off [tcp://127.0.0.1:12703]."),
+    log_level: str = typer.Option("info", help="debug, info, warning or error."),
+) -> None:
+    """Run the broker until Ctrl-C or SIGTERM.
+
+    An endpoint is `tcp://HOST:PORT`, `HOST:PORT` or `off`; port 0 picks a free one. Settings come
+    from the file, then DRAGOMAN_... environment variables, then these flags. The first signal
+    drains (running jobs get some time), the second stops at once; open jobs are safe in the
+    ledger either way.
+    """
+    start_logging(log_level)
+    listen = {"nfp": nfp, "dcp": dcp, "memo": memo}
+    flags: dict[str, Any] = {}
+    said = {name: endpoint(value) for name, value in listen.items() if value is not None}
+    if said:
+        flags["listen"] = said
+    if data is not None:
+        flags["data"] = data
+    settings = load(config, **flags)
+
+    def ready(endpoints: dict[str, str]) -> None:
+        if ready_file is not None:
+            write_ready_file(ready_file, endpoints)
+
+    asyncio.run(Server(settings).run(ready))
+
+
+def endpoint(text: str) -> str:
+    """Complete an endpoint that names no transport."""
+    return text if text == "off" or "://" in text else f"tcp://{text}"
+
+
+def start_logging(level: str) -> None:
+    """Log to standard error, in colour for people and as JSON for programs."""
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"{level!r} is no log level; use debug, info, warning or error")
+    is_person = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer() if is_person else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,62 @@
+"""`dragoman worker`: run functions as a worker."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import typer
+
+from dragoman.cli.show import URL
+from dragoman.cli.up import start_logging
+from dragoman.sdk.tasks import make_task, tasks_of
+from dragoman.sdk.worker import Worker
+
+
+def worker(
+    what: str = typer.Argument(
+        metavar="MODULE[:OBJECT]", help="A module, or a function or object in it."
+    ),
+    service: str = typer.Option(..., help="The service name to offer it under."),
+    url: str = URL,
+    name: str | None = typer.Option(None, help="The worker's name; made up if not given."),
+    concurrency: int = typer.Option(8, min=1, help="Jobs to run at a time."),
+    log_level: str = typer.Option("info", help="debug, info, warning or error."),
+) -> None:
+    """Run functions as a worker on any dialect.
+
+    A module or object offers its public functions, each under its name. The first Ctrl-C or SIGTERM
+    finishes what runs and takes no more; the second hands it back.
+    """
+    start_logging(log_level)
+    thing = find(what)
+    made = thing if isinstance(thing, Worker) else Worker(url, service, name=name,
+                                                          concurrency=concurrency)  # fmt: skip
+    if made is not thing:
+        for task in [make_task(thing)] if _is_function(thing) else tasks_of(thing):
+            made.tasks.add(task)
+    if not made.tasks.names() and made.tasks.fallback is None:
+        raise ValueError(f"{what} has no public functions to offer")
+    made.run()
+
+
+def _is_function(thing: Any) -> bool:
+    return callable(thing) and not isinstance(thing, type) and hasattr(thing, "__code__")
+
+
+def find(what: str) -> Any:
+    """Import MODULE:OBJECT, also from the current folder."""
+    module_name, _, attribute = what.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        thing: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise ValueError(f"there is no module {module_name!r} here") from None
+    for part in attribute.split(".") if attribute else ():
+        if not hasattr(thing, part):
+            raise ValueError(f"{module_name} has no {part!r}")
+        thing = getattr(thing, part)
+    return thing

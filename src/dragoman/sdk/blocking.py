@@ -1,0 +1,153 @@
+"""The same client for code without asyncio: a thin door around `AsyncClient`.
+
+One background thread per client runs its loop; every verb hands the work over and waits.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress, Published
+from dragoman.sdk.client import AsyncClient
+from dragoman.sdk.jobs import AsyncJob
+
+T = TypeVar("T")
+
+
+class Portal:
+    """A thread with an event loop, and the way into it."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+        self.loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine over there and wait for what it returns."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=5.0)
+
+
+class Job:
+    """One submitted job; see `AsyncJob`."""
+
+    def __init__(self, job: AsyncJob, portal: Portal) -> None:
+        self._job = job
+        self._portal = portal
+        self.id = job.id
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Whom it went to, once known."""
+        return self._job.workers
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job has ended."""
+        return self._job.is_done
+
+    def wait_until_acknowledged(self, at_most: float) -> bool:
+        """Wait until the broker has said that it has the job; tell whether it did."""
+        return self._portal.wait(self._job.wait_until_acknowledged(at_most))
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result."""
+        return self._portal.wait(self._job.result(timeout))
+
+    def events(self) -> Iterator[Progress | Chunk | InputAsked | Dispatched]:
+        """Yield what happens to the job until it ends."""
+        return _pull(self._portal, self._job.events)
+
+    def cancel(self, timeout: float = 10.0) -> str:
+        """Ask for the job to stop; return what became of it."""
+        return self._portal.wait(self._job.cancel(timeout))
+
+    def give_input(self, request: str, answer: Any, worker: str = "") -> None:
+        """Answer a question that came as `InputAsked`."""
+        self._portal.loop.call_soon_threadsafe(self._job.give_input, request, answer, worker)
+
+
+def _pull(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
+    """Yield from an asynchronous iterator on the other side of a portal."""
+    source = make()
+    nothing = object()
+
+    async def step() -> Any:
+        return await anext(source, nothing)
+
+    try:
+        while (item := portal.wait(step())) is not nothing:
+            yield item
+    finally:
+        portal.wait(source.aclose())
+
+
+class Client:
+    """A client of one broker. Use as `with Client(url) as client`."""
+
+    def __init__(self, url: str, name: str | None = None) -> None:
+        self._client = AsyncClient(url, name)
+        self.name = self._client.name
+        self._portal: Portal | None = None
+
+    @property
+    def portal(self) -> Portal:
+        """The way into the client's thread, which starts with the first use."""
+        if self._portal is None:
+            self._portal = Portal(f"dragoman client {self.name}")
+            self._portal.wait(self._client.open())
+        return self._portal
+
+    def __enter__(self) -> "Client":
+        _ = self.portal
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go. Jobs go on; their results can be asked for by id later."""
+        if self._portal is not None:
+            portal, self._portal = self._portal, None
+            portal.wait(self._client.close())
+            portal.close()
+
+    def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
+        """Ask for work and wait for its result. Options as in `AsyncClient.submit`."""
+        return self.portal.wait(self._client.call(service, task, *args, **options))
+
+    def submit(self, service: str, task: str = "", *args: Any, **options: Any) -> Job:
+        """Ask for work and return at once."""
+        job = self.portal.wait(self._client.submit(service, task, *args, **options))
+        return Job(job, self.portal)
+
+    def map(self, service: str, task: str, calls: Any, **options: Any) -> Iterator[Any]:
+        """Make many calls, a window at a time; yield results in order."""
+        return _pull(self.portal, lambda: self._client.map(service, task, calls, **options))
+
+    def job(self, job_id: str, service: str = "", target: str = "any") -> Job:
+        """Return a job by id, also one that another client submitted."""
+
+        async def find() -> AsyncJob:
+            return self._client.job(job_id, service, target)
+
+        return Job(self.portal.wait(find()), self.portal)
+
+    def subscribe(self, *topics: str, after: int = -1) -> Iterator[Published]:
+        """Yield events of the fabric, from a ledger position (-1: from now)."""
+        return _pull(self.portal, lambda: self._client.subscribe(*topics, after=after))

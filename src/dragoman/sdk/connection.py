@@ -1,0 +1,78 @@
+"""A peer's connection to its broker: frames in, frames out, rebuilt when the broker is silent."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from dragoman.dialects.base import Frames
+from dragoman.transports.base import Sent, Transport
+
+_DRAIN: Final = 1000
+#: Messages that wait for a full transport before the oldest duty is to fail.
+_BACKLOG: Final = 100_000
+
+
+class Connection:
+    """Owns a transport and makes a new one when asked to start anew."""
+
+    def __init__(
+        self, make: Callable[[], Transport], receive: Callable[[list[bytes]], None]
+    ) -> None:
+        self._make = make
+        self._receive = receive
+        self._transport: Transport | None = None
+        self._waiting: list[Frames] = []
+        self._is_closed = False
+        #: When something was last heard, on the loop's clock.
+        self.heard_at = 0.0
+
+    async def open(self) -> None:
+        """Connect. Connecting never fails by itself: silence is what tells."""
+        self.heard_at = asyncio.get_running_loop().time()
+        self._transport = transport = self._make()
+        await transport.open(self._drain)
+
+    def _drain(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        for _, frames in transport.drain(_DRAIN):
+            self.heard_at = asyncio.get_running_loop().time()
+            self._receive(frames)
+        self._retry()
+        transport.flush()
+
+    def send(self, messages: Iterable[Frames]) -> None:
+        """Send messages in order; what a full transport does not take waits here."""
+        self._waiting.extend(messages)
+        self._retry()
+        if self._transport is not None:
+            self._transport.flush()
+
+    def _retry(self) -> None:
+        if self._transport is None:
+            return
+        for at, frames in enumerate(self._waiting):
+            if self._transport.send(b"", frames) is not Sent.YES:
+                del self._waiting[:at]
+                if len(self._waiting) > _BACKLOG:
+                    raise BufferError(f"{len(self._waiting)} messages wait for the broker")
+                asyncio.get_running_loop().call_later(0.05, self._retry)
+                return
+        self._waiting.clear()
+
+    async def rebuild(self) -> None:
+        """Close the socket and connect on a new one; what waited is the caller's to say again."""
+        transport, self._transport = self._transport, None
+        self._waiting.clear()
+        if transport is not None:
+            await transport.close()
+        if not self._is_closed:
+            await self.open()
+
+    async def close(self) -> None:
+        """Let go."""
+        self._is_closed = True
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()

@@ -1,0 +1,163 @@
+"""The courier: a small process that keeps a worker's connection and beats for it.
+
+A task may hold the interpreter lock for minutes (a long loop in C, say). Threads of the same
+process cannot beat then, and a healthy worker would be taken for lost. So the socket lives in a
+process of its own: it passes frames both ways through a pipe and sends the worker's beat by
+itself. It ends with its worker: the pipe closes when the worker dies, however it dies. And it
+stops beating when the worker's process has shown no life for `patience` seconds, so that a frozen
+worker is not kept alive for ever.
+
+Messages on the pipe: one letter, the number of frames, then each frame with its length.
+"""
+
+import os
+import select
+import struct
+import sys
+import time
+from typing import BinaryIO, Final
+
+import zmq
+
+_HEAD: Final = struct.Struct(">cI")
+_LENGTH: Final = struct.Struct(">I")
+_BEAT: Final = struct.Struct(">dd")
+#: Letters: a message to send or received, the beat to send by itself, a sign of life.
+MESSAGE, SET_BEAT, PULSE = b"M", b"B", b"P"
+
+
+def pack(letter: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> bytes:
+    """Write one message for the pipe."""
+    out = [_HEAD.pack(letter, len(frames))]
+    for frame in frames:
+        out += [_LENGTH.pack(len(frame)), frame]
+    return b"".join(out)
+
+
+def pack_beat(every: float, patience: float, messages: "list[list[bytes]]") -> bytes:
+    """Write the order to beat: how often, for how long without a pulse, and with which message."""
+    return pack(SET_BEAT, [_BEAT.pack(every, patience), *[pack(MESSAGE, m) for m in messages]])
+
+
+class Unpacker:
+    """Cuts what comes through a pipe into messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> "list[tuple[bytes, list[bytes]]]":
+        """Take in some bytes; return the messages that are complete."""
+        self._data += data
+        found = []
+        while (one := self._next()) is not None:
+            found.append(one)
+        return found
+
+    def _next(self) -> "tuple[bytes, list[bytes]] | None":
+        data = self._data
+        if len(data) < _HEAD.size:
+            return None
+        letter, count = _HEAD.unpack_from(data)
+        at, frames = _HEAD.size, []
+        for _ in range(count):
+            if len(data) < at + 4:
+                return None
+            (size,) = _LENGTH.unpack_from(data, at)
+            if len(data) < at + 4 + size:
+                return None
+            frames.append(bytes(data[at + 4 : at + 4 + size]))
+            at += 4 + size
+        del data[:at]
+        return letter, frames
+
+
+class Courier:
+    """One socket, one pipe, one beat."""
+
+    def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: BinaryIO) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 500)
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.IPV6, 1)
+        if identity:
+            self._socket.setsockopt(zmq.IDENTITY, identity)
+        self._socket.connect(endpoint)
+        self._in, self._out = incoming, outgoing
+        self._unpacker = Unpacker()
+        self._beat: list[list[bytes]] = []
+        self._every = self._patience = 0.0
+        self._due = self._pulsed_at = time.monotonic()
+
+    def run(self) -> None:
+        """Pass frames both ways until the worker goes."""
+        descriptor = self._socket.fileno()
+        try:
+            while True:
+                ready, _, _ = select.select([self._in, descriptor], [], [], self._wait())
+                if self._in in ready and not self._from_worker():
+                    break
+                self._to_worker()
+                self._beat_if_due()
+        except (BrokenPipeError, KeyboardInterrupt):
+            pass
+        finally:
+            self._socket.close()
+            self._context.term()
+
+    def _wait(self) -> float:
+        if self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
+            return 0.0
+        return max(0.0, self._due - time.monotonic()) if self._beat else 1.0
+
+    def _from_worker(self) -> bool:
+        data = os.read(self._in, 1 << 20)
+        if not data:
+            return False
+        self._pulsed_at = time.monotonic()
+        for letter, frames in self._unpacker.feed(data):
+            if letter == MESSAGE:
+                self._socket.send_multipart(frames)
+            elif letter == SET_BEAT:
+                self._set_beat(frames)
+        return True
+
+    def _set_beat(self, frames: "list[bytes]") -> None:
+        self._every, self._patience = _BEAT.unpack(frames[0])
+        self._beat = [Unpacker().feed(frame)[0][1] for frame in frames[1:]]
+        self._due = time.monotonic() + self._every
+
+    def _to_worker(self) -> None:
+        sent = False
+        try:
+            for _ in range(1000):
+                self._out.write(pack(MESSAGE, self._socket.recv_multipart(zmq.NOBLOCK)))
+                sent = True
+        except zmq.Again:
+            pass
+        if sent:
+            self._out.flush()
+
+    def _beat_if_due(self) -> None:
+        now = time.monotonic()
+        if not self._beat or now < self._due:
+            return
+        self._due = now + self._every
+        if now - self._pulsed_at <= self._patience:
+            for frames in self._beat:
+                self._socket.send_multipart(frames)
+
+
+def main() -> None:
+    """Run a courier for the worker that started this process."""
+    # Ctrl-C goes to the whole group; the worker decides when its connection ends.
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    endpoint, identity = sys.argv[1], bytes.fromhex(sys.argv[2])
+    Courier(endpoint, identity, sys.stdin.fileno(), sys.stdout.buffer).run()
+
+
+if __name__ == "__main__":
+    main()

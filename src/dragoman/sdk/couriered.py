@@ -1,0 +1,133 @@
+"""The worker's end of a courier: a transport whose socket is in another process."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from dragoman.sdk.courier import MESSAGE, PULSE, Unpacker, pack, pack_beat
+from dragoman.transports.base import Address, Frames, Sent
+
+#: The courier stops beating after so many seconds without a sign of life of the worker.
+PATIENCE: Final = 300.0
+_PULSE_EVERY: Final = 1.0
+_PIPE_BOUND: Final = 64 * 1024 * 1024
+
+
+class CourieredDealer:
+    """A DEALER in a process of its own; beats go on whatever this process does."""
+
+    def __init__(self, endpoint: str, identity: bytes) -> None:
+        self._endpoint = endpoint
+        self._identity = identity
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unpacker = Unpacker()
+        self._arrived: deque[list[bytes]] = deque()
+        self._out = bytearray()
+        self._wake: Callable[[], None] = lambda: None
+        self._pulse: asyncio.TimerHandle | None = None
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        """Start the courier."""
+        self._wake = wake
+        command = [sys.executable, "-m", "dragoman.sdk.courier", self._endpoint]
+        self._process = process = await asyncio.to_thread(
+            subprocess.Popen,
+            [*command, self._identity.hex()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        os.set_blocking(process.stdout.fileno(), False)
+        asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._read)
+        self._beat_heart()
+        return self._endpoint
+
+    def keep_beating(self, every: float, messages: "list[list[bytes]]") -> None:
+        """Have the courier send these by itself."""
+        self._write(pack_beat(every, PATIENCE, messages))
+
+    def _beat_heart(self) -> None:
+        self._write(pack(PULSE, []))
+        self._pulse = asyncio.get_running_loop().call_later(_PULSE_EVERY, self._beat_heart)
+
+    def _read(self) -> None:
+        process = self._process
+        if process is None or process.stdout is None:
+            return
+        data = os.read(process.stdout.fileno(), 1 << 20)
+        if not data:
+            asyncio.get_running_loop().remove_reader(process.stdout.fileno())
+            return
+        self._arrived.extend(f for letter, f in self._unpacker.feed(data) if letter == MESSAGE)
+        self._wake()
+
+    def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:
+        """Yield what has arrived."""
+        for _ in range(min(limit, len(self._arrived))):
+            yield b"", self._arrived.popleft()
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        """Hand a message to the courier."""
+        if len(self._out) > _PIPE_BOUND:
+            return Sent.FULL
+        self._write(pack(MESSAGE, list(frames)))
+        return Sent.YES
+
+    def _write(self, data: bytes) -> None:
+        self._out += data
+        self._push()
+
+    def _push(self) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        loop, descriptor = asyncio.get_running_loop(), process.stdin.fileno()
+        try:
+            while self._out:
+                del self._out[: os.write(descriptor, self._out)]
+            loop.remove_writer(descriptor)
+        except BlockingIOError:
+            loop.add_writer(descriptor, self._push)
+        except BrokenPipeError:
+            loop.remove_writer(descriptor)
+            self._out.clear()
+
+    def flush(self) -> None:
+        """Nothing is gathered here."""
+
+    async def close(self) -> None:
+        """Let the courier deliver what it has, then end it."""
+        process, self._process = self._process, None
+        if self._pulse is not None:
+            self._pulse.cancel()
+        if process is None or process.stdin is None or process.stdout is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(process.stdout.fileno())
+        loop.remove_writer(process.stdin.fileno())
+        await asyncio.to_thread(self._end, process)
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        os.set_blocking(process.stdin.fileno(), True)
+        try:
+            if self._out:
+                os.write(process.stdin.fileno(), self._out)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            process.wait(timeout=3.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()

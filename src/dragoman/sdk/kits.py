@@ -1,0 +1,120 @@
+"""Kits: what a peer of each dialect is made of. The only place where the SDK knows dialects apart.
+
+Everything is imported when it is first asked for: a program that speaks one dialect does not load
+the libraries of the others.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from dragoman.dialects.talk import ClientSide, WorkerSide
+from dragoman.model.value import value
+from dragoman.sdk.url import Endpoint
+from dragoman.transports.base import Transport
+
+Ids = Callable[[], str]
+
+
+@value
+class Offer:
+    """What a worker says of itself."""
+
+    name: str
+    services: tuple[str, ...]
+    concurrency: int
+    labels: Mapping[str, str]
+
+    @property
+    def only_service(self) -> str:
+        """The service, for dialects whose workers have one each."""
+        if len(self.services) != 1:
+            raise ValueError(f"a worker of this dialect offers one service, not {self.services}")
+        return self.services[0]
+
+
+class Kit(Protocol):
+    """How to make the four things a dialect's peers consist of."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        ...
+
+    def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
+        """Make what carries it."""
+        ...
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a worker's end."""
+        ...
+
+    def worker_transport(
+        self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
+    ) -> Transport:
+        """Make what carries it; with a process of its own for the beats where that is possible."""
+        ...
+
+
+class ZeroMqKit:
+    """What the ZeroMQ dialects share: a DEALER whose identity is the peer's name."""
+
+    def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
+        """Connect a DEALER."""
+        from dragoman.transports.zmq import Dealer
+
+        return Dealer(endpoint.address, name.encode())
+
+    def worker_transport(
+        self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
+    ) -> Transport:
+        """Connect a DEALER, here or in a courier's process."""
+        if own_process_beats:
+            from dragoman.sdk.couriered import CourieredDealer
+
+            return CourieredDealer(endpoint.address, offer.name.encode())
+        return self.client_transport(endpoint, offer.name)
+
+
+class NfpKit(ZeroMqKit):
+    """NORFAB's protocol."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        from dragoman.dialects.nfp.client_side import ClientSide as Side
+
+        return Side(ids)
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a worker's end."""
+        from dragoman.dialects.nfp.worker_side import WorkerSide as Side
+
+        return Side(offer.name, offer.only_service)
+
+
+class DcpKit(ZeroMqKit):
+    """DagBox's protocol."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        from dragoman.dialects.dcp.client_side import ClientSide as Side
+
+        return Side()
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a worker's end."""
+        from dragoman.dialects.dcp.worker_side import WorkerSide as Side
+
+        return Side(offer.only_service, name=offer.name, concurrency=offer.concurrency)
+
+
+_KITS: Final[dict[str, Callable[[], Kit]]] = {
+    "nfp": NfpKit,
+    "dcp": DcpKit,
+}
+
+
+def kit_for(dialect: str) -> Kit:
+    """Return a dialect's kit. Raises ValueError for one that has none."""
+    try:
+        return _KITS[dialect]()
+    except KeyError:
+        raise ValueError(f"no peers of dialect {dialect!r} can be made; try {[*_KITS]}") from None

@@ -1,0 +1,40 @@
+"""One URL names dialect and endpoint: `nfp://host:5555`, `zss://host:7777`, ..."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from dragoman.model.value import value
+
+#: Dialects and the port each has when a URL names none.
+PORTS: Final = {"nfp": 5555, "dcp": 5566, "zss": 7777, "memo": 12703, "ncl": 4222, "http": 8420}
+#: ZSS services have a port of their own.
+WORKER_PORTS: Final = {**PORTS, "zss": 7776}
+
+
+@value
+class Endpoint:
+    """Where a broker is and what to speak there."""
+
+    dialect: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.dialect}://{self.address.partition('://')[2]}"
+
+
+def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
+    """Read a URL. Raises ValueError with a sentence a user can act on."""
+    dialect, mark, rest = url.partition("://")
+    if not mark or dialect not in ports:
+        raise ValueError(f"{url!r} is no broker URL; use one of {', '.join(ports)} :// host:port")
+    if rest.startswith("/"):
+        return Endpoint(dialect, f"ipc://{rest}")
+    parts = urlsplit(f"//{rest}")
+    try:
+        port = parts.port or ports[dialect]
+    except ValueError as error:
+        raise ValueError(f"{url!r}: {error}") from None
+    if not parts.hostname:
+        raise ValueError(f"{url!r} names no host")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return Endpoint(dialect, f"tcp://{host}:{port}")

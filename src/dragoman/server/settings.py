@@ -1,0 +1,168 @@
+"""The broker's settings: one typed tree with defaults. Nothing else reads the environment.
+
+Sources, later ones win: defaults, the TOML file, environment variables (`DRAGOMAN_DATA`,
+`DRAGOMAN_LISTEN__NFP`, ...), flags of the command line.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from dragoman.core.limits import Limits
+from dragoman.model.terms import Terms
+
+
+class Section(BaseModel):
+    """A part of the settings; a misspelt name is an error, not a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Listen(Section):
+    """Where each link listens: an endpoint, or `off`. Port 0 picks a free one."""
+
+    nfp: str = "tcp://127.0.0.1:5555"
+    dcp: str = "tcp://127.0.0.1:5566"
+    zss: str = "tcp://127.0.0.1:7777"
+    zss_backend: str = "tcp://127.0.0.1:7776"
+    memo: str = "tcp://127.0.0.1:12703"
+    #: A NATS URL, or empty for a nats-server of the broker's own.
+    nats: str = ""
+
+
+class LedgerSection(Section):
+    """How the ledger is kept."""
+
+    #: Export sealed ranges as Parquet segments for the pipeline.
+    seal: bool = True
+    #: A segment is sealed when so many records are waiting, ...
+    seal_records: int = Field(default=100_000, ge=1)
+    #: ... or the oldest of them is so many seconds old.
+    seal_age: float = Field(default=60.0, gt=0)
+    #: Records older than this many days are removed once exported; 0 keeps everything.
+    keep_days: float = Field(default=0.0, ge=0)
+
+
+class LimitsSection(Section):
+    """Bounds of the core; see `core.limits`."""
+
+    queued_jobs: int = Field(default=Limits().queued_jobs, ge=1)
+    queued_bytes: int = Field(default=Limits().queued_bytes, ge=1)
+    retention: float = Field(default=Limits().retention, ge=0)
+    finished_jobs: int = Field(default=Limits().finished_jobs, ge=0)
+    result_bytes: int = Field(default=Limits().result_bytes, ge=0)
+    hops: int = Field(default=Limits().hops, ge=0)
+    recovery_grace: float = Field(default=Limits().recovery_grace, ge=0)
+
+    def as_limits(self) -> Limits:
+        """Return the core's own form."""
+        return Limits(**self.model_dump())
+
+
+class ServiceSection(Section):
+    """Terms for the jobs of one service; what is not said stays as the dialect has it."""
+
+    durability: Literal["strict", "relaxed"] | None = None
+    patience: float | None = Field(default=None, ge=0)
+    queue_timeout: float | None = Field(default=None, gt=0)
+    run_timeout: float | None = Field(default=None, gt=0)
+    timeout: float | None = Field(default=None, gt=0)
+    max_attempts: int | None = Field(default=None, ge=1)
+    backoff: float | None = Field(default=None, ge=0)
+    balance: Literal["least_loaded", "least_recently_used", "round_robin"] | None = None
+    memoize: bool | None = None
+
+    def apply(self, terms: Terms) -> Terms:
+        """Return a dialect's terms with what is said here in their place."""
+        said = {k: v for k, v in self.model_dump().items() if v is not None and k != "durability"}
+        if self.durability is not None:
+            said["strict"] = self.durability == "strict"
+        kept = {name: getattr(terms, name) for name in terms.__slots__}
+        return Terms(**{**kept, **said})
+
+
+class NfpSection(Section):
+    """The NFP link; see `dialects.nfp.settings`."""
+
+    worker_credit: int = Field(default=100, ge=1)
+    beat_every: float = Field(default=2.5, gt=0)
+    missed_allowed: int = Field(default=6, ge=1)
+    timeout: float = Field(default=600.0, gt=0)
+    patience: float = Field(default=60.0, ge=0)
+    poll_every: float = Field(default=10.0, gt=0)
+    max_body: int = Field(default=64 * 1024 * 1024, ge=1)
+
+
+class DcpSection(Section):
+    """The DCP link; see `dialects.dcp.settings`."""
+
+    beat_every: float = Field(default=1.0, gt=0)
+    missed_allowed: int = Field(default=10, ge=1)
+    missed_allowed_busy: int = Field(default=600, ge=1)
+    ping_asks_for_work: bool = True
+    takes_named_clients: bool = False
+    faults: Literal["empty", "silent"] = "empty"
+
+
+class MemoSection(Section):
+    """The memo01 link; see `dialects.memo01.settings`."""
+
+    beat_every: float = Field(default=10.0, gt=0)
+    beat_answer: float = Field(default=10.0, gt=0)
+    queue_timeout: float = Field(default=10.0, gt=0)
+    max_attempts: int = Field(default=3, ge=1)
+    payload_limit: int = Field(default=16 * 1024 * 1024, ge=1)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set about a broker."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAGOMAN_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    #: Where the ledger lives.
+    data: Path = Path("dragoman-data")
+    listen: Listen = Listen()
+    ledger: LedgerSection = LedgerSection()
+    limits: LimitsSection = LimitsSection()
+    nfp: NfpSection = NfpSection()
+    dcp: DcpSection = DcpSection()
+    memo: MemoSection = MemoSection()
+    services: dict[str, ServiceSection] = Field(default_factory=dict)
+    #: Objects for workers, by name pattern.
+    inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    #: Seconds a shutdown waits for running jobs.
+    drain: float = Field(default=10.0, ge=0)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read flags, then the environment, then the file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+
+def load(config: Path | None = None, **flags: Any) -> Settings:
+    """Read the settings. Raises ValueError (pydantic's, with the name of what is wrong)."""
+    if config is None:
+        return Settings(**flags)
+    if not config.is_file():
+        raise ValueError(f"the settings file {config} does not exist")
+
+    class FromFile(Settings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    return FromFile(**flags)

@@ -1,0 +1,72 @@
+"""Which classes are used together: the only file of the server that knows dialects apart."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.dialects.base import Dress, Wardrobe
+from dragoman.dialects.dcp.broker_side import BrokerSide as DcpSide
+from dragoman.dialects.dcp.dress import Dress as DcpDress
+from dragoman.dialects.dcp.settings import Settings as DcpSettings
+from dragoman.dialects.memo01.broker_side import BrokerSide as MemoSide
+from dragoman.dialects.memo01.dress import MemoDress
+from dragoman.dialects.memo01.settings import Settings as MemoSettings
+from dragoman.dialects.nfp.broker_side import BrokerSide as NfpSide
+from dragoman.dialects.nfp.dress import Dress as NfpDress
+from dragoman.dialects.nfp.settings import Settings as NfpSettings
+from dragoman.server.links import Link
+from dragoman.server.settings import Settings
+from dragoman.transports.sp import SpReplier
+from dragoman.transports.zmq import Router
+
+Manage = Callable[[str, str, list[Any], dict[str, Any]], object]
+
+
+def new_id() -> str:
+    """Return a fresh id: 128 random bits in hex."""
+    return os.urandom(16).hex()
+
+
+def make_wardrobe() -> Wardrobe:
+    """Return every dialect's dress by name."""
+    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress()]
+    return {dress.name: dress for dress in dresses}
+
+
+def nfp_settings(settings: Settings) -> NfpSettings:
+    """Return the NFP side's settings."""
+    return NfpSettings(**settings.nfp.model_dump())
+
+
+def _nfp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+    side = NfpSide(wardrobe=wardrobe, settings=nfp_settings(settings), manage=manage)
+    return [Link(side, Router(settings.listen.nfp, max_frame=settings.nfp.max_body))]
+
+
+def _dcp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+    side = DcpSide(wardrobe=wardrobe, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
+    return [Link(side, Router(settings.listen.dcp))]
+
+
+def _memo(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+    memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
+    memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
+    return [Link(MemoSide(new_id, wardrobe, memo), SpReplier(settings.listen.memo))]
+
+
+#: What opens each kind of listener.
+_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = {
+    "nfp": _nfp,
+    "dcp": _dcp,
+    "memo": _memo,
+}
+
+
+def make_links(settings: Settings, manage: Manage) -> list[Link]:
+    """Make the links that the settings turn on."""
+    wardrobe = make_wardrobe()
+    links: list[Link] = []
+    for name, make in _MAKERS.items():
+        if getattr(settings.listen, name) != "off":
+            links += make(settings, wardrobe, manage)
+    return links

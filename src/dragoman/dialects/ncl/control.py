@@ -84,7 +84,7 @@ class ControlPlane:
         node.connect(start, now)
         reason = "node registered" if is_new else "node reconnected"
         response = HandshakeResponse(True, reason, node.compute_seq, start)
-        return response, [node.joined(self._held(node.id)[0]), node.noted()]
+        return response, [node.joined(self._held(node.id)[0]), node.noted(now)]
 
     def _heartbeat(self, request: HeartbeatRequest, now: float) -> Answer:
         node = self._live(request.NodeID)
@@ -108,7 +108,7 @@ class ControlPlane:
         if node.info == request.NodeInfo:
             return UpdateNodeInfoResponse(True), []
         node.info = request.NodeInfo
-        return UpdateNodeInfoResponse(True), [node.joined(self._held(node.id)[0]), node.noted()]
+        return UpdateNodeInfoResponse(True), [node.joined(self._held(node.id)[0]), node.noted(now)]
 
     def _shutdown(self, request: ShutdownNoticeRequest, now: float) -> Answer:
         node = self._live(request.NodeID)
@@ -116,7 +116,7 @@ class ControlPlane:
             return handshake_required(request.NodeID), []
         node.came_to(request.LastOrchestratorSeqNum)
         node.disconnect(SAID_GOODBYE, now)
-        return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted()]
+        return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted(now)]
 
     def _live(self, name: str) -> Node | None:
         node = self.nodes.get(name)
@@ -127,7 +127,7 @@ class ControlPlane:
         if not node.is_connected or now < node.heard_at + self._settings.disconnect_timeout:
             return []
         node.disconnect(TIMED_OUT, now)
-        return [node.left(self._settings.grace), node.noted()]
+        return [node.left(self._settings.grace), node.noted(now)]
 
 
 def node_of(payload: Wire) -> str | None:

@@ -45,6 +45,10 @@ class Publisher:
     def __len__(self) -> int:
         return len(self._queue) + len(self._flight)
 
+    def holds(self, seq: int) -> bool:
+        """Whether this message waits here, sent or not."""
+        return any(item.seq == seq for item in self._unacked())
+
     def put(self, seq: int, payload: Wire) -> Item:
         """Queue a message. A number that does not rise is moved up, so that order is kept."""
         self.last = max(self.last + 1, seq)

@@ -27,7 +27,6 @@ from dragoman.dialects.ncl.dress import answer_of
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.messages import AskForBid, BidResult, ComputeError, RunResult
 from dragoman.dialects.ncl.models import (
-    BID_ACCEPTED,
     BID_REFUSED,
     CANCELLED,
     COMPLETED,
@@ -35,7 +34,6 @@ from dragoman.dialects.ncl.models import (
     NEW,
     PENDING,
     RUN,
-    TERMINAL,
     Allocation,
     CommandResult,
     Event,
@@ -277,20 +275,3 @@ def _resources(needs: Capacity) -> TaskResources:
         Disk=f"{needs.disk}b" if needs.disk else "",
         GPU=str(needs.gpu) if needs.gpu else "",
     )
-
-
-__all__ = [
-    "BID_ACCEPTED",
-    "HANDED_BACK",
-    "META_ATTEMPT",
-    "META_CLIENT",
-    "META_JOB",
-    "NODE_RESTART",
-    "TERMINAL",
-    "Executions",
-    "Tracked",
-    "ask_for_bid",
-    "derived_id",
-    "execution_id",
-    "outcome",
-]

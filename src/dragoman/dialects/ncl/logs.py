@@ -1,7 +1,8 @@
 """Log streaming: bare JSON from a node to whoever asked, kept alive by the producer's questions.
 
-The consumer (orchestrator) asks on the node's log subject with a stream inbox as reply; the producer
-(node) sends lines and a close there, and asks every few seconds which streams are still wanted.
+The consumer (orchestrator) asks on the node's log subject with a stream inbox as reply. The
+producer (node) sends lines and a close there, and asks every few seconds which streams are still
+wanted.
 A Dragoman worker sends progress and pieces of streams as lines of one JSON object each, so that
 they cross a wire that has no message for them.
 """

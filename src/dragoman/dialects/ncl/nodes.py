@@ -42,7 +42,7 @@ class Node:
 
     def __init__(self, link: str, info: NodeInfo, settings: OrchestratorSettings) -> None:
         self.id = info.NodeID
-        self.peer: PeerId = peer_id(link, self.id)
+        self.peer = Node.name_peer(link, self.id)
         self.info = info
         self.settings = settings
         self.membership = PENDING if settings.manual_approval else APPROVED
@@ -58,14 +58,23 @@ class Node:
         self.available = info.ComputeNodeInfo.AvailableCapacity
         #: Counts sessions, so that an ack of an old one is known as such.
         self.session = 0
+        #: When its state was last put on record.
+        self.recorded_at = 0.0
         #: Whether its work was given up after the grace.
         self.is_lost = False
+        #: Whether the core has had its time to claim what the node held when its session began.
+        self.is_reconciled = True
         #: Where the running session began in our sequence.
         self.start = 0
         self._recorded = (0, 0)
         self.publisher = Publisher(
             settings.ack_wait, settings.max_pending, settings.retry_base, settings.retry_max
         )
+
+    @staticmethod
+    def name_peer(link: str, name: str) -> PeerId:
+        """Name the peer that a node is."""
+        return peer_id(link, name)
 
     @property
     def services(self) -> tuple[ServiceName, ...]:
@@ -129,7 +138,7 @@ class Node:
 
     def connect(self, start: int, now: float) -> None:
         """Begin a session after a position of our sequence."""
-        self.is_connected, self.is_lost = True, False
+        self.is_connected, self.is_lost, self.is_reconciled = True, False, False
         self.heard_at = self.connected_at = now
         self.disconnected_at, self.last_error = 0.0, ""
         self.session += 1
@@ -156,8 +165,9 @@ class Node:
         """Whether its progress has changed since it was put on record."""
         return (self.resume, self.compute_seq) != self._recorded
 
-    def noted(self) -> Noted:
+    def noted(self, now: float) -> Noted:
         """Put its state on record."""
+        self.recorded_at = now
         self._recorded = (self.resume, self.compute_seq)
         return Noted(
             Kind.CHANGED,

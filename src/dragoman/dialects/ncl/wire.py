@@ -8,6 +8,7 @@ as compact JSON (empty: none) and the reply subject (empty: none). Bad bytes rai
 
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import sha256
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -178,6 +179,33 @@ def read_json(kind: type[Wire], data: bytes) -> Any:
     if kind not in _decoders:
         _decoders[kind] = msgspec.json.Decoder(kind)
     return read_payload(kind, data)
+
+
+# --- acks, inboxes, headers ---------------------------------------------------------------------
+
+
+def inbox_token(text: str) -> str:
+    """Make the 22 characters of an inbox out of any id."""
+    return sha256(text.encode()).hexdigest()[:22]
+
+
+def is_ack(body: bytes) -> bool:
+    """Tell an ack from a refusal; an empty body (nobody listens, or a broken peer) is none."""
+    try:
+        found = msgspec.json.decode(body, type=dict[str, object])
+    except BAD_JSON:
+        return False
+    return not found.get("error")
+
+
+def header_of(headers: bytes, name: str) -> str:
+    """Return one NATS header out of their JSON; empty when it is not there."""
+    if not headers:
+        return ""
+    try:
+        return msgspec.json.decode(headers, type=dict[str, str]).get(name, "")
+    except BAD_JSON:
+        return ""
 
 
 # --- tolerance ----------------------------------------------------------------------------------

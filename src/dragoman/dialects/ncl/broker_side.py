@@ -1,0 +1,373 @@
+"""The orchestrator: what compute nodes say becomes events, effects become messages to them.
+
+This module knows subjects and who is called when; the control plane, the publisher, executions and
+logs do the work. A data message is acked, with `{}`, after its records are on disk, and never
+refused on the wire: what is wrong with it is put on record here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendPoll, SendWork
+from dragoman.core.events import Event, Noted, ReplyKind
+from dragoman.dialects.base import (
+    Address,
+    Frames,
+    MalformedMessage,
+    Send,
+    Wardrobe,
+)
+from dragoman.dialects.ncl import wire
+from dragoman.dialects.ncl.control import (
+    ControlPlane,
+    bad_request,
+    node_of,
+    status_of,
+    undecodable,
+)
+from dragoman.dialects.ncl.dispatcher import Dispatcher
+from dragoman.dialects.ncl.dress import NAME
+from dragoman.dialects.ncl.envelope import dump
+from dragoman.dialects.ncl.executions import Executions, Tracked, execution_id, outcome
+from dragoman.dialects.ncl.following import Following
+from dragoman.dialects.ncl.messages import (
+    BacError,
+    BidResult,
+    ComputeError,
+    RunResult,
+)
+from dragoman.dialects.ncl.models import NEW, Wire
+from dragoman.dialects.ncl.nodes import Node
+from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.dialects.ncl.times import Alarms
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import name_of
+from dragoman.model.record import Kind
+
+CONTROL_SOURCE: Final = "orchestrator-control"
+REQUESTS_SOURCE: Final = "orchestrator-data-plane-responder"
+_ACK: Final = [b"{}", b"", b""]
+#: The one answer that moves a real node to NCL at once, without a warning.
+LEGACY_REFUSAL: Final = dump(
+    {
+        "value": {
+            "Accepted": False,
+            "Reason": "node supports NCLv1 protocol - legacy protocol disabled",
+        }
+    }
+)
+_RESULTS: Final = (BidResult, RunResult, ComputeError)
+
+Told = list[Event | Send]
+
+
+class BrokerSide:
+    """The broker's end of an NCL link. Its transport subscribes to `subscriptions`."""
+
+    def __init__(
+        self,
+        link: str = NAME,
+        *,
+        wardrobe: Wardrobe,
+        ids: Callable[[], str],
+        settings: OrchestratorSettings | None = None,
+    ) -> None:
+        self.link = link
+        self.settings = settings or OrchestratorSettings()
+        token = wire.inbox_token(ids())
+        self._inbox = f"_INBOX.{token}"
+        self.executions = Executions(self.settings.remember)
+        self._following = Following(token, self.executions)
+        self.dispatcher = Dispatcher(
+            self._inbox, wardrobe, self.settings, self.executions, self._following
+        )
+        self.control = ControlPlane(
+            link, self.settings, self.executions.held, lambda: self.dispatcher.newest
+        )
+        self._alarms = Alarms()
+        #: What a render found out that only `advance` may tell.
+        self._untold: Told = []
+        self._channels: dict[str, Callable[[str, Frames, float], Told]] = {
+            wire.CTRL: self._ctrl,
+            wire.OUT_MSGS: self._data,
+            wire.REQUESTS: self._request,
+            f"{wire.MANAGEMENT}.{wire.REGISTER}": self._legacy,
+        }
+        self._renderers: dict[type, Callable[[Any, float], list[Send]]] = {
+            SendWork: self._work,
+            SendCancel: self._cancel,
+            SendPoll: self._poll,
+            SendInput: self._input,
+            Dismiss: self._dismiss,
+        }
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Every node this side knows, by id."""
+        return self.control.nodes
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """What the transport has to subscribe to, before anything else."""
+        return (
+            wire.compute_subject("*", wire.CTRL),
+            wire.compute_subject("*", wire.OUT_MSGS),
+            wire.compute_subject("*", wire.REQUESTS),
+            f"{wire.MANAGEMENT}.*.*",
+            f"{self._inbox}.*",
+            *self._following.subscriptions,
+        )
+
+    # --- in -------------------------------------------------------------------------------------
+
+    def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event | Send]:
+        """Take one message in."""
+        try:
+            subject = address.decode()
+        except UnicodeDecodeError:
+            raise MalformedMessage("a subject that is not text") from None
+        if len(frames) != 3:
+            raise MalformedMessage(f"{len(frames)} frames instead of body, headers and reply")
+        if subject.startswith(self._inbox):
+            return self._acked(subject, frames, now)
+        if self._following.owns(subject):
+            return self._following.receive(subject, frames)
+        channel, node = wire.parse_subject(subject)
+        handler = self._channels.get(channel)
+        if handler is None:
+            raise MalformedMessage(f"nothing is served on subject {subject}")
+        return handler(node, frames, now)
+
+    def _ctrl(self, name: str, frames: Frames, now: float) -> Told:
+        reply = _reply_of(frames)
+        told: Told = []
+        try:
+            message = wire.decode(frames[0])
+        except MalformedMessage as error:
+            answer: Wire = undecodable(str(error))
+            told.append(self._rejected(name, str(error)))
+        else:
+            said = node_of(message.payload)
+            if said is not None and (said != name or not wire.is_node_id(said)):
+                words = f"node {said!r} speaks on the subject of node {name!r}"
+                answer = bad_request(words, "ConnectionManager")
+                told.append(self._rejected(name, words))
+            else:
+                answer, events = self.control.answer(message.payload, now)
+                told += events
+        told.append(_answer(reply, answer, CONTROL_SOURCE, frames[1], now))
+        node = self.nodes.get(name)
+        return told + self._serve(node, now) if node is not None else told
+
+    def _data(self, name: str, frames: Frames, now: float) -> Told:
+        reply = _reply_of(frames)
+        node = self.nodes.get(name)
+        if node is None:
+            # Not acked: the sender tries again after the handshake it owes us.
+            return [self._rejected(name, "data from a node that never shook hands")]
+        ack = Send(reply.encode(), _ACK, is_strict=True)
+        try:
+            message = wire.decode(frames[0])
+        except MalformedMessage as error:
+            return [self._rejected(name, str(error)), ack]
+        if message.source not in ("", name):
+            words = f"{message.source!r} speaks on the subject of node {name!r}"
+            return [self._rejected(name, words), ack]
+        told = self._result(node, message.payload, now)
+        node.heard_at = now
+        node.compute_seq = message.seq or node.compute_seq
+        return [*told, ack, *self._serve(node, now)]
+
+    def _result(self, node: Node, payload: Wire, now: float) -> Told:
+        if not isinstance(payload, _RESULTS):
+            words = f"{type(payload).__name__} is no message of a compute node"
+            return [self._rejected(node.id, words)]
+        execution = self.executions.live.get(payload.ExecutionID)
+        if execution is None or execution.node != node.id:
+            return self._late(node, payload)
+        if isinstance(payload, BidResult) and payload.Accepted:
+            return self._bid_offered(node, execution)
+        state, body, fault = outcome(payload)
+        self.executions.end(execution, state)
+        return [execution.reply(ReplyKind.FINAL, body, fault)]
+
+    def _bid_offered(self, node: Node, execution: Tracked) -> Told:
+        if execution.state != NEW:
+            return []
+        self.dispatcher.accept(node, execution)
+        return [execution.reply(ReplyKind.ACCEPTED)]
+
+    def _late(self, node: Node, payload: BidResult | RunResult | ComputeError) -> Told:
+        """Tell news about a stopped execution (the core records it) from a mere replay."""
+        name = payload.ExecutionID
+        if not self.executions.is_known(name, node.id):
+            words = f"{type(payload).__name__} about execution {name!r}, which {node.id} never had"
+            return [Noted(Kind.LATE, node.peer, words, outcome(payload)[1], dialect=NAME)]
+        state, body, fault = outcome(payload)
+        ended = self.executions.late(name, node.id, state)
+        if ended is None or (isinstance(payload, BidResult)):
+            return []
+        late = Tracked(ended.job, ended.peer, ended.attempt)
+        return [late.reply(ReplyKind.FINAL, body, fault)]
+
+    def _request(self, name: str, frames: Frames, now: float) -> Told:
+        reply = _reply_of(frames)
+        try:
+            wire.decode(frames[0])
+            answer = bad_request("managed publishing is not offered here", "ManagedPublisher")
+            told: Told = []
+        except MalformedMessage as error:
+            answer = undecodable(str(error))
+            told = [self._rejected(name, str(error))]
+        return [*told, _answer(reply, answer, REQUESTS_SOURCE, frames[1], now)]
+
+    def _legacy(self, name: str, frames: Frames, now: float) -> Told:
+        return [Send(_reply_of(frames).encode(), [LEGACY_REFUSAL, b"", b""])]
+
+    def _acked(self, subject: str, frames: Frames, now: float) -> Told:
+        """Take an ack, a refusal, or the server's word that nobody listens."""
+        try:
+            session, seq, name = subject[len(self._inbox) + 1 :].split("-", 2)
+            node, at = self.nodes[name], int(seq)
+        except (ValueError, KeyError):
+            raise MalformedMessage(f"an ack of nothing that was sent: {subject}") from None
+        if str(node.session) != session:
+            return []
+        if wire.is_ack(frames[0]):
+            node.publisher.ack(at)
+            node.came_to(at)
+            return self._following.begin(node, at) + self._serve(node, now)
+        # Nothing is lost by a refusal: the message is sent again until its execution is over.
+        node.publisher.fail(now)
+        return self._serve(node, now)
+
+    def _rejected(self, name: str, words: str) -> Noted:
+        return Noted(Kind.REJECTED, Node.name_peer(self.link, name), words, dialect=NAME)
+
+    # --- out ------------------------------------------------------------------------------------
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Put one effect on a peer of this link into messages."""
+        renderer = self._renderers.get(type(effect))
+        return renderer(effect, now) if renderer is not None else []
+
+    def _work(self, effect: SendWork, now: float) -> list[Send]:
+        node = self.nodes.get(name_of(effect.worker))
+        if node is None:
+            raise Unmappable(f"no compute node {name_of(effect.worker)!r} was ever here")
+        self.dispatcher.start(node, effect, now)
+        return self._sends(node, now)
+
+    def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
+        node = self.nodes.get(name_of(effect.worker))
+        name = execution_id(effect.job, effect.worker, effect.attempt)
+        execution = self.executions.live.get(name)
+        if node is None or execution is None:
+            return []
+        self.dispatcher.stop(node, execution, effect.seq)
+        return self._sends(node, now)
+
+    def _poll(self, effect: SendPoll, now: float) -> list[Send]:
+        """Let the core claim what a returned node holds; give back what nobody knows."""
+        node = self.nodes.get(name_of(effect.worker))
+        if node is None:
+            return []
+        if not self.dispatcher.claim(node, effect):
+            words = f"nothing is known of this work on {node.id}"
+            stray = Tracked(effect.job, effect.worker, effect.attempt)
+            fault = Fault(FaultCode.HANDED_BACK, words)
+            self._untold.append(stray.reply(ReplyKind.FINAL, fault=fault))
+        return self._sends(node, now)
+
+    def _input(self, effect: SendInput, now: float) -> list[Send]:
+        raise Unmappable("NCL has no message for input to a running execution")
+
+    def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
+        """Make a node shake hands anew: its next heartbeat is answered with just that."""
+        node = self.nodes.get(name_of(effect.peer))
+        if node is not None and node.is_connected:
+            node.disconnect(effect.reason, now)
+            self._set_alarm(node)
+        return []
+
+    def _serve(self, node: Node, now: float) -> Told:
+        """Send a node what may go out to it now, and see to it that it is looked at in time."""
+        told = self.dispatcher.leave(node, now)
+        self._set_alarm(node)
+        return told
+
+    def _sends(self, node: Node, now: float) -> list[Send]:
+        """Serve a node in a render, which returns messages only."""
+        told = self._serve(node, now)
+        self._untold += [t for t in told if type(t) is not Send]
+        return [t for t in told if type(t) is Send]
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> Sequence[Event | Send]:
+        """Do what the side's own timers ask for."""
+        told, self._untold = self._untold, []
+        for name in self._alarms.due(now):
+            node = self.nodes[str(name)]
+            told += self.control.check(node, now)
+            node.publisher.advance(now)
+            told += self._tidy(node, now)
+            told += self._serve(node, now)
+        return told
+
+    def next_deadline(self) -> float | None:
+        """When `advance` wants to be called next."""
+        return 0.0 if self._untold else self._alarms.next()
+
+    def _tidy(self, node: Node, now: float) -> Told:
+        """Stop what nobody claims any more, and put progress on record."""
+        if node.is_connected and not node.is_reconciled:
+            if now >= node.connected_at + self.settings.reconcile_after:
+                node.is_reconciled = True
+                for execution in self.executions.on(node.id):
+                    if execution.polled_in != node.session:
+                        self.dispatcher.stop(node, execution)
+        elif not (node.is_connected or node.is_lost) and now >= self._given_up_at(node):
+            node.is_lost = True
+            for execution in self.executions.on(node.id):
+                self.dispatcher.stop(node, execution)
+        if node.is_dirty and now >= node.recorded_at + self.settings.checkpoint_interval:
+            return [node.noted(now)]
+        return []
+
+    def _given_up_at(self, node: Node) -> float:
+        """When the core has surely given a silent node's work to others."""
+        return node.disconnected_at + self.settings.grace + self.settings.reconcile_after
+
+    def _set_alarm(self, node: Node) -> None:
+        settings = self.settings
+        self._alarms.set(node.id, node.publisher.next_deadline())
+        if node.is_connected:
+            self._alarms.set(node.id, node.heard_at + settings.disconnect_timeout)
+            if not node.is_reconciled:
+                self._alarms.set(node.id, node.connected_at + settings.reconcile_after)
+        elif not node.is_lost:
+            self._alarms.set(node.id, self._given_up_at(node))
+        if node.is_dirty:
+            self._alarms.set(node.id, node.recorded_at + settings.checkpoint_interval)
+
+
+def _reply_of(frames: Frames) -> str:
+    try:
+        reply = frames[2].decode()
+    except UnicodeDecodeError:
+        reply = ""
+    if not reply:
+        raise MalformedMessage("a request without a reply subject")
+    return reply
+
+
+def _answer(reply: str, payload: Wire, source: str, headers: bytes, now: float) -> Send:
+    more = {}
+    if wanted := wire.header_of(headers, wire.MESSAGE_ID):
+        more[wire.MESSAGE_ID] = wanted
+    if isinstance(payload, BacError):
+        more |= {wire.STATUS_CODE: str(status_of(payload)), wire.ERROR_CODE: payload.Code}
+    pairs = wire.metadata(payload, source, now, **more)
+    return Send(reply.encode(), wire.frames(payload, pairs), is_strict=True)

@@ -1,0 +1,186 @@
+"""A compute node's control plane: shake hands, beat, tell of changes, say good-bye.
+
+    state           on                                        then
+    -----           --                                        ----
+    DISCONNECTED    attempt is due                            handshake sent, CONNECTING
+    CONNECTING      accepted                                  CONNECTED, data plane opened
+    CONNECTING      refused, failed, no answer in time        DISCONNECTED, wait doubles
+    CONNECTED       heartbeat is due                          heartbeat sent
+    CONNECTED       "handshake required"                      DISCONNECTED, next attempt at once
+    CONNECTED       no good heartbeat for the miss factor     DISCONNECTED, next attempt at once
+    any             leave                                     shutdown notice, LEFT
+
+Requests go out with a reply subject of their own; an answer, or the time-out, settles each.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.ncl import wire
+from dragoman.dialects.ncl.control import HANDSHAKE_REQUIRED, is_same_node
+from dragoman.dialects.ncl.messages import (
+    BacError,
+    HandshakeRequest,
+    HandshakeResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    ShutdownNoticeRequest,
+    UpdateNodeInfoRequest,
+    UpdateNodeInfoResponse,
+)
+from dragoman.dialects.ncl.models import NodeInfo, Resources, Wire
+from dragoman.dialects.ncl.settings import ComputeSettings
+from dragoman.dialects.ncl.times import time_text
+
+DISCONNECTED: Final = "disconnected"
+CONNECTING: Final = "connecting"
+CONNECTED: Final = "connected"
+LEFT: Final = "left"
+
+
+class Session:
+    """The control plane of one node. `describe` tells what the node is like now."""
+
+    def __init__(
+        self,
+        node: str,
+        settings: ComputeSettings,
+        describe: Callable[[], NodeInfo],
+        started_at: float,
+    ) -> None:
+        self._node = node
+        self._settings = settings
+        self._describe = describe
+        self._started_at = started_at
+        self.state = DISCONNECTED
+        #: Why the last attempt or session ended.
+        self.trouble = ""
+        self._failures = 0
+        self._attempt_at = 0.0
+        self._beat_at = 0.0
+        self._check_at = 0.0
+        self._good_at = 0.0
+        self._accepted: NodeInfo | None = None
+        #: Token -> (request, when it is too late for an answer).
+        self._asked: dict[str, tuple[Wire, float]] = {}
+        self._count = 0
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def join(self, received: int, now: float) -> list[tuple[str, Wire]]:
+        """Shake hands now, whatever was before."""
+        self._asked.clear()
+        self.state = CONNECTING
+        info = self._describe()
+        request = HandshakeRequest(info, time_text(self._started_at), received)
+        return [self._ask(request, now)]
+
+    def leave(self, received: int, now: float) -> list[tuple[str, Wire]]:
+        """Say good-bye, if there is a session to end."""
+        was_connected, self.state = self.state == CONNECTED, LEFT
+        if not was_connected:
+            return []
+        return [self._ask(ShutdownNoticeRequest(self._node, "", received), now)]
+
+    def tick(
+        self, received: int, free: Resources, queued: Resources, now: float
+    ) -> list[tuple[str, Wire]]:
+        """Do what is due: settle what was not answered, then try, beat or tell."""
+        for token in [t for t, (_, until) in self._asked.items() if now >= until]:
+            self._failed(self._asked.pop(token)[0], "no answer in time", now)
+        if self.state == DISCONNECTED and now >= self._attempt_at:
+            return self.join(received, now)
+        if self.state != CONNECTED:
+            return []
+        silence = self._settings.heartbeat_interval * self._settings.heartbeat_miss_factor
+        if now >= self._good_at + silence:
+            self._disconnect("no good heartbeat", now)
+            return self.join(received, now)
+        return [*self._beat(received, free, queued, now), *self._tell(now)]
+
+    def _beat(
+        self, received: int, free: Resources, queued: Resources, now: float
+    ) -> list[tuple[str, Wire]]:
+        if now < self._beat_at:
+            return []
+        self._beat_at = now + self._settings.heartbeat_interval
+        return [self._ask(HeartbeatRequest(self._node, free, queued, received), now)]
+
+    def _tell(self, now: float) -> list[tuple[str, Wire]]:
+        """Tell of a real change, compared with what the orchestrator last accepted."""
+        if now < self._check_at:
+            return []
+        self._check_at = now + self._settings.info_update_interval
+        info = self._describe()
+        if self._accepted is not None and is_same_node(info, self._accepted):
+            return []
+        return [self._ask(UpdateNodeInfoRequest(info), now)]
+
+    def _ask(self, request: Wire, now: float) -> tuple[str, Wire]:
+        self._count += 1
+        token = f"r{self._count}"
+        self._asked[token] = (request, now + self._settings.request_timeout)
+        return token, request
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def answered(self, token: str, body: bytes, now: float) -> HandshakeResponse | None:
+        """Take an answer; a handshake that was accepted is returned to open the data plane."""
+        found = self._asked.pop(token, None)
+        if found is None:
+            return None
+        request = found[0]
+        try:
+            payload = wire.decode(body).payload
+        except MalformedMessage as error:
+            self._failed(request, str(error) if body else "nobody listens", now)
+            return None
+        if isinstance(payload, BacError):
+            self._refused(request, payload, now)
+            return None
+        return self._granted(request, payload, now)
+
+    def _granted(self, request: Wire, payload: Wire, now: float) -> HandshakeResponse | None:
+        if isinstance(request, HandshakeRequest) and isinstance(payload, HandshakeResponse):
+            return self._shaken(request, payload, now)
+        if isinstance(request, HeartbeatRequest) and isinstance(payload, HeartbeatResponse):
+            self._good_at = now
+        if isinstance(request, UpdateNodeInfoRequest) and (
+            isinstance(payload, UpdateNodeInfoResponse) and payload.accepted
+        ):
+            self._accepted = request.NodeInfo
+        return None
+
+    def _shaken(
+        self, request: HandshakeRequest, response: HandshakeResponse, now: float
+    ) -> HandshakeResponse | None:
+        if not response.accepted:
+            self._failed(request, response.reason or "refused", now)
+            return None
+        self.state, self.trouble, self._failures = CONNECTED, "", 0
+        self._accepted = request.NodeInfo
+        self._good_at = now
+        self._beat_at = now + self._settings.heartbeat_interval
+        self._check_at = now + self._settings.info_update_interval
+        return response
+
+    def _refused(self, request: Wire, error: BacError, now: float) -> None:
+        if error.Code == HANDSHAKE_REQUIRED and self.state == CONNECTED:
+            self._disconnect(error.Cause, now)
+        else:
+            self._failed(request, error.Cause, now)
+
+    def _failed(self, request: Wire, reason: str, now: float) -> None:
+        """Note a failure. Only a handshake's is a reason to wait; a missed beat is made up for."""
+        self.trouble = reason
+        if isinstance(request, HandshakeRequest) and self.state == CONNECTING:
+            settings = self._settings
+            wait = min(settings.reconnect_interval * 2**self._failures, settings.reconnect_max)
+            self._failures = min(self._failures + 1, 32)
+            self.state, self._attempt_at = DISCONNECTED, now + wait
+
+    def _disconnect(self, reason: str, now: float) -> None:
+        self.state, self.trouble = DISCONNECTED, reason
+        self._attempt_at, self._failures = now, 0
+        self._asked.clear()

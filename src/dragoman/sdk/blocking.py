@@ -94,7 +94,8 @@ def _pull(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
         while (item := portal.wait(step())) is not nothing:
             yield item
     finally:
-        portal.wait(source.aclose())
+        if not portal.loop.is_closed():
+            portal.wait(source.aclose())
 
 
 class Client:

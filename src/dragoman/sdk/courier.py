@@ -79,7 +79,7 @@ class Courier:
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 500)
         self._socket.setsockopt(zmq.SNDHWM, 0)
-        self._socket.setsockopt(zmq.IPV6, 1)
+        self._socket.setsockopt(zmq.IPV6, int("[" in endpoint))
         if identity:
             self._socket.setsockopt(zmq.IDENTITY, identity)
         self._socket.connect(endpoint)

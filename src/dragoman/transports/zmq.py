@@ -48,7 +48,8 @@ class _Socket:
         socket.setsockopt(zmq.SNDHWM, SEND_HWM)
         socket.setsockopt(zmq.RCVHWM, RECV_HWM)
         socket.setsockopt(zmq.MAXMSGSIZE, self._max_frame)
-        socket.setsockopt(zmq.IPV6, 1)
+        # With it on, an IPv4 endpoint would be reported in its IPv6 form.
+        socket.setsockopt(zmq.IPV6, int("[" in self._endpoint))
         socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
 
     def _watch(self) -> None:

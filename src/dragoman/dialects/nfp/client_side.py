@@ -13,7 +13,7 @@ from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.dress import NAME, Dress, revive
 from dragoman.dialects.nfp.faults import code_of
-from dragoman.dialects.nfp.settings import EVENTS
+from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.targets import write_target
 from dragoman.dialects.talk import (
     Chunk,
@@ -190,6 +190,10 @@ class ClientSide:
         return [Dispatched(job, tuple(map(WorkerName, waiting.workers)))]
 
     def _result(self, job: JobId, waiting: _Waiting, said: Any) -> list[Notice]:
+        if waiting.service in (MANAGEMENT, INVENTORY):
+            # The broker speaks for itself: its answer is the value, not an object by worker.
+            del self._jobs[job]
+            return [Finished(job, (Answer(revive(said)),), state=JobState.SUCCEEDED)]
         if isinstance(said, dict):
             waiting.answers |= {w: _answer(w, result) for w, result in said.items()}
         if len(waiting.answers) < max(1, len(waiting.workers)):

@@ -1,0 +1,333 @@
+"""The broker's back-end of ZSS: instances register with SMI, get requests and reply.
+
+SMI, the service management interface, is called a service on the wire but *is* registration, so it
+lives here and not among the services.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendWork
+from dragoman.core.events import (
+    BeatReceived,
+    Event,
+    JobForwarded,
+    Noted,
+    PeerLeft,
+    ReplyKind,
+    ReplyReceived,
+    WorkerJoined,
+)
+from dragoman.dialects.base import (
+    Address,
+    Frames,
+    MalformedMessage,
+    Send,
+    Wardrobe,
+    redress_answer,
+    redress_call,
+)
+from dragoman.dialects.zss import oldpack
+from dragoman.dialects.zss.answers import Answers
+from dragoman.dialects.zss.dress import task_of
+from dragoman.dialects.zss.instances import Instances
+from dragoman.dialects.zss.outstanding import Asked, Outstanding
+from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.zss.statuses import fault_code, refusal_payload
+from dragoman.dialects.zss.wire import (
+    NAME,
+    PROTOCOL,
+    PRT,
+    REP,
+    REQ,
+    Message,
+    address_map,
+    body_of,
+    decode,
+    encode,
+    is_success,
+    message_of,
+    read_address,
+    with_sid,
+    with_time,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId, WorkerName, link_of, name_of, peer_id, raw_of, text_of
+from dragoman.model.record import Kind
+
+SMI: Final = "SMI"
+_LONGEST: Final = 256
+_MOST_CREDIT: Final = 10_000
+#: The status of a part says what it is; any other is a piece of a stream.
+_PARTS: Final = {b"102": ReplyKind.PROGRESS, b"100": ReplyKind.INPUT_ASKED}
+
+
+class BackSide:
+    """The link that service instances connect to."""
+
+    def __init__(
+        self,
+        link: str,
+        *,
+        front: str,
+        answers: Answers,
+        instances: Instances,
+        wardrobe: Wardrobe,
+        settings: Settings,
+    ) -> None:
+        self.link = link
+        self._front = front
+        self._answers = answers
+        self._instances = instances
+        self._wardrobe = wardrobe
+        self._settings = settings
+        self._outstanding = Outstanding()
+        #: Instances that read parts: input and cancels can be told to them.
+        self._reads_parts: set[PeerId] = set()
+
+    # --- what instances say -------------------------------------------------------------------
+
+    def receive(self, address: Address, frames: Frames, now: float) -> list[Event | Send]:
+        """Take one message in."""
+        m = decode(frames)
+        read = _RECEIVERS.get(m.kind)
+        if read is None:
+            raise MalformedMessage(f"unknown ZSS message type {m.kind[:16]!r}")
+        return read(self, address, m, now)
+
+    def _request(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+        """Take a request of an instance: to SMI, or a hand-over of one it holds."""
+        to = read_address(m.address)
+        peer = self._peer(address)
+        if to.sid == SMI:
+            act = _SMI.get(to.verb.upper())
+            if act is None:
+                return self._smi(address, m, None)
+            return self._smi(address, m, act(self, peer, _sid(m.payload), to.extra))
+        asked = self._outstanding.find(peer, m.identity or b"", m.rid)
+        if asked is None:
+            return self._smi(address, m, None)
+        self._outstanding.drop(peer, asked.job)
+        service = self._instances.find(to.sid, to.sversion)
+        return [JobForwarded(peer, asked.job, service, body_of(m), task=task_of(to.verb))]
+
+    def _smi(self, address: Address, m: Message, events: list[Event] | None) -> list[Event | Send]:
+        """Answer a request to SMI: 200 with its payload, or 500 if it came to nothing."""
+        reply = replace(m, kind=REP, identity=None)
+        if events is None:
+            reply = replace(reply, status=b"500", payload=refusal_payload(500))
+        else:
+            reply = replace(reply, status=b"200")
+        return [Send(address, encode(reply)), *(events or ())]
+
+    def _up(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+        return [self._joined(peer, extra)] if self._instances.up(peer, sid) else None
+
+    def _heartbeat(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+        """Keep an instance, or register it: services never say UP a second time."""
+        if self._instances.is_up(peer, sid):
+            return [BeatReceived(peer)]
+        return self._up(peer, sid, extra)
+
+    def _down(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+        if not self._instances.down(peer, sid):
+            return None
+        if self._instances.services(peer):
+            return [self._joined(peer, extra)]
+        self._reads_parts.discard(peer)
+        return [PeerLeft(peer, "went down", self._settings.grace)]
+
+    def _joined(self, peer: PeerId, extra: Any) -> WorkerJoined:
+        settings, is_ours = self._settings, extra.get("partial") is True
+        if is_ours:
+            self._reads_parts.add(peer)
+        said = extra.get("credit")
+        credit = min(max(said, 1), _MOST_CREDIT) if type(said) is int else settings.credit
+        return WorkerJoined(
+            peer,
+            WorkerName(name_of(peer)),
+            self._instances.services(peer),
+            credit=credit,
+            credit_returns=True,
+            beat_every=settings.beat_every,
+            missed_allowed=settings.missed_allowed,
+            can_cancel=is_ours,
+            holds=frozenset() if extra.get("holds") == 0 else None,
+            dialect=NAME,
+        )
+
+    def _reply(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+        asked = self._asked(address, m)
+        if asked is None:
+            return [self._rejected(address, "a reply that nobody waits for")]
+        self._outstanding.drop(asked.worker, asked.job)
+        body = self._body(m, now)
+        fault = None if is_success(m.status) else self._fault(m, body)
+        kind = ReplyKind.FINAL
+        return [ReplyReceived(asked.worker, asked.job, kind, body, fault, asked.attempt)]
+
+    def _part(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+        asked = self._asked(address, m)
+        if asked is None:
+            return [self._rejected(address, "a part of a reply that nobody waits for")]
+        kind = _PARTS.get(m.status, ReplyKind.CHUNK)
+        body = self._body(m, now)
+        return [ReplyReceived(asked.worker, asked.job, kind, body, None, asked.attempt)]
+
+    def _asked(self, address: Address, m: Message) -> Asked | None:
+        if m.identity is None:
+            raise MalformedMessage("a service's reply has 8 frames: its client's identity is first")
+        return self._outstanding.find(self._peer(address), m.identity, m.rid)
+
+    def _body(self, m: Message, now: float) -> Body:
+        if self._settings.traces:
+            m = replace(m, headers=with_time(m.headers, b"micro.bber", now))
+        return body_of(m)
+
+    def _fault(self, m: Message, body: Body) -> Fault:
+        """Name a failure. Only here a payload is looked at, for words for those who ask why."""
+        try:
+            said = self._wardrobe[NAME].read_answer(body).fault
+        except Unmappable:
+            said = None
+        words = said.message if said is not None else ""
+        return Fault(_named_fault(m.address), words)
+
+    def _rejected(self, address: Address, words: str) -> Noted:
+        return Noted(Kind.REJECTED, self._peer(address), words, dialect=NAME)
+
+    def _peer(self, address: Address) -> PeerId:
+        return peer_id(self.link, text_of(address))
+
+    # --- what the broker says ---------------------------------------------------------------
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Put one effect on an instance into messages."""
+        write = _RENDERERS.get(type(effect))
+        return write(self, effect, now) if write is not None else []
+
+    def _work(self, effect: SendWork, now: float) -> list[Send]:
+        m = self._dressed(effect, now)
+        sid = self._instances.sid(effect.worker, effect.service)
+        alias = self._alias(effect.client)
+        m = replace(m, identity=alias, address=with_sid(m.address, sid))
+        asked = Asked(effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service)
+        self._outstanding.add(asked)
+        return [Send(raw_of(name_of(effect.worker)), encode(self._traced(m, effect, now)))]
+
+    def _dressed(self, effect: SendWork, now: float) -> Message:
+        """Return a request as an instance reads it; what its dress could not know is filled in."""
+        try:
+            m = message_of(redress_call(self._wardrobe, effect.body, NAME), REQ)
+        except ValueError as trouble:
+            raise Unmappable(f"a ZSS body that is none: {trouble}") from None
+        if m.rid or effect.body.dialect == NAME:
+            return m
+        said = address_map(m.address) | {"job": effect.job}
+        if effect.run_until is not None:
+            said["timeout"] = max(0.0, round(effect.run_until - now, 3))
+        address = oldpack.encode(said)
+        return replace(m, rid=effect.job.encode(), address=address, protocol=m.protocol or PROTOCOL)
+
+    def _traced(self, m: Message, effect: SendWork, now: float) -> Message:
+        if not self._settings.traces:
+            return m
+        headers, received_at = m.headers, self._answers.received_at(effect.job)
+        if received_at is not None:
+            headers = with_time(headers, b"micro.bfer", received_at)
+        return replace(m, headers=with_time(headers, b"micro.bbes", now))
+
+    def _alias(self, client: PeerId) -> bytes:
+        """Name a client to a service in text: some services cannot give other bytes back."""
+        if link_of(client) != self._front:
+            return f"{link_of(client)}#{name_of(client)}".encode()
+        raw = raw_of(name_of(client))
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return b"client#" + raw.hex().encode()
+        return raw
+
+    def _input(self, effect: SendInput, now: float) -> list[Send]:
+        if effect.worker not in self._reads_parts:
+            raise Unmappable("this ZSS service takes no parts of requests")
+        body = redress_answer(self._wardrobe, effect.body, NAME)
+        m = message_of(body, PRT)
+        return self._to_holder(effect, replace(m, status=m.status or b"206"))
+
+    def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
+        if effect.worker not in self._reads_parts:
+            return []
+        return self._to_holder(effect, Message(PRT, b"", b"", status=b"410"))
+
+    def _to_holder(self, effect: SendInput | SendCancel, m: Message) -> list[Send]:
+        """Send an instance a part that belongs to a request it holds."""
+        asked = self._outstanding.of_job(effect.worker, effect.job)
+        if asked is None:
+            return []
+        sid = self._instances.sid(effect.worker, asked.service)
+        address = m.address or oldpack.encode({"sid": sid, "sversion": "*", "verb": ""})
+        part = replace(
+            m,
+            identity=asked.alias,
+            rid=asked.rid,
+            address=with_sid(address, sid),
+            protocol=m.protocol or PROTOCOL,
+        )
+        return [Send(raw_of(name_of(effect.worker)), encode(part))]
+
+    def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
+        """Forget an instance. Nothing is said to it: its next heartbeat registers it again."""
+        self._instances.forget(effect.peer)
+        self._reads_parts.discard(effect.peer)
+        return []
+
+    def advance(self, now: float) -> list[Event | Send]:
+        """Do nothing: the side has no timers, leases are the core's."""
+        return []
+
+    def next_deadline(self) -> float | None:
+        """Want nothing."""
+        return None
+
+
+def _sid(payload: bytes) -> str:
+    """Read the sid an SMI request is about."""
+    try:
+        said = oldpack.decode(payload)
+    except ValueError as trouble:
+        raise MalformedMessage(f"the payload is {trouble}") from None
+    if not isinstance(said, str) or not 0 < len(said) <= _LONGEST or not said.isprintable():
+        raise MalformedMessage("the payload of an SMI request is the sid of the service, as text")
+    return said
+
+
+def _named_fault(address: bytes) -> FaultCode:
+    """Read which fault a service of ours names beside its address; others just failed."""
+    try:
+        return fault_code(read_address(address).extra.get("fault"))
+    except MalformedMessage:
+        return FaultCode.TASK_FAILED
+
+
+_RECEIVERS: Final[
+    dict[bytes, Callable[[BackSide, Address, Message, float], list[Event | Send]]]
+] = {
+    REQ: BackSide._request,
+    REP: BackSide._reply,
+    PRT: BackSide._part,
+}
+_SMI: Final[dict[str, Callable[[BackSide, PeerId, str, Any], list[Event] | None]]] = {
+    "UP": BackSide._up,
+    "DOWN": BackSide._down,
+    "HEARTBEAT": BackSide._heartbeat,
+}
+_RENDERERS: Final[dict[type, Callable[[BackSide, Any, float], list[Send]]]] = {
+    SendWork: BackSide._work,
+    SendInput: BackSide._input,
+    SendCancel: BackSide._cancel,
+    Dismiss: BackSide._dismiss,
+}

@@ -5,7 +5,7 @@ logs do the work. A data message is acked, with `{}`, after its records are on d
 refused on the wire: what is wrong with it is put on record here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendPoll, SendWork
@@ -38,12 +38,13 @@ from dragoman.dialects.ncl.messages import (
 )
 from dragoman.dialects.ncl.models import NEW, Wire
 from dragoman.dialects.ncl.nodes import Node
+from dragoman.dialects.ncl.recovery import Fold, LoadBody
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.times import Alarms
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import name_of
-from dragoman.model.record import Kind
+from dragoman.model.record import Kind, Record
 
 CONTROL_SOURCE: Final = "orchestrator-control"
 REQUESTS_SOURCE: Final = "orchestrator-data-plane-responder"
@@ -119,6 +120,19 @@ class BrokerSide:
             *self._following.subscriptions,
         )
 
+    def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
+        """Know again what an earlier process put on record, before anything else happens."""
+        fold = Fold(self.link, records)
+        self.dispatcher.newest = max(self.dispatcher.newest, fold.last)
+        for state in fold.nodes(load_body):
+            node = Node(self.link, state.Info, self.settings)
+            node.restore(state, now)
+            self.nodes[node.id] = node
+            self._set_alarm(node)
+        for was_out in fold.dispatches(load_body):
+            if name_of(was_out.work.worker) in self.nodes:
+                self.dispatcher.remember(was_out)
+
     # --- in -------------------------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event | Send]:
@@ -129,6 +143,8 @@ class BrokerSide:
             raise MalformedMessage("a subject that is not text") from None
         if len(frames) != 3:
             raise MalformedMessage(f"{len(frames)} frames instead of body, headers and reply")
+        if not subject:
+            return self._reconnected(now)
         if subject.startswith(self._inbox):
             return self._acked(subject, frames, now)
         if self._following.owns(subject):
@@ -241,6 +257,14 @@ class BrokerSide:
         # Nothing is lost by a refusal: the message is sent again until its execution is over.
         node.publisher.fail(now)
         return self._serve(node, now)
+
+    def _reconnected(self, now: float) -> Told:
+        """Send again at once what may have been lost with the connection to NATS."""
+        told: Told = []
+        for node in self.nodes.values():
+            node.publisher.replay()
+            told += self._serve(node, now)
+        return told
 
     def _rejected(self, name: str, words: str) -> Noted:
         return Noted(Kind.REJECTED, Node.name_peer(self.link, name), words, dialect=NAME)

@@ -111,6 +111,12 @@ class Publisher:
         self._failures = min(self._failures + 1, 32)
         self._retry_at = now + pause
 
+    def replay(self) -> None:
+        """Send what is in flight again, now: the connection under it is a new one."""
+        self._queue = deque(self._unacked())
+        self._flight.clear()
+        self._retry_at = None
+
     def advance(self, now: float) -> None:
         """Notice an ack that is overdue."""
         if self._flight and now >= self._flight[0][1] + self._ack_wait:

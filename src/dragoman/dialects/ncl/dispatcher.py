@@ -20,6 +20,7 @@ from dragoman.dialects.ncl.following import Following
 from dragoman.dialects.ncl.messages import BidAccepted, BidRejected, CancelExecution
 from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, RUN, Wire
 from dragoman.dialects.ncl.nodes import Node
+from dragoman.dialects.ncl.recovery import WasOut
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
@@ -60,6 +61,22 @@ class Dispatcher:
             execution.state = BID_ACCEPTED
         self._executions.add(execution)
         self.put(node, execution, ask, work.seq)
+
+    def remember(self, was_out: WasOut) -> None:
+        """Know an execution again; what of it reached its node is not known."""
+        work = was_out.work
+        execution = Tracked(work.job, work.worker, work.attempt, work.needs)
+        try:
+            ask = ask_for_bid(work, self.params(work.body), self._settings, was_out.at)
+        except Unmappable:
+            return
+        execution.sent.append(Item(work.seq, ask))
+        if was_out.accepted:
+            execution.sent.append(Item(was_out.accepted, BidAccepted(None, execution.id)))
+        if was_out.accepted or ask.Execution.DesiredState.StateType == RUN:
+            execution.state = BID_ACCEPTED
+        execution.is_unsure = True
+        self._executions.add(execution)
 
     def params(self, body: Body) -> dict[str, object]:
         """Dress a request as the parameters of an engine."""

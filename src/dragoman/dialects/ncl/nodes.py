@@ -195,8 +195,9 @@ class Node:
             ),
         )
 
-    def restore(self, state: NodeState) -> None:
+    def restore(self, state: NodeState, now: float) -> None:
         """Take over a recorded state. Whatever it was, the node is not connected to us now."""
+        self.disconnected_at = now
         self.info = state.Info
         self.membership = state.Membership or self.membership
         self.compute_seq = state.ConnectionState.LastComputeSeqNum

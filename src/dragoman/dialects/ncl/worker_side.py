@@ -2,7 +2,8 @@
 
 The frames of this side are `[subject, body, headers, reply]`, both ways. Its shell subscribes to
 `subscriptions` before it sends what `join` returns. Time comes from the clock given at
-construction; `beat` is called every `beat_every` seconds and does whatever is due.
+construction; `beat` is called every `beat_every` seconds and does whatever is due. A message with
+an empty subject tells that the connection to NATS is a new one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -119,6 +120,8 @@ class WorkerSide:
         except (UnicodeDecodeError, IndexError):
             return self._noted("frames that are not a message")
         now = self._clock()
+        if not subject:
+            return self._reconnected(now)
         if subject == wire.compute_subject(self.name, wire.IN_MSGS):
             return self._data(body, reply, now)
         if subject.startswith(self._inbox + "."):
@@ -175,6 +178,12 @@ class WorkerSide:
             self._publisher.ack(int(seq))
         else:
             self._publisher.fail(now)
+
+    def _reconnected(self, now: float) -> list[Word]:
+        """Beat at once on a new connection to NATS: the orchestrator may have been away too."""
+        self._publisher.replay()
+        self._session.hurry(now)
+        return _replies(self.beat())
 
     def _noted(self, words: str) -> list[Word]:
         self.troubles = [*self.troubles[-99:], words]

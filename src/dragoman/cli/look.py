@@ -1,12 +1,20 @@
 """Looking at the broker: services, workers, clients, jobs, events."""
 
-from typing import Any
+from typing import Any, Final
 
 import typer
 
 from dragoman.cli.jobs import MANAGEMENT
 from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
 from dragoman.sdk.blocking import Client
+
+#: What a person wants to see first; `--json` has the rest.
+_WORKER: Final = ("name", "dialect", "services", "status", "holding", "silent_for", "alive_for")
+_JOB: Final = ("job", "state", "service", "task", "workers", "attempts", "fault")
+
+
+def _short(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: row[name] for name in names}
 
 
 def _ask(url: str, task: str, **kwargs: Any) -> Any:
@@ -21,7 +29,9 @@ def services(url: str = URL, as_json: bool = AS_JSON) -> None:
 
 def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List workers, connected or away."""
-    print_rows(_ask(url, "list_workers"), as_json, "no workers")
+    rows = _ask(url, "list_workers")
+    shown = rows if as_json else [_short(row, _WORKER) for row in rows]
+    print_rows(shown, as_json, "no workers")
 
 
 def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
@@ -37,7 +47,8 @@ def jobs(
 ) -> None:
     """List jobs, the newest first."""
     rows = _ask(url, "show_jobs", state=state, limit=limit)
-    print_rows(rows, as_json, "no jobs")
+    shown = rows if as_json else [_short(row, _JOB) for row in rows]
+    print_rows(shown, as_json, "no jobs")
 
 
 def events(

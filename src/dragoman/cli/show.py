@@ -1,6 +1,7 @@
 """How things are shown: tables for people, JSON for programs."""
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -40,10 +41,12 @@ def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
         return
     table = Table(box=None, header_style="bold")
     for name in rows[0]:
-        table.add_column(name.replace("_", " "))
+        table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(_cell(cell) for cell in row.values()))
-    Console().print(table)
+    # Piped into a program or a file there is no width to keep to.
+    is_terminal = sys.stdout.isatty()
+    Console(width=None if is_terminal else 240).print(table)
 
 
 def _cell(cell: Any) -> str:

@@ -134,6 +134,11 @@ class Links:
             link.endpoint = await link.transport.open(self._traffic.set)
             log.info("listening", link=link.name, endpoint=link.endpoint)
 
+    def endpoints(self) -> dict[str, str]:
+        """Return where each link that peers can reach listens."""
+        links = self.by_name.values()
+        return {n.name: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
+
     async def traffic(self, at_most: float | None) -> None:
         """Wait until something may have arrived, or the time is over."""
         if at_most is None or at_most > 0:

@@ -75,8 +75,8 @@ class Management:
         link = links.get("nfp")
         return nfp.Facts(
             now=self._now(),
-            workers=view.workers(desk),
-            services=view.services(desk),
+            workers=_guests(view.workers(desk)),
+            services=_served(desk),
             clients=view.clients(desk),
             settings=self._nfp,
             endpoint=link.endpoint if link else "",
@@ -121,13 +121,23 @@ class Management:
         return _row(view.totals(self._desk))
 
     def _list_services(self) -> list[dict[str, Any]]:
-        return [_row(r) for r in view.services(self._desk)]
+        return [_row(r) for r in _served(self._desk)]
 
     def _list_workers(self) -> list[dict[str, Any]]:
-        return [_row(r) for r in view.workers(self._desk)]
+        return [_row(r) for r in _guests(view.workers(self._desk))]
 
     def _list_clients(self) -> list[dict[str, Any]]:
         return [_row(r) for r in view.clients(self._desk)]
+
+
+def _guests(rows: list[view.WorkerRow]) -> list[view.WorkerRow]:
+    """Leave out the broker's own services: they are part of the house."""
+    return [row for row in rows if row.dialect != "local"]
+
+
+def _served(desk: Desk) -> list[view.ServiceRow]:
+    own = {s for w in view.workers(desk) if w.dialect == "local" for s in w.services}
+    return [row for row in view.services(desk) if row.name not in own]
 
 
 def _row(row: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +15,11 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainAsked, Noted
 from dragoman.core.recovery import fold, resume
+from dragoman.dialects.nfp.management import UnknownTask
+from dragoman.dialects.nfp.settings import INVENTORY, MANAGEMENT
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
+from dragoman.model.content import Call
 from dragoman.model.record import Kind
 from dragoman.server.clock import Clock
 from dragoman.server.links import Links
@@ -24,6 +28,8 @@ from dragoman.server.management import Management
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
 from dragoman.server.wiring import make_links, nfp_settings
+from dragoman.services.host import Host, ServiceFault
+from dragoman.transports.memory import MemoryHub
 
 log = structlog.get_logger("dragoman.server")
 
@@ -75,7 +81,8 @@ class Server:
     ) -> None:
         settings = self.settings
         manage = Later()
-        links = Links(make_links(settings, manage))
+        hub = MemoryHub()
+        links = Links(make_links(settings, manage, hub))
         policies = Policies(settings.services)
         self.loop = loop = Loop(broker, ledger, links, clock, policies)
         manage.target = Management(
@@ -90,7 +97,8 @@ class Server:
         self._handle_signals()
         try:
             await links.open()
-            on_ready({link.name: link.endpoint for link in links.by_name.values()})
+            Host(hub).offer("broker", management_names(), partial(_managed, manage), credit=100)
+            on_ready(links.endpoints())
             await loop.run(first)
         finally:
             await links.close()
@@ -127,6 +135,21 @@ class Server:
                 break
             await asyncio.sleep(0.05)
         loop.stop()
+
+
+def management_names() -> tuple[str, ...]:
+    """Return the names the broker's own services go by; ZSS shouts its names."""
+    names = (MANAGEMENT, INVENTORY)
+    return (*names, *(name.upper() for name in names))
+
+
+def _managed(manage: "Later", call: Call) -> object:
+    """Answer a management call that came as an ordinary job."""
+    service = INVENTORY if call.task == "get_inventory" else MANAGEMENT
+    try:
+        return manage(service, call.task.lower(), list(call.args), dict(call.kwargs))
+    except UnknownTask:
+        raise ServiceFault(f"unknown management task {call.task!r}") from None
 
 
 class Later:

@@ -8,6 +8,8 @@ from dragoman.dialects.base import Dress, Wardrobe
 from dragoman.dialects.dcp.broker_side import BrokerSide as DcpSide
 from dragoman.dialects.dcp.dress import Dress as DcpDress
 from dragoman.dialects.dcp.settings import Settings as DcpSettings
+from dragoman.dialects.local.broker_side import BrokerSide as LocalSide
+from dragoman.dialects.local.dress import Dress as LocalDress
 from dragoman.dialects.memo01.broker_side import BrokerSide as MemoSide
 from dragoman.dialects.memo01.dress import MemoDress
 from dragoman.dialects.memo01.settings import Settings as MemoSettings
@@ -16,6 +18,7 @@ from dragoman.dialects.nfp.dress import Dress as NfpDress
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.server.links import Link
 from dragoman.server.settings import Settings
+from dragoman.transports.memory import MemoryHub
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.zmq import Router
 
@@ -29,7 +32,7 @@ def new_id() -> str:
 
 def make_wardrobe() -> Wardrobe:
     """Return every dialect's dress by name."""
-    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress()]
+    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress(), LocalDress()]
     return {dress.name: dress for dress in dresses}
 
 
@@ -62,10 +65,10 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = 
 }
 
 
-def make_links(settings: Settings, manage: Manage) -> list[Link]:
-    """Make the links that the settings turn on."""
+def make_links(settings: Settings, manage: Manage, hub: MemoryHub) -> list[Link]:
+    """Make the links that the settings turn on, and the one of the house itself."""
     wardrobe = make_wardrobe()
-    links: list[Link] = []
+    links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():
         if getattr(settings.listen, name) != "off":
             links += make(settings, wardrobe, manage)

@@ -67,7 +67,7 @@ class _Socket:
 
     def flush(self) -> None:
         """Look again whether something came in while we sent: the descriptor will not tell."""
-        if self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator]
+        if self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
             self._wake()
 
     async def close(self) -> None:

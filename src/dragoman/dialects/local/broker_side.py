@@ -1,0 +1,69 @@
+"""The broker's end of the local link: built-in services join, work and answer like any worker."""
+
+from collections.abc import Sequence
+
+from dragoman.core.effects import Effect, SendCancel, SendWork
+from dragoman.core.events import Event, PeerLeft, ReplyKind, ReplyReceived, WorkerJoined
+from dragoman.dialects.base import Address, Frames, Send, Wardrobe, redress_call
+from dragoman.dialects.local import wire
+from dragoman.dialects.local.dress import NAME, Dress
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, ServiceName, WorkerName, name_of, peer_id, raw_of, text_of
+
+
+class BrokerSide:
+    """Services of the house, by the address of their memory peer."""
+
+    def __init__(self, wardrobe: Wardrobe, link: str = NAME) -> None:
+        self.link = link
+        self._wardrobe = wardrobe
+        self._dress = Dress()
+
+    def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event]:
+        """Take one message of a service in."""
+        message = wire.decode(frames)
+        worker = peer_id(self.link, text_of(address))
+        if isinstance(message, wire.Join):
+            return [
+                WorkerJoined(
+                    worker,
+                    WorkerName(text_of(address)),
+                    tuple(map(ServiceName, message.services)),
+                    credit=message.credit,
+                    credit_returns=True,
+                    can_cancel=True,
+                    dialect=NAME,
+                )
+            ]
+        if isinstance(message, wire.Reply):
+            body = Body(NAME, (message.body,))
+            kind = ReplyKind(message.kind)
+            fault = self._fault(body) if kind is ReplyKind.FINAL else None
+            return [ReplyReceived(worker, JobId(message.job), kind, body, fault, message.attempt)]
+        return [PeerLeft(worker, "the service ended")]
+
+    def _fault(self, body: Body) -> Fault | None:
+        try:
+            return self._dress.read_answer(body).fault
+        except Unmappable as error:
+            return Fault(FaultCode.TASK_FAILED, str(error))
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Give a service its work; it needs nothing else to be said."""
+        if isinstance(effect, SendWork):
+            body = redress_call(self._wardrobe, effect.body, NAME)
+            work = wire.Work(effect.job, effect.attempt, effect.client, body.parts[0])
+            return [Send(raw_of(name_of(effect.worker)), wire.encode(work))]
+        if isinstance(effect, SendCancel):
+            return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.Cancel(effect.job)))]
+        return []
+
+    def advance(self, now: float) -> Sequence[Event | Send]:
+        """Nothing is timed here."""
+        return []
+
+    def next_deadline(self) -> float | None:
+        """Nothing is timed here."""
+        return None

@@ -1,0 +1,91 @@
+"""Messages between the broker and its built-in services: frames, within one process."""
+
+from typing import Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.model.value import value
+
+JOIN: Final = b"join"
+WORK: Final = b"work"
+CANCEL: Final = b"cancel"
+REPLY: Final = b"reply"
+LEAVE: Final = b"leave"
+
+
+@value
+class Join:
+    """A service begins; it takes so many jobs at a time."""
+
+    services: tuple[str, ...]
+    credit: int
+
+
+@value
+class Work:
+    """A job for a service."""
+
+    job: str
+    attempt: int
+    client: str
+    body: bytes
+
+
+@value
+class Cancel:
+    """A job should stop."""
+
+    job: str
+
+
+@value
+class Reply:
+    """What a service says about a job: `accepted`, `progress`, `chunk` or `final`."""
+
+    job: str
+    attempt: int
+    kind: str
+    body: bytes
+
+
+@value
+class Leave:
+    """A service ends."""
+
+
+Message = Join | Work | Cancel | Reply | Leave
+
+
+def encode(message: Message) -> list[bytes]:
+    """Write a message."""
+    if isinstance(message, Join):
+        return [JOIN, str(message.credit).encode(), *(s.encode() for s in message.services)]
+    if isinstance(message, Work):
+        head = [WORK, message.job.encode(), str(message.attempt).encode()]
+        return [*head, message.client.encode(), message.body]
+    if isinstance(message, Reply):
+        head = [REPLY, message.job.encode(), str(message.attempt).encode()]
+        return [*head, message.kind.encode(), message.body]
+    return [CANCEL, message.job.encode()] if isinstance(message, Cancel) else [LEAVE]
+
+
+def decode(frames: Frames) -> Message:
+    """Read a message."""
+    try:
+        return _decode(frames)
+    except (ValueError, IndexError) as error:
+        raise MalformedMessage(f"no message of the local dialect: {error}") from None
+
+
+def _decode(frames: Frames) -> Message:
+    command = frames[0]
+    if command == JOIN:
+        return Join(tuple(f.decode() for f in frames[2:]), int(frames[1]))
+    if command == WORK:
+        return Work(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+    if command == REPLY:
+        return Reply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+    if command == CANCEL:
+        return Cancel(frames[1].decode())
+    if command == LEAVE:
+        return Leave()
+    raise ValueError(f"unknown command {command[:16]!r}")

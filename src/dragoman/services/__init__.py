@@ -1,0 +1,1 @@
+"""Built-in services: ordinary workers behind the local dialect."""

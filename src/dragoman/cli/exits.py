@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-import click
 import typer
 
 from dragoman.ledger.base import LedgerError
@@ -24,21 +23,17 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 )
 
 
-def run_to_exit_code(app: Callable[..., Any]) -> int:
+def run_to_exit_code(app: Callable[[], Any]) -> int:
     """Run the application; print what went wrong and return the exit code."""
     try:
-        code = app(standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return 130
+        app()
+    except SystemExit as leaving:
+        # Wrong usage was told by the argument parser already.
+        return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
         for kind, code in _CODES:
             if isinstance(error, kind):
                 typer.echo(f"dragoman: {error}", err=True)
                 return code
         raise
+    return 0

@@ -92,7 +92,8 @@ class Statuses:
         """Answer for one worker: its result, or that it is not there yet."""
         job, service = status.job, self.workers.service_of(part.worker) or status.service
         if part.state in FINAL:
-            body = result_body(self.wardrobe, part.worker, part.body, part.fault, job, service)
+            fault = part.fault or (None if part.state is JobState.SUCCEEDED else status.fault)
+            body = result_body(self.wardrobe, part.worker, part.body, fault, job, service)
             result = renamed(body, part.worker or bodies.owner(body), name or bodies.owner(body))
             return self._answer(peer, service, job, b"200", result)
         if status.is_waiting_for_input and part.state is JobState.RUNNING:

@@ -11,7 +11,7 @@ from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Wardrobe, redress_answer
 from dragoman.dialects.dcp.dress import NAME, answer_parts, pack
-from dragoman.dialects.dcp.notes import Note, fault_note, write_note
+from dragoman.dialects.dcp.notes import Note, fault_note, take_report, write_note
 from dragoman.dialects.dcp.wire import Tail, data_of, metadata_of
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Unmappable
@@ -136,7 +136,18 @@ class Answers:
         note: Note = {"kind": effect.kind.value, "worker": effect.worker}
         if effect.workers:
             note["workers"] = list(effect.workers)
+        if effect.kind is ReplyKind.INPUT_ASKED:
+            note["request"] = _request(effect)
+        if effect.kind is ReplyKind.CHUNK:
+            return (*asking.metadata, write_note(note), b"", self._chunk(effect.body))
         return (*asking.metadata, write_note(note), b"", *self._data(effect.body, ""))
+
+    def _chunk(self, body: Body) -> bytes:
+        """Return a piece of a stream as bytes."""
+        if body.dialect == NAME:
+            return b"".join(data_of(body.parts))
+        answer = self._wardrobe[body.dialect].read_answer(body)
+        return answer.raw if answer.raw is not None else answer_parts(answer)[0]
 
     def status(self, effect: SendStatus) -> Tail | None:
         """Write how a job stands, for a client that asked."""
@@ -186,6 +197,13 @@ class Answers:
             return (write_note(note | {"gathered": True}), b"", pack(each))
         body = status.parts[0].body if status.parts and status.fault is None else None
         return (write_note(note), b"", *self._data(body or _NONE, ""))
+
+
+def _request(effect: SendReply) -> str:
+    """Name a question as its worker did; one from another dialect goes by its job."""
+    note = take_report(effect.body.parts)[1] if effect.body.dialect == NAME else None
+    request = note.get("request") if note is not None else None
+    return request if isinstance(request, str) else effect.job
 
 
 _NONE: Final = Body("")

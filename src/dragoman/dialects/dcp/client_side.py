@@ -66,8 +66,8 @@ class ClientSide:
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
         """Answer a worker's question."""
-        data = answer_parts(Answer({"request": request, "answer": answer}))
-        return [self._question({"ask": "input", "job": job, "worker": worker}, data)]
+        note = {"ask": "input", "job": job, "worker": worker, "request": request}
+        return [self._question(note, answer_parts(Answer(answer)))]
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
         """Refuse: DCP has no events."""
@@ -141,17 +141,8 @@ class ClientSide:
         return [Chunk(job, b"".join(data), _text(note, "worker"))]
 
     def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        said = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
-        said = said if isinstance(said, dict) else {"question": said}
-        request = said.get("request")
-        return [
-            InputAsked(
-                job,
-                request if isinstance(request, str) else "",
-                said.get("question"),
-                _text(note, "worker"),
-            )
-        ]
+        question = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
+        return [InputAsked(job, _text(note, "request"), question, _text(note, "worker"))]
 
 
 def service_bytes(name: str) -> bytes:

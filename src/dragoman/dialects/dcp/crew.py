@@ -44,6 +44,8 @@ class Worker:
         #: It said good-bye, so nobody asks it to register again.
         self.has_left = False
         self.seen_at = 0.0
+        #: The question each job waits for the answer to, by the name its worker gave it.
+        self.questions: dict[JobId, str] = {}
         self._held: dict[Mark, deque[Held]] = {}
         self._ages: OrderedDict[JobId, Held] = OrderedDict()
 
@@ -63,6 +65,7 @@ class Worker:
     def drop(self, job: JobId) -> None:
         """Forget a job."""
         held = self._ages.pop(job, None)
+        self.questions.pop(job, None)
         if held is not None:
             alike = self._held[held.mark]
             alike.remove(held)
@@ -121,3 +124,23 @@ class Crew:
     def speaker(self, address: bytes) -> Worker | None:
         """Return the worker that speaks, also one that left with something in hand."""
         return self.present.get(address) or self._parted.get(address)
+
+
+class Widths:
+    """The width of the type frame each peer spoke last; the one not heard for longest goes."""
+
+    def __init__(self, default: int, most: int) -> None:
+        self._default = default
+        self._most = most
+        self._widths: OrderedDict[bytes, int] = OrderedDict()
+
+    def hear(self, address: bytes, width: int) -> None:
+        """Note how a peer speaks."""
+        self._widths[address] = width
+        self._widths.move_to_end(address)
+        if len(self._widths) > self._most:
+            self._widths.popitem(last=False)
+
+    def of(self, address: bytes) -> int:
+        """Return how to speak to a peer."""
+        return self._widths.get(address, self._default)

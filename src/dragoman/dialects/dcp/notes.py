@@ -13,12 +13,15 @@ import msgspec
 
 from dragoman.dialects.dcp.wire import Tail, metadata_of
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.target import ANY, Target, parse_target
 
 Note = dict[str, Any]
 
 PREFIX: Final = b"dragoman:"
 #: A longer one is not ours: it is kept as plain metadata.
 _LONGEST: Final = 4096
+_LONGEST_NAME: Final = 256
+_MOST_CREDIT: Final = 10_000
 _READ: Final = msgspec.json.Decoder(dict[str, Any])
 _WRITE: Final = msgspec.json.Encoder()
 
@@ -75,6 +78,28 @@ def fault_code(said: object) -> FaultCode:
     if isinstance(said, str) and said in _CODES:
         return FaultCode(said)
     return FaultCode.TASK_FAILED
+
+
+def said_text(said: object) -> str:
+    """Read a name or id; what is no short printable text counts as not said."""
+    if isinstance(said, str) and len(said) <= _LONGEST_NAME and said.isprintable():
+        return said
+    return ""
+
+
+def said_number(said: object) -> float | None:
+    """Read a positive number of a sensible size."""
+    return said if isinstance(said, int | float) and 0 < said < 1e9 else None
+
+
+def said_credit(said: object) -> int:
+    """Read how much a worker can hold."""
+    return min(max(said, 1), _MOST_CREDIT) if type(said) is int else 1
+
+
+def said_target(said: object) -> Target:
+    """Read whom a request is for. Raises ValueError on what cannot be read."""
+    return parse_target(said_text(said)) if said else ANY
 
 
 _CODES: Final = frozenset(code.value for code in FaultCode)

@@ -156,11 +156,10 @@ class WorkerSide:
             return []
         if report["kind"] == "cancel":
             return [Stop(ticket)]
-        said = self._dress.read_answer(Body(NAME, tail)).value
-        if not isinstance(said, dict):
-            return [InputGiven(ticket, "", said)]
-        request = said.get("request")
-        return [InputGiven(ticket, request if isinstance(request, str) else "", said.get("answer"))]
+        answer = self._dress.read_answer(Body(NAME, tail))
+        request = report.get("request")
+        name = request if isinstance(request, str) else ""
+        return [InputGiven(ticket, name, answer.value if answer.raw is None else answer.raw)]
 
     def take(self, ticket: str) -> list[Frames]:
         """Say nothing: a request that was delivered is being run."""
@@ -178,14 +177,13 @@ class WorkerSide:
         """Ask the client something."""
         if not self._is_understood:
             raise Unsupported("DCP has no questions to clients, and this broker reads no notes")
-        said = {"request": request, "question": question}
-        return self._report(ticket, "input_asked", answer_parts(Answer(said)))
+        return self._report(ticket, "input_asked", answer_parts(Answer(question)), request=request)
 
-    def _report(self, ticket: str, kind: str, data: Tail) -> list[Frames]:
+    def _report(self, ticket: str, kind: str, data: Tail, **more: Any) -> list[Frames]:
         task = self._tasks.get(ticket)
         if task is None or not self._is_understood:
             return []
-        tail = (*metadata_of(task.tail), write_note({"kind": kind}), b"", *data)
+        tail = (*metadata_of(task.tail), write_note({"kind": kind, **more}), b"", *data)
         return [encode(Reply(task.client, tail, self._width))]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:

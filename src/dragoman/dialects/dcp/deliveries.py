@@ -1,0 +1,133 @@
+"""What goes to DCP workers: requests, and to those who read notes also input and cancels."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
+from dragoman.dialects.base import Send, Wardrobe, redress_answer, redress_call
+from dragoman.dialects.dcp.crew import Crew, Held, Widths, Worker
+from dragoman.dialects.dcp.dress import NAME
+from dragoman.dialects.dcp.notes import Note, request_note, said_text, write_note
+from dragoman.dialects.dcp.settings import Settings
+from dragoman.dialects.dcp.wire import (
+    Pong,
+    Reconnect,
+    Request,
+    Tail,
+    data_of,
+    encode,
+    metadata_of,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.names import PeerId, link_of, name_of, raw_of
+
+
+class Deliveries:
+    """Writes what workers are sent, and remembers what each of them holds."""
+
+    def __init__(
+        self, link: str, wardrobe: Wardrobe, settings: Settings, crew: Crew, widths: Widths
+    ) -> None:
+        self._link = link
+        self._wardrobe = wardrobe
+        self._settings = settings
+        self._crew = crew
+        self._widths = widths
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        """Put one effect on a worker into messages."""
+        write = _RENDERERS.get(type(effect))
+        return write(self, effect, now) if write is not None else []
+
+    def _work(self, effect: SendWork, now: float) -> list[Send]:
+        worker = self._crew.join(raw_of(name_of(effect.worker)), effect.worker)
+        # Even if it cannot be dressed: the core counted it, so the worker's next ping frees it.
+        worker.is_free = False
+        body = redress_call(self._wardrobe, effect.body, NAME)
+        tail = body.parts
+        if body is not effect.body:
+            tail = (write_note(_foreign(effect, now)), *tail)
+        client = self._client_frame(effect.client)
+        mark = (client, metadata_of(tail))
+        worker.hold(Held(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark))
+        return [self._request(worker, client, tail)]
+
+    def _request(self, worker: Worker, client: bytes, tail: Tail) -> Send:
+        address = raw_of(name_of(worker.peer))
+        request = Request(worker.service, client, tail, self._widths.of(address))
+        return Send(address, encode(request))
+
+    def _client_frame(self, client: PeerId) -> bytes:
+        """Name a client to a worker: its address, or where it is if it is not of this link."""
+        return raw_of(name_of(client)) if link_of(client) == self._link else client.encode()
+
+    def _input(self, effect: SendInput, now: float) -> list[Send]:
+        worker = self._listener(effect.worker)
+        if worker is None:
+            raise Unmappable("DCP has no way to give input to a running job")
+        said = request_note(effect.body.parts) if effect.body.dialect == NAME else None
+        request = said_text((said or {}).get("request"))
+        if not request or request == effect.job:
+            # Asked and answered in other dialects, where questions have no names of ours.
+            request = worker.questions.get(effect.job, "")
+        data = data_of(redress_answer(self._wardrobe, effect.body, NAME).parts)
+        return self._to_holder(effect, worker, {"kind": "input", "request": request}, data)
+
+    def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
+        worker = self._listener(effect.worker)
+        return self._to_holder(effect, worker, {"kind": "cancel"}, ()) if worker else []
+
+    def _listener(self, peer: PeerId) -> Worker | None:
+        """Return a worker that reads notes; others have no ear for what is not a request."""
+        worker = self._crew.present.get(raw_of(name_of(peer)))
+        return worker if worker is not None and worker.reads_notes else None
+
+    def _to_holder(
+        self, effect: SendInput | SendCancel, worker: Worker, note: Note, data: Tail
+    ) -> list[Send]:
+        """Tell a worker something about a request it holds."""
+        held = worker.holding(effect.job)
+        if held is None:
+            return []
+        client, metadata = held.mark
+        return [self._request(worker, client, (*metadata, write_note(note), b"", *data))]
+
+    def _beat(self, effect: SendBeat, now: float) -> list[Send]:
+        """Look whether a worker that computes in silence is still connected.
+
+        The text has no beats from the broker, but every worker must bear a pong, and a ROUTER
+        tells when there is nobody to take it.
+        """
+        address = raw_of(name_of(effect.worker))
+        worker = self._crew.present.get(address)
+        patience = self._settings.beat_every * self._settings.missed_allowed
+        if worker is None or not worker.is_busy or now - worker.seen_at < patience:
+            return []
+        return [Send(address, encode(Pong(self._widths.of(address))))]
+
+    def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
+        """Ask a worker to register again, unless it said good-bye."""
+        address = raw_of(name_of(effect.peer))
+        worker = self._crew.speaker(address)
+        self._crew.part(address)
+        if worker is None or worker.has_left:
+            return []
+        return [Send(address, encode(Reconnect(self._widths.of(address))))]
+
+
+def _foreign(effect: SendWork, now: float) -> Note:
+    """Say about a request of another dialect what a DCP client would have said itself."""
+    note: Note = {"job": effect.job}
+    if effect.run_until is not None:
+        note["timeout"] = max(0.0, round(effect.run_until - now, 3))
+    return note
+
+
+_RENDERERS: Final[dict[type, Callable[[Deliveries, Any, float], list[Send]]]] = {
+    SendWork: Deliveries._work,
+    SendInput: Deliveries._input,
+    SendCancel: Deliveries._cancel,
+    SendBeat: Deliveries._beat,
+    Dismiss: Deliveries._dismiss,
+}

@@ -6,9 +6,9 @@ from typing import Any
 import typer
 
 from dragoman.cli.show import AS_JSON, URL, print_json
-from dragoman.dialects.talk import Chunk, Progress
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import Unreachable
+from dragoman.sdk.jobs import Chunk, Progress
 
 SERVICE = typer.Argument(help="The service to ask.")
 TASK = typer.Argument("", help="The task of that service.")

@@ -17,8 +17,10 @@ from dragoman.dialects.talk import (
     Standing,
 )
 from dragoman.model.content import Answer
-from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named
+from dragoman.model.target import AnyWorker, Labelled, Named
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
+
+__all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress"]
 
 
 class Lines(Protocol):
@@ -156,8 +158,3 @@ class AsyncJob:
 
 def _value(answer: Answer) -> Any:
     return answer.raw if answer.raw is not None else answer.value
-
-
-def is_about_all(order: Order) -> bool:
-    """Whether several workers may answer."""
-    return isinstance(order.target, AllWorkers)

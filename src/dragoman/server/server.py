@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,13 +23,13 @@ from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.content import Call
 from dragoman.model.record import Kind
 from dragoman.server.clock import Clock
+from dragoman.server.host import Host, ServiceFault
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
 from dragoman.server.management import Management
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
 from dragoman.server.wiring import make_links, nfp_settings
-from dragoman.services.host import Host, ServiceFault
 from dragoman.transports.memory import MemoryHub
 
 log = structlog.get_logger("dragoman.server")
@@ -107,6 +108,9 @@ class Server:
         log.info("stopped", records=ledger.last_seq)
 
     def _handle_signals(self) -> None:
+        """Stop on signals; embedded in a program's thread, signals are the program's matter."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         running = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             running.add_signal_handler(number, self.stop)

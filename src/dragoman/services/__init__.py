@@ -1,1 +1,0 @@
-"""Built-in services: ordinary workers behind the local dialect."""

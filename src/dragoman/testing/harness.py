@@ -1,0 +1,77 @@
+"""A whole broker in a thread, on free ports and a folder of its own: for testing your workers.
+
+    with LocalBroker() as broker, Worker(broker.url("nfp"), service="math").start() as worker:
+        ...
+
+It is the real server on real sockets; only the process is yours.
+"""
+
+import asyncio
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from dragoman.server.server import Server
+from dragoman.server.settings import Settings, load
+
+LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats")
+
+
+class LocalBroker:
+    """Runs a broker while the `with` block lasts. Only the links asked for are opened."""
+
+    def __init__(self, *links: str, data: Path | None = None, **settings: Any) -> None:
+        self._folder = None if data else tempfile.TemporaryDirectory(prefix="dragoman-")
+        self.data = data or Path(self._folder.name)  # type: ignore[union-attr]
+        wanted = links or ("nfp",)
+        listen = {
+            name: "tcp://127.0.0.1:0" if name in wanted else "off"
+            for name in LINKS
+            if name in type(Settings().listen).model_fields
+        }
+        self.server = Server(load(data=self.data, listen=listen, drain=1.0, **settings))
+        self.endpoints: dict[str, str] = {}
+        self.error: BaseException | None = None
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="dragoman broker", daemon=True)
+
+    def url(self, dialect: str, *, for_workers: bool = False) -> str:
+        """Return the URL peers of a dialect connect to."""
+        link = "zss_backend" if dialect == "zss" and for_workers else dialect
+        return self.endpoints[link].replace("tcp://", f"{dialect}://")
+
+    def __enter__(self) -> "LocalBroker":
+        self._thread.start()
+        self._ready.wait(30.0)
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def stop(self) -> None:
+        """Stop in good order and wait for it."""
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self.server.stop)
+        self._thread.join(30.0)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.server.run(self._on_ready)
+
+    def _on_ready(self, endpoints: dict[str, str]) -> None:
+        self.endpoints = endpoints
+        self._ready.set()

@@ -85,6 +85,15 @@ class WorkerSide:
         )
 
     @property
+    def slots(self) -> int:
+        """How many executions it takes at once; may change, the orchestrator is told."""
+        return self._compute.slots
+
+    @slots.setter
+    def slots(self, slots: int) -> None:
+        self._compute.slots = slots
+
+    @property
     def is_connected(self) -> bool:
         """Whether the orchestrator has accepted this node."""
         return self._session.state == CONNECTED

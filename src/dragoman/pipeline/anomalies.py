@@ -1,0 +1,83 @@
+"""Gold `anomalies`: minutes that fall outside their own history.
+
+The statistic is the modified z-score: how far a value lies from the median of its history, in
+units of 1.4826 times the median absolute deviation. The history of a minute is the minutes of
+the same service and dialect in the `HISTORY_HOURS` whole hours before its own hour; with fewer
+than `LEAST_HISTORY` of them nothing is judged. A deviation is taken as no smaller than `FLOOR_SHARE`
+of the median plus the metric's own floor, so that a flat history does not make every ripple odd.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.pipeline.schema import columns, shaped
+
+TABLE: Final = "anomalies"
+HISTORY_HOURS: Final = 24
+LEAST_HISTORY: Final = 60
+THRESHOLD: Final = 8.0
+FLOOR_SHARE: Final = 0.1
+#: What is watched, and the deviation below which it is never odd.
+FLOORS: Final = {
+    "submitted": 3.0,
+    "failures": 1.0,
+    "backlog": 3.0,
+    "queue_p99_us": 50_000.0,
+    "run_p99_us": 100_000.0,
+}
+SCHEMA: Final = columns("""
+    service string
+    dialect string
+    metric string
+    minute timestamp
+    value double
+    median double
+    deviation double
+    score double
+    day date
+""")
+_SERIES: Final = ("service", "dialect", "metric")
+
+
+def anomalies(minutes: DataFrame, since: datetime) -> DataFrame:
+    """Judge minutes from `since` on; `minutes` reaches back by their history."""
+    values = _values(minutes).withColumn("hour", F.date_trunc("hour", "minute"))
+    history = _history(values, since)
+    score = (F.col("value") - F.col("median")) / F.col("deviation")
+    judged = values.where(F.col("minute") >= F.lit(since)).join(history, [*_SERIES, "hour"])
+    odd = judged.withColumn("score", score).where(F.abs("score") > THRESHOLD)
+    return shaped(odd, SCHEMA)
+
+
+def _values(minutes: DataFrame) -> DataFrame:
+    failures = F.col("failed") + F.col("expired") + F.col("dead") + F.col("refused")
+    rows = minutes.withColumn("failures", failures).select(
+        "service", "dialect", "minute", "day", *[F.col(m).cast("double") for m in FLOORS]
+    )
+    found = rows.unpivot(["service", "dialect", "minute", "day"], [*FLOORS], "metric", "value")
+    return found.where(F.col("value").isNotNull())
+
+
+def _history(values: DataFrame, since: datetime) -> DataFrame:
+    """Return the median and the deviation that each hour is judged by."""
+    later = F.sequence(F.lit(1), F.lit(HISTORY_HOURS))
+    lent = values.select(*_SERIES, "value", "hour", F.explode(later).alias("ahead"))
+    lent = lent.withColumn("hour", F.expr("hour + make_interval(0, 0, 0, 0, ahead)"))
+    lent = lent.where(F.col("hour") >= F.date_trunc("hour", F.lit(since)))
+    key = [*_SERIES, "hour"]
+    middle = lent.groupBy(*key).agg(
+        F.count(F.lit(1)).alias("size"), F.median("value").alias("median")
+    )
+    middle = middle.where(F.col("size") >= LEAST_HISTORY)
+    away = F.abs(F.col("value") - F.col("median"))
+    spread = (
+        lent.join(middle, key)
+        .groupBy(*key)
+        .agg(F.max("median").alias("median"), (F.median(away) * 1.4826).alias("mad"))
+    )
+    floors = F.create_map(*[F.lit(x) for pair in FLOORS.items() for x in pair])
+    floor = floors[F.col("metric")] + F.abs("median") * FLOOR_SHARE
+    return spread.withColumn("deviation", F.greatest("mad", floor))

@@ -1,0 +1,100 @@
+"""Silver `assignments`: one row for each time a part of a job went to a worker.
+
+`outcome` is `requeued` or `forwarded` when the attempt ended without a result, else the state
+that the part or the job ended in, and `running` while it has not. Rows settle with their job.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.life import KEY, lived
+from dragoman.pipeline.schema import columns, day_of, is_kind, shaped, span_us
+
+TABLE: Final = "assignments"
+SCHEMA: Final = columns("""
+    job string
+    submitted_at timestamp
+    part bigint
+    attempt bigint
+    service string
+    client string
+    worker string
+    peer string
+    session bigint
+    dialect_in string
+    dialect string
+    outcome string
+    fault string
+    dispatched_seq bigint
+    dispatched_at timestamp
+    accepted_at timestamp
+    ended_seq bigint
+    ended_at timestamp
+    run_us bigint
+    result_bytes bigint
+    day date
+""")
+
+
+_GIVEN: Final = {
+    "attempt": "attempt",
+    "service": "service",
+    "client": "client",
+    "worker": "worker",
+    "peer": "peer",
+    "session": "session",
+    "dialect": "dialect",
+    "dispatched_at": "at",
+}
+_ENDS: Final = ("seq", "at", "state", "fault", "attempt", "nbytes")
+
+
+def assignments(annotated: DataFrame) -> DataFrame:
+    """Fold the records of each dispatch into its row."""
+    rows = lived(annotated).where(F.col("held_seq").isNotNull())
+    key = (*KEY, "part", F.col("held_seq").alias("dispatched_seq"))
+    return _finished(rows.groupBy(*key).agg(*_given(), *_stopped(), *_ended()))
+
+
+def _given() -> list[Column]:
+    is_dispatch = is_kind(Kind.DISPATCHED)
+    given = [F.max(F.when(is_dispatch, F.col(of))).alias(name) for name, of in _GIVEN.items()]
+    accepted = F.min(F.when(is_kind(Kind.ACCEPTED), F.col("at"))).alias("accepted_at")
+    return [*given, accepted, F.max("dialect_in").alias("dialect_in")]
+
+
+def _stopped() -> list[Column]:
+    """How the attempt itself ended, before its job did."""
+    seq = F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), F.col("seq"))
+    outcome = F.when(is_kind(Kind.GATHERED), F.col("state")).otherwise(F.col("kind"))
+    said = {"at": F.col("at"), "outcome": outcome, "fault": F.col("fault"), "n": F.col("nbytes")}
+    firsts = [F.min_by(of, seq).alias(f"stop_{name}") for name, of in said.items()]
+    return [F.min(seq).alias("stop_seq"), *firsts]
+
+
+def _ended() -> list[Column]:
+    return [F.max(f"end_{name}").alias(f"end_{name}") for name in _ENDS]
+
+
+def _finished(folded: DataFrame) -> DataFrame:
+    is_result = F.col("end_attempt") == F.col("attempt")
+    result = F.when(is_result, F.col("end_nbytes")).otherwise(F.lit(0))
+    stopped = F.col("stop_seq").isNotNull()
+    is_answer = stopped & ~F.col("stop_outcome").isin("requeued", "forwarded")
+    rows = folded.withColumns(
+        {
+            "ended_seq": F.coalesce("stop_seq", "end_seq"),
+            "ended_at": F.coalesce("stop_at", "end_at"),
+            "outcome": F.coalesce("stop_outcome", "end_state", F.lit("running")),
+            "fault": F.coalesce("stop_fault", "end_fault", F.lit("")),
+            "result_bytes": F.when(is_answer, F.col("stop_n"))
+            .when(~stopped, F.coalesce(result, F.lit(0)))
+            .otherwise(F.lit(0)),
+            "day": day_of(F.col("end_at")),
+        }
+    )
+    rows = rows.withColumn("run_us", span_us(F.col("dispatched_at"), F.col("ended_at")))
+    return shaped(rows, SCHEMA)

@@ -1,0 +1,44 @@
+"""Gold `bridges`: the traffic from dialect to dialect on each UTC day, and what it cost.
+
+Jobs that no worker got have an empty `dialect_out`.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.pipeline.schema import columns, shaped
+
+TABLE: Final = "bridges"
+SCHEMA: Final = columns("""
+    dialect_in string
+    dialect_out string
+    jobs bigint
+    succeeded bigint
+    unmappable bigint
+    request_bytes bigint
+    result_bytes bigint
+    queue_us bigint
+    run_us bigint
+    total_p50_us bigint
+    total_p99_us bigint
+    day date
+""")
+
+
+def bridges(ended: DataFrame) -> DataFrame:
+    """Sum up jobs that have ended."""
+    share = F.percentile("total_us", F.array(F.lit(0.5), F.lit(0.99)))
+    summed = ended.groupBy("day", "dialect_in", "dialect_out").agg(
+        F.count(F.lit(1)).alias("jobs"),
+        F.count_if(F.col("state") == "succeeded").alias("succeeded"),
+        F.count_if(F.col("fault") == "unmappable").alias("unmappable"),
+        *[F.sum(n).alias(n) for n in ("request_bytes", "result_bytes", "queue_us", "run_us")],
+        share.alias("share"),
+    )
+    shares = {
+        "total_p50_us": F.round(F.col("share")[0]),
+        "total_p99_us": F.round(F.col("share")[1]),
+    }
+    return shaped(summed.withColumns(shares), SCHEMA)

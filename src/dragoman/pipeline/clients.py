@@ -1,0 +1,58 @@
+"""Silver `clients`: what each client asked for on each UTC day, and what became of it.
+
+`submitted` and `refused` count by the day of asking, the states by the day a job ended.
+"""
+
+from datetime import date
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.pipeline.schema import columns, day_of, shaped
+
+TABLE: Final = "clients"
+STATES: Final = ("succeeded", "failed", "expired", "cancelled", "dead")
+SCHEMA: Final = columns("""
+    client string
+    principal string
+    dialect string
+    first_at timestamp
+    last_at timestamp
+    submitted bigint
+    refused bigint
+    succeeded bigint
+    failed bigint
+    expired bigint
+    cancelled bigint
+    dead bigint
+    request_bytes bigint
+    result_bytes bigint
+    day date
+""")
+_SUMS: Final = ("submitted", "refused", *STATES, "request_bytes", "result_bytes")
+_WHO: Final = ("client", "principal", "dialect")
+
+
+def clients(jobs: DataFrame, refusals: DataFrame, since: date) -> DataFrame:
+    """Sum up days from `since` on, from the jobs that ended since then or are open."""
+    of_jobs = jobs.withColumn("dialect", F.col("dialect_in"))
+    asked = of_jobs.select(
+        *_WHO, F.col("submitted_at").alias("at"), F.lit(1).alias("submitted"), "request_bytes"
+    )
+    ended = of_jobs.where(F.col("ended_at").isNotNull()).select(
+        *_WHO,
+        F.col("ended_at").alias("at"),
+        *[(F.col("state") == state).cast("bigint").alias(state) for state in STATES],
+        "result_bytes",
+    )
+    refused = refusals.select(*_WHO, "at", F.lit(1).alias("refused"))
+    rows = asked.unionByName(ended, allowMissingColumns=True)
+    rows = rows.unionByName(refused, allowMissingColumns=True)
+    rows = rows.withColumn("day", day_of(F.col("at"))).where(F.col("day") >= F.lit(since))
+    summed = rows.groupBy(*_WHO, "day").agg(
+        F.min("at").alias("first_at"),
+        F.max("at").alias("last_at"),
+        *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],
+    )
+    return shaped(summed, SCHEMA)

@@ -1,0 +1,74 @@
+"""The records of worker sessions and broker processes, and what they say at any position.
+
+A session is known by its worker's peer id and the number of its `joined` record. These records
+are few; those of sessions that are still on are carried from step to step.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.schema import BOUNDARY_KINDS, SESSION_KINDS, columns, is_kind, shaped
+
+TABLE: Final = "carried_control"
+SCHEMA: Final = columns("""
+    seq bigint
+    at timestamp
+    kind string
+    peer string
+    worker string
+    dialect string
+    principal string
+    fault string
+    detail string
+    count bigint
+""")
+
+
+def control(records: DataFrame) -> DataFrame:
+    """Select the records of sessions and of broker processes."""
+    return shaped(records.where(is_kind(*SESSION_KINDS, *BOUNDARY_KINDS)), SCHEMA)
+
+
+def boundaries(control: DataFrame) -> DataFrame:
+    """Select the records after which sessions of before are in doubt."""
+    return control.where(is_kind(*BOUNDARY_KINDS))
+
+
+def of_sessions(control: DataFrame) -> DataFrame:
+    """Give each session record the number of its session's `joined` record, as `session`."""
+    so_far = Window.partitionBy("peer").orderBy("seq")
+    joined = F.last(F.when(is_kind(Kind.JOINED), F.col("seq")), ignorenulls=True)
+    return control.where(is_kind(*SESSION_KINDS)).withColumn("session", joined.over(so_far))
+
+
+def spans(control: DataFrame) -> DataFrame:
+    """Return from which record to which a worker was known to be on, or lost.
+
+    One row for each `joined`, `resynced` and `left`: `said_seq < seq < next_seq` is where it is
+    the worker's newest.
+    """
+    rows = of_sessions(control).where(is_kind(Kind.JOINED, Kind.RESYNCED, Kind.LEFT))
+    following = F.lead("seq", 1, 2**62).over(Window.partitionBy("peer").orderBy("seq"))
+    return rows.select(
+        "peer",
+        "session",
+        F.col("kind").alias("said"),
+        F.col("seq").alias("said_seq"),
+        following.alias("next_seq"),
+    )
+
+
+def still_needed(control: DataFrame) -> DataFrame:
+    """Select what the next step needs: sessions that are on, who left last, all boundaries."""
+    rows = of_sessions(control)
+    per_peer = Window.partitionBy("peer")
+    newest = F.max(F.when(is_kind(Kind.JOINED), F.col("seq"))).over(per_peer)
+    left = F.max(F.when(is_kind(Kind.LEFT), F.col("seq"))).over(per_peer)
+    rows = rows.withColumn("newest", F.coalesce(newest, F.lit(0))).withColumn("left", left)
+    is_over = F.coalesce(F.col("left") > F.col("newest"), F.lit(False))
+    of_newest = F.coalesce(F.col("session"), F.lit(0)) == F.col("newest")
+    kept = F.when(is_over, F.col("seq") == F.col("left")).otherwise(of_newest)
+    return shaped(rows.where(kept), SCHEMA).unionAll(boundaries(control))

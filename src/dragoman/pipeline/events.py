@@ -1,0 +1,24 @@
+"""Bronze `events`: the records as they were written, typed, by UTC day. Append only."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StructField, StructType
+
+from dragoman.pipeline.schema import RECORD, day_of, shaped
+
+TABLE: Final = "events"
+SCHEMA: Final = StructType([*RECORD.fields, StructField("day", DateType())])
+
+
+def events(records: DataFrame) -> DataFrame:
+    """Give records their day."""
+    return shaped(records.withColumn("day", day_of(F.col("at"))), SCHEMA)
+
+
+def once_each(records: DataFrame) -> DataFrame:
+    """Keep one record of each sequence number, the same one whatever order they came in."""
+    values = F.struct(*[c for c in records.columns if c != "seq"])
+    kept = records.groupBy("seq").agg(F.min(values).alias("kept"))
+    return kept.select("seq", "kept.*").select(*records.columns)

@@ -1,0 +1,111 @@
+"""The record as Spark sees it, and the kinds that the folds ask about.
+
+Names and order follow `model.record.Record`; a test compares them. What a table's own columns
+are is stated in the table's module.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from dragoman.model.record import Kind
+
+_TYPES: Final[dict[str, DataType]] = {
+    "bigint": LongType(),
+    "string": StringType(),
+    "timestamp": TimestampType(),
+    "date": DateType(),
+    "boolean": BooleanType(),
+    "double": DoubleType(),
+    "bigints": ArrayType(LongType()),
+    "counts": MapType(StringType(), LongType()),
+}
+
+
+def columns(text: str) -> StructType:
+    """Make a schema of lines `name type`; Spark's own reader of such text wants a session."""
+    pairs = (line.split() for line in text.strip().splitlines())
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in pairs])
+
+
+#: A segment's columns. Instants are in UTC; `submitted_at` and `deadline_at` may be null.
+RECORD: Final = columns("""
+    seq bigint
+    at timestamp
+    kind string
+    job string
+    part bigint
+    attempt bigint
+    service string
+    task string
+    client string
+    worker string
+    peer string
+    principal string
+    dialect string
+    target string
+    state string
+    fault string
+    detail string
+    nbytes bigint
+    digest string
+    priority bigint
+    key string
+    terms string
+    submitted_at timestamp
+    deadline_at timestamp
+    count bigint
+    strict boolean
+    version bigint
+""")
+
+#: The records a job's row is folded from. The rest (progress, late replies) are only counted.
+LIFE_KINDS: Final = (
+    Kind.SUBMITTED,
+    Kind.BOUND,
+    Kind.DISPATCHED,
+    Kind.ACCEPTED,
+    Kind.REQUEUED,
+    Kind.FORWARDED,
+    Kind.GATHERED,
+    Kind.ENDED,
+    Kind.CANCEL_ASKED,
+)
+#: The records of a worker's session.
+SESSION_KINDS: Final = (Kind.JOINED, Kind.RESYNCED, Kind.LEFT, Kind.OWNS)
+#: The records after which no session of before is sure to be on.
+BOUNDARY_KINDS: Final = (Kind.STARTED, Kind.STOPPED)
+
+
+def shaped(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows with exactly a table's columns, in its order and types."""
+    return rows.select(*[F.col(f.name).cast(f.dataType).alias(f.name) for f in schema.fields])
+
+
+def is_kind(*kinds: Kind) -> Column:
+    """Whether a record is of one of these kinds."""
+    return F.col("kind").isin(*[kind.value for kind in kinds])
+
+
+def span_us(start: Column, end: Column) -> Column:
+    """Return the microseconds from one instant to another; null where one is not known yet."""
+    return F.unix_micros(end) - F.unix_micros(start)
+
+
+def day_of(instant: Column) -> Column:
+    """Return the UTC day of an instant; sessions are always in UTC."""
+    return F.to_date(instant)

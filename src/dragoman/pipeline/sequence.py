@@ -1,0 +1,117 @@
+"""Is every record there exactly once? Exact, in one pass over two columns.
+
+Sequence numbers are marked in bitmaps, one per block of 32,768 numbers, so a hole and a repeat
+in the same block cannot hide each other. Only blocks that are not whole are looked at again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from dragoman.pipeline.snapshot import instant
+
+#: How many numbers Spark's bitmap functions put into one bitmap; their numbering starts at 1.
+BLOCK: Final = 32_768
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was found of one block of sequence numbers."""
+
+    number: int
+    rows: int
+    distinct: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a batch of records is made of."""
+
+    first: int
+    last: int
+    rows: int
+    earliest: datetime
+    latest: datetime
+    #: Blocks in which a number is missing or comes twice.
+    broken: tuple[int, ...]
+    has_repeats: bool
+
+
+def check_sequence(records: DataFrame, after: int, upto: int) -> Check | None:
+    """Look through a batch that should have every number in `after < seq <= upto`."""
+    number = F.bitmap_bucket_number("seq")
+    found = (
+        records.groupBy(number.alias("number"))
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.bitmap_count(F.bitmap_construct_agg(F.bitmap_bit_position("seq"))).alias("distinct"),
+            F.min("seq").alias("first"),
+            F.max("seq").alias("last"),
+            F.unix_micros(F.min("at")).alias("earliest"),
+            F.unix_micros(F.max("at")).alias("latest"),
+        )
+        .collect()
+    )
+    if not found:
+        return None
+    blocks = [Block(row.number, row.rows, row.distinct) for row in found]
+    return Check(
+        min(row.first for row in found),
+        max(row.last for row in found),
+        sum(block.rows for block in blocks),
+        instant(min(row.earliest for row in found)),
+        instant(max(row.latest for row in found)),
+        broken_blocks(blocks, after, upto),
+        any(block.rows > block.distinct for block in blocks),
+    )
+
+
+def broken_blocks(blocks: list[Block], after: int, upto: int) -> tuple[int, ...]:
+    """Name the blocks of a range that are not whole."""
+    found = {block.number: block for block in blocks}
+    wanted = range(block_of(after + 1), block_of(upto) + 1)
+    return tuple(
+        number
+        for number in wanted
+        if (block := found.get(number)) is None
+        or not block.rows == block.distinct == _size(number, after, upto)
+    )
+
+
+def block_of(seq: int) -> int:
+    """Return the block a sequence number is in."""
+    return (seq - 1) // BLOCK + 1
+
+
+def _size(number: int, after: int, upto: int) -> int:
+    """How many numbers of a block lie in the range."""
+    first, last = (number - 1) * BLOCK + 1, number * BLOCK
+    return min(last, upto) - max(first, after + 1) + 1
+
+
+def missing(records: DataFrame, check: Check, after: int, upto: int) -> DataFrame:
+    """Return every number of the range that no record has, as `seq`."""
+    spark = records.sparkSession
+    seqs = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).select("seq")
+    ends = spark.createDataFrame([(e,) for e in edges(check.broken, after, upto)], "seq bigint")
+    following = F.lead("seq").over(Window.orderBy("seq"))
+    pairs = seqs.union(ends).distinct().select("seq", following.alias("following"))
+    holes = pairs.where(F.col("following") > F.col("seq") + 1)
+    return holes.select(F.explode(F.expr("sequence(seq + 1, following - 1)")).alias("seq"))
+
+
+def edges(broken: tuple[int, ...], after: int, upto: int) -> list[int]:
+    """Return the numbers just outside each run of broken blocks; whole neighbours have them."""
+    before = [max(after, (n - 1) * BLOCK) for n in broken if n - 1 not in broken]
+    behind = [min(upto + 1, n * BLOCK + 1) for n in broken if n + 1 not in broken]
+    return sorted({*before, *behind})
+
+
+def repeated(records: DataFrame, check: Check) -> DataFrame:
+    """Return the numbers that more than one record has, with how many and when."""
+    seen = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).groupBy("seq")
+    counted = seen.agg(F.count(F.lit(1)).alias("times"), F.min("at").alias("at"))
+    return counted.where(F.col("times") > 1)

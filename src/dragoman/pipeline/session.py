@@ -1,0 +1,108 @@
+"""How a Spark session is made: Java found, settings for small machines, or a cluster's master."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+#: The oldest Java that Spark 4 runs on.
+OLDEST_JAVA: Final = 17
+INSTALL_JAVA: Final = "sudo apt-get install -y openjdk-17-jre-headless"
+
+#: Loopback, UTC, small shuffles, timestamps that other readers understand.
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A day column with few values needs no sort before the files are written.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+
+class JavaMissing(RuntimeError):
+    """There is no Java that Spark can use; the message says what to run."""
+
+
+def java_command() -> str:
+    """Return the path of the Java to use: `JAVA_HOME`'s, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    named = Path(home, "bin", "java") if home else None
+    found = str(named) if named and named.exists() else shutil.which("java")
+    if found is None:
+        raise JavaMissing(f"Spark needs Java {OLDEST_JAVA} or newer. Run: {INSTALL_JAVA}")
+    return found
+
+
+def java_version(text: str) -> int:
+    """Read the major version from what `java -version` says; 0 if it cannot be read."""
+    quoted = text.partition('"')[2].partition('"')[0]
+    words = [word for word in quoted.replace("-", ".").split(".") if word.isdigit()]
+    major = int(words[0]) if words else 0
+    return int(words[1]) if major == 1 and len(words) > 1 else major
+
+
+def ensure_java() -> str:
+    """Return a usable Java, or raise `JavaMissing` with the command that installs one."""
+    command = java_command()
+    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = java_version(said.stderr + said.stdout)
+    if version < OLDEST_JAVA:
+        raise JavaMissing(
+            f"{command} is Java {version or 'of an unknown version'}; Spark needs "
+            f"{OLDEST_JAVA} or newer. Run: {INSTALL_JAVA}"
+        )
+    return command
+
+
+def open_session(
+    master: str = "local[*]",
+    *,
+    memory: str = "2g",
+    remote: str | None = None,
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """Start, or join, the session that the pipeline runs in.
+
+    Args:
+        master: Where the work is done: `local[*]`, `spark://host:7077`, `yarn`.
+        memory: Heap of the driver; local mode has no other.
+        remote: Address of a Spark Connect server (`sc://host:15002`), instead of a master.
+        settings: Anything else, by Spark's own names; wins over ours.
+
+    """
+    chosen = SETTINGS | (settings or {})
+    if remote is not None:
+        return _remote(remote, chosen)
+    ensure_java()
+    # Spark would start whatever `python3` is on the path, which may lack pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.Builder().master(master).appName("dragoman")
+    builder = builder.config("spark.driver.memory", memory)
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _remote(address: str, settings: dict[str, str]) -> SparkSession:
+    """Join a Connect server; it keeps its own static settings."""
+    spark = SparkSession.Builder().remote(address).getOrCreate()
+    for name, value in settings.items():
+        if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+    return spark

@@ -1,0 +1,257 @@
+"""One step: new records in, every table brought up to date, all at once or not at all.
+
+Batch runs and streams both go through here, with more or fewer records at a time; cutting the
+same ledger differently gives the same tables. Written in this order: bronze, silver, gold, audit;
+nothing is valid before the commit at the end.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from functools import cached_property, reduce
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dragoman.model.record import Kind
+from dragoman.pipeline import (
+    accounting,
+    anomalies,
+    assignments,
+    audit,
+    bridges,
+    clients,
+    control,
+    events,
+    fairness,
+    jobs,
+    life,
+    resources,
+    sequence,
+    service_minutes,
+    session_days,
+    sessions,
+    slo,
+    worker_days,
+)
+from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.schema import RECORD, is_kind, shaped
+from dragoman.pipeline.snapshot import Snapshot, instant
+from dragoman.pipeline.store import Store
+
+Notice = Callable[[str], None]
+#: Tables whose versions pile up and are merged now and then.
+_GROWING: Final = {
+    m.TABLE: m.SCHEMA for m in (events, jobs, assignments, sessions, resources, audit)
+}
+
+
+def advance(
+    store: Store, records: DataFrame, upto: int, notice: Notice = lambda _: None
+) -> Snapshot:
+    """Bring the tables up to a record; records that they have already are left out."""
+    if upto <= store.snapshot.seq:
+        return store.snapshot
+    step = _Advance(store, records, upto, notice)
+    try:
+        return step.run()
+    finally:
+        step.let_go()
+
+
+class _Advance:
+    """The data frames of one step, each made once."""
+
+    def __init__(self, store: Store, records: DataFrame, upto: int, notice: Notice) -> None:
+        self.store = store
+        self.step = store.begin()
+        self.former = store.snapshot
+        self.after, self.upto = self.former.seq, upto
+        self.notice = notice
+        fresh = records.where((F.col("seq") > self.after) & (F.col("seq") <= upto))
+        self.records = shaped(fresh, RECORD)
+        self._kept: list[DataFrame] = []
+
+    def run(self) -> Snapshot:
+        for work in (self.bronze, self.silver, self.staff, self.gold, self.judge, self.merge):
+            work()
+        self.notice("commit")
+        return self.step.commit(self.upto, self.horizon)
+
+    def let_go(self) -> None:
+        for rows in self._kept:
+            rows.unpersist()
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Make rows once, however often they are asked for."""
+        self._kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
+        return rows
+
+    # --- what the step is about ---------------------------------------------------------------
+
+    @cached_property
+    def horizon(self) -> datetime:
+        """The newest instant."""
+        latest = self.check.latest
+        return max(latest, self.former.horizon or latest)
+
+    @cached_property
+    def since(self) -> datetime:
+        """The first minute that new records, or the passing of time, can change."""
+        earliest = self.check.earliest
+        touched = min(earliest, self.former.horizon or earliest)
+        return touched.replace(second=0, microsecond=0)
+
+    @property
+    def since_day(self) -> date:
+        """The first day that can change."""
+        return self.since.date()
+
+    # --- bronze -------------------------------------------------------------------------------
+
+    def bronze(self) -> None:
+        self.notice("events")
+        self.step.append(events.TABLE, events.events(self.records))
+        self.raw = self.step.written(events.TABLE, events.SCHEMA)
+        check = sequence.check_sequence(self.raw, self.after, self.upto)
+        if check is None:
+            raise SegmentMissing("there are no records", self.after + 1, self.upto)
+        self.check = check
+        if check.has_repeats:
+            self.step.rewrite(events.TABLE, events.once_each(self.raw))
+        self.new = self.step.written(events.TABLE, events.SCHEMA)
+
+    # --- silver -------------------------------------------------------------------------------
+
+    @cached_property
+    def control(self) -> DataFrame:
+        carried = self.store.read(control.TABLE, control.SCHEMA)
+        return self.keep(carried.unionAll(control.control(self.new)))
+
+    @cached_property
+    def annotated(self) -> DataFrame:
+        marks = [row.seq for row in control.boundaries(self.control).select("seq").collect()]
+        carried = self.store.read(life.TABLE, life.SCHEMA)
+        fresh = life.life(self.new, control.spans(self.control), sorted(marks))
+        return self.keep(life.annotate(carried.unionAll(fresh)))
+
+    def silver(self) -> None:
+        self.notice("jobs")
+        self.step.append(jobs.TABLE, jobs.jobs(self.annotated))
+        self.notice("assignments")
+        self.step.append(assignments.TABLE, assignments.assignments(self.annotated))
+        self.notice("carried records")
+        self.step.carry(life.TABLE, life.still_open(self.annotated))
+        self.step.carry(control.TABLE, control.still_needed(self.control))
+
+    def jobs(self) -> DataFrame:
+        """Jobs that ended on or after the first touched day, and open ones."""
+        return self.step.read(jobs.TABLE, jobs.SCHEMA, self.since_day)
+
+    def assignments(self) -> DataFrame:
+        return self.step.read(assignments.TABLE, assignments.SCHEMA, self.since_day)
+
+    def ended(self) -> DataFrame:
+        return self.jobs().where(F.col("day").isNotNull())
+
+    def refusals(self) -> DataFrame:
+        found = self.step.read(events.TABLE, events.SCHEMA, self.since_day)
+        return found.where(is_kind(Kind.REFUSED))
+
+    def staff(self) -> None:
+        """Workers: what they did on each day, their sessions, what they own."""
+        self.notice("sessions")
+        stays = self.keep(sessions.stays(self.control))
+        former = self.store.read(sessions.TABLE, sessions.SCHEMA, self.since_day)
+        settled = shaped(former.where(F.col("day").isNotNull()), sessions.STAY)
+        days = session_days.session_days(
+            self.assignments(), settled.unionAll(stays), self.since_day, self.horizon
+        )
+        self.step.replace(session_days.TABLE, days, self.since_day)
+        all_days = self.step.read(session_days.TABLE, session_days.SCHEMA)
+        self.step.append(sessions.TABLE, sessions.sessions(stays, all_days, self.horizon))
+        self.step.append(resources.TABLE, resources.resources(self.control, stays))
+        written = self.step.written(session_days.TABLE, session_days.SCHEMA)
+        self.step.replace(worker_days.TABLE, worker_days.worker_days(written), self.since_day)
+
+    # --- gold ---------------------------------------------------------------------------------
+
+    def gold(self) -> None:
+        day = self.since_day
+        self.notice("clients")
+        self.step.replace(clients.TABLE, clients.clients(self.jobs(), self.refusals(), day), day)
+        self.notice("accounting")
+        self.step.replace(accounting.TABLE, accounting.accounting(self.ended()), day)
+        self.step.replace(bridges.TABLE, bridges.bridges(self.ended()), day)
+        window = day - timedelta(days=slo.WINDOW_DAYS)
+        former = self.store.read(slo.TABLE, slo.SCHEMA, window)
+        self.step.replace(slo.TABLE, slo.slo(self.ended(), former, day), day)
+        self.minutes()
+
+    def minutes(self) -> None:
+        self.notice("service minutes")
+        recent = F.col("ended_at").isNull() | (F.col("ended_at") >= F.lit(self.since))
+        fresh = service_minutes.service_minutes(
+            self.jobs().where(recent),
+            self.assignments().where(recent),
+            self.refusals(),
+            self.since,
+        )
+        self._replace_minutes(service_minutes.TABLE, service_minutes.SCHEMA, fresh)
+        self.notice("anomalies")
+        back = self.since - timedelta(hours=anomalies.HISTORY_HOURS + 1)
+        table = service_minutes.TABLE, service_minutes.SCHEMA
+        known = self.step.read(*table, back.date()).where(F.col("minute") >= F.lit(back))
+        fresh = anomalies.anomalies(known, self.since)
+        self._replace_minutes(anomalies.TABLE, anomalies.SCHEMA, fresh)
+
+    def _replace_minutes(self, table: str, schema: StructType, fresh: DataFrame) -> None:
+        """Write the first touched day anew: its minutes before the touched one stay."""
+        former = self.store.read(table, schema, self.since_day)
+        before = former.where(F.col("minute") < F.lit(self.since))
+        self.step.replace(table, before.unionAll(fresh), self.since_day)
+
+    # --- audit --------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        self.notice("audit")
+        here = self.step.written(jobs.TABLE, jobs.SCHEMA)
+        found = [
+            audit.of_lives(self.annotated),
+            audit.after_own_ends(self.annotated),
+            audit.never_ended(here.where(F.col("day").isNull()), self.horizon),
+            *self._sequence(),
+            *self._strays(),
+            *self._unfair(here.where(F.col("day").isNotNull())),
+        ]
+        self.step.append(audit.TABLE, reduce(DataFrame.unionAll, found).coalesce(1))
+
+    def _sequence(self) -> list[DataFrame]:
+        if not self.check.broken:
+            return []
+        gone = sequence.missing(self.raw, self.check, self.after, self.upto)
+        return [audit.gaps(gone), audit.repeats(sequence.repeated(self.raw, self.check))]
+
+    def _strays(self) -> list[DataFrame]:
+        strays = life.strays(self.annotated)
+        oldest = strays.agg(F.unix_micros(F.min("submitted_at"))).collect()[0][0]
+        if oldest is None:
+            return []
+        known = self.store.read(jobs.TABLE, jobs.SCHEMA, instant(oldest).date())
+        return [audit.of_strays(strays, known.where(F.col("day").isNotNull()))]
+
+    def _unfair(self, ended: DataFrame) -> list[DataFrame]:
+        waited = fairness.suspects(ended)
+        begun = F.unix_micros(F.min("submitted_at"))
+        oldest, first = waited.agg(begun, F.min("submitted_seq")).collect()[0]
+        if oldest is None:
+            return []
+        known = self.step.read(events.TABLE, events.SCHEMA, instant(oldest).date())
+        known = known.where(F.col("seq") >= first)
+        return [audit.unfair_waits(fairness.unfair(waited, known))]
+
+    def merge(self) -> None:
+        for table, schema in _GROWING.items():
+            self.step.merge(table, schema)

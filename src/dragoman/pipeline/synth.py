@@ -1,0 +1,186 @@
+"""Synthetic ledgers: realistic histories in the layout of an export, as large as you like.
+
+The generator works on columns of numbers, a chunk of jobs at a time; what a chunk's jobs do
+after its time waits for the next one, so memory does not grow with the ledger. The same seed
+gives the same ledger. A history without planted faults keeps every promise.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dragoman.model.record import VERSION
+from dragoman.pipeline.synth_jobs import Batch, Chunks, Ints, concatenate, select
+from dragoman.pipeline.synth_plants import DROPPED, PLANTS, TWICE, planted
+from dragoman.pipeline.synth_staff import Staff
+from dragoman.pipeline.synth_world import DIALECTS, FAULTS, KINDS, STATES, World, build_world
+
+#: Monday, 5 January 2026, midnight UTC.
+BEGINNING_US: Final = 1_767_571_200_000_000
+SEGMENT_ROWS: Final = 250_000
+#: Records a second, on average; by day there are more.
+RATE: Final = 60.0
+#: How many records an average job leaves.
+_RECORDS_PER_JOB: Final = 3.7
+#: Planted scenes begin so long after the start.
+_PLANTS_AFTER_US: Final = 3_000_000
+
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written."""
+
+    records: int
+    segments: int
+    bytes: int
+    seconds: float
+
+
+def synthesise(
+    folder: Path,
+    events: int,
+    seed: int = 1,
+    plants: Sequence[str] = (),
+    *,
+    rate: float = RATE,
+    segment_rows: int = SEGMENT_ROWS,
+) -> Written:
+    """Write a ledger of `events` sequence numbers as segments and a manifest."""
+    unknown = sorted(set(plants) - set(PLANTS))
+    if unknown:
+        raise ValueError(f"unknown faults {unknown}; known are {sorted(PLANTS)}")
+    begun = time.monotonic()
+    world = build_world()
+    (folder / "segments").mkdir(parents=True, exist_ok=True)
+    listed: list[dict[str, Any]] = []
+    first = 1
+    for batch in cut(in_order(world, seed, plants, rate), events, segment_rows):
+        listed.append(_write(folder, world, batch, first, seed))
+        first += len(batch["at"])
+    _write_manifest(folder, listed)
+    size = sum(entry["bytes"] for entry in listed)
+    return Written(events, len(listed), size, time.monotonic() - begun)
+
+
+def in_order(world: World, seed: int, plants: Sequence[str], rate: float) -> Iterator[Batch]:
+    """Yield batches that follow each other in time, without end."""
+    staff = Staff(world, BEGINNING_US)
+    waiting = staff.beginning()
+    if plants:
+        scenes = planted(world, plants, BEGINNING_US + _PLANTS_AFTER_US)
+        waiting = concatenate([waiting, scenes])
+    covered = BEGINNING_US - 2_000_000
+    for batch, until in Chunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
+        batch = concatenate([waiting, batch, staff.between(covered, until)])
+        batch = select(batch, np.argsort(batch["at"], kind="stable"))
+        split = int(np.searchsorted(batch["at"], until))
+        yield {name: column[:split] for name, column in batch.items()}
+        waiting = {name: column[split:] for name, column in batch.items()}
+        covered = until
+
+
+def cut(batches: Iterator[Batch], events: int, size: int) -> Iterator[Batch]:
+    """Cut batches into segments of one size, and stop after so many records."""
+    held: list[Batch] = []
+    have, left = 0, events
+    for batch in batches:
+        held.append(batch)
+        have += len(batch["at"])
+        while have >= min(size, left) > 0:
+            whole = concatenate(held)
+            take = min(size, left)
+            yield {name: column[:take] for name, column in whole.items()}
+            held = [{name: column[take:] for name, column in whole.items()}]
+            have -= take
+            left -= take
+        if left <= 0:
+            return
+
+
+def _write(folder: Path, world: World, batch: Batch, first: int, seed: int) -> dict[str, Any]:
+    """Write one segment; its name says which numbers it has."""
+    last = first + len(batch["at"]) - 1
+    flag = batch["flag"]
+    times = np.where(flag == DROPPED, 0, np.where(flag == TWICE, 2, 1))
+    seq = np.repeat(np.arange(first, last + 1), times)
+    rows = {name: np.repeat(column, times) for name, column in batch.items()}
+    name = f"segments/seg-{first:020d}-{last:020d}.parquet"
+    path = folder / name
+    pq.write_table(to_table(world, rows, seq, seed), path, compression="zstd")
+    data = path.read_bytes()
+    return {
+        "file": name,
+        "first": first,
+        "last": last,
+        "rows": len(seq),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "bytes": len(data),
+        "min_at": int(rows["at"].min()) / 1e6,
+        "max_at": int(rows["at"].max()) / 1e6,
+        "version": VERSION,
+    }
+
+
+def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
+    fresh = folder / "manifest.json.new"
+    fresh.write_text(json.dumps({"segments": listed}, indent=1))
+    os.replace(fresh, folder / "manifest.json")
+
+
+def to_table(world: World, rows: Batch, seq: Ints, seed: int) -> pa.Table:
+    """Turn numbers into records."""
+    n = len(seq)
+    nothing = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([""]))
+    empty = nothing.cast(pa.string())
+
+    def words(codes: Ints, known: Sequence[str]) -> pa.Array:
+        indices = pa.array(codes.astype(np.int32))
+        return pa.DictionaryArray.from_arrays(indices, pa.array(known)).cast(pa.string())
+
+    def instants(micros: Ints) -> pa.Array:
+        return pa.array(micros, pa.int64(), mask=micros == 0).cast(_INSTANT)
+
+    numbers, which = np.unique(rows["job"], return_inverse=True)
+    ids = [f"{seed:x}-{number:011x}" if number else "" for number in numbers.tolist()]
+    principal = np.where(rows["client"] > 0, rows["client"], 0)
+    columns: dict[str, pa.Array] = {
+        "seq": pa.array(seq),
+        "at": instants(rows["at"]),
+        "kind": words(rows["kind"], KINDS),
+        "job": words(which.astype(np.int64), ids),
+        "part": pa.array(rows["part"]),
+        "attempt": pa.array(rows["attempt"]),
+        "service": words(rows["service"], world.services),
+        "task": empty,
+        "client": words(rows["client"], world.clients),
+        "worker": words(rows["worker"], world.workers),
+        "peer": words(rows["worker"], world.peers()),
+        "principal": words(principal, world.principals),
+        "dialect": words(rows["dialect"], DIALECTS),
+        "target": words(rows["target"], world.targets),
+        "state": words(rows["state"], STATES),
+        "fault": words(rows["fault"], FAULTS),
+        "detail": words(rows["detail"], world.details),
+        "nbytes": pa.array(rows["nbytes"]),
+        "digest": empty,
+        "priority": pa.array(rows["priority"]),
+        "key": empty,
+        "terms": empty,
+        "submitted_at": instants(rows["submitted_at"]),
+        "deadline_at": instants(rows["deadline_at"]),
+        "count": pa.array(rows["count"]),
+        "strict": pa.array(np.ones(n, bool)),
+        "version": pa.array(np.full(n, VERSION, np.int64)),
+    }
+    return pa.table(columns)

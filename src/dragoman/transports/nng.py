@@ -146,6 +146,7 @@ class NngRequester:
         context = self._idle.pop() if self._idle else self._socket.new_context()
         try:
             await context.asend(message)
+            _notice_cancellation()
             answer: bytes = await context.arecv()
         except BaseException:
             context.close()
@@ -193,3 +194,13 @@ class NngRequester:
         self._idle.clear()
         if sock is not None:
             sock.close()
+
+
+def _notice_cancellation() -> None:
+    """Stop here if the task was cancelled while pynng was waiting.
+
+    pynng swallows a cancellation that comes when its operation has just completed.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,0 +1,62 @@
+"""What has left memory is read back from the ledger."""
+
+import asyncio
+
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append, Asked, Effect, SendReply, SendStatus
+from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
+from dragoman.ledger.base import Entry
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.body import Body
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.server.archive import Archive
+
+JOB, CLIENT, WORKER = JobId("j1"), PeerId("nfp/c"), PeerId("nfp/w")
+RESULT = Body("nfp", (b"42",))
+
+
+def finished_job() -> MemoryLedger:
+    broker, ledger = Broker(), MemoryLedger()
+    effects: list[Effect] = []
+    for event in (
+        WorkerJoined(WORKER, WorkerName("w"), (ServiceName("math"),)),
+        JobSubmitted(JOB, CLIENT, ServiceName("math"), Body("nfp", (b"?",))),
+        ReplyReceived(WORKER, JOB, ReplyKind.FINAL, RESULT),
+    ):
+        effects += broker.handle(event, 1.0)
+    entries = [Entry(e.record, e.body) for e in effects if isinstance(e, Append)]
+    asyncio.run(ledger.append(entries))
+    return ledger
+
+
+def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
+    archive = Archive(finished_job())
+    answer = archive.complete(SendStatus(CLIENT, JOB, Asked.RESULT, None))
+    assert answer.status is not None
+    assert answer.status.state is JobState.SUCCEEDED
+    assert answer.status.parts[0].body == RESULT
+    assert answer.fault is None
+
+
+def test_a_job_nobody_ever_saw_stays_unknown() -> None:
+    question = SendStatus(CLIENT, JobId("nope"), Asked.RESULT, None)
+    assert Archive(finished_job()).complete(question) == question
+
+
+def test_a_repeated_answer_gets_its_body_back() -> None:
+    ledger = finished_job()
+    reply = SendReply(CLIENT, JOB, ReplyKind.FINAL, ServiceName("math"), seq=ledger.last_seq)
+    assert Archive(ledger).with_body(reply).body == RESULT
+
+
+def test_a_body_on_its_way_to_the_disk_is_found_until_the_ledger_has_it() -> None:
+    archive = Archive(MemoryLedger())
+    archive.hold(7, RESULT)
+    assert archive.body(7) == RESULT
+    finished = finished_job()
+    entries = [Entry(r) for r in finished.read()]
+    archive = Archive(finished)
+    archive.hold(1, RESULT)
+    archive.release(entries)
+    assert archive.body(1) is None

@@ -1,0 +1,155 @@
+"""ROUTER and DEALER on their file descriptors, over real loopback sockets."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+import zmq
+
+from dragoman.transports.base import Sent
+from dragoman.transports.zmq import Dealer, Router
+
+
+class Pair:
+    """A router and a dealer, and what each has received."""
+
+    def __init__(self, identity: bytes = b"peer") -> None:
+        self.router = Router("tcp://127.0.0.1:0")
+        self.identity = identity
+        self.at_router: list[tuple[bytes, list[bytes]]] = []
+        self.at_dealer: list[list[bytes]] = []
+        self.changed = asyncio.Event()
+
+    async def open(self) -> str:
+        endpoint = await self.router.open(self._drain_router)
+        self.dealer = Dealer(endpoint, self.identity)
+        await self.dealer.open(self._drain_dealer)
+        return endpoint
+
+    def _drain_router(self) -> None:
+        self.at_router += self.router.drain(2)
+        self.changed.set()
+
+    def _drain_dealer(self) -> None:
+        if hasattr(self, "dealer"):
+            self.at_dealer += [frames for _, frames in self.dealer.drain(1000)]
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                if not condition():
+                    await self.changed.wait()
+
+    async def close(self) -> None:
+        await self.dealer.close()
+        await self.router.close()
+
+
+def test_messages_go_both_ways_and_port_zero_becomes_a_real_one() -> None:
+    async def talk() -> None:
+        pair = Pair()
+        endpoint = await pair.open()
+        assert endpoint.startswith("tcp://127.0.0.1:")
+        assert not endpoint.endswith(":0")
+        pair.dealer.send(b"", [b"hello", b""])
+        await pair.until(lambda: len(pair.at_router) == 1)
+        assert pair.at_router == [(b"peer", [b"hello", b""])]
+        assert pair.router.send(b"peer", [b"", b"there"]) is Sent.YES
+        pair.router.flush()
+        await pair.until(lambda: len(pair.at_dealer) == 1)
+        assert pair.at_dealer == [[b"", b"there"]]
+        await pair.close()
+
+    asyncio.run(talk())
+
+
+def test_a_bounded_drain_loses_nothing_although_the_descriptor_signals_only_once() -> None:
+    async def flood() -> None:
+        pair = Pair()
+        await pair.open()
+        for n in range(500):
+            pair.dealer.send(b"", [str(n).encode()])
+        pair.dealer.flush()
+
+        async def again() -> None:
+            # A bounded drain wakes its owner, which a real loop answers in its next turn.
+            while len(pair.at_router) < 500:
+                await asyncio.sleep(0)
+                pair._drain_router()
+
+        async with asyncio.timeout(20):
+            await again()
+        assert [frames[0] for _, frames in pair.at_router] == [str(n).encode() for n in range(500)]
+        await pair.close()
+
+    asyncio.run(flood())
+
+
+def test_sending_to_nobody_is_said_and_not_silent() -> None:
+    async def send() -> None:
+        pair = Pair()
+        await pair.open()
+        assert pair.router.send(b"stranger", [b"x"]) is Sent.GONE
+        await pair.close()
+
+    asyncio.run(send())
+
+
+def test_a_peer_that_does_not_read_becomes_full_and_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.transports.zmq.SEND_HWM", 10)
+
+    async def stall() -> None:
+        router = Router("tcp://127.0.0.1:0")
+        arrived = asyncio.Event()
+        endpoint = await router.open(arrived.set)
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        lazy = context.socket(zmq.DEALER)
+        lazy.setsockopt(zmq.IDENTITY, b"lazy")
+        lazy.setsockopt(zmq.RCVHWM, 1)
+        lazy.setsockopt(zmq.LINGER, 0)
+        lazy.connect(endpoint)
+        lazy.send(b"here")
+        async with asyncio.timeout(10):
+            while not list(router.drain(10)):
+                arrived.clear()
+                await arrived.wait()
+        outcomes = [router.send(b"lazy", [b"x" * 100_000]) for _ in range(500)]
+        assert Sent.FULL in outcomes
+        lazy.close()
+        await router.close()
+        context.term()
+
+    asyncio.run(stall())
+
+
+def test_a_reconnecting_peer_takes_over_its_name() -> None:
+    async def take_over() -> None:
+        pair = Pair()
+        endpoint = await pair.open()
+        pair.dealer.send(b"", [b"old"])
+        await pair.until(lambda: len(pair.at_router) == 1)
+        heard: list[list[bytes]] = []
+        got = asyncio.Event()
+        second = Dealer(endpoint, b"peer")
+
+        def drain() -> None:
+            heard.extend(frames for _, frames in second.drain(100))
+            got.set()
+
+        await second.open(drain)
+        second.send(b"", [b"new"])
+        await pair.until(lambda: len(pair.at_router) == 2)
+        assert pair.router.send(b"peer", [b"for the new one"]) is Sent.YES
+        async with asyncio.timeout(10):
+            while not heard:
+                got.clear()
+                await got.wait()
+        assert heard == [[b"for the new one"]]
+        await second.close()
+        await pair.close()
+
+    asyncio.run(take_over())

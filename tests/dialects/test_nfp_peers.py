@@ -1,0 +1,48 @@
+"""Identities and their bounds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.nfp.peers import Bounded, Peers, Worker, read_name
+
+
+@given(st.binary(min_size=1, max_size=12))
+def test_every_identity_is_found_again_by_its_id(address: bytes) -> None:
+    peers = Peers("nfp", 4)
+    peer = peers.heard(address)
+    assert peers.of(peer.id).address == address
+    assert peer.name.isprintable()
+    assert peer.has_text_name == (peer.name.encode() == address)
+
+
+def test_a_peer_never_heard_of_speaks_norfabs_reading() -> None:
+    peers = Peers("nfp", 4)
+    known = peers.heard(b"c1")
+    known.is_binary = True
+    assert peers.of(known.id) is known
+    fresh = Peers("nfp", 4).of(known.id)
+    assert (fresh.is_binary, fresh.address, fresh.takes_results) == (False, b"c1", False)
+
+
+def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
+    memory: Bounded[int, str] = Bounded(2)
+    for key in (1, 2, 1, 3):
+        memory.remember(key, "x")
+    assert list(memory) == [2, 3]
+
+
+def test_a_worker_is_named_by_its_identity() -> None:
+    worker = Worker(Peers("nfp", 4).heard("wörker".encode()), b"math", 5.0)
+    assert (worker.name, worker.service) == ("wörker", "math")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"a\tb", b"x" * 9])
+def test_a_name_that_is_none_is_malformed_and_says_which(raw: bytes) -> None:
+    with pytest.raises(MalformedMessage, match="service name"):
+        read_name(raw, "service name", 8)
+
+
+def test_a_name_may_be_any_printable_text() -> None:
+    assert read_name("é 1".encode(), "job id", 8) == "é 1"

@@ -1,0 +1,476 @@
+"""Our client, our broker and our worker in one memory; and our peers against NorFab's broker."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.dialects.nfp_fabric import Fabric, body_of
+
+from dragoman.dialects.base import Frames
+from dragoman.dialects.nfp import wire
+from dragoman.dialects.nfp.client_side import ClientSide
+from dragoman.dialects.nfp.worker_side import WorkerSide
+from dragoman.dialects.talk import (
+    Alive,
+    Chunk,
+    Dismissed,
+    Dispatched,
+    Finished,
+    InputAsked,
+    InputGiven,
+    Notice,
+    Order,
+    Progress,
+    Published,
+    Queued,
+    Reply,
+    Standing,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.dialects.talk import (
+    ClientSide as AnyClientSide,
+)
+from dragoman.dialects.talk import (
+    WorkerSide as AnyWorkerSide,
+)
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+from dragoman.model.record import Kind
+from dragoman.model.target import ALL, Named
+
+J1 = JobId("j1")
+FAILED = Fault(FaultCode.TASK_FAILED, "no")
+ADD = Order(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
+
+
+class Talk:
+    """One client and some workers on a fabric; notices and words pile up until they are read."""
+
+    def __init__(self, *workers: str, push: bool = True) -> None:
+        self.fabric = Fabric()
+        self.client: AnyClientSide = ClientSide(iter(f"id{n}" for n in range(99)).__next__)
+        self.workers: dict[str, AnyWorkerSide] = {}
+        self.notices: list[Notice] = []
+        self.words: dict[str, list[Word]] = {}
+        if push:
+            self.tell(self.client.hello())
+        for name in workers:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        self.workers[name] = WorkerSide(name, "math")
+        self.words[name] = []
+        self.report(name, self.workers[name].join())
+
+    def tell(self, messages: list[Frames]) -> None:
+        for frames in messages:
+            self.fabric.say("c1", frames)
+        self.settle()
+
+    def report(self, name: str, messages: list[Frames]) -> None:
+        for frames in messages:
+            self.fabric.say(name, frames)
+        self.settle()
+
+    def settle(self) -> None:
+        """Deliver until nobody has anything more to say."""
+        while sum(self._deliver()):
+            pass
+
+    def _deliver(self) -> Iterator[bool]:
+        for frames in self.fabric.frames("c1"):
+            for notice in self.client.receive(frames):
+                if isinstance(notice, Reply):
+                    self.fabric.say("c1", notice.frames)
+                else:
+                    self.notices.append(notice)
+            yield True
+        for name, side in self.workers.items():
+            for frames in self.fabric.frames(name):
+                for word in side.receive(frames):
+                    if isinstance(word, Reply):
+                        self.fabric.say(name, word.frames)
+                    else:
+                        self.words[name].append(word)
+                yield True
+
+    def heard(self) -> list[Notice]:
+        found, self.notices = self.notices, []
+        return found
+
+    def work(self, name: str = "w1") -> list[Word]:
+        found, self.words[name] = self.words[name], []
+        return [word for word in found if not isinstance(word, Alive)]
+
+
+def finished(value: Any, worker: str = "w1") -> Finished:
+    return Finished(J1, (Answer(value, worker=worker),), state=JobState.SUCCEEDED)
+
+
+def test_a_job_goes_there_and_back() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    (work,) = talk.work()
+    assert work == Work("j1", J1, ADD.call, "math", "c1", 20.0)
+    side = talk.workers["w1"]
+    talk.report("w1", side.take("j1"))
+    talk.report("w1", side.progress("j1", {"done": 0.5}))
+    talk.report("w1", side.progress("j1", "half"))
+    talk.report("w1", side.chunk("j1", b"\x00\x01"))
+    talk.report("w1", side.finish("j1", Answer({"sum": b"\xff"})))
+    assert talk.heard() == [
+        Queued(J1),
+        Dispatched(J1, (WorkerName("w1"),)),
+        Progress(J1, {"done": 0.5}, "w1"),
+        Progress(J1, "half", "w1"),
+        Chunk(J1, b"\x00\x01"),
+        finished({"sum": b"\xff"}),
+    ]
+    assert Kind.LATE not in talk.fabric.kinds()
+
+
+def test_a_client_that_did_not_introduce_itself_still_gets_its_result() -> None:
+    talk = Talk("w1", push=False)
+    talk.tell(talk.client.submit(ADD))
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer(5)))
+    assert talk.heard()[-1] == finished(5)
+
+
+def test_a_failed_task_is_an_answer_with_a_fault() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer(fault=FAILED)))
+    (end,) = [n for n in talk.heard() if isinstance(n, Finished)]
+    assert end.state is JobState.FAILED
+    assert end.answers[0].fault == FAILED
+
+
+def test_a_result_that_cannot_be_written_is_a_failure_and_not_a_silence() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer({1: 2})))
+    (end,) = [n for n in talk.heard() if isinstance(n, Finished)]
+    assert end.answers[0].fault is not None
+
+
+def test_a_job_for_all_ends_when_all_have_answered() -> None:
+    talk = Talk("w1", "w2")
+    talk.tell(talk.client.submit(Order(J1, "math", Call("add"), ALL)))
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer(1)))
+    assert not any(isinstance(n, Finished) for n in talk.heard())
+    talk.report("w2", talk.workers["w2"].finish("j1", Answer(2)))
+    (end,) = talk.heard()
+    assert isinstance(end, Finished)
+    assert {a.worker: a.value for a in end.answers} == {"w1": 1, "w2": 2}
+
+
+def test_a_question_is_asked_answered_and_polled() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.work()
+    side = talk.workers["w1"]
+    talk.report("w1", side.ask_input("j1", "q1", {"sure": b"?"}))
+    assert talk.heard()[-1] == InputAsked(J1, "q1", {"sure": b"?"}, "w1")
+    talk.tell(talk.client.ask(J1))
+    assert talk.heard()[-1] == Standing(J1, "running", "WAITING_CLIENT_INPUT")
+    talk.tell(talk.client.give_input(J1, "q1", b"yes", "w1"))
+    assert talk.work() == [InputGiven("j1", "q1", b"yes")]
+
+
+def test_a_cancel_reaches_the_worker_and_its_confirmation_the_client() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.work()
+    talk.tell(talk.client.cancel(J1))
+    assert talk.work() == [Stop("j1")]
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer(fault=Fault(FaultCode.CANCELLED))))
+    end, standing = talk.heard()[-2:]
+    assert isinstance(end, Finished)
+    assert (end.state, end.fault and end.fault.code) == (JobState.CANCELLED, FaultCode.CANCELLED)
+    assert standing == Standing(J1, "cancelled", "CANCELLED")
+
+
+def test_a_cancel_of_nothing_is_unknown() -> None:
+    talk = Talk()
+    talk.tell(talk.client.cancel(JobId("nosuch")))
+    (standing,) = talk.heard()
+    assert isinstance(standing, Standing)
+    assert standing.state == "unknown"
+
+
+def test_another_clients_job_can_be_asked_for() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.report("w1", talk.workers["w1"].finish("j1", Answer(5)))
+    talk.heard()
+    talk.tell(talk.client.ask(J1))
+    assert talk.heard() == [Dispatched(J1, (WorkerName("w1"),)), finished(5)]
+    talk.tell(talk.client.ask(JobId("nosuch")))
+    (end,) = talk.heard()
+    assert isinstance(end, Finished)
+    assert end.fault is not None
+    assert end.fault.code is FaultCode.UNKNOWN_JOB
+
+
+def test_a_job_nobody_can_do_ends_with_the_exact_fault() -> None:
+    talk = Talk("w1")
+    order = Order(J1, "math", Call("add"), Named((WorkerName("nobody"),)))
+    talk.tell(talk.client.submit(order))
+    talk.fabric.advance(61)
+    talk.settle()
+    (end,) = [n for n in talk.heard() if isinstance(n, Finished)]
+    assert end.fault is not None
+    assert end.fault.code is FaultCode.NO_WORKER
+
+
+def test_a_job_handed_back_is_done_by_another() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.add("w2")
+    talk.report("w1", talk.workers["w1"].hand_back("j1"))
+    assert len(talk.work("w2")) == 1
+    talk.report("w2", talk.workers["w2"].finish("j1", Answer(5)))
+    assert talk.heard()[-1] == finished(5, "w2")
+
+
+def test_a_worker_that_leaves_gives_its_job_back() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    talk.add("w2")
+    talk.report("w1", talk.workers["w1"].leave())
+    assert len(talk.work("w2")) == 1
+
+
+def test_priority_and_key_reach_the_broker() -> None:
+    talk = Talk()
+    talk.tell(talk.client.submit(Order(J1, "math", Call("add"), priority=7, key="k1")))
+    record = next(r for r in talk.fabric.records if r.kind == Kind.SUBMITTED)
+    assert (record.priority, record.key) == (7, "k1")
+
+
+def test_a_broker_that_forgot_its_workers_has_them_back_after_one_beat() -> None:
+    talk = Talk("w1")
+    talk.fabric = Fabric()
+    talk.report("w1", talk.workers["w1"].beat())
+    assert talk.work() == [Dismissed()]
+    talk.report("w1", talk.workers["w1"].join())
+    talk.tell(talk.client.hello())
+    talk.tell(talk.client.submit(ADD))
+    assert len(talk.work()) == 1
+
+
+def test_a_result_that_was_lost_on_the_way_is_fetched_when_the_worker_rejoins() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    side = talk.workers["w1"]
+    side.finish("j1", Answer(5))
+    talk.report("w1", side.join())
+    assert talk.heard()[-1] == finished(5)
+    assert talk.fabric.kinds().count(Kind.DISPATCHED) == 1
+
+
+def test_a_silent_workers_result_is_found_by_the_poll() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.submit(ADD))
+    side = talk.workers["w1"]
+    side.finish("j1", Answer(5))
+    talk.fabric.advance(9)
+    talk.report("w1", side.beat())
+    talk.fabric.advance(2)
+    talk.settle()
+    assert talk.heard()[-1] == finished(5)
+
+
+def test_events_are_published_subscribed_to_and_offered() -> None:
+    talk = Talk("w1")
+    talk.tell(talk.client.subscribe(("math.*",), 3))
+    (subscription,) = talk.fabric.subscriptions
+    assert (subscription.topics, subscription.after) == (("math.*",), 3)
+    assert subscription.wants("math.hot")
+    assert not subscription.wants("other")
+    talk.report("w1", talk.workers["w1"].publish("math.hot", {"t": b"\x01"}))
+    record = next(r for r in talk.fabric.records if r.kind == Kind.PUBLISHED)
+    body = Body("nfp", (b'{"t":{"$bytes":"AQ=="}}',))
+    for send in talk.fabric.side.render_event(subscription, record, body):
+        notices = talk.client.receive(send.frames)
+    assert notices == [Published(record.seq, "math.hot", {"t": b"\x01"})]
+
+
+# --- the worker alone ---------------------------------------------------------------------------
+
+
+def task(command: str, body: bytes = b"", uuid: bytes = b"j1", attempt: bytes = b"") -> Frames:
+    return wire.encode(wire.Task(command, b"c1", uuid, body, attempt=attempt))
+
+
+def worker() -> WorkerSide:
+    side = WorkerSide("w1", "math", credit=2, stamp=lambda: "now")
+    side.join()
+    return side
+
+
+def replies(words: list[Word]) -> list[wire.Message]:
+    return [wire.decode(w.frames) for w in words if isinstance(w, Reply)]
+
+
+def test_under_norfabs_broker_a_result_is_pushed_and_announced() -> None:
+    side = worker()
+    side.receive(task(wire.POST, b'{"task":"add"}'))
+    pushed, announced = map(wire.decode, side.finish("j1", Answer(5)))
+    assert isinstance(pushed, wire.Report)
+    assert (pushed.command, pushed.status) == (wire.RESPONSE, b"200")
+    assert body_of(announced)["event_type"] == "result_ready"
+    assert body_of(announced)["timestamp"] == "now"
+
+
+def statuses(side: WorkerSide) -> list[bytes]:
+    reports = replies(side.receive(task(wire.GET)))
+    return [r.status for r in reports if isinstance(r, wire.Report)]
+
+
+def test_a_get_is_answered_by_how_the_job_stands() -> None:
+    side = worker()
+    assert statuses(side) == [b"404"]
+    side.receive(task(wire.POST, b'{"task":"add"}'))
+    assert statuses(side) == [b"300"]
+    side.ask_input("j1", "q", "sure?")
+    assert statuses(side) == [b"102"]
+    side.receive(task(wire.PUT, b'{"input_id":"q","value":1}'))
+    side.finish("j1", Answer(5))
+    assert statuses(side) == [b"200"]
+
+
+def test_the_same_post_again_is_the_same_run_under_its_newest_attempt() -> None:
+    side = worker()
+    body = b'{"task":"add"}'
+    assert len(side.receive(task(wire.POST, body, attempt=b"1"))) == 1
+    assert side.receive(task(wire.POST, body, attempt=b"2")) == []
+    side.take("j1")
+    (again,) = replies(side.receive(task(wire.POST, body, attempt=b"3")))
+    assert isinstance(again, wire.Report)
+    assert (again.status, again.attempt) == (b"201", b"3")
+    side.finish("j1", Answer(5))
+    (result,) = replies(side.receive(task(wire.POST, body, attempt=b"4")))
+    assert isinstance(result, wire.Report)
+    assert (result.status, result.attempt) == (b"200", b"4")
+
+
+def test_a_call_that_cannot_be_read_is_answered_as_failed() -> None:
+    (failed, _) = replies(worker().receive(task(wire.POST, b"[]")))
+    assert body_of(failed)["w1"]["failed"] is True
+
+
+def test_results_are_kept_within_a_bound() -> None:
+    side = WorkerSide("w1", "math", results_kept=2)
+    for uuid in (b"a", b"b", b"c"):
+        side.receive(task(wire.POST, b'{"task":"x"}', uuid))
+        side.finish(uuid.decode(), Answer(1))
+    opened = wire.decode(side.join()[0])
+    assert body_of(opened)["holds"] == ["b", "c"]
+
+
+def test_a_stop_of_a_job_that_is_over_is_answered_with_its_result() -> None:
+    side = worker()
+    side.receive(task(wire.POST, b'{"task":"add"}'))
+    side.finish("j1", Answer(5))
+    (kept,) = replies(side.receive(task(wire.DELETE)))
+    assert isinstance(kept, wire.Report)
+    assert kept.status == b"200"
+
+
+def test_unasked_input_is_given_as_it_is() -> None:
+    side = worker()
+    assert side.receive(task(wire.PUT, b"{}")) == []
+    side.receive(task(wire.POST, b'{"task":"add"}'))
+    assert side.receive(task(wire.PUT, b'{"offset":8}')) == [InputGiven("j1", "", {"offset": 8})]
+    assert side.receive(task(wire.PUT, b"\xff")) == [InputGiven("j1", "", b"\xff")]
+
+
+def test_even_norfabs_swapped_disconnect_is_understood() -> None:
+    assert worker().receive([b"", wire.BROKER, b"math", b"0x03"]) == [Dismissed()]
+
+
+@pytest.mark.parametrize(
+    "frames", [[], [b"x"], [b"", wire.BROKER, b"0x04"], list(task(wire.POST, uuid=b"\xff"))]
+)
+def test_a_worker_ignores_what_it_cannot_read(frames: Frames) -> None:
+    assert worker().receive(frames) == []
+
+
+def test_a_job_cannot_be_passed_on() -> None:
+    with pytest.raises(Unsupported, match="nfp"):
+        worker().forward("j1", "other", Call("x"))
+
+
+# --- the client alone ---------------------------------------------------------------------------
+
+
+def client(*jobs: str) -> ClientSide:
+    side = ClientSide(lambda: "s1")
+    for job in jobs:
+        side.submit(Order(JobId(job), "math", Call("add")))
+    return side
+
+
+def reply(command: str, status: bytes, body: bytes, uuid: bytes = b"j1") -> Frames:
+    return wire.encode(wire.Reply(command, b"math", uuid, status, body))
+
+
+def test_an_announced_result_is_fetched_from_norfabs_broker() -> None:
+    side = client("j1")
+    side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1"]}'))
+    ready = b'{"event_type":"result_ready","worker":"w1"}'
+    (ask,) = side.receive(reply(wire.EVENT, b"200", ready))
+    assert isinstance(ask, Reply)
+    assert wire.decode(ask.frames) == wire.Request(wire.GET, b"math", b'["w1"]', b"j1", b"")
+
+
+def test_who_still_misses_is_asked_for() -> None:
+    side = client("j1")
+    side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1","w2"]}'))
+    assert side.receive(reply(wire.RESPONSE, b"200", b'{"w1":{"result":1}}')) == []
+    (ask,) = map(wire.decode, side.ask(J1))
+    assert isinstance(ask, wire.Request)
+    assert ask.target == b'["w2"]'
+
+
+def test_a_bare_400_of_norfabs_broker_has_its_words() -> None:
+    body = b'{"workers":null,"status":"FAILED","errors":["nobody"]}'
+    (end,) = client("j1").receive(reply(wire.RESPONSE, b"400", body))
+    assert end == Finished(J1, fault=Fault(FaultCode.NO_WORKER, "nobody"), state=JobState.FAILED)
+
+
+def test_a_job_that_was_given_up_is_not_heard_of_again() -> None:
+    side = client("j1")
+    side.forget(J1)
+    for command in (wire.RESPONSE, wire.EVENT, wire.STREAM):
+        assert side.receive(reply(command, b"200", b"{}")) == []
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [],
+        [b"", wire.BROKER, b"0x05", b"demo", b"too short"],
+        wire.encode(wire.Ready(b"math")),
+        reply(wire.RESPONSE, b"200", b"{"),
+        reply(wire.RESPONSE, b"200", b"[" * 5000),
+        reply(wire.RESPONSE, b"777", b"{}"),
+        reply(wire.RESPONSE, b"202", b'{"workers":7}'),
+        reply(wire.RESPONSE, b"300", b"{}", uuid=b"\xff"),
+        reply(wire.EVENT, b"200", b"{}", uuid=b"s1"),
+        reply(wire.MMI, b"200", b"{}"),
+    ],
+    ids=range(10),
+)
+def test_a_client_survives_any_broker(frames: Frames) -> None:
+    side = client("j1")
+    side.subscribe(("*",), 0)
+    assert side.receive(frames) == []
+    assert len(side.receive(reply(wire.RESPONSE, b"200", b'{"w":{"result":1}}'))) == 1

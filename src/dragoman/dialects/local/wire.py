@@ -10,6 +10,7 @@ WORK: Final = b"work"
 CANCEL: Final = b"cancel"
 REPLY: Final = b"reply"
 LEAVE: Final = b"leave"
+_KINDS: Final = frozenset({b"accepted", b"progress", b"chunk", b"final"})
 
 
 @value
@@ -82,7 +83,7 @@ def _decode(frames: Frames) -> Message:
         return Join(tuple(f.decode() for f in frames[2:]), int(frames[1]))
     if command == WORK:
         return Work(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
-    if command == REPLY:
+    if command == REPLY and frames[3] in _KINDS:
         return Reply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == CANCEL:
         return Cancel(frames[1].decode())

@@ -1,0 +1,68 @@
+"""A loop on a memory ledger and the local dialect: a whole server without sockets or disk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dragoman.core.broker import Broker
+from dragoman.dialects.local import wire
+from dragoman.dialects.local.broker_side import BrokerSide
+from dragoman.dialects.local.dress import Dress
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.content import Answer, Call
+from dragoman.server.clock import Clock
+from dragoman.server.links import Link, Links
+from dragoman.server.loop import Loop
+from dragoman.transports.memory import MemoryHub, MemoryPeer
+
+DRESS = Dress()
+
+
+class Stage:
+    """What a test needs in its hands."""
+
+    def __init__(self, ledger: MemoryLedger | None = None) -> None:
+        self.ledger = ledger or MemoryLedger()
+        self.hub = MemoryHub()
+        self.broker = Broker()
+        self.links = Links([Link(BrokerSide({"local": DRESS}), self.hub)])
+        self.loop = Loop(self.broker, self.ledger, self.links, Clock())
+
+    def worker(self, name: str, *services: str, credit: int = 10) -> MemoryPeer:
+        peer = self.hub.connect(name.encode())
+        peer.say(wire.encode(wire.Join(services, credit)))
+        return peer
+
+    def has_workers(self) -> bool:
+        return bool(self.broker.desk.registry.workers)
+
+    def run(self, play: Callable[["Stage"], Awaitable[Any]]) -> Any:
+        """Run the loop and a play beside it; both must end."""
+
+        async def both() -> Any:
+            await self.links.open()
+            serving = asyncio.create_task(self.loop.run())
+            try:
+                async with asyncio.timeout(10):
+                    return await play(self)
+            finally:
+                self.loop.stop()
+                await serving
+                await self.links.close()
+
+        return asyncio.run(both())
+
+
+async def settle(condition: Callable[[], object]) -> None:
+    """Let the loop turn until a condition holds."""
+    while not condition():  # noqa: ASYNC110 - the condition has no event of its own
+        await asyncio.sleep(0)
+
+
+def answer(work: wire.Work, value: Any) -> list[bytes]:
+    body = DRESS.write_answer(Answer(value)).parts[0]
+    return wire.encode(wire.Reply(work.job, work.attempt, "final", body))
+
+
+def call_body(task: str, *args: Any) -> Any:
+    return DRESS.write_call(Call(task, args))

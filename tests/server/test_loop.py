@@ -1,0 +1,189 @@
+"""The loop: drain, handle, append, then send. A strict consequence never leaves first."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.server.stage import Stage, answer, call_body, settle
+
+from dragoman.core.events import DrainAsked, JobSubmitted
+from dragoman.dialects.local import wire
+from dragoman.ledger.base import Entry, LedgerError, LedgerFull
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.model.terms import Terms
+
+
+def submission(job: str, *, strict: bool = True) -> JobSubmitted:
+    return JobSubmitted(
+        JobId(job),
+        PeerId("x/c"),
+        ServiceName("math"),
+        call_body("add", 1),
+        terms=Terms(strict=strict),
+    )
+
+
+class HeldLedger(MemoryLedger):
+    """A ledger whose appends wait until the test lets them through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.asked = 0
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        self.asked += 1
+        await self.gate.wait()
+        return await super().append(entries)
+
+
+def test_a_job_goes_to_the_worker_and_its_end_is_in_the_ledger() -> None:
+    stage = Stage()
+
+    async def play(stage: Stage) -> None:
+        peer = stage.worker("w", "math")
+        await settle(stage.has_workers)
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: peer.inbox)
+        work = wire.decode(peer.inbox.popleft())
+        assert isinstance(work, wire.Work)
+        peer.say(answer(work, 2))
+        await settle(lambda: any(r.kind == "ended" for r in stage.ledger.read()))
+
+    stage.run(play)
+    kinds = [r.kind for r in stage.ledger.read()]
+    assert kinds == ["joined", "submitted", "dispatched", "ended"]
+
+
+def test_strict_work_waits_for_the_disk_and_relaxed_work_does_not() -> None:
+    ledger = HeldLedger()
+    stage = Stage(ledger)
+
+    async def play(stage: Stage) -> None:
+        peer = stage.worker("w", "math")
+        stage.loop.submit(submission("strict"))
+        stage.loop.submit(submission("relaxed", strict=False))
+        await settle(lambda: peer.inbox)
+        first = wire.decode(peer.inbox.popleft())
+        assert isinstance(first, wire.Work)
+        assert first.job == "relaxed"
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not peer.inbox, "strict work left before its record was durable"
+        ledger.gate.set()
+        await settle(lambda: peer.inbox)
+
+    stage.run(play)
+
+
+def test_what_comes_up_while_the_disk_is_busy_is_written_together() -> None:
+    ledger = HeldLedger()
+    stage = Stage(ledger)
+
+    async def play(stage: Stage) -> None:
+        stage.worker("w", "math", credit=100)
+        await settle(lambda: ledger.asked == 1)
+        for n in range(20):
+            stage.loop.submit(submission(f"j{n}"))
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        ledger.gate.set()
+        await settle(lambda: ledger.last_seq >= 41)
+
+    stage.run(play)
+    assert ledger.asked == 2
+
+
+class FullLedger(MemoryLedger):
+    """A ledger whose disk is full at first."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        if self.times:
+            self.times -= 1
+            raise LedgerFull("no space left")
+        return await super().append(entries)
+
+
+def test_a_full_disk_holds_everything_back_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.server.loop.RETRY_AFTER", 0.01)
+    stage = Stage(FullLedger(3))
+
+    async def play(stage: Stage) -> None:
+        peer = stage.worker("w", "math")
+        await settle(stage.has_workers)
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: peer.inbox)
+
+    stage.run(play)
+    assert [r.kind for r in stage.ledger.read()] == ["joined", "submitted", "dispatched"]
+
+
+class BrokenLedger(MemoryLedger):
+    """A ledger that cannot be written any more."""
+
+    async def append(self, entries: Sequence[Entry]) -> int:
+        raise LedgerError("the disk is gone")
+
+
+def test_a_broken_ledger_stops_the_broker_before_anything_is_promised() -> None:
+    stage = Stage(BrokenLedger())
+
+    async def play(stage: Stage) -> None:
+        peer = stage.worker("w", "math")
+        stage.loop.submit(submission("j1"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not peer.inbox
+
+    with pytest.raises(LedgerError, match="disk is gone"):
+        stage.run(play)
+
+
+def test_bad_input_is_recorded_and_others_are_served_on() -> None:
+    stage = Stage()
+
+    async def play(stage: Stage) -> None:
+        stage.hub.connect(b"bad").say([b"nonsense"])
+        peer = stage.worker("w", "math")
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: peer.inbox)
+
+    stage.run(play)
+    rejected = [r for r in stage.ledger.read() if r.kind == "rejected"]
+    assert [r.peer for r in rejected] == ["local/bad"]
+    assert "nonsense" in rejected[0].detail
+
+
+def test_work_for_a_vanished_worker_is_taken_back() -> None:
+    stage = Stage()
+
+    async def play(stage: Stage) -> None:
+        stage.worker("w", "math")
+        await settle(stage.has_workers)
+        stage.hub.disconnect(b"w")
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: any(r.kind == "requeued" for r in stage.ledger.read()))
+
+    stage.run(play)
+    kinds = [r.kind for r in stage.ledger.read()]
+    assert kinds[-3:] == ["dispatched", "undelivered", "requeued"]
+
+
+def test_a_draining_broker_takes_nothing_new_in() -> None:
+    stage = Stage()
+
+    async def play(stage: Stage) -> None:
+        stage.loop.submit(DrainAsked())
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: stage.ledger.last_seq)
+
+    stage.run(play)
+    assert [(r.kind, r.fault) for r in stage.ledger.read()] == [("refused", "draining")]

@@ -1,0 +1,298 @@
+"""NATS, for the broker and for workers: subjects as addresses, one connection, order kept.
+
+What arrives on the subscriptions is drained as `(subject, [body, headers, reply])`: headers are
+compact JSON of the NATS headers, empty when there are none; reply is the reply subject, empty when
+there is none. When nobody listens where something with a reply subject was sent, the server's
+answer arrives like any message, with an empty body and `{"Status":"503"}` as headers. After a
+reconnection `(b"", [b"", b"", b""])` arrives: whatever was under way may be lost.
+
+`send(subject, frames)` takes the same three frames. A peer without addresses of its own uses
+`NatsPeer`, whose frames are `[subject, body, headers, reply]` both ways.
+
+The connection is made, and made again, in the background; what is sent meanwhile waits, bounded.
+nats-py hands each message over in its read loop, before any queue of its own, so messages arrive
+in the order in which they were on the wire, whatever subscription they came by.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+
+from dragoman.transports.base import Address, Frames, Sent
+
+log = logging.getLogger(__name__)
+
+#: Messages that may wait to be drained; what comes beyond that is dropped, counted and logged.
+_WAITING: Final = 200_000
+#: Messages and bytes that may wait to be sent before `send` says that it is full.
+_UNSENT: Final = 100_000
+_UNSENT_BYTES: Final = 256 * 1024 * 1024
+#: Seconds between attempts to connect.
+_RECONNECT: Final = 0.25
+_OPTIONS: Final[dict[str, Any]] = {
+    "max_reconnect_attempts": -1,
+    "reconnect_time_wait": _RECONNECT,
+    "ping_interval": 10,
+}
+#: How long what was sent may take to leave when the transport closes.
+_LINGER: Final = 1.0
+#: How long the broker's own connection may take before opening fails.
+_PATIENCE: Final = 30.0
+
+_RECONNECTED: Final = (b"", [b"", b"", b""])
+
+
+class Supervised(Protocol):
+    """A NATS server that is started with the transport and stopped with it."""
+
+    async def start(self) -> str:
+        """Start it and return its URL."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop it."""
+        ...
+
+
+class Nats:
+    """One connection to NATS with its subscriptions."""
+
+    def __init__(
+        self,
+        url: str,
+        subscriptions: Sequence[str],
+        *,
+        name: str = "dragoman",
+        server: Supervised | None = None,
+        is_patient: bool = False,
+        **options: Any,
+    ) -> None:
+        """Prepare a connection.
+
+        Args:
+            url: `nats://`, `tls://` or `tcp://`, with a token or user if the server asks for one;
+                not used with a supervised server.
+            subscriptions: the subjects to subscribe to, before anything is sent.
+            name: what the server shows for this connection.
+            server: a server to start and stop together with the connection.
+            is_patient: `open` returns at once, whether the server is there or not.
+            options: more options of nats-py (`token`, `tls`, ...).
+
+        """
+        self._url = url
+        self._subscriptions = tuple(subscriptions)
+        self._name = name
+        self._server = server
+        self._is_patient = is_patient
+        self._options = options
+        self._wake: Callable[[], None] = lambda: None
+        self._arrived: deque[tuple[Address, list[bytes]]] = deque()
+        self._unsent: deque[tuple[str, Frames]] = deque()
+        self._unsent_bytes = 0
+        self._has_unsent = asyncio.Event()
+        self._is_empty = asyncio.Event()
+        self._is_up = asyncio.Event()
+        self._is_closed = asyncio.Event()
+        self._client: Client | None = None
+        self._runner: asyncio.Task[None] | None = None
+        #: Messages that were thrown away: arrived too fast, or were refused by NATS.
+        self.dropped = 0
+        self.reconnections = 0
+        self.last_error = ""
+
+    # --- the interface of transports ------------------------------------------------------------
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        """Connect and subscribe; return the endpoint as `tcp://host:port`."""
+        self._wake = wake
+        if self._server is not None:
+            self._url = await self._server.start()
+        self._runner = asyncio.create_task(self._run(), name=f"dragoman nats {self._name}")
+        if not self._is_patient:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await self._is_up.wait()
+            except TimeoutError:
+                await self.close()
+                words = f"no NATS server at {_shown(self._url)}: {self.last_error}"
+                raise ConnectionError(words) from None
+        return _shown(self._url)
+
+    def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
+        """Yield at most `limit` messages that have arrived."""
+        arrived = self._arrived
+        for _ in range(min(limit, len(arrived))):
+            yield arrived.popleft()
+        if arrived:
+            self._wake()
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        """Send one message to a subject, without waiting."""
+        if len(self._unsent) >= _UNSENT or self._unsent_bytes >= _UNSENT_BYTES:
+            return Sent.FULL
+        if self._is_closed.is_set():
+            return Sent.GONE
+        self._unsent.append((address.decode(), frames))
+        self._unsent_bytes += len(frames[0])
+        return Sent.YES
+
+    def flush(self) -> None:
+        """Push out what was sent."""
+        if self._unsent:
+            self._has_unsent.set()
+
+    async def close(self) -> None:
+        """Let what was sent leave, then let go; stop the server that was started here."""
+        self.flush()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER):
+                while self._unsent and self._is_up.is_set():
+                    self._is_empty.clear()
+                    await self._is_empty.wait()
+        self._is_closed.set()
+        if self._runner is not None:
+            self._runner.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._runner
+        await self._disconnect()
+        if self._server is not None:
+            await self._server.stop()
+
+    # --- the connection -------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Keep a connection, whatever becomes of it, and write what is to be sent."""
+        while True:
+            try:
+                await self._connect()
+                await self._write_all()
+            except (OSError, nats.errors.Error, TimeoutError) as error:
+                self._note(error)
+            self._is_up.clear()
+            await self._disconnect()
+            await asyncio.sleep(_RECONNECT)
+
+    async def _connect(self) -> None:
+        was_there = self._client is not None or self.reconnections > 0
+        client = self._client = Client()
+        # Called for every message in the read loop; what is not a message ends there.
+        client.msg_class = self._take  # type: ignore[assignment]
+        await client.connect(
+            servers=[_nats_url(self._url)],
+            name=self._name,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            closed_cb=self._on_disconnected,
+            **{**_OPTIONS, **self._options},
+        )
+        for subject in self._subscriptions:
+            await client.subscribe(subject)
+        # A round trip: the server has the subscriptions before anything is sent.
+        await client.flush()
+        self._is_up.set()
+        if was_there:
+            self._reconnected()
+
+    def _take(self, subject: str, reply: str, data: bytes, headers: Any, **_: Any) -> None:
+        if len(self._arrived) >= _WAITING:
+            self.dropped += 1
+            if self.dropped % 1000 == 1:
+                log.warning("too many messages from NATS wait; %d dropped so far", self.dropped)
+            return
+        said = msgspec.json.encode(dict(headers)) if headers else b""
+        self._arrived.append((subject.encode(), [bytes(data), said, reply.encode()]))
+        self._wake()
+
+    async def _write_all(self) -> None:
+        client = self._client
+        assert client is not None
+        while not client.is_closed:
+            await self._has_unsent.wait()
+            self._has_unsent.clear()
+            while self._unsent and not client.is_closed:
+                if not client.is_connected:
+                    self._is_up.clear()
+                    await self._is_up.wait()
+                subject, frames = self._unsent[0]
+                await self._publish(client, subject, frames)
+                self._unsent.popleft()
+                self._unsent_bytes -= len(frames[0])
+            self._is_empty.set()
+
+    async def _publish(self, client: Client, subject: str, frames: Frames) -> None:
+        body, said, reply = frames
+        headers = msgspec.json.decode(said) if said else None
+        try:
+            await client.publish(subject, bytes(body), reply.decode(), headers)
+        except (
+            nats.errors.MaxPayloadError,
+            nats.errors.BadSubjectError,
+            nats.errors.BadHeaderError,
+        ) as error:
+            # No other attempt would fare better.
+            self.dropped += 1
+            log.warning("NATS does not take a message for %s: %s", subject, error)
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            with contextlib.suppress(OSError, nats.errors.Error, TimeoutError):
+                if client.is_connected:
+                    await client.flush(timeout=1)
+                await client.close()
+
+    # --- what nats-py reports -------------------------------------------------------------------
+
+    async def _on_error(self, error: Exception) -> None:
+        self._note(error)
+
+    async def _on_disconnected(self) -> None:
+        self._is_up.clear()
+        # Let the writer see that the connection is gone, should it be gone for good.
+        self._has_unsent.set()
+
+    async def _on_reconnected(self) -> None:
+        self._is_up.set()
+        self._reconnected()
+
+    def _reconnected(self) -> None:
+        self.reconnections += 1
+        self._arrived.append(_RECONNECTED)
+        self._has_unsent.set()
+        self._wake()
+
+    def _note(self, error: BaseException) -> None:
+        words = str(error) or type(error).__name__
+        if words != self.last_error:
+            log.info("NATS at %s: %s", _shown(self._url), words)
+        self.last_error = words
+
+
+class NatsPeer(Nats):
+    """The same for a peer without addresses: its frames begin with the subject."""
+
+    def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
+        """Yield what has arrived, the subject as first frame."""
+        for subject, frames in super().drain(limit):
+            yield b"", [subject, *frames]
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        """Send one message to the subject in its first frame."""
+        return super().send(frames[0], frames[1:])
+
+
+def _nats_url(url: str) -> str:
+    return "nats://" + url.removeprefix("tcp://") if url.startswith("tcp://") else url
+
+
+def _shown(url: str) -> str:
+    """Return the endpoint without what is secret in it."""
+    return "tcp://" + url.partition("://")[2].rpartition("@")[2].rstrip("/")

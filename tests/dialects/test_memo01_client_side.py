@@ -20,7 +20,12 @@ def test_a_client_says_how_long_it_will_wait_for_an_answer() -> None:
     ((ticket, message, wait),) = ClientSide().submit(Order(JobId("j"), "s", call))
     assert ticket == b"j"
     assert message.startswith(bytes.fromhex("85666d656d6f30310240617319") + b"\x07\xd0")
-    assert int(wait) == 2000 + 10_000 + 5000
+    assert int(wait) == 2000 + 2000
+
+
+def test_a_client_that_says_no_time_waits_for_the_queue_as_well() -> None:
+    ((_, _, wait),) = ClientSide(timeout=30.0).submit(Order(JobId("j"), "s", Call("t")))
+    assert int(wait) == 30_000 + 10_000 + 2000
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, 0.0001])

@@ -62,7 +62,12 @@ class Connection:
         self._waiting.clear()
 
     async def rebuild(self) -> None:
-        """Close the socket and connect on a new one; what waited is the caller's to say again."""
+        """Close the socket and connect on a new one; what waited is the caller's to say again.
+
+        A transport that reconnects and repeats by itself is left alone: a new one would ask anew.
+        """
+        if getattr(self._transport, "heals_itself", False):
+            return
         transport, self._transport = self._transport, None
         self._waiting.clear()
         if transport is not None:

@@ -106,9 +106,41 @@ class DcpKit(ZeroMqKit):
         return Side(offer.only_service, name=offer.name, concurrency=offer.concurrency)
 
 
+class MemoKit:
+    """MemoDB's protocol, over NNG. A worker's concurrency is so many memo01 workers."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        from dragoman.dialects.memo01.client_side import ClientSide as Side
+
+        return Side()
+
+    def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
+        """Connect a requester that has no more requests open than the broker can serve."""
+        from dragoman.dialects.memo01.window import Window
+        from dragoman.transports.nng import RESEND_NEVER, NngRequester
+
+        return NngRequester(endpoint.address, Window(), resend_after=RESEND_NEVER)
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a worker's end."""
+        from dragoman.dialects.memo01.worker_side import WorkerSide as Side
+
+        return Side(offer.services, offer.concurrency)
+
+    def worker_transport(
+        self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
+    ) -> Transport:
+        """Connect a requester. A busy memo01 worker owes no beats, so no courier is needed."""
+        from dragoman.transports.nng import NngRequester
+
+        return NngRequester(endpoint.address)
+
+
 _KITS: Final[dict[str, Callable[[], Kit]]] = {
     "nfp": NfpKit,
     "dcp": DcpKit,
+    "memo": MemoKit,
 }
 
 

@@ -23,6 +23,8 @@ from dragoman.transports.base import Address, Frames, Sent
 
 #: NNG's own default; long enough that a healthy broker has answered.
 RESEND_AFTER: Final = 60.0
+#: For requests that are repeated by whoever asked: only a reconnect makes NNG send them again.
+RESEND_NEVER: Final = 20 * 86_400.0
 #: Requests that may wait for the gate.
 _MAX_WAITING: Final = 100_000
 _RECONNECT_MS: Final = (50, 2000)
@@ -69,6 +71,9 @@ class _Open:
 
 class NngRequester:
     """One connection with any number of open requests, each on a context of its own."""
+
+    #: NNG reconnects, and sends what is open again under the same request ID: nobody need rebuild.
+    heals_itself = True
 
     def __init__(
         self,

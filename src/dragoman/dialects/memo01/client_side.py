@@ -25,8 +25,8 @@ from dragoman.model.target import ANY
 _DEFAULTS: Final = Settings()
 #: A job of which nobody said how long it may run.
 DEFAULT_TIMEOUT: Final = 60.0
-#: What an answer may take beyond the broker's queue time and the job's own.
-_ON_THE_WAY: Final = 5.0
+#: What an answer may take beyond the time that was allowed for it.
+_ON_THE_WAY: Final = 2.0
 
 
 class ClientSide:
@@ -53,13 +53,21 @@ class ClientSide:
             _unsupported("targets", "use target='any'")
         if order.key:
             _unsupported("idempotency keys", "repeat the same request instead")
-        timeout = self._timeout if order.call.timeout is None else order.call.timeout
-        timeout_ms = min(max(1, round(timeout * 1000)), LONGEST_TIMEOUT_MS)
-        wait_ms = timeout_ms + round((self._queue_timeout + _ON_THE_WAY) * 1000)
+        timeout_ms, wait_ms = self._times(order.call.timeout)
         payload = b"".join(self._dress.write_call(order.call).parts)
         job = encode(Job(b"", order.service, timeout_ms, payload))
         self._open.add(order.job)
         return [[order.job.encode(), job, b"%d" % wait_ms]]
+
+    def _times(self, timeout: float | None) -> tuple[int, int]:
+        """Return how long the job may run, and how long to wait for its answer, in milliseconds.
+
+        A caller who says a time will not wait longer; one who says none waits for the queue too.
+        """
+        run = self._timeout if timeout is None else timeout
+        wait = run + self._queue_timeout if timeout is None else run
+        run_ms = min(max(1, round(run * 1000)), LONGEST_TIMEOUT_MS)
+        return run_ms, max(run_ms, round((wait + _ON_THE_WAY) * 1000))
 
     def receive(self, frames: Frames) -> list[Notice]:
         """Take an answer in, or the news that there is none."""

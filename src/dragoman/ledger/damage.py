@@ -59,7 +59,7 @@ class _Survey:
             previous = self._before if seq == self._first else self._row(seq - 1)[1]
             sound_blob(self._connection, seq)
             return chain(row, previous) == stored
-        except (apsw.Error, LookupError, Unsound, ValueError):
+        except (apsw.Error, LookupError, Unsound, ValueError, TypeError, OverflowError):
             return False
 
     def _row(self, seq: int) -> tuple[Row, int]:

@@ -123,7 +123,9 @@ def check(connection: apsw.Connection, witnessed: int) -> Extent:
     if not count:
         first, last = origin.first, origin.first - 1
     if first != origin.first or count != last - first + 1:
-        raise _damaged("records are missing", connection, origin, max(last, witnessed))
+        raise _damaged(
+            "records are missing", connection, origin, max(origin.first + count - 1, witnessed)
+        )
     finding = connection.execute("PRAGMA integrity_check(1)").get
     if finding != "ok":
         raise _damaged(f"SQLite finds: {finding}", connection, origin, last)

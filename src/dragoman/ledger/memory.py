@@ -16,7 +16,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import Row, to_row
+from dragoman.ledger.rows import Row, chain, to_row
 from dragoman.model.body import Body
 from dragoman.model.record import Record
 
@@ -48,7 +48,7 @@ class MemoryLedger:
         self._require_open()
         require_next(entries, self.last_seq + sum(map(len, self._unsynced)))
         for entry in entries:
-            to_row(entry.record)  # refuse here what the real ledger could not store
+            chain(to_row(entry.record), 0)  # refuses what the real ledger could not store
         self.disk.write(len(entries))
         self._unsynced.append(tuple(entries))
 

@@ -29,25 +29,36 @@ ORDER BY r.seq
 
 def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
     """Return records after a position."""
-    origin = read_origin(reader)
-    require_kept(after, origin.first)
-    after = max(after, origin.first - 1)
-    rows = reader.execute(_READ, (after, limit)).fetchall()
+    first = read_origin(reader).first
+    require_kept(after, first)
+    after = max(after, first - 1)
+    rows: list[Row] = reader.execute(_READ, (after, limit)).fetchall()
     if not rows:
         return rows
-    is_first = after == origin.first - 1
-    previous = origin.chain if is_first else reader.execute(CHAIN, (after,)).get
     last = rows[-1][0]
-    if previous is None or last != after + len(rows):
+    if last != after + len(rows):
         raise Unsound(f"a record is missing between {after} and {last}")
-    if chain_block(rows, previous) != reader.execute(CHAIN, (last,)).get:
-        _require_each(reader, rows, previous)
+    if chain_block(rows, _chain_of(reader, after)) != _chain_of(reader, last):
+        _require_each(reader, rows)
     return rows
 
 
-def _require_each(reader: apsw.Connection, rows: list[Row], previous: int) -> None:
+def _chain_of(reader: apsw.Connection, seq: int) -> int:
+    """Return the checksum of a record that is kept, or of the one before the oldest."""
+    origin = read_origin(reader)
+    if seq == origin.first - 1:
+        return origin.chain
+    found: list[Row] = reader.execute(CHAIN, (seq,)).fetchall()
+    if not found:
+        raise Unsound(f"record {seq} is missing")
+    checksum: int = found[0][0]
+    return checksum
+
+
+def _require_each(reader: apsw.Connection, rows: list[Row]) -> None:
     """Check rows one by one: some are of an older version, or something is wrong."""
     query = "SELECT chain FROM records WHERE seq BETWEEN ? AND ? ORDER BY seq"
+    previous = _chain_of(reader, rows[0][0] - 1)
     stored = [found[0] for found in reader.execute(query, (rows[0][0], rows[-1][0]))]
     for row, checksum in zip(rows, stored, strict=True):
         _require_sound(row, checksum, previous)
@@ -70,7 +81,11 @@ def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
     return records
 
 
-def require_bodies(reader: apsw.Connection, rows: list[Row]) -> None:
-    """Check the bodies beside some records."""
+def verified(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
+    """Return records after a position, every checksum and body of which was checked."""
+    rows = block(reader, after, limit)
+    if rows:
+        _require_each(reader, rows)
     for row in rows:
         sound_blob(reader, row[0])
+    return rows

@@ -39,7 +39,15 @@ _SQL_TYPES: Final[dict[object, str]] = {
     str: "TEXT",
     bool: "INTEGER",
 }
-_TEXTS: Final[Callable[[Record], Row]] = attrgetter(*FIELDS[2:22])
+_MIDDLE: Final[Callable[[Record], Row]] = attrgetter(*FIELDS[2:22])
+_TEXTS: Final[Callable[[Record], tuple[str, ...]]] = attrgetter(
+    *(field.name for field in fields(Record) if field.type is str)
+)
+_NUMBERS: Final[Callable[[Record], tuple[int, ...]]] = attrgetter(
+    *(field.name for field in fields(Record) if field.type is int)
+)
+_LARGEST: Final = 2**63 - 1
+_ONLY_INT: Final = {int}
 _VERSION_AT: Final = FIELDS.index("version")
 _STRICT_AT: Final = FIELDS.index("strict")
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -59,18 +67,32 @@ def to_row(record: Record) -> Row:
 
     Adding 0.0 makes a float of an int and a plain zero of a negative one, as SQLite does.
     """
+    try:
+        _require_storable(record)
+        return (
+            record.seq,
+            record.at + 0.0,
+            *_MIDDLE(record),
+            record.submitted_at + 0.0,
+            record.deadline_at + 0.0,
+            record.count,
+            int(record.strict),
+            record.version,
+        )
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"record {record.seq} cannot be stored: {error}") from None
+
+
+def _require_storable(record: Record) -> None:
+    """Refuse what SQLite would refuse, and what it would quietly turn into something else."""
+    "".join(_TEXTS(record)).encode()
+    numbers = _NUMBERS(record)
+    if set(map(type, numbers)) != _ONLY_INT:
+        raise TypeError("a number is not an int")
+    if max(numbers) > _LARGEST or min(numbers) < -_LARGEST - 1:
+        raise ValueError("a number has more than 64 bits")
     if isnan(record.at) or isnan(record.submitted_at) or isnan(record.deadline_at):
-        raise LedgerError(f"record {record.seq} has an instant that is not a number")
-    return (
-        record.seq,
-        record.at + 0.0,
-        *_TEXTS(record),
-        record.submitted_at + 0.0,
-        record.deadline_at + 0.0,
-        record.count,
-        int(record.strict),
-        record.version,
-    )
+        raise ValueError("an instant is not a number")
 
 
 def to_record(row: Row) -> Record:
@@ -81,10 +103,7 @@ def to_record(row: Row) -> Record:
 def chain(row: Row, previous: int) -> int:
     """Return the checksum of a row that follows one whose checksum is `previous`."""
     width = WIDTHS.get(row[_VERSION_AT], len(row))
-    try:
-        return crc32(_encode(row[:width]), previous)
-    except (OverflowError, UnicodeEncodeError, TypeError) as error:
-        raise LedgerError(f"record {row[0]} holds a value that cannot be stored: {error}") from None
+    return crc32(_encode(row[:width]), previous)
 
 
 def chain_block(rows: Sequence[Row], previous: int) -> int:

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Condition, Thread
 from typing import Any, Final, TypeVar
 
@@ -129,8 +130,7 @@ def _answer(batches: list[Batch], error: Exception | None) -> None:
     for batch in batches:
         by_loop.setdefault(batch.waiter.get_loop(), []).append(batch)
     for loop, group in by_loop.items():
-        # A loop that is closed has nobody left who could be told.
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # a loop that is closed has nobody left to be told
             loop.call_soon_threadsafe(_wake, group, error)
 
 

@@ -1,0 +1,53 @@
+"""Where retention may cut."""
+
+import pytest
+from tests.ledger.entries import entries
+
+from dragoman.ledger.base import LedgerError
+from dragoman.ledger.retention import (
+    last_removable,
+    require_kept,
+    require_next,
+    require_position,
+)
+
+
+@pytest.mark.parametrize(
+    ("policies", "protected", "checkpoints", "expected"),
+    [
+        ([], None, [], 0),
+        ([], 50, [50], 0),
+        ([10], None, [], 10),
+        ([10, 7], None, [], 7),
+        ([10], 11, [], 10),
+        ([10], 10, [], 9),
+        ([10], 1, [], 0),
+        ([10], None, [4, 6], 4),
+        ([10], 3, [4, 6], 2),
+        ([10], None, [0], 0),
+        ([-5], None, [], 0),
+    ],
+)
+def test_the_least_bound_wins(
+    policies: list[int], protected: int | None, checkpoints: list[int], expected: int
+) -> None:
+    assert last_removable(policies, protected, checkpoints) == expected
+
+
+def test_a_batch_must_follow_and_have_no_gaps() -> None:
+    require_next(entries(5, 7), 4)
+    with pytest.raises(LedgerError, match="record 5 does not follow 3: expected 4"):
+        require_next(entries(5, 7), 3)
+
+
+def test_position_zero_means_from_the_oldest_kept() -> None:
+    require_kept(0, 100)
+    require_kept(99, 100)
+    with pytest.raises(LedgerError, match="records 99 to 99 were removed"):
+        require_kept(98, 100)
+
+
+def test_a_checkpoint_lies_in_the_ledger() -> None:
+    require_position("r", 0, 0)
+    with pytest.raises(LedgerError, match="'r' at 1 is outside"):
+        require_position("r", 1, 0)

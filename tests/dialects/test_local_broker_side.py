@@ -26,6 +26,7 @@ def test_a_service_joins_with_a_window_of_credit(side: BrokerSide) -> None:
     assert isinstance(joined, WorkerJoined)
     assert (joined.worker, joined.services, joined.credit) == (WORKER, ("mmi", "sid"), 4)
     assert joined.credit_returns
+    assert joined.is_of_the_house
 
 
 def test_an_answer_is_final_and_a_fault_in_it_is_seen(side: BrokerSide) -> None:

@@ -228,7 +228,8 @@ def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Work
     if isinstance(target, Labelled):
         return registry.matching(service, target.requirements)[:1]
     pools = list(registry.pools.values()) if service == EVERY_SERVICE else []
-    return [next(p.in_order("least_loaded"), None) or next(iter(p.members.values())) for p in pools]
+    ones = [next(p.in_order("least_loaded"), None) or next(iter(p.members.values())) for p in pools]
+    return [worker for worker in ones if not worker.is_of_the_house]
 
 
 def _owners(desk: Desk, service: ServiceName, target: OnResource) -> list[Worker]:

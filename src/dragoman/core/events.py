@@ -101,6 +101,8 @@ class WorkerJoined:
     holds: frozenset[JobId] | None = None
     principal: Principal = ANONYMOUS
     dialect: str = ""
+    #: A service of the broker's own: asked for by its name only, never meant by the service `all`.
+    is_of_the_house: bool = False
 
 
 @value

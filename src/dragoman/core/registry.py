@@ -53,6 +53,7 @@ class Worker:
         self.can_cancel = joined.can_cancel
         self.principal = joined.principal
         self.dialect = joined.dialect
+        self.is_of_the_house = joined.is_of_the_house
 
     @property
     def has_room(self) -> bool:
@@ -203,9 +204,9 @@ class Registry:
                     ring.move_to_end(worker.peer)
 
     def members(self, service: ServiceName) -> Iterable[Worker]:
-        """Return the workers of a service; of the reserved service, all workers."""
+        """Return the workers of a service; of the reserved service, all but the broker's own."""
         if service == "all":
-            return self.workers.values()
+            return [w for w in self.workers.values() if not w.is_of_the_house]
         pool = self.pools.get(service)
         return pool.members.values() if pool else ()
 

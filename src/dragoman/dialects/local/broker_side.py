@@ -35,6 +35,7 @@ class BrokerSide:
                     credit_returns=True,
                     can_cancel=True,
                     dialect=NAME,
+                    is_of_the_house=True,
                 )
             ]
         if isinstance(message, wire.Reply):

@@ -19,6 +19,9 @@ def up(
     nfp: str | None = typer.Option(None, help="NFP endpoint, or off [tcp://127.0.0.1:5555]."),
     dcp: str | None = typer.Option(None, help="DCP endpoint, or off [tcp://127.0.0.1:5566]."),
     memo: str | None = typer.Option(None, help="memo01 endpoint, or off [tcp://127.0.0.1:12703]."),
+    nats: str | None = typer.Option(
+        None, help="NATS server for NCL, or off [a server of its own, on port 4222 if free]."
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
@@ -33,7 +36,7 @@ def up(
     from dragoman.server.settings import load
 
     start_logging(log_level)
-    listen = {"nfp": nfp, "dcp": dcp, "memo": memo}
+    listen = {"nfp": nfp, "dcp": dcp, "memo": memo, "nats": nats}
     flags: dict[str, Any] = {}
     said = {name: endpoint(value) for name, value in listen.items() if value is not None}
     if said:

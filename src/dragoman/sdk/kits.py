@@ -137,10 +137,55 @@ class MemoKit:
         return NngRequester(endpoint.address)
 
 
+class NclKit:
+    """Bacalhau's protocol, over NATS. It has workers (compute nodes) and no clients."""
+
+    def __init__(self) -> None:
+        self._subscriptions: tuple[str, ...] = ()
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end, which says that there is none."""
+        from dragoman.dialects.ncl.client_side import ClientSide as Side
+
+        return Side()
+
+    def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
+        """Refuse: NCL has no clients."""
+        raise ValueError("NCL has no client role; call with nfp, dcp, zss, memo or http")
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a compute node; a node's id is one token of a subject."""
+        import re
+        import time
+
+        from dragoman.dialects.ncl.worker_side import WorkerSide as Side
+
+        node = re.sub(r"[\s.*>\0]", "-", offer.name)
+        side = Side(
+            node,
+            offer.services,
+            ids=ids,
+            clock=time.time,
+            slots=offer.concurrency,
+            labels=offer.labels,
+        )
+        self._subscriptions = side.subscriptions
+        return side
+
+    def worker_transport(
+        self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
+    ) -> Transport:
+        """Connect to NATS. A node may be silent for minutes without losing work: no courier."""
+        from dragoman.transports.nats import NatsPeer
+
+        return NatsPeer(endpoint.address, self._subscriptions, name=offer.name, is_patient=True)
+
+
 _KITS: Final[dict[str, Callable[[], Kit]]] = {
     "nfp": NfpKit,
     "dcp": DcpKit,
     "memo": MemoKit,
+    "ncl": NclKit,
 }
 
 

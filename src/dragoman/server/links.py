@@ -49,8 +49,10 @@ _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
 class Link:
     """One dialect on one transport."""
 
-    def __init__(self, side: BrokerSide, transport: Transport) -> None:
+    def __init__(self, side: BrokerSide, transport: Transport, listener: str = "") -> None:
         self.name = side.link
+        #: What its endpoint goes by in the settings and the ready file.
+        self.listener = listener or self.name
         self.side = side
         self.transport = transport
         self.endpoint = ""
@@ -137,7 +139,7 @@ class Links:
     def endpoints(self) -> dict[str, str]:
         """Return where each link that peers can reach listens."""
         links = self.by_name.values()
-        return {n.name: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
+        return {n.listener: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
 
     async def traffic(self, at_most: float | None) -> None:
         """Wait until something may have arrived, or the time is over."""

@@ -84,6 +84,7 @@ class Server:
         manage = Later()
         hub = MemoryHub()
         links = Links(make_links(settings, manage, hub))
+        await asyncio.to_thread(_restore, links, ledger, clock.now())
         policies = Policies(settings.services)
         self.loop = loop = Loop(broker, ledger, links, clock, policies)
         manage.target = Management(
@@ -139,6 +140,14 @@ class Server:
                 break
             await asyncio.sleep(0.05)
         loop.stop()
+
+
+def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
+    """Let sides that keep state of their own in the ledger have it again."""
+    for link in links.by_name.values():
+        restore = getattr(link.side, "restore", None)
+        if restore is not None:
+            restore(ledger.read(ledger.first_seq - 1), ledger.body, now)
 
 
 def management_names() -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Listen(Section):
     zss: str = "tcp://127.0.0.1:7777"
     zss_backend: str = "tcp://127.0.0.1:7776"
     memo: str = "tcp://127.0.0.1:12703"
-    #: A NATS URL, or empty for a nats-server of the broker's own.
+    #: A NATS URL, or empty for a nats-server of the broker's own (as for port 0).
     nats: str = ""
 
 
@@ -121,6 +121,28 @@ class MemoSection(Section):
     payload_limit: int = Field(default=16 * 1024 * 1024, ge=1)
 
 
+class NclSection(Section):
+    """The NCL link; see `dialects.ncl.settings`."""
+
+    orchestrator: str = Field(default="dragoman", min_length=1)
+    namespace: str = Field(default="default", min_length=1)
+    heartbeat_interval: float = Field(default=15.0, gt=0)
+    disconnect_timeout: float = Field(default=60.0, gt=0)
+    grace: float = Field(default=180.0, ge=0)
+    bids: bool = True
+    manual_approval: bool = False
+    slots_per_core: float = Field(default=1.0, gt=0)
+    follow_logs: bool = True
+    ack_wait: float = Field(default=30.0, gt=0)
+    max_pending: int = Field(default=1000, ge=1)
+    retry_base: float = Field(default=5.0, gt=0)
+    retry_max: float = Field(default=300.0, gt=0)
+    checkpoint_interval: float = Field(default=30.0, gt=0)
+    reconcile_after: float = Field(default=5.0, gt=0)
+    remember: int = Field(default=100_000, ge=0)
+    max_payload: int = Field(default=1024 * 1024, ge=1024)
+
+
 class Settings(BaseSettings):
     """Everything that can be set about a broker."""
 
@@ -136,6 +158,7 @@ class Settings(BaseSettings):
     nfp: NfpSection = NfpSection()
     dcp: DcpSection = DcpSection()
     memo: MemoSection = MemoSection()
+    ncl: NclSection = NclSection()
     services: dict[str, ServiceSection] = Field(default_factory=dict)
     #: Objects for workers, by name pattern.
     inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)

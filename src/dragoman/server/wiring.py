@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from dragoman.dialects.base import Dress, Wardrobe
 from dragoman.dialects.dcp.broker_side import BrokerSide as DcpSide
@@ -13,14 +14,22 @@ from dragoman.dialects.local.dress import Dress as LocalDress
 from dragoman.dialects.memo01.broker_side import BrokerSide as MemoSide
 from dragoman.dialects.memo01.dress import MemoDress
 from dragoman.dialects.memo01.settings import Settings as MemoSettings
+from dragoman.dialects.ncl.broker_side import BrokerSide as NclSide
+from dragoman.dialects.ncl.dress import Dress as NclDress
+from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.nfp.broker_side import BrokerSide as NfpSide
 from dragoman.dialects.nfp.dress import Dress as NfpDress
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.server.links import Link
 from dragoman.server.settings import Settings
 from dragoman.transports.memory import MemoryHub
+from dragoman.transports.nats import Nats
+from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.zmq import Router
+
+#: The port NATS has everywhere; ours takes it when it is free.
+NATS_PORT: Final = 4222
 
 Manage = Callable[[str, str, list[Any], dict[str, Any]], object]
 
@@ -32,7 +41,7 @@ def new_id() -> str:
 
 def make_wardrobe() -> Wardrobe:
     """Return every dialect's dress by name."""
-    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress(), LocalDress()]
+    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress(), NclDress(), LocalDress()]
     return {dress.name: dress for dress in dresses}
 
 
@@ -57,11 +66,23 @@ def _memo(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
     return [Link(MemoSide(new_id, wardrobe, memo), SpReplier(settings.listen.memo))]
 
 
+def _ncl(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+    ncl = OrchestratorSettings(**settings.ncl.model_dump())
+    side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
+    url, server = settings.listen.nats, None
+    own = urlsplit(url or "tcp://127.0.0.1:0")
+    if not own.port and own.hostname:
+        preferred = 0 if url else NATS_PORT
+        server = NatsServer(settings.data / "nats", host=own.hostname, preferred=preferred)
+    return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
+
+
 #: What opens each kind of listener.
 _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
     "memo": _memo,
+    "nats": _ncl,
 }
 
 

@@ -279,6 +279,9 @@ class Nats:
 class NatsPeer(Nats):
     """The same for a peer without addresses: its frames begin with the subject."""
 
+    #: It reconnects, and the sides of its dialect repeat what was not acked.
+    heals_itself = True
+
     def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
         """Yield what has arrived, the subject as first frame."""
         for subject, frames in super().drain(limit):

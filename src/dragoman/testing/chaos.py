@@ -1,0 +1,112 @@
+"""What goes wrong, and when: crashes of anybody, partitions, bad disks."""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.ledger.disk import FaultyDisk
+from dragoman.model.value import value
+from dragoman.testing.network import Network, Weather
+from dragoman.testing.server import Server
+from dragoman.testing.world import World
+
+
+@value
+class Climate:
+    """How often things go wrong in one world; drawn from its seed."""
+
+    weather: Weather
+    #: Mean seconds between two of each.
+    broker_crash: float
+    partition: float
+    disk_trouble: float
+    stops_on_error: bool
+    sync_time: float
+
+
+#: Rates are drawn from these, so that some worlds are calm in one way and rough in another.
+_RATES: Final = (0.0, 0.02, 0.1, 0.2)
+_MEANS: Final = (6.0, 15.0, 40.0)
+
+
+def draw_climate(world: World) -> Climate:
+    """Draw how rough a world is."""
+    pick = world.random.choice
+    weather = Weather(
+        loss=pick((0.0, 0.01, 0.05, 0.15)),
+        duplication=pick(_RATES),
+        delay=pick(_RATES),
+        reordering=pick(_RATES),
+        latest=pick((0.05, 0.5, 2.0)),
+    )
+    return Climate(
+        weather,
+        broker_crash=pick(_MEANS),
+        partition=pick(_MEANS),
+        disk_trouble=pick(_MEANS),
+        stops_on_error=world.chance(0.5),
+        sync_time=pick((0.0005, 0.005, 0.05)),
+    )
+
+
+class Chaos:
+    """Makes things go wrong until the world heals."""
+
+    def __init__(
+        self, world: World, network: Network, server: Server, disk: FaultyDisk, climate: Climate
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.server = server
+        self.disk = disk
+        self.climate = climate
+        server.sync_time = climate.sync_time
+        server.stops_on_error = climate.stops_on_error
+
+    def start(self, peers: list[str]) -> None:
+        """Plan the first of each trouble."""
+        self.peers = peers
+        self._later(self.climate.broker_crash, self._crash_broker)
+        self._later(self.climate.partition, self._cut)
+        self._later(self.climate.disk_trouble, self._spoil_disk)
+
+    def _later(self, mean: float, trouble: Callable[[], None]) -> None:
+        self.world.after(self.world.random.expovariate(1 / mean), self._strike, mean, trouble)
+
+    def _strike(self, mean: float, trouble: Callable[[], None]) -> None:
+        if self.world.is_faulty:
+            trouble()
+            self._later(mean, trouble)
+
+    def _crash_broker(self) -> None:
+        if self.server.is_up:
+            self.world.fault("broker crash")
+            self.server.crash()
+            self.world.after(self.world.random.random() * 3, self.server.start)
+
+    def _cut(self) -> None:
+        count = self.world.random.randint(1, max(1, len(self.peers) // 2))
+        cut = self.world.random.sample(self.peers, count)
+        self.world.fault("partition")
+        self.network.cut_off.update(cut)
+        self.world.after(
+            self.world.random.random() * 8, self.network.cut_off.difference_update, cut
+        )
+
+    def _spoil_disk(self) -> None:
+        if self.world.chance(0.5):
+            self.disk.eio = 0.3
+        else:
+            self.disk.is_full = True
+        self.world.after(self.world.random.random() * 2, self.mend_disk)
+
+    def mend_disk(self) -> None:
+        """Make the disk sound again."""
+        self.disk.eio = 0.0
+        self.disk.free()
+
+    def heal(self) -> None:
+        """End all trouble."""
+        self.world.is_faulty = False
+        self.network.cut_off.clear()
+        self.mend_disk()
+        self.server.start()

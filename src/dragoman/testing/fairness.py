@@ -1,0 +1,68 @@
+"""The fairness bound: while a client waits, whoever could serve it serves each other client once.
+
+More exactly: between the moment a client has a part waiting and the moment it is given one out,
+the workers that could take that part give every other client at most one part. Parts that a worker
+refused, or that might not fit, are left out: those workers could not take them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from dragoman.core.book import Part
+from dragoman.core.desk import Desk
+from dragoman.model.capacity import NOTHING
+from dragoman.model.names import JobId
+from dragoman.model.record import Kind, Record
+
+
+class Fairness:
+    """Counts, for each client that waits, how often each other one was served before it."""
+
+    def __init__(self) -> None:
+        #: Parts that waited when the last event was over, by client.
+        self._waiting: dict[str, list[Part]] = {}
+        self._served: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def look(self, records: Sequence[Record], desk: Desk) -> None:
+        """Count what an event gave out past those who waited before it and still do."""
+        # A job that another client took over still has the turn of the one who asked first.
+        given = [(_turn_of(r, desk), r) for r in records if r.kind == Kind.DISPATCHED]
+        served = {client for client, _ in given}
+        for client, parts in self._waiting.items():
+            still = [p for p in parts if p.queued_in is not None]
+            if client in served or not still:
+                self._served.pop(client, None)
+            else:
+                self._count(client, still, given, desk)
+        self._waiting = {}
+        for lane in desk.queues.lanes():
+            for part in lane.waiting():
+                self._waiting.setdefault(part.waits_as, []).append(part)
+
+    def _count(
+        self, client: str, parts: list[Part], given: list[tuple[str, Record]], desk: Desk
+    ) -> None:
+        served = self._served[client]
+        for other, record in given:
+            if other != client and any(_could_take(desk, record, p) for p in parts):
+                served[other] += 1
+                assert served[other] <= 1, (
+                    f"{other} was served {served[other]} times while {client} waited; "
+                    f"the last was {record.job} on {record.worker}"
+                )
+
+
+def _turn_of(record: Record, desk: Desk) -> str:
+    return desk.book.jobs[JobId(record.job)].parts[record.part].waits_as
+
+
+def _could_take(desk: Desk, record: Record, part: Part) -> bool:
+    worker = desk.registry.workers.get(record.peer)  # type: ignore[call-overload]
+    if worker is None or part.refused_by is not None or part.job.terms.needs is not NOTHING:
+        return False
+    if len(part.job.parts) > 1 and any(p.key in worker.held for p in part.job.parts):
+        return False
+    if part.bound:
+        return bool(part.bound == worker.name)
+    lane = part.queued_in
+    return part.service in worker.services and all(r.holds(worker.labels) for r in lane.wanted)

@@ -1,0 +1,82 @@
+"""The simulated network: late, lost, doubled and reordered messages, and partitions.
+
+Between two parties messages keep their order, as on a connection, unless a fault reorders them. A
+party that is cut off neither hears nor is heard, and is not told.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.model.value import value
+from dragoman.testing.world import World
+
+#: What a message takes without any fault, in seconds.
+LATENCY: Final = 0.001
+
+
+@value
+class Weather:
+    """How often each fault strikes a message, as probabilities, and how late a late one is."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay: float = 0.0
+    reordering: float = 0.0
+    latest: float = 2.0
+
+
+class Network:
+    """Carries messages between peers and the broker. `deliver` is called when one arrives."""
+
+    def __init__(self, world: World, weather: Weather) -> None:
+        self.world = world
+        self.weather = weather
+        self.cut_off: set[str] = set()
+        #: (from, to) -> when the last message that keeps its order arrives
+        self._busy_until: dict[tuple[str, str], float] = {}
+
+    def send(
+        self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
+    ) -> None:
+        """Send one message, with whatever befalls it."""
+        world, weather = self.world, self.weather
+        if not world.is_faulty:
+            self._carry(source, destination, deliver, message, LATENCY, in_order=True)
+            return
+        if world.chance(weather.loss):
+            world.fault("loss")
+            return
+        delay, in_order = LATENCY * (1 + world.random.random()), True
+        if world.chance(weather.delay):
+            world.fault("delay")
+            delay += world.random.random() * weather.latest
+        if world.chance(weather.reordering):
+            world.fault("reordering")
+            delay, in_order = delay + world.random.random() * weather.latest, False
+        self._carry(source, destination, deliver, message, delay, in_order=in_order)
+        if world.chance(weather.duplication):
+            world.fault("duplication")
+            again = delay + world.random.random() * weather.latest
+            self._carry(source, destination, deliver, message, again, in_order=False)
+
+    def _carry(
+        self,
+        source: str,
+        destination: str,
+        deliver: Callable[[Any], None],
+        message: Any,
+        delay: float,
+        *,
+        in_order: bool,
+    ) -> None:
+        at = self.world.now + delay
+        if in_order:
+            at = max(at, self._busy_until.get((source, destination), 0.0))
+            self._busy_until[source, destination] = at
+        self.world.at(at, self._arrive, source, destination, deliver, message)
+
+    def _arrive(
+        self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
+    ) -> None:
+        if source not in self.cut_off and destination not in self.cut_off:
+            deliver(message)

@@ -1,0 +1,218 @@
+"""The oracle: it hears every event, effect and crash, and says when a promise was broken.
+
+It keeps its own account of what the records and the sends say and compares it with the broker's.
+It never decides anything, and it looks into the broker only to compare.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from dragoman.core import view
+from dragoman.core.book import Book
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append, Dismiss, Effect, SendReply, SendStatus
+from dragoman.core.events import Event, PeerLeft, ReplyKind
+from dragoman.core.limits import Limits
+from dragoman.core.recovery import fold
+from dragoman.core.why import why
+from dragoman.ledger.base import Entry
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.job import FINAL, JobState
+from dragoman.model.record import Kind
+from dragoman.testing.accounts import Accounts
+from dragoman.testing.fairness import Fairness
+from dragoman.testing.world import World
+
+#: Events say who speaks in one of these fields.
+_SPEAKERS: Final = ("client", "worker")
+#: Nothing is due later than this after its time, in seconds: clocks are floats.
+_LATE: Final = 1e-6
+
+
+class Broken(AssertionError):
+    """A promise was broken; the message says which and by what."""
+
+
+class Oracle:
+    """Watches one simulated world."""
+
+    def __init__(self, world: World, *, every: int = 1) -> None:
+        self.world = world
+        #: After how many events the whole state is looked at.
+        self.every = every
+        self.accounts = Accounts()
+        self.fairness = Fairness()
+        self.ledger: Callable[[], MemoryLedger] | None = None
+        #: Peers that left and have not spoken since.
+        self._left: set[str] = set()
+        #: Strict jobs whose acknowledgement a client has.
+        self.acknowledged: set[str] = set()
+        #: Final states that have left the process, by job.
+        self._told: dict[str, JobState] = {}
+        #: The questions that were asked, by job.
+        self.questions: dict[str, bytes] = {}
+        self._events = 0
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def handled(self, event: Event | None, effects: Sequence[Effect], broker: Broker) -> None:
+        """Look at what the broker made of an event (None: of its own start)."""
+        self._events += 1
+        self._hear(event, broker.desk.now)
+        records = []
+        for effect in effects:
+            if type(effect) is Append:
+                records.append(effect.record)
+                self._take(effect, event)
+            else:
+                self._check_peer(effect)
+        if self.every == 1:
+            self.fairness.look(records, broker.desk)
+        if self._events % self.every == 0:
+            self.look(broker)
+
+    def _hear(self, event: Event | None, now: float) -> None:
+        for name in _SPEAKERS:
+            self._left.discard(getattr(event, name, None) or "")
+        if type(event) is PeerLeft:
+            self._left.add(event.peer)
+        self.accounts.hear(event, now)
+
+    def _take(self, append: Append, event: Event | None) -> None:
+        record, body = append.record, append.body
+        if record.kind == Kind.SUBMITTED and body is not None and body.parts:
+            self.questions[record.job] = body.parts[0]
+        self.accounts.take(record, body, event)
+
+    def _check_peer(self, effect: Effect) -> None:
+        what = type(effect).__name__
+        if isinstance(effect, SendReply | SendStatus):
+            peer = effect.client
+        elif isinstance(effect, Dismiss):
+            peer = effect.peer
+        else:
+            assert not isinstance(effect, Append)
+            peer = effect.worker
+            self.require(peer in self.accounts.sessions, f"{what} to {peer}, which has no session")
+        self.require(peer not in self._left, f"{what} to {peer}, which left")
+        if type(effect) is SendReply:
+            self._check_reply(effect)
+        elif type(effect) is SendStatus and effect.status is None:
+            words = f"{effect.job} was acknowledged and is not known any more"
+            self.require(effect.job not in self.acknowledged, words)
+
+    def _check_reply(self, reply: SendReply) -> None:
+        client = self.accounts.client_of(reply.job)
+        is_of_job = reply.kind is not ReplyKind.FINAL or reply.state is not None
+        if is_of_job:
+            self.require(client == reply.client, f"{reply.job}: a reply for {client} goes astray")
+        if reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED and reply.body.parts:
+            asked = self.questions.get(reply.job)
+            answered = reply.body.parts[0]
+            self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")
+
+    def leaving(self, effect: Effect, needed: int, durable: int) -> None:
+        """Look at a send as it leaves the process."""
+        if not getattr(effect, "is_strict", False):
+            return
+        words = f"{type(effect).__name__} leaves at {durable} durable records, needs {needed}"
+        self.require(needed <= durable, words)
+        if type(effect) is SendReply and effect.kind is ReplyKind.FINAL:
+            self._told_by(effect.job, effect.state)
+        elif type(effect) is SendStatus and effect.status is not None:
+            self._told_by(effect.job, effect.status.state)
+
+    def _told_by(self, job: str, state: JobState | None) -> None:
+        if state in FINAL:
+            assert state is not None
+            before = self._told.setdefault(job, state)
+            self.require(before is state, f"{job} was {before} and is {state} now")
+
+    def told(self, reply: SendReply) -> None:
+        """Note what a client has seen."""
+        is_ack = reply.kind in (ReplyKind.QUEUED, ReplyKind.DISPATCHED)
+        if is_ack and reply.is_strict:
+            self.acknowledged.add(reply.job)
+
+    # --- crashes ------------------------------------------------------------------------------
+
+    def crashing(self, broker: Broker, unwritten: Iterable[Entry]) -> None:
+        """Look at a process that dies."""
+        self.compare(broker, unwritten)
+
+    def compare(self, broker: Broker, unwritten: Iterable[Entry]) -> None:
+        """Fold everything recorded and compare it with the live book."""
+        assert self.ledger is not None
+        records = [*self.ledger().read(), *(e.record for e in unwritten)]
+        folded, live = fold(records), broker.desk.book
+        self.require(folded.last_seq == live.last_seq, "records are missing")
+        self.require(folded.sessions == live.sessions, "sessions differ after a replay")
+        self.require(folded.counts == live.counts, "counts differ after a replay")
+        mine, theirs = live.as_recorded(), folded.as_recorded()
+        for job in mine:
+            self.require(
+                mine[job] == theirs.get(job),
+                f"{job} is {mine[job]}\nand after a replay {theirs.get(job)}",
+            )
+        self.require(set(live.keys) <= set(folded.keys), "keys are forgotten in a replay")
+        self.require(set(live.memo) <= set(folded.memo), "memos are forgotten in a replay")
+
+    def recovered(self, book: Book, now: float, limits: Limits) -> None:
+        """Look at what a new process found on the disk."""
+        for job in sorted(self.acknowledged):
+            self.require(job in book.jobs, f"{job} was acknowledged and is not on the disk")
+        for job, state in self._told.items():
+            found = book.jobs.get(job)  # type: ignore[call-overload]
+            if found is not None and found.terms.strict:
+                is_same = found.state is state
+                self.require(is_same, f"{job} was {state} and is {found.state} after a restart")
+        assert self.ledger is not None
+        self.accounts = Accounts.of(self.ledger(), now + limits.recovery_grace)
+        self.fairness = Fairness()
+        self._left.clear()
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def look(self, broker: Broker) -> None:
+        """Look at the whole state."""
+        broker.validate()
+        self.accounts.compare(broker)
+        self._check_deadlines(broker)
+        jobs = list(broker.desk.book.jobs)
+        if jobs:
+            self.require(why(broker.desk, jobs[-1]).words, "why has no words")
+        view.services(broker.desk), view.workers(broker.desk), view.totals(broker.desk)
+
+    def _check_deadlines(self, broker: Broker) -> None:
+        """Nothing outlives its time. (Time is told to the broker whenever something is due.)"""
+        due = broker.next_deadline()
+        if due is not None and due <= broker.desk.now:
+            return
+        now = broker.desk.now - _LATE
+        for job in broker.desk.book.jobs.values():
+            if job.is_final:
+                continue
+            terms = job.terms
+            self.require(not job.deadline_at or now <= job.deadline_at, f"{job.id} outlives itself")
+            asked = job.cancel_asked_at
+            over = bool(asked) and now > asked + terms.cancel_grace
+            self.require(not over, f"{job.id}: its cancel is forgotten")
+            for part in job.open_parts():
+                runs = part.state is JobState.RUNNING and terms.run_timeout is not None
+                late = runs and now > part.dispatched_at + (terms.run_timeout or 0)
+                self.require(not late, f"{part.key} runs for too long")
+                waits = part.attempt == 0 and terms.queue_timeout is not None
+                late = waits and now > job.submitted_at + (terms.queue_timeout or 0)
+                self.require(not late, f"{part.key} waits for too long")
+
+    def at_rest(self, broker: Broker) -> None:
+        """Look at a world that had the time to finish everything."""
+        self.look(broker)
+        for job in broker.desk.book.jobs.values():
+            words = f"{job.id} never ends: {why(broker.desk, job.id)}"
+            self.require(job.is_final, words)
+
+    def require(self, claim: Any, words: str) -> None:
+        """Stop the world when a claim does not hold."""
+        if not claim:
+            raise Broken(words)

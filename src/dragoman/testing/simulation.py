@@ -1,0 +1,220 @@
+"""One simulated world from its seed to its end: trouble, healing, and rest.
+
+After the trouble the world heals: everybody comes back, somebody offers whatever was asked for,
+nothing is lost any more. From then on every job ends within `LIVENESS` simulated seconds: the
+longest patience (60 s), lease, back-off and cancel of the workload one after the other.
+"""
+
+from collections import Counter
+from random import Random
+from typing import Any, Final
+
+from dragoman.core.events import DrainAsked, Event
+from dragoman.core.limits import Limits
+from dragoman.ledger.disk import FaultyDisk
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.names import WorkerName
+from dragoman.model.value import value
+from dragoman.testing.chaos import Chaos, draw_climate
+from dragoman.testing.clients import LocalClient
+from dragoman.testing.local_side import LocalSide
+from dragoman.testing.network import Network
+from dragoman.testing.oracle import Oracle
+from dragoman.testing.server import Server
+from dragoman.testing.workers import LocalWorker
+from dragoman.testing.workload import LINK, draw_offer, plentiful_offer
+from dragoman.testing.world import EPOCH, World
+
+#: Simulated seconds of trouble, and at most this many until everything has ended.
+TROUBLE: Final = 25.0
+LIVENESS: Final = 150.0
+#: Bounds small enough to be met.
+LIMITS: Final = Limits(
+    queued_jobs=40,
+    queued_bytes=1000,
+    retention=1e9,
+    hops=4,
+    recovery_grace=3.0,
+    longest_backoff=4.0,
+    result_bytes=400,
+)
+
+
+@value
+class Outcome:
+    """What one seed came to."""
+
+    seed: int
+    trace: str
+    steps: int
+    events: int
+    records: int
+    faults: Counter[str]
+    #: What went wrong, with the message diagram; empty: nothing.
+    failure: str = ""
+
+
+class Simulation:
+    """The core level: abstract clients and workers around one broker."""
+
+    def __init__(self, seed: int, *, every: int = 1) -> None:
+        self.world = World(seed)
+        world = self.world
+        climate = draw_climate(world)
+        self.network = Network(world, climate.weather)
+        self.oracle = Oracle(world, every=every)
+        disk = FaultyDisk(Random(seed + 1))
+        self.peers: dict[tuple[str, Any], Any] = {}
+        ledger = MemoryLedger(disk)
+        self.server = Server(
+            world, self.network, ledger, self._sides, self._deliver, self.oracle, LIMITS
+        )
+        self.chaos = Chaos(world, self.network, self.server, disk, climate)
+        self.disk = disk
+        self._people()
+
+    def _people(self) -> None:
+        world = self.world
+        names = tuple(WorkerName(f"w{n}") for n in range(world.random.randint(2, 6)))
+        self.workers = [self._worker(draw_offer(world.random, name)) for name in names]
+        self.clients = [self._client(f"c{n}", names) for n in range(world.random.randint(2, 4))]
+        self.chaos.start([*names, *(client.name for client in self.clients)])
+        for worker in self.workers:
+            world.after(world.random.random() * 5, worker.start)
+            self._sometimes(8.0, self._disturb, worker)
+        for client in self.clients:
+            self._sometimes(1.0, client.ask)
+            self._sometimes(2.0, client.meddle, self.clients)
+            self._sometimes(12.0, client.flood)
+            self._sometimes(15.0, self._absent, client)
+
+    def _worker(self, offer: Any) -> LocalWorker:
+        name = offer.worker.partition("/")[2]
+        worker = LocalWorker(self.world, offer, lambda event: self._to_broker(name, event))
+        self.peers[LINK, name] = worker
+        return worker
+
+    def _client(self, name: str, workers: tuple[WorkerName, ...]) -> LocalClient:
+        client = LocalClient(
+            self.world, self.oracle, name, workers, lambda event: self._to_broker(name, event)
+        )
+        self.peers[LINK, name] = client
+        return client
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def _sides(self) -> dict[str, Any]:
+        return {LINK: LocalSide()}
+
+    def _to_broker(self, name: str, event: Event) -> None:
+        self.network.send(name, "broker", lambda e: self.server.arrive(LINK, name, e), event)
+
+    def _deliver(self, link: str, address: Any) -> Any:
+        peer = self.peers.get((link, address))
+        return peer.hear if peer is not None else None
+
+    # --- trouble of the peers -----------------------------------------------------------------
+
+    def _sometimes(self, mean: float, action: Any, *args: Any) -> None:
+        """Do something again and again while there is trouble."""
+        wait = self.world.random.expovariate(1 / mean)
+        self.world.after(wait, self._once, mean, action, args)
+
+    def _once(self, mean: float, action: Any, args: tuple[Any, ...]) -> None:
+        if self.world.is_faulty:
+            action(*args)
+            self._sometimes(mean, action, *args)
+
+    def _disturb(self, worker: LocalWorker) -> None:
+        """Let a worker crash, leave, say again what it offers, or be drained."""
+        random = self.world.random
+        draw = random.random()
+        if draw < 0.4:
+            self.world.fault("worker crash")
+            worker.crash()
+        elif draw < 0.6:
+            worker.leave(random.choice((0.0, 1.0, 5.0)))
+        elif draw < 0.8 and worker.is_up:
+            offer = draw_offer(random, worker.name)
+            worker.offer = offer
+            worker.join()
+        elif self.server.is_up:
+            self._to_broker("operator", DrainAsked(worker.offer.worker))
+        self.world.after(random.random() * 6, worker.start)
+
+    def _absent(self, client: LocalClient) -> None:
+        if client.is_up:
+            self.world.fault("client crash")
+            if self.world.chance(0.5):
+                client.leave()
+            client.is_up = False
+            self.world.after(self.world.random.random() * 5, client.come_back)
+
+    # --- running ------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run the world to its end; say what broke, if something did."""
+        failure = ""
+        try:
+            self._run_until(self.world.now + TROUBLE)
+            self._heal()
+            self._rest()
+        except Exception as error:
+            failure = self._describe(error)
+        faults = self.world.faults + Counter({"torn write": self.disk.torn})
+        world = self.world
+        return Outcome(
+            world.seed,
+            world.trace,
+            world.steps,
+            self.server.events,
+            self.server.ledger.last_seq,
+            faults,
+            failure,
+        )
+
+    def _describe(self, error: Exception) -> str:
+        world = self.world
+        return (
+            f"seed {world.seed}, step {world.steps}, after {world.now - EPOCH:.3f} s: "
+            f"{type(error).__name__}: {error}\n\nthe last exchanges:\n{world.diagram()}\n\n"
+            f"to see it again: python -m dragoman.testing --seed {world.seed}"
+        )
+
+    def _run_until(self, instant: float) -> None:
+        while self.world.next_at() <= instant:
+            self.world.step()
+        self.world.now = max(self.world.now, instant)
+
+    def _heal(self) -> None:
+        """End the trouble: everybody comes back, and somebody offers whatever is wanted."""
+        self.chaos.heal()
+        for worker in self.workers:
+            worker.is_good = worker.says_holds = True
+            worker.crash()
+            self.world.after(0.5, worker.start)
+        for name in (*(w.name for w in self.workers), "mars", "plain"):
+            helper = self._worker(plentiful_offer(WorkerName(name)))
+            helper.is_good = helper.says_holds = True
+            self.world.after(1.0, helper.start)
+        for client in self.clients:
+            client.come_back()
+
+    def _rest(self) -> None:
+        """Wait until everything has ended, but not for ever."""
+        until = self.world.now + LIVENESS
+        while self.world.now < until and not self._is_over():
+            self._run_until(self.world.now + 1.0)
+        self.oracle.at_rest(self.server.broker)
+        for client in self.clients:
+            self.oracle.require(not client.open, f"{client.name} waits for {list(client.open)}")
+        self.oracle.compare(self.server.broker, self.server.unwritten())
+
+    def _is_over(self) -> bool:
+        is_done = not self.server.broker.desk.book.open_jobs
+        return is_done and not any(client.open for client in self.clients)
+
+
+def simulate(seed: int, *, every: int = 1) -> Outcome:
+    """Run one seed of the core level."""
+    return Simulation(seed, every=every).run()

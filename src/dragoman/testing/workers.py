@@ -1,0 +1,218 @@
+"""Simulated workers of the core level: they join, beat, run, refuse, pass on, hang and die."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from dragoman.core.effects import Dismiss, SendBeat, SendCancel, SendInput, SendPoll, SendWork
+from dragoman.core.events import (
+    BeatReceived,
+    CreditGranted,
+    Event,
+    JobForwarded,
+    PeerLeft,
+    ReplyKind,
+    ReplyReceived,
+    WorkerJoined,
+)
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
+from dragoman.model.target import ANY, Labelled
+from dragoman.testing.workload import LINK, SERVICES
+from dragoman.testing.world import World
+
+#: What becomes of a job, and how often; what is left over is success.
+FATES: Final = (
+    ("fail", 0.08),
+    ("hand_back", 0.07),
+    ("forward", 0.06),
+    ("ask", 0.05),
+    ("hang", 0.03),
+    ("die", 0.03),
+    ("cancelled", 0.01),
+)
+
+Speak = Callable[[Event], None]
+Key = tuple[JobId, int]
+
+
+class LocalWorker:
+    """One worker. `speak` sends an event to the broker."""
+
+    def __init__(self, world: World, offer: WorkerJoined, speak: Speak) -> None:
+        self.world = world
+        self.offer = offer
+        self.name = offer.name
+        self.speak = speak
+        random = world.random
+        #: Whether it can say which jobs it holds, and which attempt it answers.
+        self.says_holds = random.random() < 0.7
+        self.says_attempt = random.random() < 0.8
+        self.is_good = False
+        self.is_up = False
+        self.life = 0
+        self.running: dict[Key, SendWork] = {}
+        self.results: dict[Key, ReplyReceived | JobForwarded] = {}
+        self.heard_at = 0.0
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin with nothing in hand, and join."""
+        if self.is_up:
+            return
+        self.is_up = True
+        self.life += 1
+        self.running, self.results = {}, {}
+        self.join()
+        self._beat(self.life)
+
+    def crash(self) -> None:
+        """Lose everything at once."""
+        self.is_up = False
+
+    def leave(self, grace: float) -> None:
+        """Say good-bye, perhaps to come back soon."""
+        if self.is_up:
+            self.speak(PeerLeft(self.offer.worker, "left", grace))
+            self.is_up = False
+
+    def join(self) -> None:
+        """Register, or say again what it offers and holds."""
+        self.heard_at = self.world.now
+        holds = frozenset(job for job, _ in self.running) if self.says_holds else None
+        self.speak(replace(self.offer, holds=holds))
+
+    def _beat(self, life: int) -> None:
+        if life != self.life or not self.is_up:
+            return
+        every = self.offer.beat_every or 2.0
+        if self.world.now - self.heard_at > 4 * every:
+            self.join()
+        elif self.offer.beat_every is not None:
+            self.speak(BeatReceived(self.offer.worker))
+        self.world.after(every, self._beat, life)
+
+    # --- what the broker says -----------------------------------------------------------------
+
+    def hear(self, effect: Any) -> None:
+        """Take one thing the broker said."""
+        if not self.is_up:
+            return
+        self.heard_at = self.world.now
+        _HEARS[type(effect)](self, effect)
+
+    def _work(self, work: SendWork) -> None:
+        key = (work.job, work.attempt)
+        if key in self.running or key in self.results:
+            return
+        self.running[key] = work
+        random = self.world.random
+        if random.random() < 0.5:
+            self._reply(work, ReplyKind.ACCEPTED)
+        if random.random() < 0.2:
+            self._reply(work, random.choice((ReplyKind.PROGRESS, ReplyKind.CHUNK)))
+        if self.is_good:
+            self.world.after(0.01, self._finish, self.life, key, "succeed")
+            return
+        duration = random.choice((0.01, 0.05, 0.3, 1.5, 6.0))
+        self.world.after(duration, self._finish, self.life, key, self._draw_fate())
+
+    def _draw_fate(self) -> str:
+        draw = self.world.random.random()
+        for fate, share in FATES:
+            draw -= share
+            if draw < 0:
+                return fate
+        return "succeed"
+
+    def _input(self, effect: SendInput) -> None:
+        for key in [k for k in self.running if k[0] == effect.job]:
+            self._finish(self.life, key, "succeed")
+
+    def _cancel(self, effect: SendCancel) -> None:
+        key = (effect.job, effect.attempt)
+        if key in self.running and self.offer.can_cancel and not self.world.chance(0.2):
+            self._finish(self.life, key, "cancelled")
+
+    def _poll(self, effect: SendPoll) -> None:
+        key = (effect.job, effect.attempt)
+        if key in self.results:
+            self.speak(self.results[key])
+        elif key not in self.running:
+            fault = Fault(FaultCode.HANDED_BACK, "never got it")
+            self.speak(
+                ReplyReceived(
+                    self.offer.worker,
+                    effect.job,
+                    ReplyKind.FINAL,
+                    fault=fault,
+                    attempt=effect.attempt,
+                )
+            )
+
+    def _beat_heard(self, effect: SendBeat) -> None:
+        """The broker is there; nothing to do."""
+
+    def _dismissed(self, effect: Dismiss) -> None:
+        self.join()
+
+    # --- what it says -------------------------------------------------------------------------
+
+    def _finish(self, life: int, key: Key, fate: str) -> None:
+        work = self.running.get(key)
+        if life != self.life or not self.is_up or work is None or fate == "hang":
+            return
+        if fate == "die":
+            self.world.fault("worker crash")
+            self.crash()
+            self.world.after(self.world.random.random() * 10, self.start)
+            return
+        if fate == "ask":
+            self._reply(work, ReplyKind.INPUT_ASKED)
+            return
+        del self.running[key]
+        said = self._result(work, fate)
+        self.results[key] = said
+        self.speak(said)
+        if self.offer.credit is not None and not self.offer.credit_returns:
+            self.speak(CreditGranted(self.offer.worker, 1))
+
+    def _result(self, work: SendWork, fate: str) -> ReplyReceived | JobForwarded:
+        attempt = work.attempt if self.says_attempt else None
+        if fate == "forward":
+            service = self.world.random.choice(SERVICES)
+            target = self.world.random.choice((ANY, ANY, Labelled("zone in (eu, us)")))
+            return JobForwarded(
+                self.offer.worker, work.job, service, work.body, target, "task", attempt
+            )
+        fault = _FAULTS.get(fate)
+        return ReplyReceived(
+            self.offer.worker, work.job, ReplyKind.FINAL, self._body(work), fault, attempt
+        )
+
+    def _body(self, work: SendWork) -> Body:
+        """Answer with the question, the attempt (where it can be told) and the own name."""
+        attempt = b"%d" % work.attempt if self.says_attempt else b""
+        return Body(LINK, (work.body.parts[0], attempt, self.name.encode()))
+
+    def _reply(self, work: SendWork, kind: ReplyKind) -> None:
+        attempt = work.attempt if self.says_attempt else None
+        body = Body(LINK, (b"on the way",))
+        self.speak(ReplyReceived(self.offer.worker, work.job, kind, body, None, attempt))
+
+
+_FAULTS: Final = {
+    "fail": Fault(FaultCode.TASK_FAILED, "it failed"),
+    "hand_back": Fault(FaultCode.HANDED_BACK, "not now"),
+    "cancelled": Fault(FaultCode.CANCELLED, "stopped"),
+}
+_HEARS: Final[dict[type, Callable[[LocalWorker, Any], None]]] = {
+    SendWork: LocalWorker._work,
+    SendInput: LocalWorker._input,
+    SendCancel: LocalWorker._cancel,
+    SendPoll: LocalWorker._poll,
+    SendBeat: LocalWorker._beat_heard,
+    Dismiss: LocalWorker._dismissed,
+}

@@ -1,0 +1,116 @@
+"""What simulated peers ask for and offer: every policy of the core, in all combinations."""
+
+from random import Random
+from typing import Final
+
+from dragoman.core.events import JobSubmitted, WorkerJoined
+from dragoman.model.body import Body
+from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
+from dragoman.model.terms import BALANCES, Terms
+
+#: Every simulated peer of the core level is on this link.
+LINK: Final = "local"
+SERVICES: Final = tuple(map(ServiceName, ("a", "b", "c")))
+#: Nobody offers this one until the world has healed.
+LATER: Final = ServiceName("later")
+ZONES: Final = ("eu", "us")
+RESOURCES: Final = ("r0", "r1", "r2")
+#: Enough for everything, offered by the workers that come when the world heals.
+PLENTY: Final = Capacity(64, 1 << 40, 1 << 40, 64, 64)
+
+
+def draw_target(random: Random, names: tuple[WorkerName, ...]) -> Target:
+    """Draw whom a job is for."""
+    draw = random.random()
+    if draw < 0.60:
+        return ANY
+    if draw < 0.70:
+        return ALL
+    if draw < 0.80:
+        return Named(tuple(random.sample(names, random.randint(1, min(2, len(names))))))
+    if draw < 0.90:
+        return Labelled(random.choice(("zone=eu", "zone in (eu, us)", "!zone", "zone=mars")))
+    return OnResource(random.choice((("r0",), ("r1", "r2"), ("r*",))))
+
+
+def draw_terms(random: Random) -> Terms:
+    """Draw the terms of a job."""
+    pick = random.choice
+    return Terms(
+        patience=pick((0.0, 2.0, 10.0, 60.0, None)),
+        queue_timeout=pick((None, None, None, 5.0)),
+        run_timeout=pick((None, None, 3.0, 10.0)),
+        timeout=pick((None, None, None, 8.0, 30.0)),
+        max_attempts=pick((1, 2, 3, 5)),
+        backoff=pick((0.0, 0.0, 0.5)),
+        priority=pick((0, 0, 0, 1, 5)),
+        balance=pick(BALANCES),
+        needs=pick((NOTHING, NOTHING, NOTHING, Capacity(cpu=1.0), Capacity(slots=1))),
+        strict=random.random() < 0.8,
+        cancel_grace=pick((0.5, 5.0)),
+        memoize=random.random() < 0.1,
+    )
+
+
+def draw_job(
+    random: Random, job: JobId, client: PeerId, names: tuple[WorkerName, ...]
+) -> JobSubmitted:
+    """Draw one request. Memoised ones ask one of a few questions, so that some are asked again."""
+    terms = draw_terms(random)
+    question = f"q{random.randrange(4)}" if terms.memoize else f"q-{job}"
+    draw = random.random()
+    service = random.choice(SERVICES)
+    if draw < 0.04:
+        service = LATER
+    elif draw < 0.08:
+        service = ServiceName("all")
+    return JobSubmitted(
+        job,
+        client,
+        service,
+        Body(LINK, (question.encode(), b"x" * random.randrange(20))),
+        draw_target(random, names),
+        terms,
+        "task",
+        f"key-{job}" if random.random() < 0.15 else "",
+    )
+
+
+def draw_offer(random: Random, name: WorkerName) -> WorkerJoined:
+    """Draw what a worker offers."""
+    beats = random.random() < 0.85
+    credit: int | None = None
+    if random.random() < 0.6:
+        credit = random.choice((1, 2, 4))
+    return WorkerJoined(
+        PeerId(f"{LINK}/{name}"),
+        name,
+        tuple(random.sample(SERVICES, random.choice((1, 1, 2, 3)))),
+        credit=credit,
+        credit_returns=random.random() < 0.5,
+        beat_every=random.choice((0.5, 1.0, 2.0)) if beats else None,
+        missed_allowed=random.choice((3, 6)),
+        missed_allowed_busy=random.choice((None, 10)),
+        labels={"zone": random.choice(ZONES)} if random.random() < 0.6 else {},
+        capacity=Capacity(2.0, 0, 0, 0, 2) if random.random() < 0.3 else None,
+        resources=tuple(random.sample(RESOURCES, random.choice((0, 1, 2)))),
+        can_cancel=random.random() < 0.7,
+        dialect=LINK,
+    )
+
+
+def plentiful_offer(name: WorkerName) -> WorkerJoined:
+    """Offer everything that any simulated job can ask for."""
+    return WorkerJoined(
+        PeerId(f"{LINK}/heal-{name}"),
+        name,
+        (*SERVICES, LATER),
+        beat_every=1.0,
+        labels={"zone": "mars" if name == "mars" else "eu"} if name != "plain" else {},
+        capacity=PLENTY,
+        resources=RESOURCES,
+        can_cancel=True,
+        dialect=LINK,
+    )

@@ -26,6 +26,15 @@ def test_a_peer_never_heard_of_speaks_norfabs_reading() -> None:
     assert (fresh.is_binary, fresh.address, fresh.takes_results) == (False, b"c1", False)
 
 
+def test_no_more_peers_are_known_than_the_bound_allows() -> None:
+    peers = Peers("nfp", 2)
+    for address in (b"a", b"b", b"a", b"c"):
+        peers.heard(address).is_binary = True
+    assert len(peers) == 2
+    assert [peers.heard(address).is_binary for address in (b"b", b"c")] == [True, True]
+    assert not peers.heard(b"a").is_binary
+
+
 def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
     memory: Bounded[int, str] = Bounded(2)
     for key in (1, 2, 1, 3):

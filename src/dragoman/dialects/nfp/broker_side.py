@@ -121,6 +121,7 @@ class BrokerSide:
         self.workers.assignments.validate()
         workers = self.workers
         assert {w.name for w in workers.workers.values()} == set(workers.by_name)
+        assert len(self.peers) <= self.peers.bound
         for bounded in (self.memory.told, self.memory.asked, workers.announcements):
             assert len(bounded) <= bounded.bound
 

@@ -6,6 +6,7 @@ worker, whose identity is its name.
 """
 
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from dragoman.dialects.base import Address, MalformedMessage
@@ -64,20 +65,28 @@ class Peers:
 
     def __init__(self, link: str, bound: int) -> None:
         self.link = link
-        self._by_address: Bounded[Address, Peer] = Bounded(bound)
+        self.bound = bound
+        self._by_address: dict[Address, Peer] = {}
+        #: The same peers, the longest known first.
+        self._by_id: OrderedDict[PeerId, Peer] = OrderedDict()
 
     def heard(self, address: Address) -> Peer:
         """Return the peer at `address`, known from now on."""
         peer = self._by_address.get(address)
         if peer is None:
             peer = Peer(address, peer_id(self.link, text_of(address)))
-            self._by_address.remember(address, peer)
+            self._by_address[address] = self._by_id[peer.id] = peer
+            if len(self._by_id) > self.bound:
+                _, oldest = self._by_id.popitem(last=False)
+                del self._by_address[oldest.address]
         return peer
 
     def of(self, id: PeerId) -> Peer:
         """Return a peer by its id; one that was not heard of yet speaks NorFab's reading."""
-        address = raw_of(name_of(id))
-        return self._by_address.get(address) or Peer(address, id)
+        return self._by_id.get(id) or Peer(raw_of(name_of(id)), id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
 
 
 class Worker:
@@ -92,6 +101,12 @@ class Worker:
         self.service_frame = service
         self.heard_at = now
         self.beats_sent = 0
+
+
+@lru_cache(maxsize=4096)
+def read_service(raw: bytes, longest: int) -> str:
+    """Read a service name; there are few, and every message has one."""
+    return read_name(raw, "service name", longest)
 
 
 def read_name(raw: bytes, what: str, longest: int) -> str:

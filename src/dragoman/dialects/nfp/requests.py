@@ -17,7 +17,7 @@ from dragoman.dialects.base import MalformedMessage, Send
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.dress import NAME
 from dragoman.dialects.nfp.faults import status_of
-from dragoman.dialects.nfp.peers import Bounded, Peer, read_name
+from dragoman.dialects.nfp.peers import Bounded, Peer, read_name, read_service
 from dragoman.dialects.nfp.settings import Settings
 from dragoman.dialects.nfp.targets import only_name, read_target
 from dragoman.dialects.nfp.told import Memory, Told
@@ -48,7 +48,7 @@ class Requests:
         """Take a POST, GET, DELETE or PUT in."""
         try:
             job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
-            service = read_name(message.service, "service name", self.settings.max_name)
+            service = read_service(message.service, self.settings.max_name)
             return self._commands[message.command](peer, job, service, message)
         except (MalformedMessage, ValueError) as why:
             return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))

@@ -4,12 +4,15 @@ NorFab writes several names as a JSON list, the text with commas; both are read 
 Labels and resources are ours, in the text form of the house.
 """
 
+from functools import lru_cache
+
 import msgspec
 
 from dragoman.model.names import WorkerName
 from dragoman.model.target import ALL, Named, Target, parse_target
 
 
+@lru_cache(maxsize=1024)
 def read_target(text: str, is_binary: bool) -> Target:
     """Read a target frame. Raises ValueError with a sentence for the client.
 

@@ -22,7 +22,7 @@ from dragoman.dialects.base import MalformedMessage, Send, Wardrobe, redress_ans
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.dress import NAME
 from dragoman.dialects.nfp.faults import code_of
-from dragoman.dialects.nfp.peers import Bounded, Peer, Peers, Worker, read_name
+from dragoman.dialects.nfp.peers import Bounded, Peer, Peers, Worker, read_name, read_service
 from dragoman.dialects.nfp.polling import Assignment, Assignments
 from dragoman.dialects.nfp.settings import RESERVED, Settings
 from dragoman.model.body import Body
@@ -74,7 +74,7 @@ class WorkerDesk:
     def ready(self, peer: Peer, message: wire.Ready, now: float) -> Heard:
         """Register a worker, or hear again what it offers."""
         try:
-            service = read_name(message.service, "service name", self.settings.max_name)
+            service = read_service(message.service, self.settings.max_name)
         except MalformedMessage as why:
             return self._refuse(peer, message.service, str(why))
         if not peer.has_text_name or len(peer.address) > self.settings.max_name:

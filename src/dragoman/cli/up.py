@@ -20,7 +20,9 @@ def up(
     dcp: str | None = typer.Option(None, help="DCP endpoint, or off [tcp://127.0.0.1:5566]."),
     memo: str | None = typer.Option(None, help="memo01 endpoint, or off [tcp://127.0.0.1:12703]."),
     nats: str | None = typer.Option(
-        None, help="NATS server for NCL, or off [a server of its own, on port 4222 if free]."
+        None,
+        help="Endpoint of the broker's own nats-server, nats://URL of another, or off"
+        " [127.0.0.1, port 4222 if free].",
     ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:

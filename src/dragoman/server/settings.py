@@ -33,7 +33,8 @@ class Listen(Section):
     zss: str = "tcp://127.0.0.1:7777"
     zss_backend: str = "tcp://127.0.0.1:7776"
     memo: str = "tcp://127.0.0.1:12703"
-    #: A NATS URL, or empty for a nats-server of the broker's own (as for port 0).
+    #: Empty or `tcp://`: a nats-server of the broker's own listens there (empty: on the loopback,
+    #: port 4222 if free). `nats://` or `tls://`: that server is used.
     nats: str = ""
 
 

@@ -70,10 +70,14 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
-    own = urlsplit(url or "tcp://127.0.0.1:0")
-    if not own.port and own.hostname:
-        preferred = 0 if url else NATS_PORT
-        server = NatsServer(settings.data / "nats", host=own.hostname, preferred=preferred)
+    if not url or url.startswith("tcp://"):
+        own = urlsplit(url or "tcp://127.0.0.1:0")
+        server = NatsServer(
+            settings.data / "nats",
+            host=own.hostname or "127.0.0.1",
+            port=own.port or 0,
+            preferred=0 if url else NATS_PORT,
+        )
     return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
 
 

@@ -1,0 +1,92 @@
+"""A connection waits with what a full transport does not take, and can start anew."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from dragoman.sdk.connection import Connection
+from dragoman.transports.base import Address, Frames, Sent
+
+
+class Line:
+    """A transport with a memory and a will of its own."""
+
+    def __init__(self) -> None:
+        self.sent: list[Frames] = []
+        self.arrived: list[list[bytes]] = []
+        self.outcome = Sent.YES
+        self.is_closed = False
+        self.wake: Callable[[], None] = lambda: None
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        self.wake = wake
+        return "line://"
+
+    def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:
+        arrived, self.arrived = self.arrived, []
+        yield from ((b"", frames) for frames in arrived)
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        if self.outcome is Sent.YES:
+            self.sent.append(frames)
+        return self.outcome
+
+    def flush(self) -> None: ...
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def test_what_a_full_transport_does_not_take_is_sent_later_and_in_order() -> None:
+    async def scene() -> None:
+        line = Line()
+        connection = Connection(lambda: line, lambda frames: None)
+        await connection.open()
+        line.outcome = Sent.FULL
+        connection.send([[b"1"], [b"2"]])
+        connection.send([[b"3"]])
+        assert line.sent == []
+        line.outcome = Sent.YES
+        line.wake()
+        assert line.sent == [[b"1"], [b"2"], [b"3"]]
+        await connection.close()
+        assert line.is_closed
+
+    asyncio.run(scene())
+
+
+def test_what_arrives_is_handed_over_and_remembered_as_a_sign_of_life() -> None:
+    async def scene() -> None:
+        line = Line()
+        heard: list[list[bytes]] = []
+        connection = Connection(lambda: line, heard.append)
+        await connection.open()
+        connection.heard_at = 0.0
+        line.arrived.append([b"x"])
+        line.wake()
+        assert heard == [[b"x"]]
+        assert connection.heard_at > 0
+
+    asyncio.run(scene())
+
+
+def test_a_rebuild_closes_the_old_socket_and_drops_what_waited() -> None:
+    async def scene() -> None:
+        lines: list[Line] = []
+
+        def make() -> Line:
+            lines.append(Line())
+            return lines[-1]
+
+        connection = Connection(make, lambda frames: None)
+        await connection.open()
+        lines[0].outcome = Sent.FULL
+        connection.send([[b"old"]])
+        await connection.rebuild()
+        connection.send([[b"new"]])
+        assert lines[0].is_closed
+        assert lines[1].sent == [[b"new"]]
+        await connection.close()
+        await connection.rebuild()
+        assert len(lines) == 2
+
+    asyncio.run(scene())

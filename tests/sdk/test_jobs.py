@@ -1,0 +1,110 @@
+"""A job as its client sees it, without any broker."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dragoman.dialects.talk import Dispatched, Finished, Order, Progress, Queued, Standing
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+from dragoman.model.target import ALL, ANY, Named, Target
+from dragoman.sdk.errors import JobFailed, StillRunning, Unreachable
+from dragoman.sdk.jobs import AsyncJob
+
+JOB = JobId("j")
+
+
+class SilentLines:
+    """A client that says nothing."""
+
+    def cancel_job(self, job: AsyncJob) -> None: ...
+
+    def send_input(self, job: AsyncJob, request: str, answer: Any, worker: str) -> None: ...
+
+
+def play(scene: Callable[[AsyncJob], Awaitable[Any]], target: Target = ANY) -> Any:
+    async def run() -> Any:
+        return await scene(AsyncJob(Order(JOB, "s", Call(), target), SilentLines(), 0.0))
+
+    return asyncio.run(run())
+
+
+def test_silence_of_the_broker_and_of_the_worker_are_told_apart() -> None:
+    async def scene(job: AsyncJob) -> None:
+        with pytest.raises(Unreachable):
+            await job.result(0.01)
+        job.take(Queued(JOB))
+        with pytest.raises(StillRunning):
+            await job.result(0.01)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (ANY, 1),
+        (Named((WorkerName("w"),)), 1),
+        (ALL, {"w": 1}),
+        (Named((WorkerName("w"), WorkerName("v"))), {"w": 1}),
+    ],
+)
+def test_a_result_is_a_value_for_one_and_by_worker_for_several(
+    target: Target, expected: Any
+) -> None:
+    async def scene(job: AsyncJob) -> Any:
+        job.take(Finished(JOB, (Answer(1, worker="w"),)))
+        return await job.result()
+
+    assert play(scene, target) == expected
+
+
+def test_a_fault_of_the_job_or_of_one_worker_raises() -> None:
+    fault = Fault(FaultCode.TASK_FAILED, "no")
+
+    async def scene(job: AsyncJob) -> None:
+        job.take(Finished(JOB, (Answer(1, worker="a"), Answer(fault=fault, worker="b"))))
+        with pytest.raises(JobFailed) as failed:
+            await job.result()
+        assert len(failed.value.answers) == 2
+
+    play(scene, ALL)
+
+
+def test_events_end_with_the_job_and_a_second_reader_ends_too() -> None:
+    async def scene(job: AsyncJob) -> None:
+        job.take(Dispatched(JOB, (WorkerName("w"),)))
+        job.take(Progress(JOB, 1))
+        job.take(Finished(JOB))
+        job.take(Finished(JOB, (Answer(2),)))
+        assert [type(e) async for e in job.events()] == [Dispatched, Progress]
+        assert [e async for e in job.events()] == []
+        assert await job.result() is None, "the first end counts"
+
+    play(scene)
+
+
+def test_a_cancel_tells_what_became_of_the_job() -> None:
+    async def scene(job: AsyncJob) -> None:
+        asking = asyncio.create_task(job.cancel())
+        await asyncio.sleep(0)
+        job.take(Standing(JOB, JobState.CANCELLED, "confirmed"))
+        assert await asking == "confirmed"
+        with pytest.raises(Unreachable):
+            await job.cancel(0.01)
+
+    play(scene)
+
+
+def test_giving_up_ends_every_wait() -> None:
+    async def scene(job: AsyncJob) -> None:
+        job.give_up(ConnectionError("closed"))
+        with pytest.raises(ConnectionError):
+            await job.result()
+        assert [e async for e in job.events()] == []
+
+    play(scene)

@@ -1,0 +1,126 @@
+"""Tasks are plain typed functions; whatever goes wrong in one is a fault with words."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dragoman.model.content import Answer, Call
+from dragoman.sdk.context import JobContext
+from dragoman.sdk.tasks import HandOver, TaskFailed, Tasks, make_task, tasks_of
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def run(function: Any, *args: Any, context: Any = None, **kwargs: Any) -> Answer:
+    tasks = Tasks()
+    tasks.add(make_task(function, "it"))
+    return tasks.run(Call("it", args, kwargs), context)
+
+
+def words(answer: Answer) -> str:
+    assert answer.fault is not None
+    return answer.fault.message
+
+
+def test_arguments_become_what_the_annotations_ask_for() -> None:
+    def norm(p: Point) -> int:
+        return p.x + p.y
+
+    assert run(norm, p={"x": 3}).value == 3
+    assert run(norm, {"x": 3, "y": 4}).value == 7
+
+
+def test_results_become_plain_values_and_bytes_stay_bytes() -> None:
+    assert run(lambda: Point(1, 2)).value == {"x": 1, "y": 2}
+    assert run(lambda: {"b": b"\0"}).value == {"b": b"\0"}
+    assert run(lambda: b"raw").raw == b"raw"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [((), "missing"), (("x",), "argument 'n'"), ((1, 2), "too many")],
+)
+def test_wrong_arguments_are_told_to_the_caller(args: tuple[Any, ...], said: str) -> None:
+    def double(n: int) -> int:
+        return 2 * n
+
+    assert said in words(run(double, *args))
+
+
+def test_an_unknown_task_names_what_is_offered() -> None:
+    tasks = Tasks()
+    tasks.add(make_task(lambda: 1, "one"))
+    answer = tasks.run(Call("two"), None)
+    assert "'two'" in words(answer)
+    assert "one" in words(answer)
+
+
+def test_names_are_found_whatever_their_case() -> None:
+    tasks = Tasks()
+    tasks.add(make_task(lambda: 1, "showAll"))
+    assert tasks.run(Call("SHOWALL"), None).value == 1
+
+
+def test_a_fallback_takes_raw_bytes() -> None:
+    tasks = Tasks()
+
+    def echo(job: JobContext) -> str:
+        return "raw"
+
+    tasks.fallback = make_task(echo)
+    assert tasks.run(Call(raw=b"x"), object()).value == "raw"
+
+
+def test_an_exception_is_a_fault_with_its_traceback_and_a_failed_task_has_only_words() -> None:
+    def broken() -> None:
+        raise RuntimeError("boom")
+
+    def refused() -> None:
+        raise TaskFailed("no such host")
+
+    assert "RuntimeError: boom" in words(run(broken))
+    assert words(run(refused)) == "no such host"
+
+
+def test_a_hand_over_passes_through() -> None:
+    def forward() -> None:
+        raise HandOver("other", Call("next"))
+
+    with pytest.raises(HandOver):
+        run(forward)
+
+
+def test_a_context_is_given_to_those_who_ask_for_it() -> None:
+    def who(job: object, n: int) -> object:
+        return [job == "ctx", n]
+
+    assert run(who, n=1, context="ctx").value == [True, 1]
+
+
+def test_the_public_functions_of_a_module_are_its_tasks() -> None:
+    module = ModuleType("made_up")
+    source = (
+        "import os\nfrom json import dumps\ndef add(a): return a\ndef _no(): pass\nclass C: pass"
+    )
+    sys.modules["made_up"] = module
+    exec(source, module.__dict__)
+    assert [t.name for t in tasks_of(module)] == ["add"]
+    del sys.modules["made_up"]
+
+
+def test_the_public_methods_of_an_object_are_its_tasks() -> None:
+    class Desk:
+        def open(self) -> str:
+            return "opened"
+
+        def _close(self) -> None: ...
+
+    (task,) = tasks_of(Desk())
+    assert (task.name, task.function()) == ("open", "opened")

@@ -1,0 +1,37 @@
+"""One URL names dialect and endpoint."""
+
+import pytest
+
+from dragoman.sdk.url import WORKER_PORTS, parse_url
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("nfp://host:1", "tcp://host:1"),
+        ("nfp://host", "tcp://host:5555"),
+        ("zss://host", "tcp://host:7777"),
+        ("memo://[::1]:9", "tcp://[::1]:9"),
+        ("memo:///tmp/x.sock", "ipc:///tmp/x.sock"),
+    ],
+)
+def test_urls_are_read(url: str, address: str) -> None:
+    endpoint = parse_url(url)
+    assert endpoint.address == address
+    assert endpoint.dialect == url.partition(":")[0]
+
+
+def test_workers_of_zss_have_a_port_of_their_own() -> None:
+    assert parse_url("zss://host", WORKER_PORTS).address == "tcp://host:7776"
+
+
+@pytest.mark.parametrize(
+    "url", ["host:1", "ftp://host", "nfp://", "nfp://host:port", "nfp://h:99999"]
+)
+def test_a_wrong_url_is_said_in_words(url: str) -> None:
+    with pytest.raises(ValueError, match=url.replace("/", ".")):
+        parse_url(url)
+
+
+def test_an_endpoint_reads_as_a_url() -> None:
+    assert str(parse_url("dcp://h:3")) == "dcp://h:3"

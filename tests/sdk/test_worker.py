@@ -1,0 +1,113 @@
+"""The worker against a real broker: concurrency, drain, hand-back, hand-over, events."""
+
+import threading
+
+import pytest
+
+from dragoman import Client, JobFailed, Worker
+from dragoman.sdk.context import JobContext
+from dragoman.testing.harness import LocalBroker
+
+
+def make(broker: LocalBroker, service: str, dialect: str = "nfp", **options: object) -> Worker:
+    options.setdefault("own_process_beats", False)
+    return Worker(broker.url(dialect), service, **options)  # type: ignore[arg-type]
+
+
+def test_jobs_run_side_by_side_up_to_the_concurrency(broker: LocalBroker) -> None:
+    worker = make(broker, "side", concurrency=3)
+    meeting = threading.Barrier(3, timeout=15)
+
+    @worker.task
+    def meet() -> int:
+        return meeting.wait() * 0 + 1
+
+    with worker, Client(broker.url("nfp")) as client:
+        jobs = [client.submit("side", "meet") for _ in range(3)]
+        assert [job.result(20) for job in jobs] == [1, 1, 1]
+    assert worker.succeeded == 3
+
+
+def test_a_draining_worker_finishes_what_runs_and_hands_new_work_to_others(
+    broker: LocalBroker,
+) -> None:
+    first, second = make(broker, "drain", name="d1"), make(broker, "drain", name="d2")
+    started, release = threading.Event(), threading.Event()
+
+    @first.task
+    def work() -> str:
+        started.set()
+        release.wait(15)
+        return "first"
+
+    second.task(lambda: "second", name="work")
+    with Client(broker.url("nfp")) as client:
+        first.start()
+        running = client.submit("drain", "work")
+        assert started.wait(15)
+        stopping = threading.Thread(target=first.stop)
+        stopping.start()
+        with second:
+            assert client.call("drain", "work", timeout=20, target="any") == "second"
+            release.set()
+            assert running.result(15) == "first"
+            stopping.join(15)
+            assert not stopping.is_alive()
+
+
+def test_told_twice_a_worker_hands_back_what_runs(broker: LocalBroker) -> None:
+    stuck, other = make(broker, "stuck", name="s1"), make(broker, "stuck", name="s2")
+    started, release = threading.Event(), threading.Event()
+
+    @stuck.task
+    def work() -> str:
+        started.set()
+        release.wait(30)
+        return "stuck"
+
+    other.task(lambda: "other", name="work")
+    with Client(broker.url("nfp")) as client:
+        stuck.start()
+        job = client.submit("stuck", "work")
+        assert started.wait(15)
+        stuck.stop(timeout=0.1)
+        with other:
+            assert job.result(20) == "other"
+    release.set()
+
+
+def test_work_can_be_passed_on_to_another_service(broker: LocalBroker) -> None:
+    front, back = make(broker, "front", "dcp"), make(broker, "back", "dcp")
+
+    @front.task
+    def ask(job: JobContext, n: int) -> None:
+        job.forward("back", "double", n=n)
+
+    back.task(lambda n: 2 * n, name="double")
+    with front, back, Client(broker.url("nfp")) as client:
+        assert client.call("front", "ask", n=21, timeout=20) == 42
+
+
+def test_a_dialect_that_cannot_pass_work_on_says_so_to_the_caller(broker: LocalBroker) -> None:
+    front = make(broker, "front-nfp")
+
+    @front.task
+    def ask(job: JobContext) -> None:
+        job.forward("back", "double")
+
+    with front, Client(broker.url("nfp")) as client, pytest.raises(JobFailed, match="forward"):
+        client.call("front-nfp", "ask", timeout=20)
+
+
+def test_published_events_reach_subscribers(broker: LocalBroker) -> None:
+    worker = make(broker, "crier")
+    with worker, Client(broker.url("nfp")) as client:
+        feed = client.subscribe("news.*", after=0)
+        worker.publish("news.local", {"n": 1})
+        event = next(feed)
+        assert (event.topic, event.event) == ("news.local", {"n": 1})
+
+
+def test_a_worker_has_one_service_where_its_dialect_says_so(broker: LocalBroker) -> None:
+    with pytest.raises(ValueError, match="one service"):
+        Worker(broker.url("nfp"), "a", "b")

@@ -2,14 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
-from dragoman.core.broker import Broker
-from dragoman.core.effects import Append
+from dragoman.core.effects import Append, Effect, SendReply
 from dragoman.core.events import Event, TimeAdvanced
+from dragoman.core.recovery import fold, resume
 from dragoman.dialects.base import Frames, Send, Wardrobe
 from dragoman.dialects.memo01.broker_side import BrokerSide
 from dragoman.dialects.memo01.client_side import ClientSide
@@ -18,6 +19,7 @@ from dragoman.dialects.memo01.settings import Settings
 from dragoman.dialects.memo01.wire import Job, encode
 from dragoman.dialects.memo01.worker_side import WorkerSide
 from dragoman.dialects.talk import Alive, Finished, Order, Reply, Word, Work
+from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -34,6 +36,7 @@ class House:
         self.settings = settings
         self.now = 0.0
         self.records: list[Record] = []
+        self.bodies: dict[int, Body | None] = {}
         self._connections = count(1)
         self._requests = count(0x80000000)
         #: Address -> who waits for the answer; those who are not answered stay here.
@@ -41,11 +44,14 @@ class House:
         self.restart()
 
     def restart(self) -> None:
-        """Put a new broker in the old one's place; it remembers nothing."""
-        numbers = count(1)
+        """Put a new broker in the old one's place; it knows what is on record."""
+        self.open.clear()
+        numbers = count(len(self.records))
         wardrobe: Wardrobe = {"memo": MemoDress()}
-        self.side = BrokerSide(lambda: f"{id(self.side)}-{next(numbers)}", wardrobe, self.settings)
-        self.broker = Broker()
+        self.side = BrokerSide(lambda: f"{next(numbers):012x}", wardrobe, self.settings)
+        self.side.restore(self.records, self.bodies.get, self.now)
+        self.broker, first = resume(fold(self.records), self.bodies.get, self.now)
+        self.carry_out(first)
 
     def connect(self) -> bytes:
         return next(self._connections).to_bytes(8)
@@ -67,13 +73,20 @@ class House:
             if isinstance(item, Send):
                 self._send(item)
                 continue
-            for effect in self.broker.handle(item, self.now):
-                if isinstance(effect, Append):
-                    self.records.append(effect.record)
-                else:
-                    for send in self.side.render(effect, self.now):
-                        self._send(send)
+            self.carry_out(self.broker.handle(item, self.now))
         self.broker.validate()
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.records.append(effect.record)
+                self.bodies[effect.record.seq] = effect.body
+                continue
+            if isinstance(effect, SendReply) and effect.seq:
+                body = self.bodies[effect.seq] or EMPTY
+                effect = replace(effect, body=body)
+            for send in self.side.render(effect, self.now):
+                self._send(send)
 
     def _send(self, send: Send) -> None:
         answered = self.open.pop(send.address, None)
@@ -92,7 +105,7 @@ class House:
                 return
 
     def kinds(self) -> list[str]:
-        return [r.kind for r in self.records]
+        return [r.kind for r in self.records if r.kind != Kind.STARTED]
 
 
 class Caller:
@@ -103,10 +116,20 @@ class Caller:
         self.connection = house.connect()
         self.side = ClientSide()
         self.finished: dict[str, Finished] = {}
+        self.sent: dict[str, bytes] = {}
 
     def submit(self, job: str, call: Call, service: str = "math") -> bytes:
         ((ticket, message, _wait),) = self.side.submit(Order(JobId(job), service, call))
+        self.sent[job] = message
         return self.house.request(self.connection, message, lambda a: self.hear([ticket, a]))
+
+    def again(self, job: str, address: bytes) -> None:
+        """Send an open request again, on a new connection, as NNG does."""
+        self.connection = self.house.connect()
+        moved = self.connection + address[8:]
+        self.house.open[moved] = lambda answer: self.hear([job.encode(), answer])
+        message = self.sent[job]
+        self.house.take(self.house.side.receive(moved, [message], self.house.now))
 
     def hear(self, frames: Frames) -> None:
         for notice in self.side.receive(frames):
@@ -290,15 +313,63 @@ def test_a_worker_that_reconnects_in_mid_job_brings_its_result(house: House) -> 
 
 def test_workers_come_back_after_a_restart_of_the_broker(house: House) -> None:
     worker, client = Hand(house, slots=2), Caller(house)
-    client.submit("j", Call("add"))
     house.restart()
-    house.hang_up(worker.connection)
     worker.connection = house.connect()
     worker.say(worker.side.join())
-    worker.finish(value=1)
     client.submit("k", Call("add"))
     client.submit("l", Call("add"))
     assert len(worker.work) == 2
+
+
+def test_a_job_that_runs_during_a_restart_is_not_run_twice(house: House) -> None:
+    worker, client = Hand(house), Caller(house)
+    address = client.submit("j", Call("add"))
+    house.restart()
+    other = Hand(house)
+    client.again("j", address)
+    worker.connection = house.connect()
+    worker.finish(value=1)
+    assert client.finished["j"].answers == (Answer(value=1),)
+    assert not other.work
+    assert house.kinds().count("dispatched") == 1
+    # Its worker was told DISCONNECT, and is there again.
+    client.submit("k", Call("add"))
+    client.submit("l", Call("add"))
+    assert len(worker.work) == len(other.work) == 1
+
+
+def test_a_job_that_waits_during_a_restart_is_not_asked_for_twice(house: House) -> None:
+    client = Caller(house)
+    address = client.submit("j", Call("add", timeout=2.5))
+    house.restart()
+    client.again("j", address)
+    worker = Hand(house)
+    assert worker.work[0].timeout == 2.5
+    worker.finish(value=1)
+    assert client.finished["j"].answers == (Answer(value=1),)
+    assert not worker.work
+
+
+@pytest.mark.parametrize("answer", [Answer(value=1), Answer(raw=b"x"), Answer(raw=b"")])
+def test_an_answer_lost_in_a_restart_is_given_again(house: House, answer: Answer) -> None:
+    worker, client = Hand(house), Caller(house)
+    address = client.submit("j", Call("add"))
+    house.hang_up(client.connection)
+    worker.finish(value=answer.value, raw=answer.raw)
+    house.restart()
+    client.again("j", address)
+    assert client.finished["j"].answers == (answer,)
+
+
+def test_a_job_that_failed_before_a_restart_is_tried_again(house: House) -> None:
+    worker, client = Hand(house), Caller(house)
+    address = client.submit("j", Call("add"))
+    worker.finish(fault=Fault(FaultCode.TASK_FAILED))
+    house.restart()
+    worker = Hand(house)
+    client.again("j", address)
+    worker.finish(value=2)
+    assert client.finished["j"].answers == (Answer(value=2),)
 
 
 def test_a_task_that_fails_is_a_failed_job_and_silence_for_the_client(house: House) -> None:
@@ -375,10 +446,6 @@ def test_a_resend_after_the_answer_is_answered_from_the_broker(house: House) -> 
     address = client.submit("j", Call("add"))
     house.hang_up(client.connection)
     worker.finish(value=1)
-    ((_, message, _wait),) = ClientSide().submit(Order(JobId("j"), "math", Call("add")))
-    heard: list[bytes] = []
-    other = house.connect() + address[8:]
-    house.open[other] = heard.append
-    house.take(house.side.receive(other, [message], house.now))
-    assert len(heard) == 1
+    client.again("j", address)
+    assert client.finished["j"].answers == (Answer(value=1),)
     assert not worker.work

@@ -7,7 +7,7 @@ Silence is this protocol's only "no". Whatever is not answered here is on record
 messages are raised for the loop to note, refused ones are `Noted`, faults are the core's records.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from math import ceil
@@ -35,6 +35,7 @@ from dragoman.dialects.base import (
     redress_call,
 )
 from dragoman.dialects.memo01.dress import NAME, TAG, as_value, fault_in, untagged
+from dragoman.dialects.memo01.recollection import Recollection, key_in, name_job
 from dragoman.dialects.memo01.requests import (
     CONNECTION,
     Request,
@@ -62,17 +63,19 @@ from dragoman.model.names import (
     PeerId,
     ServiceName,
     WorkerName,
+    name_of,
     peer_id,
 )
-from dragoman.model.record import Kind
-from dragoman.model.terms import Terms
+from dragoman.model.record import Kind, Record
+from dragoman.model.terms import Terms, read_terms
 
 #: After its time is over a worker is kept this long, so that the core ends the job first.
 _LATE: Final = 1.0
 #: Workers dropped lately whose late results can still be put on record.
-_DROPPED: Final = 1024
+_DROPPED: Final = 10_000
 
 Outcome = list[Event | Send]
+LoadBody = Callable[[int], Body | None]
 
 
 class BrokerSide:
@@ -91,10 +94,32 @@ class BrokerSide:
         self._settings = settings or Settings()
         self._workers = Workers()
         self._requests = Requests(self._settings.resend_window, self._settings.remembered)
-        #: ID -> what a worker that was dropped in mid-job held, oldest first.
+        #: ID -> what a worker that was dropped in mid-job, or that an earlier process knew, held.
         self._dropped: dict[bytes, tuple[PeerId, JobId, int]] = {}
         #: Requests that were repeated while they were open or just answered.
         self.resends = 0
+
+    def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
+        """Know again the requests and assignments of an earlier process, from its records."""
+        past = Recollection(self.link, records, now - self._settings.resend_window)
+        for submitted in past.open.values():
+            self._recall(submitted, load_body)
+        for submitted, at in past.answered.values():
+            self._requests.answered(self._recall(submitted, load_body), at)
+        for held in past.held():
+            id_ = bytes.fromhex(name_of(PeerId(held.peer)))
+            self._dropped[id_] = (PeerId(held.peer), JobId(held.job), held.attempt)
+
+    def _recall(self, submitted: Record, load_body: LoadBody) -> Request:
+        body = load_body(submitted.seq)
+        run_timeout = read_terms(submitted.terms).run_timeout
+        timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
+        is_tagged = body is not None and b"".join(body.parts).startswith(TAG)
+        key, client = key_in(submitted.job), PeerId(submitted.client)
+        assert key is not None
+        request = Request(key, JobId(submitted.job), client, timeout_ms, is_tagged)
+        self._requests.open(request)
+        return request
 
     # --- what peers say -----------------------------------------------------------------------
 
@@ -200,7 +225,7 @@ class BrokerSide:
             return [self._refused(address, why_not, ServiceName(job.service))]
         timeout_ms = min(job.timeout_ms, self._settings.longest_timeout_ms)
         is_tagged = job.payload.startswith(TAG)
-        request = Request(key, JobId(self._ids()), client, timeout_ms, is_tagged)
+        request = Request(key, name_job(key, self._ids()[:12]), client, timeout_ms, is_tagged)
         self._requests.open(request, address)
         return [self._submitted(request, job, client)]
 
@@ -308,7 +333,7 @@ class BrokerSide:
         worker = self._workers.of_peer(work.worker)
         if worker is None:
             return []
-        body = redress_call(self._wardrobe, work.body, NAME)
+        body = redress_call(self._wardrobe, work.body, NAME) if work.body.parts else work.body
         payload = b"".join(body.parts)
         worker.is_dressed = work.body.dialect != NAME and payload.startswith(TAG)
         worker.job, worker.attempt, worker.run_until = work.job, work.attempt, work.run_until
@@ -336,17 +361,22 @@ class BrokerSide:
             self._requests.forget(request)
             return []
         try:
-            body = redress_answer(self._wardrobe, reply.body, NAME, reply.worker)
+            message = encode(Result(b"", self._answer_to(request, reply)))
         except Unmappable:
             self._requests.forget(request)
             raise
-        payload = b"".join(body.parts)
-        if reply.body.dialect != NAME and not request.is_tagged:
-            payload = untagged(payload)
         self._requests.answered(request, now)
-        message = encode(Result(b"", payload))
         live = self._workers.live
         return [Send(a, [message]) for a in request.addresses if connection_of(a) in live]
+
+    def _answer_to(self, request: Request, reply: SendReply) -> bytes:
+        """Dress a result as its client can read it."""
+        if reply.body.dialect == NAME or not reply.body.parts:
+            # No parts at all: an empty result, as the core and the records keep it.
+            return b"".join(reply.body.parts)
+        body = redress_answer(self._wardrobe, reply.body, NAME, reply.worker)
+        payload = b"".join(body.parts)
+        return payload if request.is_tagged else untagged(payload)
 
     def _send_beat(self, beat: SendBeat, now: float) -> list[Send]:
         worker = self._workers.of_peer(beat.worker)

@@ -31,7 +31,7 @@ def connection_of(address: Address) -> bytes:
 
 def key_of(address: Address, message: bytes) -> Key:
     """Fingerprint a request: its ID and all its bytes."""
-    return address[-ID:], blake2b(message, digest_size=16).digest()
+    return address[-ID:], blake2b(message, digest_size=8).digest()
 
 
 class Request:
@@ -68,9 +68,9 @@ class Requests:
     def __len__(self) -> int:
         return len(self._by_job)
 
-    def open(self, request: Request, address: Address) -> None:
-        """Remember a new request."""
-        request.addresses.append(address)
+    def open(self, request: Request, *addresses: Address) -> None:
+        """Remember a new request; one from before a restart has no address yet."""
+        request.addresses.extend(addresses)
         old = self._by_key.get(request.key)
         if old is not None:
             self._by_job.pop(old.job, None)

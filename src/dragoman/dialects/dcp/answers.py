@@ -143,11 +143,11 @@ class Answers:
         return (*asking.metadata, write_note(note), b"", *self._data(effect.body, ""))
 
     def _chunk(self, body: Body) -> bytes:
-        """Return a piece of a stream as bytes."""
+        """Return a piece of a stream, in MessagePack so that no bytes are mistaken for some."""
         if body.dialect == NAME:
             return b"".join(data_of(body.parts))
         answer = self._wardrobe[body.dialect].read_answer(body)
-        return answer.raw if answer.raw is not None else answer_parts(answer)[0]
+        return pack(answer.raw if answer.raw is not None else answer.value)
 
     def status(self, effect: SendStatus) -> Tail | None:
         """Write how a job stands, for a client that asked."""

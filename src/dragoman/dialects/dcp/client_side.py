@@ -138,7 +138,9 @@ class ClientSide:
         return [Progress(job, _content(answer), _text(note, "worker"))]
 
     def _chunk(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        return [Chunk(job, b"".join(data), _text(note, "worker"))]
+        said = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
+        piece = said if isinstance(said, bytes) else b"".join(data)
+        return [Chunk(job, piece, _text(note, "worker"))]
 
     def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
         question = _content(self._dress.read_answer(Body(NAME, (b"", *data))))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.dcp.client_side import service_bytes
-from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts
+from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts, pack
 from dragoman.dialects.dcp.notes import (
     Note,
     fault_note,
@@ -43,7 +43,7 @@ from dragoman.dialects.talk import (
 )
 from dragoman.dialects.talk import Reply as SendNow
 from dragoman.model.body import Body
-from dragoman.model.content import Answer, Call
+from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.value import value
@@ -171,7 +171,7 @@ class WorkerSide:
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
         """Send a piece of a stream, to a broker that reads it."""
-        return self._report(ticket, "chunk", (data,))
+        return self._report(ticket, "chunk", (pack(data),))
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
         """Ask the client something."""
@@ -191,7 +191,12 @@ class WorkerSide:
         task = self._tasks.pop(ticket, None)
         if task is None:
             return []
-        tail = (*metadata_of(task.tail), b"", *_result(task, answer, self._is_understood))
+        try:
+            data = _result(task, answer, self._is_understood)
+        except Unmappable as trouble:
+            answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+            data = _result(task, answer, self._is_understood)
+        tail = (*metadata_of(task.tail), b"", *data)
         if answer.fault is not None and self._is_understood:
             tail = with_report(tail, fault_note(answer.fault))
         return [encode(Reply(task.client, tail, self._width))]

@@ -20,6 +20,7 @@ from dragoman.dialects.zss.wire import (
     PRT,
     REP,
     Message,
+    address_map,
     message_of,
     with_time,
     write_address,
@@ -186,13 +187,16 @@ class Answers:
         if status is None:
             return None
         if effect.body.dialect == NAME:
-            return replace(self._as_the_service_said(effect.body, asking, now), kind=PRT)
-        if status == b"202":
+            part = self._as_the_service_said(effect.body, asking, now)
+        elif status == b"202":
             said: dict[str, Any] = {"state": effect.kind.value, "workers": list(effect.workers)}
-            payload = oldpack.encode(said)
+            part = self._write(asking, status, oldpack.encode(said), now)
         else:
-            _, payload = self._dressed(effect.body, None, effect.worker)
-        return replace(self._write(asking, status, payload, now), kind=PRT)
+            payload = self._dressed(effect.body, None, effect.worker)[1]
+            part = self._write(asking, status, payload, now)
+        # A question of another dialect goes by its job.
+        whose = {"request": effect.job} | address_map(part.address) | {"worker": effect.worker}
+        return replace(part, kind=PRT, address=oldpack.encode(whose))
 
     def _write(self, asking: Asking, status: bytes, payload: bytes, now: float) -> Message:
         """Write a reply of the broker's own: everything else is given back."""

@@ -51,6 +51,7 @@ from dragoman.dialects.zss.wire import (
     read_address,
     with_sid,
     with_time,
+    write_address,
 )
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
@@ -124,7 +125,9 @@ class BackSide:
         return [Send(address, encode(reply)), *(events or ())]
 
     def _up(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
-        return [self._joined(peer, extra)] if self._instances.up(peer, sid) else None
+        # One of ours that starts anew under its old name is not the one that registered.
+        is_new = self._instances.up(peer, sid) or extra.get("holds") == 0
+        return [self._joined(peer, extra)] if is_new else None
 
     def _heartbeat(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
         """Keep an instance, or register it: services never say UP a second time."""
@@ -174,6 +177,8 @@ class BackSide:
         if asked is None:
             return [self._rejected(address, "a part of a reply that nobody waits for")]
         kind = _PARTS.get(m.status, ReplyKind.CHUNK)
+        if kind is ReplyKind.INPUT_ASKED:
+            self._outstanding.questions[asked.worker, asked.job] = _request(m.address)
         body = self._body(m, now)
         return [ReplyReceived(asked.worker, asked.job, kind, body, None, asked.attempt)]
 
@@ -254,27 +259,29 @@ class BackSide:
     def _input(self, effect: SendInput, now: float) -> list[Send]:
         if effect.worker not in self._reads_parts:
             raise Unmappable("this ZSS service takes no parts of requests")
-        body = redress_answer(self._wardrobe, effect.body, NAME)
-        m = message_of(body, PRT)
-        return self._to_holder(effect, replace(m, status=m.status or b"206"))
+        m = message_of(redress_answer(self._wardrobe, effect.body, NAME), PRT)
+        request = _request(m.address) if m.address else ""
+        if request in ("", effect.job):
+            # Asked and answered in other dialects, where questions have no names of ours.
+            request = self._outstanding.questions.get((effect.worker, effect.job), "")
+        return self._to_holder(effect, replace(m, status=b"206"), request=request)
 
     def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
         if effect.worker not in self._reads_parts:
             return []
         return self._to_holder(effect, Message(PRT, b"", b"", status=b"410"))
 
-    def _to_holder(self, effect: SendInput | SendCancel, m: Message) -> list[Send]:
+    def _to_holder(self, effect: SendInput | SendCancel, m: Message, **extra: str) -> list[Send]:
         """Send an instance a part that belongs to a request it holds."""
         asked = self._outstanding.of_job(effect.worker, effect.job)
         if asked is None:
             return []
         sid = self._instances.sid(effect.worker, asked.service)
-        address = m.address or oldpack.encode({"sid": sid, "sversion": "*", "verb": ""})
         part = replace(
             m,
             identity=asked.alias,
             rid=asked.rid,
-            address=with_sid(address, sid),
+            address=write_address(sid, "", **extra),
             protocol=m.protocol or PROTOCOL,
         )
         return [Send(raw_of(name_of(effect.worker)), encode(part))]
@@ -303,6 +310,15 @@ def _sid(payload: bytes) -> str:
     if not isinstance(said, str) or not 0 < len(said) <= _LONGEST or not said.isprintable():
         raise MalformedMessage("the payload of an SMI request is the sid of the service, as text")
     return said
+
+
+def _request(address: bytes) -> str:
+    """Read the name of a question beside an address."""
+    try:
+        said = read_address(address).extra.get("request")
+    except MalformedMessage:
+        return ""
+    return said if isinstance(said, str) else ""
 
 
 def _named_fault(address: bytes) -> FaultCode:

@@ -30,7 +30,6 @@ from dragoman.dialects.zss.wire import (
     REQ,
     Message,
     body_of,
-    is_success,
     message_of,
     read_address,
     status_code,
@@ -71,8 +70,10 @@ class Dress:
         """Undress a result."""
         m = _message(body, REP)
         said = _value(m.payload)
-        if not is_success(m.status):
-            return Answer(fault=read_fault(status_code(m.status), said))
+        code = status_code(m.status)
+        # Below 200 are the parts of a stream, which say how it goes and not that it failed.
+        if code is None or code >= 300:
+            return Answer(fault=read_fault(code, said))
         return Answer(raw=said) if isinstance(said, bytes) else Answer(said)
 
     def write_answer(self, answer: Answer) -> Body:

@@ -33,7 +33,16 @@ from dragoman.dialects.zss.wire import (
     with_sid,
     with_time,
 )
-from dragoman.model.names import JobId, PeerId, ServiceName, name_of, peer_id, raw_of, text_of
+from dragoman.model.names import (
+    JobId,
+    PeerId,
+    ServiceName,
+    WorkerName,
+    name_of,
+    peer_id,
+    raw_of,
+    text_of,
+)
 from dragoman.model.target import ANY, Target, parse_target
 from dragoman.model.terms import Terms
 
@@ -121,7 +130,9 @@ class FrontSide:
         job = job_of(m, to)
         if not job:
             raise MalformedMessage("a part has a UUID for its request id, or names its job")
-        return InputReceived(JobId(job), client, body_of(m))
+        worker = to.extra.get("worker")
+        named = WorkerName(worker) if worker and isinstance(worker, str) else None
+        return InputReceived(JobId(job), client, body_of(m), named)
 
     def _question(
         self, address: Sender, client: PeerId, m: Message, to: Address, now: float

@@ -37,6 +37,8 @@ class Outstanding:
 
     def __init__(self) -> None:
         self._by_job: OrderedDict[tuple[PeerId, JobId], Asked] = OrderedDict()
+        #: The question each waits for the answer to, by the name its instance gave it.
+        self.questions: dict[tuple[PeerId, JobId], str] = {}
         self._by_mark: dict[tuple[PeerId, bytes, bytes], deque[Asked]] = {}
 
     def __len__(self) -> int:
@@ -53,6 +55,7 @@ class Outstanding:
     def drop(self, worker: PeerId, job: JobId) -> None:
         """Forget a request."""
         asked = self._by_job.pop((worker, job), None)
+        self.questions.pop((worker, job), None)
         if asked is not None:
             alike = self._by_mark[asked.mark]
             alike.remove(asked)

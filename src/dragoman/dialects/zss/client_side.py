@@ -1,0 +1,219 @@
+"""A client's end of ZSS, for the SDK.
+
+The request id is the job's id. The address says that this client reads parts, so a broker of ours
+reports on the way; any other ignores that, and sends the one reply that all clients know.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.talk import (
+    Chunk,
+    Dispatched,
+    Finished,
+    InputAsked,
+    Notice,
+    Order,
+    Progress,
+    Queued,
+    Standing,
+    Unsupported,
+)
+from dragoman.dialects.zss import oldpack
+from dragoman.dialects.zss.dress import Dress, call_message
+from dragoman.dialects.zss.statuses import read_fault
+from dragoman.dialects.zss.wire import (
+    PRT,
+    REP,
+    REQ,
+    Message,
+    body_of,
+    decode,
+    encode,
+    read_address,
+    status_code,
+    write_address,
+)
+from dragoman.model.content import Answer, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+
+_STATES: Final = {
+    FaultCode.CANCELLED: JobState.CANCELLED,
+    FaultCode.CANCEL_UNCONFIRMED: JobState.CANCELLED,
+    FaultCode.EXHAUSTED: JobState.DEAD,
+    FaultCode.QUEUE_TIMEOUT: JobState.EXPIRED,
+    FaultCode.RUN_TIMEOUT: JobState.EXPIRED,
+    FaultCode.JOB_TIMEOUT: JobState.EXPIRED,
+}
+_RESULT: Final = "result:"
+_CANCEL: Final = "cancel:"
+
+
+class ClientSide:
+    """What one client says and hears."""
+
+    def __init__(self) -> None:
+        self._dress = Dress()
+
+    def hello(self) -> list[Frames]:
+        """Say nothing: clients of ZSS just ask."""
+        return []
+
+    def submit(self, order: Order) -> list[Frames]:
+        """Ask for work; the broker knows the same job by its id."""
+        if order.key:
+            raise Unsupported("ZSS has no idempotency keys: use the same job id instead")
+        extra: dict[str, Any] = {"job": order.job, "partial": True}
+        if order.priority:
+            extra["priority"] = order.priority
+        if str(order.target) != "any":
+            extra["target"] = str(order.target)
+        sid, rid = order.service.upper(), order.job.encode()
+        return [encode(call_message(order.call, sid, rid, **extra))]
+
+    def ask(self, job: JobId) -> list[Frames]:
+        """Ask for the result of a job."""
+        return [self._question("RESULT", _RESULT, job)]
+
+    def cancel(self, job: JobId) -> list[Frames]:
+        """Ask for a job to stop."""
+        return [self._question("CANCEL", _CANCEL, job)]
+
+    def _question(self, verb: str, prefix: str, job: JobId) -> Frames:
+        address, payload = write_address("TITANIC", verb), oldpack.encode(str(job))
+        return encode(Message(REQ, (prefix + job).encode(), address, payload=payload))
+
+    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+        """Answer a worker's question, with a further part of the request."""
+        address = write_address("", "", job=job, request=request, worker=worker)
+        payload = oldpack.encode(answer)
+        return [encode(Message(PRT, job.encode(), address, status=b"206", payload=payload))]
+
+    def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
+        """Refuse: ZSS has no events."""
+        raise Unsupported("ZSS has no events: follow them over NFP or HTTP")
+
+    def receive(self, frames: Frames) -> list[Notice]:
+        """Take one message in; what cannot be read, or is no reply, is ignored."""
+        try:
+            m = decode(frames)
+            rid = m.rid.decode()
+        except (MalformedMessage, UnicodeDecodeError):
+            return []
+        if m.kind == PRT:
+            read = _PARTS.get(m.status, ClientSide._no_input)
+            return read(self, JobId(rid), m)
+        if m.kind != REP:
+            return []
+        if rid.startswith(_RESULT):
+            return self._result(JobId(rid.removeprefix(_RESULT)), m)
+        if rid.startswith(_CANCEL):
+            return [self._standing(JobId(rid.removeprefix(_CANCEL)), m)]
+        return [self._finished(JobId(rid), m)]
+
+    # --- replies ------------------------------------------------------------------------------
+
+    def _finished(self, job: JobId, m: Message) -> Finished:
+        if m.status == b"207":
+            return self._gathered(job, m)
+        answer = self._answer(m)
+        if answer.fault is None:
+            return Finished(job, (answer,), state=JobState.SUCCEEDED)
+        state = _STATES.get(answer.fault.code, JobState.FAILED)
+        return Finished(job, (answer,), answer.fault, state)
+
+    def _answer(self, m: Message) -> Answer:
+        try:
+            return self._dress.read_answer(body_of(m))
+        except Unmappable as trouble:
+            return Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+
+    def _gathered(self, job: JobId, m: Message) -> Finished:
+        said = _value(m)
+        answers = tuple(_part(str(worker), part) for worker, part in _items(said))
+        fault = next((a.fault for a in answers if a.fault is not None), None)
+        state = JobState.SUCCEEDED if fault is None else JobState.FAILED
+        return Finished(job, answers, fault, state)
+
+    def _result(self, job: JobId, m: Message) -> list[Notice]:
+        said = _value(m)
+        if m.status == b"202":
+            return [Standing(job, _text(said, "state"))]
+        if m.status == b"404" and _text(said, "fault") == FaultCode.UNKNOWN_JOB:
+            return [Standing(job, "unknown", _text(said, "developerMessage"))]
+        return [self._finished(job, m)]
+
+    def _standing(self, job: JobId, m: Message) -> Standing:
+        said = _value(m)
+        if m.status == b"200":
+            return Standing(job, _text(said, "state"), _text(said, "detail"))
+        return Standing(job, "unknown", _text(said, "developerMessage"))
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _where(self, job: JobId, m: Message) -> list[Notice]:
+        said = _value(m)
+        if _text(said, "state") != "dispatched":
+            return [Queued(job)]
+        names = said.get("workers") if isinstance(said, dict) else None
+        listed = names if isinstance(names, list) else []
+        return [Dispatched(job, tuple(WorkerName(str(n)) for n in listed))]
+
+    def _progress(self, job: JobId, m: Message) -> list[Notice]:
+        return [Progress(job, _value(m), _extra(m, "worker"))]
+
+    def _chunk(self, job: JobId, m: Message) -> list[Notice]:
+        said = _value(m)
+        data = said if isinstance(said, bytes) else m.payload
+        return [Chunk(job, data, _extra(m, "worker"))]
+
+    def _input_asked(self, job: JobId, m: Message) -> list[Notice]:
+        return [InputAsked(job, _extra(m, "request"), _value(m), _extra(m, "worker"))]
+
+    def _no_input(self, job: JobId, m: Message) -> list[Notice]:
+        return [Standing(job, "unknown", _text(_value(m), "developerMessage"))]
+
+
+def _value(m: Message) -> Any:
+    try:
+        return oldpack.decode(m.payload) if m.payload else None
+    except ValueError:
+        return None
+
+
+def _items(said: Any) -> list[tuple[Any, Any]]:
+    return list(said.items()) if isinstance(said, dict) else []
+
+
+def _text(said: Any, name: str) -> str:
+    found = said.get(name) if isinstance(said, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _extra(m: Message, name: str) -> str:
+    try:
+        return _text(dict(read_address(m.address).extra), name)
+    except MalformedMessage:
+        return ""
+
+
+def _part(worker: str, said: Any) -> Answer:
+    status = said.get("status") if isinstance(said, dict) else None
+    if not isinstance(status, int) or not isinstance(said, dict):
+        return Answer(said, worker=worker)
+    payload = said.get("payload")
+    if not 200 <= status < 300:
+        return Answer(fault=read_fault(status_code(b"%d" % abs(status)), payload), worker=worker)
+    is_raw = isinstance(payload, bytes)
+    return Answer(None if is_raw else payload, payload if is_raw else None, worker=worker)
+
+
+_PARTS: Final[dict[bytes, Callable[[ClientSide, JobId, Message], list[Notice]]]] = {
+    b"202": ClientSide._where,
+    b"102": ClientSide._progress,
+    b"206": ClientSide._chunk,
+    b"100": ClientSide._input_asked,
+}

@@ -1,0 +1,40 @@
+"""Which request a reply answers."""
+
+from dragoman.dialects.zss.outstanding import Asked, Outstanding
+from dragoman.model.names import JobId, PeerId, ServiceName
+
+W, W2 = PeerId("zss_backend/W"), PeerId("zss_backend/W2")
+
+
+def asked(job: str, rid: bytes = b"r", worker: PeerId = W, attempt: int = 1) -> Asked:
+    return Asked(worker, b"client#1", rid, JobId(job), attempt, ServiceName("pong"))
+
+
+def test_only_the_instance_that_was_asked_can_answer() -> None:
+    requests = Outstanding()
+    requests.add(asked("j1"))
+    assert requests.find(W, b"client#1", b"r") == asked("j1")
+    assert requests.find(W2, b"client#1", b"r") is None
+    assert requests.find(W, b"client#2", b"r") is None
+    assert requests.find(W, b"client#1", b"other") is None
+
+
+def test_of_requests_that_look_the_same_the_oldest_is_answered_first() -> None:
+    requests = Outstanding()
+    requests.add(asked("j1"))
+    requests.add(asked("j2"))
+    requests.drop(W, JobId("j1"))
+    assert requests.find(W, b"client#1", b"r") == asked("j2")
+    requests.drop(W, JobId("j2"))
+    requests.drop(W, JobId("j2"))
+    assert len(requests) == 0
+
+
+def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
+    requests = Outstanding()
+    requests.add(asked("j1"))
+    requests.questions[W, JobId("j1")] = "r1"
+    requests.add(asked("j1", attempt=2))
+    assert len(requests) == 1
+    assert requests.of_job(W, JobId("j1")) == asked("j1", attempt=2)
+    assert requests.questions == {}

@@ -1,0 +1,26 @@
+"""Settings: the document's defaults."""
+
+from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
+
+
+def test_the_defaults_are_those_of_the_document() -> None:
+    compute = ComputeSettings()
+    assert compute.heartbeat_interval == 15
+    assert compute.heartbeat_miss_factor == 5
+    assert compute.info_update_interval == 60
+    assert compute.request_timeout == 10
+    assert compute.reconnect_interval == 10
+    assert (compute.retry_base, compute.retry_max) == (5, 300)
+    assert compute.checkpoint_interval == 30
+
+
+def test_the_orchestrator_waits_a_minute_and_then_some_minutes_more() -> None:
+    orchestrator = OrchestratorSettings()
+    assert orchestrator.disconnect_timeout == 60
+    assert 120 <= orchestrator.grace <= 600
+    assert (orchestrator.ack_wait, orchestrator.max_pending) == (30, 1000)
+
+
+def test_a_node_is_back_within_two_heartbeats() -> None:
+    compute = ComputeSettings()
+    assert compute.reconnect_max <= 2 * compute.heartbeat_interval

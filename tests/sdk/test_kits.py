@@ -8,7 +8,7 @@ from dragoman.sdk.url import Endpoint
 OFFER = Offer("w", ("math",), 4, {})
 
 
-@pytest.mark.parametrize("dialect", ["nfp", "dcp"])
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss"])
 def test_every_kit_makes_both_sides_and_their_transports(dialect: str) -> None:
     kit = kit_for(dialect)
     endpoint = Endpoint(dialect, "tcp://127.0.0.1:1")

@@ -19,10 +19,17 @@ def test_what_is_off_is_not_there_and_the_house_always_is() -> None:
     assert names(nfp="off") == everything - {"nfp"}
 
 
+def test_either_end_of_zss_may_be_off() -> None:
+    assert {"zss", "zss_backend"} <= names()
+    assert "zss" not in names(zss="off")
+    assert "zss_backend" in names(zss="off")
+    assert not {"zss", "zss_backend"} & names(zss="off", zss_backend="off")
+
+
 def test_every_dialect_has_a_dress_under_its_own_name() -> None:
     wardrobe = make_wardrobe()
     assert all(dress.name == name for name, dress in wardrobe.items())
-    assert {"nfp", "dcp", "memo", "local"} <= set(wardrobe)
+    assert {"nfp", "dcp", "zss", "memo", "local"} <= set(wardrobe)
 
 
 def test_ids_are_fresh() -> None:

@@ -18,6 +18,12 @@ def up(
     ),
     nfp: str | None = typer.Option(None, help="NFP endpoint, or off [tcp://127.0.0.1:5555]."),
     dcp: str | None = typer.Option(None, help="DCP endpoint, or off [tcp://127.0.0.1:5566]."),
+    zss: str | None = typer.Option(
+        None, help="ZSS endpoint for clients, or off [tcp://127.0.0.1:7777]."
+    ),
+    zss_backend: str | None = typer.Option(
+        None, help="ZSS endpoint for services, or off [tcp://127.0.0.1:7776]."
+    ),
     memo: str | None = typer.Option(None, help="memo01 endpoint, or off [tcp://127.0.0.1:12703]."),
     nats: str | None = typer.Option(
         None,
@@ -38,7 +44,14 @@ def up(
     from dragoman.server.settings import load
 
     start_logging(log_level)
-    listen = {"nfp": nfp, "dcp": dcp, "memo": memo, "nats": nats}
+    listen = {
+        "nfp": nfp,
+        "dcp": dcp,
+        "zss": zss,
+        "zss_backend": zss_backend,
+        "memo": memo,
+        "nats": nats,
+    }
     flags: dict[str, Any] = {}
     said = {name: endpoint(value) for name, value in listen.items() if value is not None}
     if said:

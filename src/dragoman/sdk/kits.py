@@ -106,6 +106,22 @@ class DcpKit(ZeroMqKit):
         return Side(offer.only_service, name=offer.name, concurrency=offer.concurrency)
 
 
+class ZssKit(ZeroMqKit):
+    """The ZMQ Service Suite."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        from dragoman.dialects.zss.client_side import ClientSide as Side
+
+        return Side()
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a service's end."""
+        from dragoman.dialects.zss.worker_side import WorkerSide as Side
+
+        return Side(offer.services, concurrency=offer.concurrency)
+
+
 class MemoKit:
     """MemoDB's protocol, over NNG. A worker's concurrency is so many memo01 workers."""
 
@@ -184,6 +200,7 @@ class NclKit:
 _KITS: Final[dict[str, Callable[[], Kit]]] = {
     "nfp": NfpKit,
     "dcp": DcpKit,
+    "zss": ZssKit,
     "memo": MemoKit,
     "ncl": NclKit,
 }

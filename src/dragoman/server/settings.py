@@ -112,6 +112,18 @@ class DcpSection(Section):
     faults: Literal["empty", "silent"] = "empty"
 
 
+class ZssSection(Section):
+    """The ZSS links; see `dialects.zss.settings`."""
+
+    beat_every: float = Field(default=1.0, gt=0)
+    missed_allowed: int = Field(default=3, ge=1)
+    credit: int | None = Field(default=None, ge=1)
+    grace: float = Field(default=1.0, ge=0)
+    traces: bool = True
+    #: sid -> the service's name in the house, where that has capitals.
+    names: dict[str, str] = Field(default_factory=dict)
+
+
 class MemoSection(Section):
     """The memo01 link; see `dialects.memo01.settings`."""
 
@@ -158,6 +170,7 @@ class Settings(BaseSettings):
     limits: LimitsSection = LimitsSection()
     nfp: NfpSection = NfpSection()
     dcp: DcpSection = DcpSection()
+    zss: ZssSection = ZssSection()
     memo: MemoSection = MemoSection()
     ncl: NclSection = NclSection()
     services: dict[str, ServiceSection] = Field(default_factory=dict)

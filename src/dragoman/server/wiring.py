@@ -20,6 +20,9 @@ from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.nfp.broker_side import BrokerSide as NfpSide
 from dragoman.dialects.nfp.dress import Dress as NfpDress
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
+from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
+from dragoman.dialects.zss.dress import Dress as ZssDress
+from dragoman.dialects.zss.settings import Settings as ZssSettings
 from dragoman.server.links import Link
 from dragoman.server.settings import Settings
 from dragoman.transports.memory import MemoryHub
@@ -41,8 +44,8 @@ def new_id() -> str:
 
 def make_wardrobe() -> Wardrobe:
     """Return every dialect's dress by name."""
-    dresses: list[Dress] = [NfpDress(), DcpDress(), MemoDress(), NclDress(), LocalDress()]
-    return {dress.name: dress for dress in dresses}
+    dresses: list[Dress] = [NfpDress(), DcpDress(), ZssDress(), MemoDress(), NclDress()]
+    return {dress.name: dress for dress in [*dresses, LocalDress()]}
 
 
 def nfp_settings(settings: Settings) -> NfpSettings:
@@ -58,6 +61,16 @@ def _nfp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
 def _dcp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
     side = DcpSide(wardrobe=wardrobe, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
     return [Link(side, Router(settings.listen.dcp))]
+
+
+def _zss(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+    zss = ZssSettings(**settings.zss.model_dump())
+    front, back = zss_sides(wardrobe=wardrobe, ids=new_id, settings=zss)
+    links = [
+        Link(front, Router(settings.listen.zss)),
+        Link(back, Router(settings.listen.zss_backend)),
+    ]
+    return [link for link in links if getattr(settings.listen, link.name) != "off"]
 
 
 def _memo(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
@@ -81,13 +94,17 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
     return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
 
 
-#: What opens each kind of listener.
+#: What opens each kind of listener; of several endpoints in one, each may be off.
 _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
+    "zss": _zss,
     "memo": _memo,
     "nats": _ncl,
 }
+
+
+_BESIDE: Final = {"zss": ("zss_backend",)}
 
 
 def make_links(settings: Settings, manage: Manage, hub: MemoryHub) -> list[Link]:
@@ -95,6 +112,7 @@ def make_links(settings: Settings, manage: Manage, hub: MemoryHub) -> list[Link]
     wardrobe = make_wardrobe()
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():
-        if getattr(settings.listen, name) != "off":
+        endpoints = (name, *_BESIDE.get(name, ()))
+        if any(getattr(settings.listen, each) != "off" for each in endpoints):
             links += make(settings, wardrobe, manage)
     return links

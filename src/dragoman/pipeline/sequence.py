@@ -40,8 +40,11 @@ class Check:
     has_repeats: bool
 
 
-def check_sequence(records: DataFrame, after: int, upto: int) -> Check | None:
-    """Look through a batch that should have every number in `after < seq <= upto`."""
+def check_sequence(records: DataFrame, after: int, upto: int | None) -> Check | None:
+    """Look through a batch that should have every number in `after < seq <= upto`.
+
+    Without `upto`, the newest record there is must be the last.
+    """
     number = F.bitmap_bucket_number("seq")
     found = (
         records.groupBy(number.alias("number"))
@@ -57,14 +60,15 @@ def check_sequence(records: DataFrame, after: int, upto: int) -> Check | None:
     )
     if not found:
         return None
+    last = max(row.last for row in found)
     blocks = [Block(row.number, row.rows, row.distinct) for row in found]
     return Check(
         min(row.first for row in found),
-        max(row.last for row in found),
+        last,
         sum(block.rows for block in blocks),
         instant(min(row.earliest for row in found)),
         instant(max(row.latest for row in found)),
-        broken_blocks(blocks, after, upto),
+        broken_blocks(blocks, after, last if upto is None else upto),
         any(block.rows > block.distinct for block in blocks),
     )
 

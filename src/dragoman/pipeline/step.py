@@ -49,10 +49,13 @@ _GROWING: Final = {
 
 
 def advance(
-    store: Store, records: DataFrame, upto: int, notice: Notice = lambda _: None
+    store: Store, records: DataFrame, upto: int | None, notice: Notice = lambda _: None
 ) -> Snapshot:
-    """Bring the tables up to a record; records that they have already are left out."""
-    if upto <= store.snapshot.seq:
+    """Bring the tables up to a record; records that they have already are left out.
+
+    Without `upto`, up to the newest of the records; if there are none, nothing happens.
+    """
+    if upto is not None and upto <= store.snapshot.seq:
         return store.snapshot
     step = _Advance(store, records, upto, notice)
     try:
@@ -64,18 +67,23 @@ def advance(
 class _Advance:
     """The data frames of one step, each made once."""
 
-    def __init__(self, store: Store, records: DataFrame, upto: int, notice: Notice) -> None:
+    def __init__(
+        self, store: Store, records: DataFrame, upto: int | None, notice: Notice
+    ) -> None:
         self.store = store
         self.step = store.begin()
         self.former = store.snapshot
-        self.after, self.upto = self.former.seq, upto
+        self.after, self.wanted = self.former.seq, upto
         self.notice = notice
-        fresh = records.where((F.col("seq") > self.after) & (F.col("seq") <= upto))
+        fresh = records.where(F.col("seq") > self.after)
+        fresh = fresh if upto is None else fresh.where(F.col("seq") <= upto)
         self.records = shaped(fresh, RECORD)
         self._kept: list[DataFrame] = []
 
     def run(self) -> Snapshot:
-        for work in (self.bronze, self.silver, self.staff, self.gold, self.judge, self.merge):
+        if not self.bronze():
+            return self.former
+        for work in (self.silver, self.staff, self.gold, self.judge, self.merge):
             work()
         self.notice("commit")
         return self.step.commit(self.upto, self.horizon)
@@ -111,17 +119,22 @@ class _Advance:
 
     # --- bronze -------------------------------------------------------------------------------
 
-    def bronze(self) -> None:
+    def bronze(self) -> bool:
+        """Write the new records; whether there are any."""
         self.notice("events")
         self.step.append(events.TABLE, events.events(self.records))
         self.raw = self.step.written(events.TABLE, events.SCHEMA)
-        check = sequence.check_sequence(self.raw, self.after, self.upto)
+        check = sequence.check_sequence(self.raw, self.after, self.wanted)
         if check is None:
-            raise SegmentMissing("there are no records", self.after + 1, self.upto)
+            if self.wanted is None:
+                return False
+            raise SegmentMissing("there are no records", self.after + 1, self.wanted)
         self.check = check
+        self.upto = check.last if self.wanted is None else self.wanted
         if check.has_repeats:
             self.step.rewrite(events.TABLE, events.once_each(self.raw))
         self.new = self.step.written(events.TABLE, events.SCHEMA)
+        return True
 
     # --- silver -------------------------------------------------------------------------------
 

@@ -1,0 +1,249 @@
+"""`format("dragoman")`: exported segments as a Spark data source, for notebooks and streams.
+
+Offsets are sequence numbers, so a stream's checkpoint says how far it came in the ledger's own
+terms, a batch is replayed exactly, and a hole stops the stream. Options:
+
+* `path`: the export's folder or URL;
+* `after`: only records after this number (0);
+* `columns`: names separated by commas, when not all are wanted (Spark prunes none for a Python
+  source);
+* `maxRows`: at most so many numbers in one micro-batch.
+
+Filters are pushed down in batch reads, where `spark.sql.python.filterPushdown.enabled` is set.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from dragoman.pipeline.manifest import (
+    Piece,
+    Segment,
+    SegmentDamaged,
+    SegmentMissing,
+    head,
+    parse_manifest,
+    plan,
+)
+from dragoman.pipeline.schema import RECORD
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT: Final = "dragoman"
+_SHORTCUTS: Final = {"s3a://": "s3://", "s3n://": "s3://"}
+
+
+@dataclass(frozen=True)
+class Export:
+    """Where the segments are, for readers in Python."""
+
+    path: str
+
+    def segments(self) -> tuple[Segment, ...]:
+        """Read the manifest."""
+        return parse_manifest(self.read("manifest.json").decode())
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of one file."""
+        from pyarrow import fs
+
+        uri = self.path
+        for ours, theirs in _SHORTCUTS.items():
+            uri = uri.replace(ours, theirs, 1) if uri.startswith(ours) else uri
+        system, base = (
+            fs.FileSystem.from_uri(uri) if "://" in uri else (fs.LocalFileSystem(), uri)
+        )
+        with system.open_input_stream(f"{base.rstrip('/')}/{name}") as stream:
+            return bytes(stream.read())
+
+
+class Slice(InputPartition):
+    """What one task reads: the wanted numbers of one segment."""
+
+    def __init__(self, segment: Segment, after: int, upto: int) -> None:
+        super().__init__(None)
+        self.segment = segment
+        self.after = after
+        self.upto = upto
+
+
+def slices(pieces: Iterable[Piece], upto: int) -> list[Slice]:
+    """Make tasks of a plan."""
+    return [Slice(p.segment, p.after, min(p.last, upto)) for p in pieces]
+
+
+def read_slice(
+    export: Export, wanted: Slice, names: Sequence[str], conditions: Sequence[tuple[Any, ...]] = ()
+) -> "Iterator[pa.RecordBatch]":
+    """Yield a slice's records, once the segment has proved whole."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    segment = wanted.segment
+    try:
+        data = export.read(segment.file)
+    except FileNotFoundError as error:
+        words = f"{segment.file} is gone"
+        raise SegmentMissing(words, segment.first, segment.last) from error
+    if hashlib.sha256(data).hexdigest() != segment.sha256:
+        words = f"{segment.file} is not what was exported"
+        raise SegmentDamaged(words, segment.first, segment.last)
+    bounds = [("seq", ">", wanted.after), ("seq", "<=", wanted.upto)]
+    filters = [*bounds, *conditions]
+    table = pq.read_table(pa.BufferReader(data), columns=[*names], filters=filters)
+    yield from table.select([*names]).combine_chunks().to_batches(max_chunksize=50_000)
+
+
+class DragomanSource(DataSource):
+    """The format's entry point."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that readers ask for."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the record's columns, or those that were asked for."""
+        wanted = self.options.get("columns")
+        if not wanted:
+            return RECORD
+        return StructType([RECORD[name.strip()] for name in wanted.split(",")])
+
+    def reader(self, schema: StructType) -> "LedgerReader":
+        """Return the batch reader."""
+        return LedgerReader(self._export(), schema.fieldNames(), self._after())
+
+    def streamReader(self, schema: StructType) -> "LedgerStream":  # noqa: N802 (Spark's name)
+        """Return the streaming reader."""
+        most = int(self.options.get("maxRows", "0"))
+        return LedgerStream(self._export(), schema.fieldNames(), self._after(), most)
+
+    def _export(self) -> Export:
+        if not self.options.get("path"):
+            raise ValueError("say where the export is: .load(path) or .option('path', path)")
+        return Export(self.options["path"])
+
+    def _after(self) -> int:
+        return int(self.options.get("after", "0"))
+
+
+_OPERATORS: Final[dict[type[Filter], str]] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    In: "in",
+}
+
+
+class LedgerReader(DataSourceReader):
+    """Reads everything there is, a segment a task."""
+
+    def __init__(self, export: Export, names: Sequence[str], after: int) -> None:
+        self.export = export
+        self.names = [*names]
+        self.after = after
+        self.upto = 2**62
+        self.conditions: list[tuple[Any, ...]] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Take what the files' own statistics can use; Spark still checks every row."""
+        for each in filters:
+            self._take(each)
+            yield each
+
+    def _take(self, each: Filter) -> None:
+        operator = _OPERATORS.get(type(each))
+        attribute = getattr(each, "attribute", ())
+        wanted = getattr(each, "value", None)
+        if operator is None or len(attribute) != 1 or not _is_plain(wanted):
+            return
+        name = attribute[0]
+        self.conditions.append((name, operator, wanted))
+        if name == "seq" and isinstance(wanted, int):
+            self._narrow(operator, wanted)
+
+    def _narrow(self, operator: str, number: int) -> None:
+        if operator in (">", ">=", "="):
+            self.after = max(self.after, number if operator == ">" else number - 1)
+        if operator in ("<", "<=", "="):
+            self.upto = min(self.upto, number - 1 if operator == "<" else number)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the segments that have wanted records."""
+        segments = self.export.segments()
+        upto = min(self.upto, head(segments))
+        return slices(plan(segments, self.after, upto), upto) if self.after < upto else []
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Read one segment; Spark asks once for nothing when there is none."""
+        if isinstance(partition, Slice):
+            yield from read_slice(self.export, partition, self.names, self.conditions)
+
+
+def _is_plain(wanted: object) -> bool:
+    values = wanted if isinstance(wanted, tuple | list) else [wanted]
+    return bool(values) and all(isinstance(v, int | str | bool) for v in values)
+
+
+class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows an export; an offset is `{"seq": N}`, the newest record that was read."""
+
+    def __init__(self, export: Export, names: Sequence[str], after: int, most: int) -> None:
+        self.export = export
+        self.names = [*names]
+        self.after = after
+        self.most = most
+        self.target: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
+        """Return where a new stream begins."""
+        return {"seq": self.after}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
+        """Return how much one micro-batch may read."""
+        return ReadMaxRows(self.most) if self.most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
+        """Fix the end of a stream that reads what is there now and stops."""
+        self.target = head(self.export.segments())
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Return the end of the next micro-batch."""
+        end = head(self.export.segments()) if self.target is None else self.target
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, start["seq"] + limit.max_rows)
+        return {"seq": max(end, start["seq"])}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return what to read; raises if a record of the range is in no segment."""
+        return slices(plan(self.export.segments(), start["seq"], end["seq"]), end["seq"])
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Read one slice; the same slice always gives the same records."""
+        assert isinstance(partition, Slice)
+        yield from read_slice(self.export, partition, self.names)

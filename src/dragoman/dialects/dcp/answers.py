@@ -89,14 +89,19 @@ class Answers:
 
     def _failed(self, effect: SendReply, asking: Asking, fault: Fault) -> Tail | None:
         """Say that a job came to nothing, to those who can hear it."""
-        # What a worker said beside its failure goes along where it said it in DCP.
-        data = data_of(effect.body.parts) if effect.body.dialect == NAME else ()
+        data = self._beside(effect.body)
         if asking.reads_notes:
             state = effect.state or JobState.FAILED
             said = fault_note(self._in_words(effect.body, fault))
             note = write_note(said | {"worker": effect.worker, "state": state})
             return (*asking.metadata, note, b"", *data)
         return (*asking.metadata, b"", *data) if data or not self._is_silent else None
+
+    def _beside(self, body: Body) -> Tail:
+        """Return what a worker said beside its failure, where it said more than that in DCP."""
+        if body.dialect != NAME or self._wardrobe[NAME].read_answer(body).fault is not None:
+            return ()
+        return data_of(body.parts)
 
     def _in_words(self, body: Body, fault: Fault) -> Fault:
         """Take the words of a failure from a result of another dialect, if it has some."""

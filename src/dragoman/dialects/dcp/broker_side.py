@@ -39,7 +39,7 @@ from dragoman.dialects.base import (
 from dragoman.dialects.dcp.answers import Answers, Asking
 from dragoman.dialects.dcp.crew import Crew, Held, Widths, Worker
 from dragoman.dialects.dcp.deliveries import Deliveries
-from dragoman.dialects.dcp.dress import NAME
+from dragoman.dialects.dcp.dress import NAME, answer_parts
 from dragoman.dialects.dcp.notes import (
     Note,
     read_fault,
@@ -61,11 +61,13 @@ from dragoman.dialects.dcp.wire import (
     Reply,
     Request,
     Tail,
+    data_of,
     decode,
     encode,
     metadata_of,
 )
 from dragoman.model.body import Body
+from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import (
     EVERY_SERVICE,
@@ -196,7 +198,11 @@ class BrokerSide:
         if note is not None and kind is not ReplyKind.FINAL:
             return [self._report(worker, held, kind, m.tail, note)]
         fault = read_fault(note) if note is not None and note["kind"] == "fault" else None
-        body = Body(NAME, (*held.mark[1], *tail[tail.index(b"") :]))
+        data = data_of(tail)
+        if fault is not None and not data:
+            # So that whoever reads the body, in whatever dialect, sees the fault in it too.
+            data = answer_parts(Answer(fault=fault))
+        body = Body(NAME, (*held.mark[1], b"", *data))
         final = ReplyReceived(worker.peer, held.job, kind, body, fault, held.attempt)
         return [final, *self._done(address, worker, held)]
 

@@ -148,3 +148,13 @@ def test_a_failed_task_says_why_in_its_own_words(result: dict[str, Any], words: 
     body = json.dumps({"w1": {"result": None, "failed": True, **result}}).encode()
     fault = dress.read_answer(Body("nfp", (body,))).fault
     assert fault == Fault(FaultCode.TASK_FAILED, words)
+
+
+def test_what_an_event_says_is_its_content() -> None:
+    report = {"event_type": "progress", "message": "m", "extras": {"event": {"done": 1}}}
+    assert dress.read_answer(Body("nfp", (json.dumps(report).encode(),))) == Answer({"done": 1})
+    asked = {"input_request": {"id": "r1", "question": "go on?"}}
+    question = {"event_type": "input_request", "message": "m", "extras": asked}
+    assert dress.read_answer(Body("nfp", (json.dumps(question).encode(),))) == Answer("go on?")
+    norfabs = {"event_type": "progress", "message": "m", "extras": {}}
+    assert dress.read_answer(Body("nfp", (json.dumps(norfabs).encode(),))) == Answer(norfabs)

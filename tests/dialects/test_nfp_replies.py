@@ -77,7 +77,7 @@ def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: Broker
         reply(ReplyKind.ACCEPTED, EMPTY),
         reply(ReplyKind.PROGRESS, say(b"half")),
         reply(ReplyKind.INPUT_ASKED, say(b"go on?")),
-        reply(ReplyKind.CHUNK, Body("other", (b"ab", b"c"))),
+        reply(ReplyKind.CHUNK, say(b"abc")),
         reply(ReplyKind.FINAL, say(b"done"), state=JobState.SUCCEEDED),
     ]
     said = [m for e in effects for m in messages(side.render(e, 0.0))]

@@ -77,6 +77,8 @@ class Dress:
             return Answer(revive(said))
         if "input_id" in said and "value" in said:
             return Answer(revive(said["value"]))
+        if isinstance(extras := said.get("extras"), dict) and "event_type" in said:
+            return Answer(revive(_reported(said, extras)))
         if len(said) == 1:
             ((worker, result),) = said.items()
             if isinstance(result, dict) and "result" in result:
@@ -86,6 +88,13 @@ class Dress:
     def write_answer(self, answer: Answer) -> Body:
         """Dress a result as NorFab's workers do."""
         return Body(NAME, (write({answer.worker: result_object(answer)}),))
+
+
+def _reported(said: dict[str, Any], extras: dict[str, Any]) -> Any:
+    """Return what an event says: a question, a report of ours, or NorFab's whole event."""
+    if isinstance(asked := extras.get("input_request"), dict):
+        return asked.get("question")
+    return extras.get("event", said)
 
 
 def result_object(

@@ -12,7 +12,7 @@ from dragoman.core.effects import SendReply
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Send, Wardrobe
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME
+from dragoman.dialects.nfp.dress import NAME, write
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Peer, Peers
 from dragoman.dialects.nfp.told import Memory, Told, name_for, renamed, result_body
@@ -107,7 +107,20 @@ class Replies:
         return [self._send(peer, wire.EVENT, effect, b"200", body)]
 
     def _chunk(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
-        return [self._send(peer, wire.STREAM, effect, b"200", b"".join(effect.body.parts))]
+        return [self._send(peer, wire.STREAM, effect, b"200", self._piece(effect.body))]
+
+    def _piece(self, body: Body) -> bytes:
+        """Return a piece of a stream; of another dialect, what is inside its dress."""
+        if body.dialect == NAME:
+            return b"".join(body.parts)
+        try:
+            answer = self.wardrobe[body.dialect].read_answer(body)
+        except (KeyError, Unmappable):
+            return b"".join(body.parts)
+        piece = answer.value if answer.raw is None else answer.raw
+        if isinstance(piece, bytes):
+            return piece
+        return piece.encode() if isinstance(piece, str) else write(piece)
 
     def _input_asked(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         body = _own(effect.body)

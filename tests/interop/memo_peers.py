@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-from types import TracebackType
 from typing import Any
 
 import pynng
@@ -54,12 +53,7 @@ class Requester:
     def __enter__(self) -> "Requester":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for context in self._contexts:
             context.close()
         self.socket.close()
@@ -147,11 +141,6 @@ class Cable:
     def __enter__(self) -> "Cable":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._listener.close()
         self.cut()

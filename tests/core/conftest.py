@@ -1,0 +1,19 @@
+"""Every test of the core ends with all invariants checked and the records replayed."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.core.builders import Stage
+
+from dragoman.core.recovery import fold
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    stage = Stage()
+    yield stage
+    stage.broker.validate()
+    live = stage.broker.desk.book
+    replayed = fold(stage.records)
+    assert {j: replayed.as_recorded()[j] for j in live.jobs} == live.as_recorded()
+    assert replayed.sessions == live.sessions

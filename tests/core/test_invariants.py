@@ -1,0 +1,67 @@
+"""The invariants can fail: each is broken on purpose."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.core.builders import Stage, joined, peer, submitted
+
+from dragoman.model.job import JobState
+
+
+def scene() -> Stage:
+    stage = Stage()
+    stage.tell(
+        joined("w1", credit=1, beat_every=1.0),
+        submitted("running", run_timeout=9.0, timeout=99.0),
+        submitted("waiting", patience=5.0),
+        submitted("unbound", "b", target="all"),
+    )
+    return stage
+
+
+def part(stage: Stage, job: str) -> object:
+    return stage.job(job).parts[0]
+
+
+BREAKS: dict[str, Callable[[Stage], None]] = {
+    "is with nobody": lambda s: s.worker().held.clear(),
+    "has room": lambda s: (
+        setattr(s.worker(), "credit", 1),
+        s.broker.desk.registry.refresh(s.worker()),
+    )[0],
+    "miscounted": lambda s: setattr(s.broker.desk.queues.of("a"), "jobs", 5),  # type: ignore[arg-type]
+    "bytes waiting": lambda s: setattr(s.broker.desk.queues.of("a"), "bytes", 5),  # type: ignore[arg-type]
+    "lost its deadline": lambda s: s.broker.desk.deadlines.cancel(s.job("running").due),
+    "may run for ever": lambda s: s.broker.desk.deadlines.cancel(
+        s.job("running").parts[0].runs_out
+    ),
+    "waits for ever": lambda s: s.broker.desk.deadlines.cancel(s.job("unbound").unbound_due),
+    "has lost its request": lambda s: setattr(part(s, "waiting"), "request", None),
+    "is forgotten": lambda s: s.broker.desk.queues.discard(s.job("waiting").parts[0]),
+    "not offered again": lambda s: setattr(part(s, "waiting"), "refused_by", {"w1"}),
+    "unlike its parts": lambda s: setattr(s.job("running"), "state", JobState.QUEUED),
+    "ended with open parts": lambda s: setattr(s.job("running"), "state", JobState.DEAD),
+    "owes credit": lambda s: setattr(s.worker(), "credit", -1),
+    "beats": lambda s: s.broker.desk.deadlines.cancel(s.worker().lease_due),
+    "other worker sessions": lambda s: s.broker.desk.book.sessions.clear(),
+    "here and away": lambda s: s.broker.desk.absent.update({peer("w1"): s.worker()}),
+    "open_jobs": lambda s: setattr(s.broker.desk.book, "open_jobs", 0),
+    "cached": lambda s: setattr(s.broker.desk, "cached_bytes", 7),
+    "wrong clients": lambda s: s.broker.desk.queues.turns.numbers.update({peer("c9"): 1}),
+    "drained": lambda s: s.broker.desk.registry.drained.append(s.worker()),
+    "does not wait": lambda s: s.broker.desk.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
+    "although it was cancelled": lambda s: (
+        setattr(s.job("waiting"), "cancel_asked_at", 1.0),
+        setattr(s.job("waiting"), "cancel_due", s.job("running").due),
+    )[0],
+    "its cancel is forgotten": lambda s: setattr(s.job("running"), "cancel_asked_at", 1.0),
+}
+
+
+@pytest.mark.parametrize("words", list(BREAKS))
+def test_a_broken_state_is_named(words: str) -> None:
+    stage = scene()
+    stage.broker.validate()
+    BREAKS[words](stage)
+    with pytest.raises(AssertionError, match=words):
+        stage.broker.validate()

@@ -394,11 +394,6 @@ def test_removed_records_give_their_space_back(path: Path) -> None:
         for first in range(1, 2001, 100):
             await ledger.append([entry(n, body=b"x" * 2000) for n in range(first, first + 100)])
 
-    def use(ledger: SqliteLedger) -> None:
-        run(append(ledger))
-        run(ledger.retain(keep_records=100))
-        assert ledger.verify() == 100
-
     with_ledger(path, lambda ledger: run(append(ledger)))
     before = path.stat().st_size
     with_ledger(path, lambda ledger: run(ledger.retain(keep_records=100)))

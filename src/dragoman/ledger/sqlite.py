@@ -304,8 +304,8 @@ class SqliteLedger:
 
     def _reading(self, function: Callable[[apsw.Connection], T]) -> T:
         """Run a read on one snapshot; say which records are concerned if it fails."""
-        self._require_open()
         with self._reader_lock:
+            self._require_open()  # under the lock, so that it cannot be closed after the look
             try:
                 with Transaction(self._reader, "DEFERRED"):
                     return function(self._reader)

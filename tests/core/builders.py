@@ -178,7 +178,7 @@ def sends(effects: Sequence[Effect]) -> list[str]:
             found.append(f"{effect.kind} -> {effect.client.partition('/')[2]}")
         elif not isinstance(effect, Append):
             to = getattr(effect, "worker", None) or getattr(effect, "client", None)
-            to = to or getattr(effect, "peer", "")
+            to = str(to or getattr(effect, "peer", ""))
             found.append(f"{type(effect).__name__} -> {to.partition('/')[2]}")
     return found
 

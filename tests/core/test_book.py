@@ -63,9 +63,10 @@ def test_records_of_a_kind_the_book_does_not_know_are_counted_and_left() -> None
 
 def test_a_job_that_is_forgotten_takes_its_key_and_memo_along(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1", key="k", memoize=True), finished("w1", "j1"))
+    stage.tell(submitted("j2", key="k", memoize=True))
     book = fold(stage.records)
     book.forget(book.jobs[JobId("j1")])
-    assert (book.jobs, book.keys, book.memo) == ({}, {}, {})
+    assert (book.jobs, book.keys, book.memo, book.aliases) == ({}, {}, {}, {})
 
 
 def test_the_oldest_record_needed_is_that_of_the_oldest_job(stage: Stage) -> None:

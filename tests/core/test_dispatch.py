@@ -133,8 +133,16 @@ def test_nobody_holds_two_parts_of_one_job(stage: Stage) -> None:
     stage.tell(joined("w1"), joined("w2"), submitted("j1", target="all"), joined("w3", "b"))
     assert given(stage.tell(forwarded("w1", "j1", "b"))) == [("j1", "w3", 2)]
     assert given(stage.tell(forwarded("w2", "j1", "b"))) == []
-    assert given(stage.tell(finished("w3", "j1"))) == [("j1", "w3", 2)]
+    assert given(stage.tell(finished("w3", "j1"))) == [("j1", "w3", 3)]
     assert [r.state for r in final(stage.tell(finished("w3", "j1")))] == [JobState.SUCCEEDED]
+
+
+def test_numbers_that_other_parts_used_are_no_tries(stage: Stage) -> None:
+    stage.tell(joined("w1"), joined("w2"), submitted("j1", target="all", max_attempts=2))
+    stage.tell(forwarded("w1", "j1", "b"), forwarded("w2", "j1", "b"))
+    stage.tell(joined("w3", "b"), joined("w4", "b"), left("w3"))
+    assert [p.attempt - p.returned for p in stage.job().parts] == [1, 1]
+    assert stage.job().state is JobState.RUNNING
 
 
 def test_who_handed_a_job_back_is_asked_again_after_a_while(stage: Stage) -> None:

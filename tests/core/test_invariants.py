@@ -23,12 +23,19 @@ def part(stage: Stage, job: str) -> object:
     return stage.job(job).parts[0]
 
 
+def _give_room(stage: Stage) -> None:
+    stage.worker().credit = 1
+    stage.broker.desk.registry.refresh(stage.worker())
+
+
+def _cancel_in_secret(stage: Stage) -> None:
+    stage.job("waiting").cancel_asked_at = 1.0
+    stage.job("waiting").cancel_due = stage.job("running").due
+
+
 BREAKS: dict[str, Callable[[Stage], None]] = {
     "is with nobody": lambda s: s.worker().held.clear(),
-    "has room": lambda s: (
-        setattr(s.worker(), "credit", 1),
-        s.broker.desk.registry.refresh(s.worker()),
-    )[0],
+    "has room": _give_room,
     "miscounted": lambda s: setattr(s.broker.desk.queues.of("a"), "jobs", 5),  # type: ignore[arg-type]
     "bytes waiting": lambda s: setattr(s.broker.desk.queues.of("a"), "bytes", 5),  # type: ignore[arg-type]
     "lost its deadline": lambda s: s.broker.desk.deadlines.cancel(s.job("running").due),
@@ -50,10 +57,7 @@ BREAKS: dict[str, Callable[[Stage], None]] = {
     "wrong clients": lambda s: s.broker.desk.queues.turns.numbers.update({peer("c9"): 1}),
     "drained": lambda s: s.broker.desk.registry.drained.append(s.worker()),
     "does not wait": lambda s: s.broker.desk.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
-    "although it was cancelled": lambda s: (
-        setattr(s.job("waiting"), "cancel_asked_at", 1.0),
-        setattr(s.job("waiting"), "cancel_due", s.job("running").due),
-    )[0],
+    "although it was cancelled": _cancel_in_secret,
     "its cancel is forgotten": lambda s: setattr(s.job("running"), "cancel_asked_at", 1.0),
 }
 

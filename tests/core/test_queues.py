@@ -24,10 +24,6 @@ def order_of_service(stage: Stage, jobs: int, worker: str = "w1") -> list[str]:
     return served
 
 
-def one_at_a_time() -> object:
-    return joined("w1", "a", "b", credit=1, credit_returns=True)
-
-
 def test_clients_take_turns_however_much_one_of_them_asks(stage: Stage) -> None:
     stage.tell(joined("w1", credit=1, credit_returns=True), submitted("first"))
     stage.tell(*(submitted(f"a{n}", client="flood") for n in range(3)))

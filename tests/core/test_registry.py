@@ -122,4 +122,4 @@ def test_a_worker_is_in_every_index_until_it_leaves(stage: Stage) -> None:
         {"r1"},
     ]
     stage.tell(left("w1"))
-    assert not (registry.pools or registry.names or registry.owners or registry.workers)
+    assert [registry.pools, registry.names, registry.owners, registry.workers] == [{}, {}, {}, {}]

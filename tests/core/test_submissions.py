@@ -59,11 +59,25 @@ def test_the_same_job_from_another_client_sends_its_replies_there(stage: Stage) 
     assert sends(stage.tell(finished("w1", "j1"))) == ["final -> c2"]
 
 
-def test_the_same_key_again_is_the_same_job(stage: Stage) -> None:
-    stage.tell(submitted("j1", key="k"))
-    effects = stage.tell(submitted("j2", key="k"))
-    assert [e.job for e in effects if isinstance(e, SendReply)] == ["j1"]
-    assert kinds(effects) == []
+def test_the_same_key_again_is_the_same_job_under_the_id_it_was_asked_by(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1", key="k"))
+    effects = stage.tell(submitted("j2", client="c2", key="k"))
+    assert kinds(effects) == ["adopted"]
+    assert [e.job for e in effects if isinstance(e, SendReply)] == ["j2"]
+    [reply] = final(stage.tell(finished("w1", "j1")))
+    assert (reply.client, reply.job) == (peer("c2"), "j2")
+    [answer] = statuses(stage.tell(ResultRequested(JobId("j2"), peer("c2"))))
+    assert answer.status is not None
+    assert (answer.job, answer.status.job) == ("j2", "j1")
+    stage.restart()
+    [again] = final(stage.tell(submitted("j1", key="k")))
+    assert (again.client, again.job) == (peer("c1"), "j1")
+
+
+def test_a_job_may_be_cancelled_by_the_id_it_was_asked_by(stage: Stage) -> None:
+    stage.tell(submitted("j1", key="k"), submitted("j2", key="k"))
+    [answer] = statuses(stage.tell(cancelled("j2")))
+    assert (answer.job, stage.job("j1").state) == ("j2", JobState.CANCELLED)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dragoman.model.names import JobId
 def test_a_service_is_shown_with_its_workers_and_what_waits(stage: Stage) -> None:
     stage.tell(joined("w1", credit=1), submitted("j1"), submitted("j2"), submitted("j3", "b"))
     stage.tell(submitted("j4", "b", target="all"))
-    rows = {row.name: row for row in view.services(stage.broker.desk)}
+    rows = {str(row.name): row for row in view.services(stage.broker.desk)}
     a, b = rows["a"], rows["b"]
     assert (a.workers, a.free, a.queued, a.queued_bytes, a.running) == (1, 0, 1, 8, 1)
     assert (b.workers, b.free, b.queued, b.running) == (0, 0, 2, 0)

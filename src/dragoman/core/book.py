@@ -58,7 +58,7 @@ class Part:
         #: The only worker that may run it; None: any that matches the job's target.
         self.bound = bound
         self.state = JobState.QUEUED
-        #: Dispatches so far.
+        #: The number of its last dispatch.
         self.attempt = 0
         #: Dispatches that came back unrun; they do not count against `max_attempts`.
         self.returned = 0
@@ -113,6 +113,8 @@ class Job:
     """One request and all that became of it."""
 
     __slots__ = (
+        "aliases",
+        "asked_as",
         "cancel_asked_at",
         "cancel_due",
         "cancellers",
@@ -142,6 +144,9 @@ class Job:
 
     def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
         self.id = JobId(record.job)
+        #: The id its client knows it by: another one if it was recognised by its key.
+        self.asked_as = self.id
+        self.aliases: tuple[JobId, ...] = ()
         self.client = PeerId(record.client)
         self.service = ServiceName(record.service)
         self.task = record.task
@@ -163,7 +168,7 @@ class Job:
         #: One part at once, or none until the target's workers are bound.
         self.parts: list[Part] = []
         # Not on record:
-        self.cancellers: list[PeerId] = []
+        self.cancellers: dict[PeerId, JobId] = {}
         self.due: Timer | None = None
         self.queue_due: Timer | None = None
         self.cancel_due: Timer | None = None
@@ -182,6 +187,7 @@ class Job:
         """Everything the records say about this job."""
         return (
             self.client,
+            self.asked_as,
             self.service,
             self.state,
             self.fault.code if self.fault else None,
@@ -201,6 +207,8 @@ class Book:
         self.jobs: dict[JobId, Job] = {}
         #: (principal, idempotency key) -> job
         self.keys: dict[tuple[Principal, str], JobId] = {}
+        #: Other ids that jobs were asked for by -> job
+        self.aliases: dict[JobId, JobId] = {}
         #: (service, request digest) -> the newest success, for memoised services
         self.memo: dict[tuple[ServiceName, str], Job] = {}
         #: Finished jobs, oldest first.
@@ -212,6 +220,13 @@ class Book:
         self.sessions: dict[PeerId, WorkerName] = {}
         self.last_seq = 0
         self.last_at = 0.0
+
+    def find(self, job_id: JobId) -> Job | None:
+        """Return a job by its id, or by another id it was asked for by."""
+        found = self.jobs.get(job_id)
+        if found is None and self.aliases:
+            found = self.jobs.get(self.aliases.get(job_id, job_id))
+        return found
 
     def apply(self, record: Record, job: Job | None = None) -> None:
         """Take one record in. `job` spares reading a `submitted` record back from text."""
@@ -236,7 +251,12 @@ class Book:
             job.parts.append(Part(job, 0, None))
 
     def _adopted(self, record: Record) -> None:
-        self.jobs[JobId(record.job)].client = PeerId(record.client)
+        job = self.jobs[JobId(record.job)]
+        job.client = PeerId(record.client)
+        job.asked_as = JobId(record.detail or job.id)
+        if job.asked_as != job.id and job.asked_as not in self.aliases:
+            job.aliases += (job.asked_as,)
+            self.aliases[job.asked_as] = job.id
 
     def _bound(self, record: Record) -> None:
         job = self.jobs[JobId(record.job)]
@@ -246,6 +266,8 @@ class Book:
     def _dispatched(self, record: Record) -> None:
         part = self._part(record)
         _move(part, JobState.RUNNING)
+        # Numbers that other parts of the job have used are no tries of this one.
+        part.returned += record.attempt - part.attempt - 1
         part.attempt = record.attempt
         part.worker = WorkerName(record.worker)
         part.peer = PeerId(record.peer)
@@ -333,6 +355,8 @@ class Book:
             del self.jobs[job.id]
             if job.key and self.keys.get((job.principal, job.key)) == job.id:
                 del self.keys[job.principal, job.key]
+            for alias in job.aliases:
+                del self.aliases[alias]
         if self.memo.get((job.service, job.digest)) is job:
             del self.memo[job.service, job.digest]
 

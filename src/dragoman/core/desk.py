@@ -76,6 +76,7 @@ class Desk:
         worker: Worker | None = None,
         count: int = 0,
         target: str = "",
+        attempt: int = 0,
     ) -> int:
         """Record something about one part of a job; return its position."""
         job, seq = part.job, self.next_seq
@@ -85,7 +86,7 @@ class Desk:
             kind,
             job.id,
             part.index,
-            part.attempt,
+            attempt or part.attempt,
             part.service,
             part.task,
             job.client,
@@ -174,7 +175,7 @@ class Desk:
         self.out.append(
             SendReply(
                 job.client,
-                job.id,
+                job.asked_as,
                 kind,
                 part.service if part else job.service,
                 part.worker if part else WorkerName(""),

@@ -127,8 +127,8 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
     desk.deadlines.cancel(part.patience)
     desk.deadlines.cancel(part.retry)
     part.patience = part.retry = None
-    part.attempt += 1
-    seq = desk.note(Kind.DISPATCHED, part, state="running", worker=worker)
+    attempt = _next_attempt(part)
+    seq = desk.note(Kind.DISPATCHED, part, state="running", worker=worker, attempt=attempt)
     desk.registry.hold(worker, part)
     run_until = _run_until(desk, part)
     if part.bound is None and part.attempt == 1:
@@ -151,6 +151,17 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
             job.terms.strict,
         )
     )
+
+
+def _next_attempt(part: Part) -> int:
+    """Number an attempt so that (job, attempt) never means two things to one worker.
+
+    Parts are with different workers, until one of several is passed on; then they count together.
+    """
+    job = part.job
+    if len(job.parts) > 1 and job.hops:
+        return max(p.attempt for p in job.parts) + 1
+    return part.attempt + 1
 
 
 def _run_until(desk: Desk, part: Part) -> float | None:

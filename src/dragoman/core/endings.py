@@ -135,12 +135,12 @@ def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: i
 
 def _answer_cancellers(desk: Desk, job: Job) -> None:
     status = status_of(job)
-    for peer in job.cancellers:
+    for peer, asked_as in job.cancellers.items():
         if peer not in desk.gone:
             desk.out.append(
-                SendStatus(peer, job.id, Asked.CANCEL, status, job.fault, job.terms.strict)
+                SendStatus(peer, asked_as, Asked.CANCEL, status, job.fault, job.terms.strict)
             )
-    job.cancellers = []
+    job.cancellers = {}
 
 
 def take_back(desk: Desk, part: Part, fault: Fault) -> None:

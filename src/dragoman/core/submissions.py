@@ -42,7 +42,7 @@ def job_submitted(desk: Desk, event: JobSubmitted) -> None:
 
 
 def _known(desk: Desk, event: JobSubmitted) -> Job | None:
-    job = desk.book.jobs.get(event.job)
+    job = desk.book.find(event.job)
     if job is None and event.key:
         job = desk.book.jobs.get(desk.book.keys.get((event.principal, event.key), JobId("")))
     return job
@@ -54,7 +54,7 @@ def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
         words = f"job {job.id} was submitted before with another body or service; use a new id"
         _refuse(desk, event, Fault(FaultCode.CONFLICT, words))
         return
-    if job.client != event.client:
+    if job.client != event.client or job.asked_as != event.job:
         _adopt(desk, job, event)
     if job.is_final:
         _answer_again(desk, job)
@@ -66,10 +66,9 @@ def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
 
 
 def _adopt(desk: Desk, job: Job, event: JobSubmitted) -> None:
-    """Send a job's replies to the client that asked for it last."""
-    was = job.client
+    """Send a job's replies to the client that asked for it last, under the id it asked by."""
     job.client = event.client
-    desk.note_job(Kind.ADOPTED, job, detail=f"was {was}")
+    desk.note_job(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
 
 
 def _answer_again(desk: Desk, job: Job) -> None:
@@ -195,12 +194,11 @@ def start_timers(desk: Desk, job: Job) -> None:
 def job_cancelled(desk: Desk, event: JobCancelled) -> None:
     """Stop a job: at once what waits, and what runs as soon as its worker confirms."""
     desk.meet(event.client)
-    job = desk.book.jobs.get(event.job)
+    job = desk.book.find(event.job)
     if job is None or job.is_final:
         _answer(desk, event.client, event.job, Asked.CANCEL, job)
         return
-    if event.client not in job.cancellers:
-        job.cancellers.append(event.client)
+    job.cancellers[event.client] = event.job
     if job.cancel_asked_at:
         return
     seq = desk.note_job(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
@@ -238,7 +236,7 @@ def _end_cancelled(desk: Desk, job: Job) -> None:
 def input_received(desk: Desk, event: InputReceived) -> None:
     """Pass a client's input on to the workers that run its job."""
     desk.meet(event.client)
-    job = desk.book.jobs.get(event.job)
+    job = desk.book.find(event.job)
     running = [
         p
         for p in (job.parts if job else ())
@@ -258,7 +256,7 @@ def input_received(desk: Desk, event: InputReceived) -> None:
 def result_requested(desk: Desk, event: ResultRequested) -> None:
     """Say how a job stands, to anybody who asks."""
     desk.meet(event.client)
-    _answer(desk, event.client, event.job, Asked.RESULT, desk.book.jobs.get(event.job))
+    _answer(desk, event.client, event.job, Asked.RESULT, desk.book.find(event.job))
 
 
 def _answer(

@@ -137,7 +137,7 @@ def totals(desk: Desk) -> Totals:
 
 def job(desk: Desk, job_id: JobId) -> JobStatus | None:
     """Return how one job stands."""
-    found: Job | None = desk.book.jobs.get(job_id)
+    found: Job | None = desk.book.find(job_id)
     return status_of(found) if found else None
 
 

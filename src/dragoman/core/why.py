@@ -43,7 +43,7 @@ class Why:
 
 def why(desk: Desk, job_id: JobId) -> Why:
     """Say why a job is where it is."""
-    job = desk.book.jobs.get(job_id)
+    job = desk.book.find(job_id)
     if job is None:
         return Why(Reason.UNKNOWN, f"job {job_id} is not known here, or its retention is over")
     if job.is_final:

@@ -45,6 +45,7 @@ class JobAccount:
         self.terms = read_terms(record.terms)
         self.parts: dict[int, PartAccount] = {}
         self.bound = 0
+        self.hops = 0
         self.cancelled = False
         self.state = ""
 
@@ -59,6 +60,8 @@ class Accounts:
     def __init__(self) -> None:
         self.jobs: dict[str, JobAccount] = {}
         self.keys: dict[tuple[str, str], str] = {}
+        #: Ids that jobs were asked for by, other than their own.
+        self.aliases: dict[str, str] = {}
         #: Live sessions: peer -> what it said when it joined (None: not known any more).
         self.sessions: dict[str, WorkerJoined | None] = {}
         self.heard: dict[str, float] = {}
@@ -90,7 +93,7 @@ class Accounts:
 
     def client_of(self, job: str) -> str:
         """Return whom a job's replies are for."""
-        found = self.jobs.get(job)
+        found = self.jobs.get(self.aliases.get(job, job))
         return found.client if found else ""
 
     # --- events -------------------------------------------------------------------------------
@@ -145,6 +148,7 @@ class Accounts:
 
     def _adopted(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.jobs[record.job].client = record.client
+        self.aliases[record.detail or record.job] = record.job
 
     def _bound(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.jobs[record.job].bound = record.detail.count("\n") + 1
@@ -158,7 +162,11 @@ class Accounts:
         where = f"{record.job}/{record.part}"
         assert not job.cancelled, f"{where} starts although it was cancelled"
         assert not part.peer, f"{where} is given to {record.peer} while {part.peer} has it"
-        assert record.attempt == part.attempt + 1, f"{where}: attempt {record.attempt}"
+        skipped = record.attempt - part.attempt - 1
+        # Once a job was passed on, its parts count their attempts together.
+        is_next = skipped >= 0 if job.hops and job.bound > 1 else skipped == 0
+        assert is_next, f"{where}: attempt {record.attempt} after {part.attempt}"
+        part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
         self.held[record.peer] += 1
         tries, allowed = part.attempt - part.returned, job.terms.max_attempts
@@ -210,7 +218,9 @@ class Accounts:
         assert silent >= lease - 1e-6, f"{part.peer} is lost after {silent:.3f} of {lease:.3f} s"
 
     def _forwarded(self, record: Record, body: Body | None, event: Event | None) -> None:
-        part = self._open(record).part(record.part)
+        job = self._open(record)
+        job.hops += 1
+        part = job.part(record.part)
         part.returned = part.attempt
         self._free(part)
 

@@ -18,6 +18,7 @@ from dragoman.core.why import why
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.job import FINAL, JobState
+from dragoman.model.names import JobId
 from dragoman.model.record import Kind
 from dragoman.testing.accounts import Accounts
 from dragoman.testing.fairness import Fairness
@@ -107,7 +108,7 @@ class Oracle:
         if is_of_job:
             self.require(client == reply.client, f"{reply.job}: a reply for {client} goes astray")
         if reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED and reply.body.parts:
-            asked = self.questions.get(reply.job)
+            asked = self.questions.get(self.accounts.aliases.get(reply.job, reply.job))
             answered = reply.body.parts[0]
             self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")
 
@@ -160,9 +161,10 @@ class Oracle:
     def recovered(self, book: Book, now: float, limits: Limits) -> None:
         """Look at what a new process found on the disk."""
         for job in sorted(self.acknowledged):
-            self.require(job in book.jobs, f"{job} was acknowledged and is not on the disk")
+            is_there = book.find(JobId(job)) is not None
+            self.require(is_there, f"{job} was acknowledged and is not on the disk")
         for job, state in self._told.items():
-            found = book.jobs.get(job)  # type: ignore[call-overload]
+            found = book.find(JobId(job))
             if found is not None and found.terms.strict:
                 is_same = found.state is state
                 self.require(is_same, f"{job} was {state} and is {found.state} after a restart")

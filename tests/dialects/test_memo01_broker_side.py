@@ -155,7 +155,7 @@ def test_there_is_a_bound_on_workers() -> None:
 
 
 def test_an_id_is_never_given_twice_at_a_time() -> None:
-    names = iter(["same", "same", "other"])
+    names = iter(["run", "same", "same", "other"])
     side = BrokerSide(lambda: next(names), {})
     peer = Peer(side)
     assert joined(side, peer) != joined(side, peer)

@@ -10,6 +10,7 @@ messages are raised for the loop to note, refused ones are `Noted`, faults are t
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import count
 from math import ceil
 from typing import Any, Final
 
@@ -90,6 +91,9 @@ class BrokerSide:
     ) -> None:
         self.link = link
         self._ids = ids
+        #: Names this process, so that its jobs need only be counted.
+        self._run = ids()[:8]
+        self._jobs = count(1)
         self._wardrobe = wardrobe
         self._settings = settings or Settings()
         self._workers = Workers()
@@ -225,7 +229,8 @@ class BrokerSide:
             return [self._refused(address, why_not, ServiceName(job.service))]
         timeout_ms = min(job.timeout_ms, self._settings.longest_timeout_ms)
         is_tagged = job.payload.startswith(TAG)
-        request = Request(key, name_job(key, self._ids()[:12]), client, timeout_ms, is_tagged)
+        job_id = name_job(key, f"{self._run}{next(self._jobs):x}")
+        request = Request(key, job_id, client, timeout_ms, is_tagged)
         self._requests.open(request, address)
         return [self._submitted(request, job, client)]
 

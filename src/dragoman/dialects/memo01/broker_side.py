@@ -92,7 +92,7 @@ class BrokerSide:
         self.link = link
         self._ids = ids
         #: Names this process, so that its jobs need only be counted.
-        self._run = ids()[:8]
+        self._run = blake2b(ids().encode(), digest_size=4).hexdigest()
         self._jobs = count(1)
         self._wardrobe = wardrobe
         self._settings = settings or Settings()

@@ -37,7 +37,7 @@ from dragoman.dialects.ncl.messages import (
     RunResult,
 )
 from dragoman.dialects.ncl.models import NEW, Wire
-from dragoman.dialects.ncl.nodes import Node
+from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.recovery import Fold, LoadBody
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.times import Alarms
@@ -119,6 +119,16 @@ class BrokerSide:
             f"{self._inbox}.*",
             *self._following.subscriptions,
         )
+
+    def set_membership(self, name: str, membership: str, now: float) -> Told:
+        """Let an operator approve or reject a node; an unknown one raises KeyError."""
+        node = self.nodes[name]
+        node.membership = membership
+        if membership == REJECTED and node.is_connected:
+            node.disconnect("node rejected", now)
+            return [node.left(0.0), node.noted(now)]
+        told: Told = [node.joined(self.executions.held(name)[0])] if node.is_connected else []
+        return [*told, node.noted(now)]
 
     def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
         """Know again what an earlier process put on record, before anything else happens."""

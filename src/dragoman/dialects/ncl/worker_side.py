@@ -98,6 +98,11 @@ class WorkerSide:
         """Whether the orchestrator has accepted this node."""
         return self._session.state == CONNECTED
 
+    @property
+    def trouble(self) -> str:
+        """Why there is no session, or why the last request failed; empty when all is well."""
+        return self._session.trouble
+
     def describe(self) -> NodeInfo:
         """Tell what this node is like now."""
         names = ",".join(self._services)

@@ -342,6 +342,15 @@ def test_every_rejected_message_is_unanswered_and_the_broker_lives_on(memo: Brok
     assert {Kind.REJECTED, Kind.REFUSED} <= set(kinds(memo))
 
 
+def test_a_flood_of_garbage_from_one_peer_does_not_fill_the_ledger(memo: Broker) -> None:
+    with Requester(memo.endpoints["memo"]) as peers:
+        context = peers.context()
+        for _ in range(500):
+            say(context, b"garbage")
+        assert peers.ask(Heartbeat(b"nobody")) == Disconnect(b"nobody")
+    assert 0 < kinds(memo).count(Kind.REJECTED) <= 50
+
+
 @pytest.mark.parametrize("timeout", [1, 2**31 - 1, 2**31, 2**40, 2**63 - 1, 2**64 - 1])
 def test_timeouts_from_one_millisecond_to_the_largest_number_are_survived(
     memo: Broker, timeout: int

@@ -56,6 +56,8 @@ class Link:
         self.side = side
         self.transport = transport
         self.endpoint = ""
+        #: Names whoever speaks from an address; where each request has one, the side knows better.
+        self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
         #: Messages in and out, and faults of ours, since the start.
         self.received = 0
         self.sent = 0
@@ -71,14 +73,14 @@ class Link:
             try:
                 yield from side.receive(address, frames, now)
             except MalformedMessage as error:
-                peer = peer_id(self.name, text_of(address))
+                peer = peer_id(self.name, self._speaker(address))
                 if rejections.is_worth_a_record(peer, now):
                     yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
             except Exception:
                 # A bug of ours must not take the others down; it is logged, counted and recorded.
                 self.internal_errors += 1
                 log.exception("internal error while reading a message", link=self.name)
-                peer = peer_id(self.name, text_of(address))
+                peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail="internal error; see the log")
 
     def render(self, effect: Effect, now: float) -> list[Event]:

@@ -125,6 +125,10 @@ class BrokerSide:
         self._requests.open(request)
         return request
 
+    def speaker(self, address: Address) -> str:
+        """Name whoever speaks from an address: clients have no name, so their connection does."""
+        return "c" + connection_of(address).hex()
+
     # --- what peers say -----------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> Outcome:
@@ -221,7 +225,7 @@ class BrokerSide:
             raise MalformedMessage("a client's JOB has an empty ID")
         key = key_of(address, raw)
         known = self._requests.find_resent(key, address, self._workers.live)
-        client = peer_id(self.link, "c" + connection_of(address).hex())
+        client = peer_id(self.link, self.speaker(address))
         if known is not None:
             return self._resent(known, address, job, client)
         why_not = self._why_not(job)
@@ -324,7 +328,7 @@ class BrokerSide:
         return left
 
     def _refused(self, address: Address, detail: str, service: ServiceName | None = None) -> Noted:
-        peer = peer_id(self.link, "c" + connection_of(address).hex())
+        peer = peer_id(self.link, self.speaker(address))
         return Noted(Kind.REFUSED, peer, detail, service=service, dialect=NAME)
 
     # --- what the broker says -----------------------------------------------------------------

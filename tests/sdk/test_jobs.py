@@ -92,6 +92,7 @@ def test_a_cancel_tells_what_became_of_the_job() -> None:
     async def scene(job: AsyncJob) -> None:
         asking = asyncio.create_task(job.cancel())
         await asyncio.sleep(0)
+        job.take(Standing(JOB, JobState.RUNNING, "the answer to an earlier question"))
         job.take(Standing(JOB, JobState.CANCELLED, "confirmed"))
         assert await asking == "confirmed"
         with pytest.raises(Unreachable):

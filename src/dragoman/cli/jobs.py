@@ -6,7 +6,8 @@ from typing import Any
 import typer
 
 from dragoman.cli.show import AS_JSON, URL, print_json
-from dragoman.sdk.blocking import Client
+from dragoman.model.content import Call
+from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.errors import Unreachable
 from dragoman.sdk.jobs import Chunk, Progress
 
@@ -19,6 +20,7 @@ TARGET = typer.Option("any", help="any, all, worker names a,b, labels:EXPR or re
 TIMEOUT = typer.Option(60.0, help="Seconds the job may take.")
 PRIORITY = typer.Option(0, help="Orders your own jobs; higher first.")
 KEY = typer.Option("", help="Idempotency key: the same key again is the same job.")
+CONNECT = typer.Option(5.0, help="Seconds to wait for the broker to answer at all.")
 JOB = typer.Argument(help="The job's id.")
 MANAGEMENT = "mmi.service.broker"
 
@@ -32,46 +34,20 @@ def call(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
+    connect: float = CONNECT,
 ) -> None:
     """Ask for work, wait, and print the answer as JSON. Progress goes to standard error."""
     with Client(url) as client:
-        job = client.submit(
-            service, task, *_args(arguments), target=target, timeout=timeout, priority=priority,
-            key=key, **_kwargs(arguments),
-        )  # fmt: skip
+        said = _call(task, arguments, timeout)
+        job = client.order(service, said, target, priority=priority, key=key)
+        if client.is_acknowledged:
+            _wait_for_the_broker(job, url, connect)
         for event in job.events():
             if isinstance(event, Progress):
                 typer.echo(f"{event.worker}: {_words(event.event)}", err=True)
             elif isinstance(event, Chunk):
                 typer.echo(event.data, nl=False)
         print_json(job.result(timeout + 5.0))
-
-
-def _words(event: Any) -> str:
-    if isinstance(event, dict) and "message" in event:
-        return str(event["message"])
-    return json.dumps(event, ensure_ascii=False, default=str)
-
-
-def _parsed(arguments: str) -> Any:
-    if not arguments:
-        return {}
-    try:
-        return json.loads(arguments)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"the arguments are not JSON: {error}") from None
-
-
-def _args(arguments: str) -> tuple[Any, ...]:
-    said = _parsed(arguments)
-    if isinstance(said, dict):
-        return ()
-    return tuple(said) if isinstance(said, list) else (said,)
-
-
-def _kwargs(arguments: str) -> dict[str, Any]:
-    said = _parsed(arguments)
-    return said if isinstance(said, dict) else {}
 
 
 def submit(
@@ -83,16 +59,39 @@ def submit(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
+    connect: float = CONNECT,
 ) -> None:
     """Ask for work and print the job's id as soon as the broker has it."""
     with Client(url) as client:
-        job = client.submit(
-            service, task, *_args(arguments), target=target, timeout=timeout, priority=priority,
-            key=key, **_kwargs(arguments),
-        )  # fmt: skip
-        if not job.wait_until_acknowledged(10.0):
-            raise Unreachable(f"no answer from {url} within 10 s; is `dragoman up` running there?")
+        if not client.is_acknowledged:
+            raise ValueError(f"{url} speaks a dialect that acknowledges nothing; use `call`")
+        said = _call(task, arguments, timeout)
+        job = client.order(service, said, target, priority=priority, key=key)
+        _wait_for_the_broker(job, url, connect)
         typer.echo(job.id)
+
+
+def _wait_for_the_broker(job: Job, url: str, at_most: float) -> None:
+    if not job.wait_until_acknowledged(at_most):
+        words = f"{url} did not answer within {at_most:g} s; is `dragoman up` running there?"
+        raise Unreachable(words)
+
+
+def _call(task: str, arguments: str, timeout: float) -> Call:
+    """Read the arguments: an object is by name, a list by position, anything else the only one."""
+    try:
+        said = json.loads(arguments) if arguments else {}
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the arguments are not JSON: {error}") from None
+    if isinstance(said, dict):
+        return Call(task, (), said, timeout=timeout)
+    return Call(task, tuple(said) if isinstance(said, list) else (said,), timeout=timeout)
+
+
+def _words(event: Any) -> str:
+    if isinstance(event, dict) and "message" in event:
+        return str(event["message"])
+    return json.dumps(event, ensure_ascii=False, default=str)
 
 
 def result(job: str = JOB, url: str = URL, timeout: float = TIMEOUT) -> None:
@@ -110,7 +109,7 @@ def cancel(job: str = JOB, url: str = URL) -> None:
 def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Say why a job is where it is."""
     with Client(url) as client:
-        found = client.call(MANAGEMENT, "why", job=job, timeout=10.0)
+        found = client.call(MANAGEMENT, "why", job, timeout=10.0)
     if as_json:
         print_json(found)
     else:

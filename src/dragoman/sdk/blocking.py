@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress, Published
+from dragoman.model.content import Call
+from dragoman.model.target import Target
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.jobs import AsyncJob
 
@@ -131,6 +133,28 @@ class Client:
     def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
         """Ask for work and wait for its result. Options as in `AsyncClient.submit`."""
         return self.portal.wait(self._client.call(service, task, *args, **options))
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether this dialect's broker says that it has a job before it is done."""
+        return self._client.is_acknowledged
+
+    def order(
+        self,
+        service: str,
+        call: Call,
+        target: "str | Target" = "any",
+        *,
+        priority: int = 0,
+        key: str = "",
+        job: str | None = None,
+    ) -> Job:
+        """Ask for work said as a `Call`, for arguments that clash with `submit`'s own."""
+
+        async def order() -> AsyncJob:
+            return self._client.order(service, call, target, priority=priority, key=key, job=job)
+
+        return Job(self.portal.wait(order()), self.portal)
 
     def submit(self, service: str, task: str = "", *args: Any, **options: Any) -> Job:
         """Ask for work and return at once."""

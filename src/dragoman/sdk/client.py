@@ -29,6 +29,8 @@ ASK_EVERY: Final = 10.0
 #: With jobs waiting and nothing heard for so long, the socket is rebuilt.
 SILENCE: Final = 8.0
 _TICK: Final = 0.5
+#: Dialects whose brokers say that they have a job before it is done.
+ACKNOWLEDGING: Final = frozenset({"nfp", "http"})
 #: Events of the fabric that may wait to be read.
 _FEED: Final = 100_000
 
@@ -51,6 +53,8 @@ class AsyncClient:
         self.name = name or default_name()
         kit = kit_for(self.endpoint.dialect)
         self._side: ClientSide = kit.client_side(self.name, new_id)
+        #: Whether the broker says that it has a job before it is done.
+        self.is_acknowledged = self.endpoint.dialect in ACKNOWLEDGING
         self._connection = Connection(
             lambda: kit.client_transport(self.endpoint, self.name), self._receive
         )

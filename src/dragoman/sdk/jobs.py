@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dragoman.dialects.talk import (
     Chunk,
@@ -17,10 +17,14 @@ from dragoman.dialects.talk import (
     Standing,
 )
 from dragoman.model.content import Answer
+from dragoman.model.job import JobState
 from dragoman.model.target import AnyWorker, Labelled, Named
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
 
 __all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress"]
+
+
+_OPEN: Final = frozenset({JobState.QUEUED.value, JobState.RUNNING.value})
 
 
 class Lines(Protocol):
@@ -74,14 +78,19 @@ class AsyncJob:
             self.is_acknowledged = True
             if isinstance(notice, Dispatched) and notice.workers:
                 self.workers = notice.workers
-        asked = self._standing
-        if isinstance(notice, Standing | Finished) and asked is not None and not asked.done():
-            asked.set_result(notice)
+        self._answer_cancel(notice)
         if isinstance(notice, Finished):
             self._finish(notice)
         elif not isinstance(notice, Standing):
             self.is_acknowledged = True
             self._events.put_nowait(notice)
+
+    def _answer_cancel(self, notice: Notice) -> None:
+        """Let `cancel` return; that the job still waits or runs only answers a question."""
+        is_open = isinstance(notice, Standing) and notice.state in _OPEN
+        asked = self._standing
+        if isinstance(notice, Standing | Finished) and not is_open and asked and not asked.done():
+            asked.set_result(notice)
 
     def _finish(self, notice: Finished) -> None:
         if not self._finished.done():

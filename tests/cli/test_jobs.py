@@ -1,0 +1,64 @@
+"""Jobs from the command line."""
+
+import json
+
+import pytest
+from tests.cli.conftest import Run
+
+
+@pytest.mark.parametrize("arguments", ['{"x": 2, "y": 3}', "[2, 3]"])
+def test_call_prints_the_answer_as_json(run: Run, arguments: str) -> None:
+    assert run("call", "math", "add", arguments) == (0, "5\n", "")
+
+
+def test_a_single_value_is_the_only_argument(run: Run) -> None:
+    assert run("call", "math", "add", "4")[1] == "4\n"
+
+
+def test_progress_goes_to_standard_error_and_a_stream_to_standard_output(run: Run) -> None:
+    code, out, err = run("call", "math", "report")
+    assert (code, err) == (0, "w1: half way\n")
+    assert out == 'piece"done"\n'
+
+
+def test_a_failed_job_exits_with_one_and_says_why(run: Run) -> None:
+    code, out, err = run("call", "math", "boom")
+    assert (code, out) == (1, "")
+    assert "RuntimeError: boom" in err
+
+
+def test_a_timed_out_job_exits_with_five(run: Run) -> None:
+    code, _, err = run("call", "nobody", "x", "--timeout", "0.2")
+    assert code == 5
+    assert "job_timeout" in err
+
+
+def test_wrong_arguments_exit_with_two(run: Run) -> None:
+    assert run("call", "math", "add", "{")[0] == 2
+    assert run("call")[0] == 2
+    assert run("call", "math", "--url", "ftp://x")[0] == 2
+
+
+def test_submit_result_why_and_cancel_go_by_the_jobs_id(run: Run) -> None:
+    code, job, _ = run("submit", "math", "add", '{"x": 1}')
+    assert code == 0
+    assert run("result", job.strip())[1] == "1\n"
+    assert run("why", job.strip())[1].startswith("succeeded: ")
+    assert json.loads(run("why", job.strip(), "--json")[1])["worker"] == "w1"
+    code, waiting, _ = run("submit", "nobody", "x")
+    assert "no_service" in run("why", waiting.strip())[1]
+    code, said, _ = run("cancel", waiting.strip())
+    assert code == 0
+    assert "cancel" in said.lower()
+
+
+def test_an_argument_may_be_called_like_an_option(run: Run) -> None:
+    code, _, err = run("call", "math", "add", '{"x": 1, "timeout": 3}')
+    assert code == 1
+    assert "'timeout'" in err
+
+
+def test_a_broker_that_is_not_there_exits_with_three(run: Run) -> None:
+    code, _, err = run("call", "math", "add", "--url", "nfp://127.0.0.1:9", "--connect", "0.2")
+    assert code == 3
+    assert "dragoman up" in err

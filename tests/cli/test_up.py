@@ -1,0 +1,74 @@
+"""`dragoman up` as a process: ready file, clean stop, errors in words."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.up import endpoint, start_logging
+
+UP = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "up"]
+OFF = [w for link in ("dcp", "zss", "zss-backend", "memo") for w in (f"--{link}", "off")]
+
+
+def wait_for(path: Path, process: "subprocess.Popen[str]") -> dict[str, str]:
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "the broker did not get ready"
+        time.sleep(0.02)
+    found: dict[str, str] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_its_endpoints_and_stops_cleanly(tmp_path: Path, number: int) -> None:
+    ready = tmp_path / "ready.json"
+    words = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "d")]
+    with subprocess.Popen(
+        [*words, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        endpoints = wait_for(ready, process)
+        assert endpoints["nfp"].startswith("tcp://127.0.0.1:")
+        assert "dcp" not in endpoints
+        os.kill(process.pid, number)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert '"stopped"' in err
+
+
+def test_a_taken_port_is_an_error_in_words(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    first = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "a")]
+    with subprocess.Popen(
+        [*first, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        taken = wait_for(ready, process)["nfp"]
+        second = subprocess.run(
+            [*UP, *OFF, "--nfp", taken, "--data", str(tmp_path / "b")],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        process.terminate()
+        process.communicate(timeout=20)
+    assert second.returncode == 1
+    assert taken in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_endpoints_may_be_short() -> None:
+    assert endpoint("127.0.0.1:0") == "tcp://127.0.0.1:0"
+    assert endpoint("off") == "off"
+    assert endpoint("ipc:///x") == "ipc:///x"
+
+
+def test_a_wrong_log_level_is_said() -> None:
+    with pytest.raises(ValueError, match="loud"):
+        start_logging("loud")

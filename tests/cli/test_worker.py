@@ -1,0 +1,26 @@
+"""Finding what `dragoman worker` is to run."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.worker import find
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "desk_module.py").write_text("def add(a): return a\nclass Desk:\n    x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_a_module_and_things_in_it_are_found(here: None) -> None:
+    assert find("desk_module").__name__ == "desk_module"
+    assert find("desk_module:add")(3) == 3
+    assert find("desk_module:Desk.x") == 1
+
+
+@pytest.mark.parametrize("what", ["no_such_module", "desk_module:nothing"])
+def test_what_is_not_there_is_said(here: None, what: str) -> None:
+    with pytest.raises(ValueError, match="no"):
+        find(what)

@@ -1,0 +1,23 @@
+"""The broker for other people's tests."""
+
+import pytest
+
+from dragoman import Client
+from dragoman.testing.harness import LocalBroker
+
+
+def test_only_the_links_asked_for_are_open() -> None:
+    with LocalBroker("dcp") as broker:
+        assert set(broker.endpoints) == {"dcp"}
+        with Client(broker.url("dcp")) as client:
+            assert client.call("mmi.service.broker", "show_totals", timeout=10)["jobs"] == 1
+    assert not broker.data.exists()
+
+
+def test_a_broker_that_cannot_start_says_why() -> None:
+    broker = LocalBroker("nfp", limits={"queued_jobs": 1})
+    broker.server.settings = broker.server.settings.model_copy(
+        update={"listen": broker.server.settings.listen.model_copy(update={"nfp": "tcp://bad:x"})}
+    )
+    with pytest.raises(OSError, match="bad"):
+        broker.__enter__()

@@ -35,3 +35,10 @@ def test_a_wrong_url_is_said_in_words(url: str) -> None:
 
 def test_an_endpoint_reads_as_a_url() -> None:
     assert str(parse_url("dcp://h:3")) == "dcp://h:3"
+
+
+def test_a_token_and_options_are_kept_and_the_token_is_not_shown() -> None:
+    endpoint = parse_url("ncl://s3cret@host?heartbeat_interval=5&store=a/b")
+    assert endpoint.address == "tcp://s3cret@host:4222"
+    assert endpoint.options == (("heartbeat_interval", "5"), ("store", "a/b"))
+    assert str(endpoint) == "ncl://host:4222"

@@ -1,7 +1,11 @@
-"""One URL names dialect and endpoint: `nfp://host:5555`, `zss://host:7777`, ..."""
+"""One URL names dialect and endpoint: `nfp://host:5555`, `zss://host:7777`, ...
+
+A user or token before the host (`ncl://token@host`) and options after it (`?heartbeat_interval=5`)
+are for the dialects that know some.
+"""
 
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.model.value import value
 
@@ -17,9 +21,12 @@ class Endpoint:
 
     dialect: str
     address: str
+    #: What the URL says after its question mark, in order.
+    options: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.dialect}://{self.address.partition('://')[2]}"
+        """Return the URL without what is secret in it."""
+        return f"{self.dialect}://{self.address.partition('://')[2].rpartition('@')[2]}"
 
 
 def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
@@ -37,4 +44,7 @@ def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
     if not parts.hostname:
         raise ValueError(f"{url!r} names no host")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return Endpoint(dialect, f"tcp://{host}:{port}")
+    secret = parts.netloc.rpartition("@")[0]
+    if secret:
+        host = f"{secret}@{host}"
+    return Endpoint(dialect, f"tcp://{host}:{port}", tuple(parse_qsl(parts.query)))

@@ -1,0 +1,44 @@
+"""The journal: what was appended is there after a crash."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.dialects.ncl.models import BID_ACCEPTED
+from dragoman.dialects.ncl.store import Held, Store
+from dragoman.sdk.journal import Journal
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_lines_are_there_without_a_close(tmp_path: Path, is_synced: bool) -> None:
+    journal = Journal(tmp_path / "deep" / "journal", is_synced=is_synced)
+    journal.append(b"one")
+    journal.append(b"two")
+    again = Journal(tmp_path / "deep" / "journal")
+    assert again.read() == [b"one", b"two"]
+    journal.close()
+    again.close()
+
+
+def test_a_replacement_is_whole_and_goes_on(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.append(b"old")
+    journal.replace([b"new"])
+    journal.append(b"more")
+    assert journal.read() == [b"new", b"more"]
+    assert [p.name for p in tmp_path.iterdir()] == ["journal"]
+    journal.close()
+
+
+def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    store = Store(journal.append)
+    store.learn(Held("e1", "j1", "batch", BID_ACCEPTED))
+    journal.close()
+    with (tmp_path / "journal").open("ab") as file:
+        file.write(b'{"k":"new","id":"e2"')
+    torn = Journal(tmp_path / "journal")
+    again = Store()
+    assert again.load(torn.read()) == 1
+    assert list(again.executions) == ["e1"]
+    torn.close()

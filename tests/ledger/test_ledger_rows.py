@@ -17,7 +17,7 @@ from dragoman.ledger.rows import (
     chain,
     chain_block,
     column_definitions,
-    to_record,
+    to_records,
     to_row,
 )
 from dragoman.model.record import VERSION, Kind, Record
@@ -42,8 +42,11 @@ def test_only_what_every_record_must_have_lacks_a_default() -> None:
 
 def test_a_record_becomes_a_row_and_comes_back() -> None:
     full = Record(*_distinct())
-    assert to_record(to_row(full)) == full
-    assert to_record(to_row(replace(full, strict=False))).strict is False
+    relaxed = replace(full, strict=False)
+    found = to_records([to_row(full), to_row(relaxed)])
+    assert found == [full, relaxed]
+    assert [each.strict for each in found] == [True, False]
+    assert all(type(each.strict) is bool for each in found)
 
 
 def test_a_row_holds_what_sqlite_would_give_back() -> None:

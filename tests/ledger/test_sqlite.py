@@ -461,7 +461,7 @@ def test_everything_acknowledged_survives_a_kill_at_any_instant(path: Path) -> N
         assert child.stdout is not None
         # The instant is drawn as a number of acknowledgements; the kill then falls anywhere in
         # what the child does next.
-        for _ in range(random.randrange(1, 60)):
+        for _ in range(random.randrange(1, 30)):
             acknowledged = max(acknowledged, int(child.stdout.readline()))
         child.send_signal(signal.SIGKILL)
         acknowledged = max([acknowledged, *map(int, child.stdout.read().split())])

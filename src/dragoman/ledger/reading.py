@@ -10,7 +10,7 @@ import apsw
 from dragoman.ledger.damage import Unsound, sound_blob
 from dragoman.ledger.layout import CHUNK_BITS, read_origin
 from dragoman.ledger.retention import require_kept
-from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_record
+from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_records
 from dragoman.model.record import Record
 
 _COLUMNS: Final = ", ".join(FIELDS)
@@ -73,12 +73,12 @@ def _require_sound(row: Row, checksum: int, previous: int) -> None:
 def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
     """Return every record of one job, in order."""
     origin = read_origin(reader)
-    records = []
+    rows = []
     for found in reader.execute(_HISTORY, (origin.first, last, job)):
         row, checksum, previous = found[:-2], found[-2], found[-1]
         _require_sound(row, checksum, origin.chain if previous is None else previous)
-        records.append(to_record(row))
-    return records
+        rows.append(row)
+    return to_records(rows)
 
 
 def verified(reader: apsw.Connection, after: int, limit: int) -> list[Row]:

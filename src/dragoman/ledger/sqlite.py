@@ -26,7 +26,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import FIELDS, Row, chain, to_record, to_row
+from dragoman.ledger.rows import FIELDS, Row, chain, to_records, to_row
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
 from dragoman.model.record import Record
@@ -268,7 +268,7 @@ class SqliteLedger:
             rows = self.rows(after, _BLOCK if limit is None else min(limit, _BLOCK))
             if not rows:
                 return
-            yield from map(to_record, rows)
+            yield from to_records(rows)
             after = rows[-1][0]
             limit = None if limit is None else limit - len(rows)
 

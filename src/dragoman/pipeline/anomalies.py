@@ -3,8 +3,9 @@
 The statistic is the modified z-score: how far a value lies from the median of its history, in
 units of 1.4826 times the median absolute deviation. The history of a minute is the minutes of
 the same service and dialect in the `HISTORY_HOURS` whole hours before its own hour; with fewer
-than `LEAST_HISTORY` of them nothing is judged. A deviation is taken as no smaller than `FLOOR_SHARE`
-of the median plus the metric's own floor, so that a flat history does not make every ripple odd.
+than `LEAST_HISTORY` of them nothing is judged. A deviation is taken as no smaller than
+`FLOOR_SHARE` of the median plus the metric's own floor, so that a flat history does not make every
+ripple odd.
 """
 
 from datetime import datetime

@@ -139,7 +139,7 @@ def _changes(jobs: DataFrame, assignments: DataFrame, since: datetime) -> DataFr
 
 
 def _step(rows: DataFrame, instant: Column, name: str, by: int, since: datetime) -> DataFrame:
-    """Move a level by one at an instant; what happened before `since` is the level to start from."""
+    """Move a level by one at an instant; what was before `since` is where it starts from."""
     start = F.lit(since) - F.expr("interval 1 minute")
     minute = F.greatest(minute_of(instant), start)
     moved = rows.where(instant.isNotNull())

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,8 @@ SETTINGS: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.python.filterPushdown.enabled": "true",
+    # Call sites in error messages cost half a dozen calls into the JVM for every expression.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A day column with few values needs no sort before the files are written.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
@@ -91,7 +94,12 @@ def open_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName("dragoman")
     builder = builder.config("spark.driver.memory", memory)
+    quiet = files("dragoman.pipeline").joinpath("log4j2.properties")
+    builder = builder.config(
+        "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}"
+    )
     if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for name, value in chosen.items():

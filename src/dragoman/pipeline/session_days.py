@@ -53,6 +53,8 @@ def session_days(
     Args:
         assignments: All that ended on or after `since`, or have not ended.
         stays: The same of sessions.
+        since: The first day wanted.
+        horizon: Where spans that are still open are cut off.
 
     """
     work = assignments.withColumn("session", F.coalesce("session", F.lit(0)))

@@ -37,6 +37,7 @@ def slo(ended: DataFrame, former: DataFrame, since: date) -> DataFrame:
     Args:
         ended: The jobs that ended on those days.
         former: The table's own rows of the window before them.
+        since: The first day wanted.
 
     """
     is_good = (F.col("state") == "succeeded") & (F.col("total_us") <= GOOD_WITHIN_US)

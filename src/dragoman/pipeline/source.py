@@ -73,9 +73,7 @@ class Export:
         uri = self.path
         for ours, theirs in _SHORTCUTS.items():
             uri = uri.replace(ours, theirs, 1) if uri.startswith(ours) else uri
-        system, base = (
-            fs.FileSystem.from_uri(uri) if "://" in uri else (fs.LocalFileSystem(), uri)
-        )
+        system, base = fs.FileSystem.from_uri(uri) if "://" in uri else (fs.LocalFileSystem(), uri)
         with system.open_input_stream(f"{base.rstrip('/')}/{name}") as stream:
             return bytes(stream.read())
 
@@ -178,11 +176,11 @@ class LedgerReader(DataSourceReader):
 
     def _take(self, each: Filter) -> None:
         operator = _OPERATORS.get(type(each))
-        attribute = getattr(each, "attribute", ())
+        attribute: tuple[str, ...] = getattr(each, "attribute", ())
         wanted = getattr(each, "value", None)
         if operator is None or len(attribute) != 1 or not _is_plain(wanted):
             return
-        name = attribute[0]
+        (name,) = attribute
         self.conditions.append((name, operator, wanted))
         if name == "seq" and isinstance(wanted, int):
             self._narrow(operator, wanted)

@@ -67,9 +67,7 @@ def advance(
 class _Advance:
     """The data frames of one step, each made once."""
 
-    def __init__(
-        self, store: Store, records: DataFrame, upto: int | None, notice: Notice
-    ) -> None:
+    def __init__(self, store: Store, records: DataFrame, upto: int | None, notice: Notice) -> None:
         self.store = store
         self.step = store.begin()
         self.former = store.snapshot

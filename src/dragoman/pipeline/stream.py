@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.source import FORMAT
@@ -41,6 +41,7 @@ def stream(
         every: Seconds between looks; None reads what there is now and ends.
         most_rows: Most records in one micro-batch.
         notice: Called after every step.
+
     """
 
     def apply(records: DataFrame, batch: int) -> None:

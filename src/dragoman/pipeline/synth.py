@@ -81,8 +81,8 @@ def in_order(world: World, seed: int, plants: Sequence[str], rate: float) -> Ite
         scenes = planted(world, plants, BEGINNING_US + _PLANTS_AFTER_US)
         waiting = concatenate([waiting, scenes])
     covered = BEGINNING_US - 2_000_000
-    for batch, until in Chunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
-        batch = concatenate([waiting, batch, staff.between(covered, until)])
+    for jobs, until in Chunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
+        batch = concatenate([waiting, jobs, staff.between(covered, until)])
         batch = select(batch, np.argsort(batch["at"], kind="stable"))
         split = int(np.searchsorted(batch["at"], until))
         yield {name: column[:split] for name, column in batch.items()}
@@ -141,20 +141,20 @@ def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
 def to_table(world: World, rows: Batch, seq: Ints, seed: int) -> pa.Table:
     """Turn numbers into records."""
     n = len(seq)
-    nothing = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([""]))
-    empty = nothing.cast(pa.string())
+    empty = pa.repeat(pa.scalar(""), n)
 
-    def words(codes: Ints, known: Sequence[str]) -> pa.Array:
-        indices = pa.array(codes.astype(np.int32))
-        return pa.DictionaryArray.from_arrays(indices, pa.array(known)).cast(pa.string())
+    def words(codes: Ints, known: Sequence[str]) -> "pa.Array[Any]":
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array([*known])).cast(
+            pa.string()
+        )
 
-    def instants(micros: Ints) -> pa.Array:
+    def instants(micros: Ints) -> "pa.Array[Any]":
         return pa.array(micros, pa.int64(), mask=micros == 0).cast(_INSTANT)
 
     numbers, which = np.unique(rows["job"], return_inverse=True)
     ids = [f"{seed:x}-{number:011x}" if number else "" for number in numbers.tolist()]
     principal = np.where(rows["client"] > 0, rows["client"], 0)
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array[Any]] = {
         "seq": pa.array(seq),
         "at": instants(rows["at"]),
         "kind": words(rows["kind"], KINDS),

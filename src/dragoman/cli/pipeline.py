@@ -1,0 +1,263 @@
+"""`dragoman pipeline`: the ledger as tables, from a laptop to a cluster.
+
+Spark and Java are only looked for when a command needs them, so that the rest of the command
+line starts fast and works without the `spark` extra.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dragoman.pipeline.run import Summary
+    from dragoman.pipeline.snapshot import Snapshot
+    from dragoman.pipeline.store import Store
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Turn exported ledger segments into tables, audits, accounts and reports (needs Java).",
+)
+
+SOURCE: str = typer.Option(
+    "data/segments", "--source", "-s", help="The export: a folder or URL with manifest.json."
+)
+TABLES: str = typer.Option("data/tables", "--tables", "-t", help="Where the tables are.")
+MASTER: str = typer.Option(
+    "local[*]", envvar="DRAGOMAN_SPARK_MASTER", help="Spark master: local[*], spark://host:7077."
+)
+REMOTE: str = typer.Option("", help="A Spark Connect server instead: sc://host:15002.")
+MEMORY: str = typer.Option("2g", help="Heap of the driver.")
+CONF: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value.")
+AS_JSON: bool = typer.Option(False, "--json", help="Print JSON.")
+
+#: What a run goes through, for the progress bar.
+_STAGES: Final = 14
+
+
+@contextmanager
+def _session(master: str, remote: str, memory: str, conf: list[str]) -> "Iterator[SparkSession]":
+    """Open a Spark session; what is missing is told in one line."""
+    try:
+        from dragoman.pipeline.session import JavaMissing, open_session
+    except ModuleNotFoundError as error:
+        raise _stop(f"{error}. Run: pip install 'dragoman[spark]'", 2) from None
+    from dragoman.pipeline.manifest import SegmentError
+
+    settings = dict(pair.split("=", 1) for pair in conf)
+    try:
+        spark = open_session(master, memory=memory, remote=remote or None, settings=settings)
+    except JavaMissing as error:
+        raise _stop(str(error), 2) from None
+    try:
+        yield spark
+    except SegmentError as error:
+        raise _stop(str(error), 1) from None
+    finally:
+        spark.stop()
+
+
+def _existing(spark: "SparkSession", tables: str) -> "Store":
+    """Return the tables of a folder; there must be some."""
+    from dragoman.pipeline.store import Store
+
+    store = Store(spark, tables)
+    if not store.snapshot.version:
+        raise _stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
+    return store
+
+
+def _stop(words: str, code: int) -> typer.Exit:
+    typer.echo(f"dragoman: {words}", err=True)
+    return typer.Exit(code)
+
+
+@app.command()
+def run(
+    source: str = SOURCE,
+    tables: str = TABLES,
+    master: str = MASTER,
+    remote: str = REMOTE,
+    memory: str = MEMORY,
+    conf: list[str] = CONF,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Read what is new in the export and bring every table up to date."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with _session(master, remote, memory, conf) as spark:
+        from dragoman.pipeline.run import run as run_pipeline
+
+        columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("start", total=_STAGES)
+
+            def notice(stage: str) -> None:
+                bar.update(task, description=stage, advance=1)
+
+            done = run_pipeline(spark, source, tables, notice)
+        _print_summary(done, as_json)
+
+
+def _print_summary(done: "Summary", as_json: bool) -> None:
+    if as_json:
+        said = {name: getattr(done, name) for name in ("after", "upto", "records", "segments")}
+        said |= {"bytes": done.bytes, "seconds": round(done.seconds, 3), "rate": round(done.rate)}
+        typer.echo(json.dumps(said))
+    elif not done.segments:
+        typer.echo(f"nothing new: the tables have every record up to {done.upto:,}")
+    else:
+        typer.echo(
+            f"read records {done.after + 1:,} to {done.upto:,} from {done.segments} segments "
+            f"({done.bytes / 1e6:,.1f} MB) in {done.seconds:,.1f} s: {done.rate:,.0f} records/s"
+        )
+
+
+@app.command()
+def stream(
+    source: str = SOURCE,
+    tables: str = TABLES,
+    checkpoint: str = typer.Option("", help="Where offsets are kept; beside the tables if empty."),
+    every: int = typer.Option(10, min=1, help="Look for new segments every so many seconds."),
+    once: bool = typer.Option(False, help="Read what is there now, then stop."),
+    most_rows: int = typer.Option(2_000_000, min=1, help="Most records in one step."),
+    master: str = MASTER,
+    remote: str = REMOTE,
+    memory: str = MEMORY,
+    conf: list[str] = CONF,
+) -> None:
+    """Follow the export; may be killed and started again at any moment."""
+    with _session(master, remote, memory, conf) as spark:
+        from dragoman.pipeline.stream import stream as follow
+
+        query = follow(
+            spark,
+            source,
+            tables,
+            checkpoint=checkpoint or None,
+            every=None if once else every,
+            most_rows=most_rows,
+            notice=_print_step,
+        )
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+        except Exception as error:
+            raise _stop(_reason(error), 1) from None
+
+
+def _print_step(snapshot: "Snapshot") -> None:
+    behind = time.time() - snapshot.horizon.timestamp() if snapshot.horizon else 0.0
+    typer.echo(f"up to record {snapshot.seq:,}; its newest is {behind:,.1f} s old")
+
+
+def _reason(error: Exception) -> str:
+    """Find the sentence of ours in what a stream failed with."""
+    lines = [line for line in str(error).splitlines() if "the tables are unchanged" in line]
+    return lines[0].strip() if lines else str(error)
+
+
+@app.command()
+def audit(
+    tables: str = TABLES,
+    master: str = MASTER,
+    remote: str = REMOTE,
+    memory: str = MEMORY,
+    conf: list[str] = CONF,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say which promises the history breaks; exit code 1 if there is one."""
+    with _session(master, remote, memory, conf) as spark:
+        from dragoman.pipeline.tables import in_order, read_table
+
+        store = _existing(spark, tables)
+        found = in_order(read_table(store, "audit")).toArrow().to_pylist()
+        if as_json:
+            typer.echo(json.dumps({"upto": store.snapshot.seq, "found": found}, default=str))
+        else:
+            for row in found:
+                proof = ", ".join(str(seq) for seq in row["seqs"])
+                about = " ".join(row[n] for n in ("job", "worker") if row[n])
+                typer.echo(f"{row['rule']}: {about} {row['words']} (records {proof})")
+            verdict = f"{len(found)} breaches" if found else "every promise was kept"
+            typer.echo(f"records 1 to {store.snapshot.seq:,}: {verdict}")
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    tables: str = TABLES,
+    out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The file to write."),
+    master: str = MASTER,
+    remote: str = REMOTE,
+    memory: str = MEMORY,
+    conf: list[str] = CONF,
+) -> None:
+    """Write one HTML file that shows what happened; it needs no network."""
+    with _session(master, remote, memory, conf) as spark:
+        from dragoman.pipeline.report import build_report
+
+        page = build_report(_existing(spark, tables))
+        out.write_text(page, encoding="utf-8")
+        typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
+
+
+@app.command()
+def query(
+    sql: str = typer.Argument(help="Spark SQL over the tables: jobs, assignments, audit, ..."),
+    tables: str = TABLES,
+    limit: int = typer.Option(50, min=1, help="At most so many rows."),
+    master: str = MASTER,
+    remote: str = REMOTE,
+    memory: str = MEMORY,
+    conf: list[str] = CONF,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Ask the tables a question in SQL."""
+    with _session(master, remote, memory, conf) as spark:
+        from pyspark.errors import AnalysisException
+
+        from dragoman.cli.show import print_rows
+        from dragoman.pipeline.tables import register
+
+        register(_existing(spark, tables))
+        try:
+            rows: list[dict[str, Any]] = spark.sql(sql).limit(limit).toArrow().to_pylist()
+        except AnalysisException as error:
+            raise _stop(str(error).partition("\n")[0], 2) from None
+        plain = json.loads(json.dumps(rows, default=str))
+        print_rows(plain, as_json, "no rows")
+
+
+@app.command()
+def synth(
+    folder: Path = typer.Argument(help="Where to write segments and manifest.json."),
+    events: int = typer.Option(100_000, min=1, help="How many records."),
+    seed: int = typer.Option(1, help="The same seed gives the same ledger."),
+    plant: list[str] = typer.Option([], help="Plant this fault (repeatable); `all` for each."),
+    rate: float = typer.Option(60.0, min=0.001, help="Records a second, on average."),
+    segment_rows: int = typer.Option(250_000, min=1, help="Records in one segment."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Write a realistic ledger to try things with; needs no Java."""
+    from dragoman.pipeline.synth import synthesise
+    from dragoman.pipeline.synth_plants import PLANTS
+
+    plants = [*PLANTS] if plant == ["all"] else plant
+    done = synthesise(folder, events, seed, plants, rate=rate, segment_rows=segment_rows)
+    if as_json:
+        typer.echo(json.dumps({"records": done.records, "bytes": done.bytes, "plants": plants}))
+        return
+    typer.echo(
+        f"wrote {done.records:,} records in {done.segments} segments ({done.bytes / 1e6:,.1f} MB) "
+        f"in {done.seconds:,.1f} s"
+    )

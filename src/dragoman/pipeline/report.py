@@ -1,0 +1,312 @@
+"""The report: one HTML file that a person wants to look at. Opens without a network.
+
+Everything is summed up by Spark first; what reaches Python is at most a few thousand rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.pipeline import charts
+from dragoman.pipeline.audit import RULES
+from dragoman.pipeline.charts import Bar
+from dragoman.pipeline.clients import STATES
+from dragoman.pipeline.store import Store
+from dragoman.pipeline.tables import in_order, read_table
+
+#: How many points a curve has at most, and how many rows a list.
+POINTS: Final = 180
+ROWS: Final = 40
+_MOST_BARS: Final = 4_000
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One picture with its title and a line of explanation."""
+
+    title: str
+    note: str
+    body: str
+
+
+def build_report(store: Store) -> str:
+    """Return the page."""
+    import jinja2
+
+    template = files("dragoman.pipeline").joinpath("report.html").read_text(encoding="utf-8")
+    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return page.from_string(template).render(**_Report(store).context())
+
+
+def _rows(found: DataFrame) -> Rows:
+    return found.toArrow().to_pylist()
+
+
+class _Report:
+    """Asks the tables, and draws what they say."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def context(self) -> dict[str, Any]:
+        found = self._table("audit")
+        listed = _rows(in_order(found).limit(ROWS))
+        return {
+            "seq": self.store.snapshot.seq,
+            "first": f"{datetime.fromtimestamp(self.begun, UTC):%Y-%m-%d %H:%M:%S}",
+            "last": f"{datetime.fromtimestamp(self.over, UTC):%Y-%m-%d %H:%M:%S}",
+            "cards": self._cards(),
+            "audit": [self._breach(row) for row in listed],
+            "breaches": found.count(),
+            "rules": ", ".join(rule.replace("_", " ") for rule in RULES),
+            "blocks": self._blocks(),
+        }
+
+    def _blocks(self) -> list[Block]:
+        return [
+            self._traffic(),
+            self._latency(),
+            self._hours(),
+            self._slowest(),
+            self._bridges(),
+            self._workers(),
+            self._bill(),
+            self._slo(),
+            self._anomalies(),
+        ]
+
+    def _table(self, name: str) -> DataFrame:
+        return read_table(self.store, name)
+
+    # --- what it is about ---------------------------------------------------------------------
+
+    @cached_property
+    def begun(self) -> float:
+        found = self._table("service_minutes").agg(F.unix_micros(F.min("minute"))).collect()
+        return float(found[0][0] or 0) / 1e6
+
+    @cached_property
+    def over(self) -> float:
+        horizon = self.store.snapshot.horizon
+        return horizon.timestamp() if horizon else 0.0
+
+    @cached_property
+    def step(self) -> int:
+        """Seconds between two points of a curve: whole minutes."""
+        return max(60, -(-int(self.over - self.begun) // POINTS // 60) * 60)
+
+    @cached_property
+    def times(self) -> list[float]:
+        """The points of every curve."""
+        count = int((self.over - self.begun) // self.step) + 1
+        return [self.begun + n * self.step for n in range(count)]
+
+    def _bucket(self, instant: str) -> Any:
+        since = F.unix_micros(F.col(instant)) - int(self.begun * 1e6)
+        return F.floor(since / (self.step * 1_000_000)).cast("bigint").alias("bucket")
+
+    def _breach(self, row: dict[str, Any]) -> dict[str, str]:
+        at = f"{row['at']:%d %b %H:%M:%S}" if row["at"] else ""
+        return {
+            "rule": row["rule"].replace("_", " "),
+            "at": at,
+            "job": row["job"],
+            "words": row["words"],
+            "proof": ", ".join(map(str, row["seqs"])),
+        }
+
+    def _cards(self) -> list[tuple[str, str]]:
+        sums = [F.sum(name).alias(name) for name in ("submitted", "refused", *STATES)]
+        said = _rows(self._table("service_minutes").agg(*sums))[0]
+        total = {name: value or 0 for name, value in said.items()}
+        ended = sum(total[state] for state in STATES)
+        good = total["succeeded"] / ended if ended else 0.0
+        workers = self._table("sessions").select("worker").distinct().count()
+        bill = self._table("accounting").agg(F.sum("bill")).collect()[0][0] or 0
+        return [
+            ("jobs taken in", f"{total['submitted']:,}"),
+            ("ended well", f"{good:.2%}"),
+            ("failed, expired or dead", f"{total['failed'] + total['expired'] + total['dead']:,}"),
+            ("submissions refused", f"{total['refused']:,}"),
+            ("workers", f"{workers:,}"),
+            ("credits used", f"{bill / 1e6:,.2f}"),
+        ]
+
+    # --- pictures -----------------------------------------------------------------------------
+
+    def _traffic(self) -> Block:
+        minutes = self._table("service_minutes")
+        found = _rows(
+            minutes.groupBy(self._bucket("minute"), "dialect").agg(F.sum("submitted").alias("n"))
+        )
+        known = sorted({row["dialect"] for row in found})
+        series = {name: [0.0] * len(self.times) for name in known}
+        for row in found:
+            series[row["dialect"]][row["bucket"]] += row["n"] / (self.step / 60)
+        picture = charts.area_chart(self.times, series, "jobs a minute, by the client's dialect")
+        note = "Jobs taken in a minute, by the dialect of the client."
+        return Block("Traffic", note, charts.legend(known) + picture)
+
+    def _latency(self) -> Block:
+        shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+        wanted = F.array(*[F.lit(share) for share in shares.values()])
+        ended = self._table("jobs").where(F.col("ended_at").isNotNull())
+        found = _rows(
+            ended.groupBy(self._bucket("ended_at")).agg(F.percentile("total_us", wanted).alias("p"))
+        )
+        series: dict[str, list[float | None]] = {name: [None] * len(self.times) for name in shares}
+        for row in found:
+            for name, value in zip(shares, row["p"], strict=True):
+                if 0 <= row["bucket"] < len(self.times):
+                    series[name][row["bucket"]] = value
+        picture = charts.line_chart(self.times, series, "percentiles of the time jobs take")
+        note = "From submission to the final state, over the jobs that ended then; powers of ten."
+        return Block("How long jobs take", note, charts.legend([*shares]) + picture)
+
+    def _hours(self) -> Block:
+        minutes = self._table("service_minutes")
+        found = _rows(
+            minutes.groupBy("day", F.hour("minute").alias("hour")).agg(F.sum("ended").alias("n"))
+        )
+        days = [str(day) for day in sorted({row["day"] for row in found})][-ROWS:]
+        values = {(str(row["day"]), f"{row['hour']:02d}"): float(row["n"]) for row in found}
+        hours = [f"{hour:02d}" for hour in range(24)]
+        picture = charts.heat_map(days, hours, values, "jobs ended by day and hour")
+        return Block("Hour by hour", "Jobs that ended, by day and hour (UTC).", picture)
+
+    def _slowest(self) -> Block:
+        ended = self._table("jobs").where(
+            F.col("started_at").isNotNull() & F.col("day").isNotNull()
+        )
+        shares = F.percentile("run_us", F.array(F.lit(0.5), F.lit(0.99))).alias("p")
+        found = _rows(ended.groupBy("service").agg(shares, F.count(F.lit(1)).alias("n")))
+        found.sort(key=lambda row: -row["p"][1])
+        bars = [
+            (
+                row["service"],
+                row["p"][1],
+                f"p99 {charts.span(row['p'][1])} · p50 {charts.span(row['p'][0])} · {row['n']:,}",
+            )
+            for row in found[:ROWS]
+        ]
+        picture = charts.bar_chart(bars, "the slowest services", charts.COLOURS[2])
+        note = "Run time: the longest bar is the slowest 99th percentile; p50 and jobs beside it."
+        return Block("Slowest services", note, picture)
+
+    def _bridges(self) -> Block:
+        found = _rows(
+            self._table("bridges")
+            .groupBy("dialect_in", "dialect_out")
+            .agg(F.sum("jobs").alias("n"))
+        )
+        rows = sorted({row["dialect_in"] or "?" for row in found})
+        columns = sorted({row["dialect_out"] or "no worker" for row in found})
+        values = {
+            (row["dialect_in"] or "?", row["dialect_out"] or "no worker"): float(row["n"])
+            for row in found
+        }
+        picture = charts.heat_map(rows, columns, values, "jobs from dialect to dialect")
+        return Block("Bridges", "From the client's dialect (rows) to the worker's.", picture)
+
+    def _workers(self) -> Block:
+        chosen = self._table("sessions").orderBy(F.desc("joined_at")).limit(_MOST_BARS)
+        rows: defaultdict[str, list[Bar]] = defaultdict(list)
+        for row in _rows(chosen):
+            start = row["joined_at"].timestamp()
+            end = row["left_at"].timestamp() if row["left_at"] else self.over
+            share = row["busy_share"] or 0.0
+            why = f"; {row['why']}" if row["why"] else ""
+            said = f"{row['worker']}: busy {share:.0%}, {row['assignments']:,} assignments{why}"
+            rows[row["worker"]].append(Bar(start, end, share, said))
+        shown = {name: rows[name] for name in sorted(rows)[:ROWS]}
+        picture = charts.timeline(shown, "sessions of the workers")
+        more = f" The first {ROWS} of {len(rows)}." if len(rows) > ROWS else ""
+        note = f"Sessions; the darker, the busier.{more}"
+        return Block("Workers", note, picture)
+
+    def _bill(self) -> Block:
+        found = _rows(
+            self._table("accounting")
+            .groupBy("principal", "service")
+            .agg(F.sum("bill").alias("bill"), F.sum("jobs").alias("jobs"))
+            .orderBy(F.desc("bill"), "principal", "service")
+            .limit(20)
+        )
+        bars = [
+            (
+                f"{row['principal']} · {row['service']}",
+                row["bill"] / 1e6,
+                f"{row['bill'] / 1e6:,.2f} credits · {row['jobs']:,} jobs",
+            )
+            for row in found
+        ]
+        picture = charts.bar_chart(bars, "the bill", charts.COLOURS[3])
+        return Block("The bill", "Usage by principal and service, the twenty largest.", picture)
+
+    def _slo(self) -> Block:
+        found = _rows(self._table("slo").orderBy("service", F.desc("day")).limit(1_000))
+        newest = {row["service"]: row for row in reversed(found)}
+        cells = [
+            (
+                row["service"],
+                f"{row['objective']:.1%}",
+                f"{row['window_good']:,}",
+                f"{row['window_bad']:,}",
+                f"{row['burn_rate']:.2f}",
+                _judged(f"{row['budget_left']:.0%}", row["budget_left"] >= 0),
+            )
+            for row in sorted(newest.values(), key=lambda row: row["budget_left"])
+        ]
+        heads = ("service", "objective", "good", "bad", "burn rate today", "budget left")
+        note = "Good jobs succeeded in time; the budget is what the objective allows in 30 days."
+        return Block("Objectives", note, table(heads, cells))
+
+    def _anomalies(self) -> Block:
+        worst = self._table("anomalies").orderBy(F.desc(F.abs("score")), "minute", "service")
+        cells = [
+            (
+                f"{row['minute']:%d %b %H:%M}",
+                row["service"],
+                row["dialect"],
+                row["metric"].removesuffix("_us").replace("_", " "),
+                _said(row["metric"], row["value"]),
+                _said(row["metric"], row["median"]),
+                f"{row['score']:+.0f}",
+            )
+            for row in _rows(worst.limit(15))
+        ]
+        heads = ("minute", "service", "dialect", "what", "was", "median of its day", "score")
+        note = "Minutes outside their own history: modified z-score above 8 over the 24 h before."
+        body = table(heads, cells) if cells else "<p>None.</p>"
+        return Block("Odd minutes", note, body)
+
+
+def _said(metric: str, value: float) -> str:
+    return charts.span(value) if metric.endswith("_us") else charts.count(value)
+
+
+def _judged(words: str, is_good: bool) -> str:
+    return f'<span class="{"good" if is_good else "bad"}">{words}</span>'
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table; cells that begin with our own mark-up are left as they are."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(cell: str) -> str:
+    return cell if cell.startswith('<span class="') else escape(cell)

@@ -133,6 +133,8 @@ class Server:
 
     def _plan(self) -> None:
         """Have a turn when there is something to do."""
+        if not self.is_up:
+            return
         at = self.world.now if self._inbox or self._followups else self._due_at()
         if at < self._turn_at:
             self._turn_at = max(at, self.world.now)
@@ -171,6 +173,8 @@ class Server:
 
     def _take(self, link: str, item: Event | Send | Subscribed) -> None:
         if isinstance(item, Send):
+            if not self.is_up:
+                return
             if item.is_strict:
                 self._waiting.append((self.broker.desk.book.last_seq, (link, item)))
                 self._write()
@@ -180,6 +184,9 @@ class Server:
             self._handle(item)
 
     def _handle(self, event: Event) -> None:
+        if not self.is_up:
+            # A failed append has ended the process in the middle of its turn.
+            return
         self.events += 1
         if type(event) is not TimeAdvanced:
             self.world.note("", "broker", summary(event))

@@ -111,7 +111,11 @@ class Simulation:
 
     def _deliver(self, link: str, address: Any) -> Any:
         peer = self.peers.get((link, address))
-        return peer.hear if peer is not None else None
+        if peer is None or (not peer.is_up and self.world.chance(0.5)):
+            # A transport may notice that nobody is there any more, or it may not.
+            self.world.fault("nobody there")
+            return None
+        return peer.hear
 
     # --- trouble of the peers -----------------------------------------------------------------
 
@@ -133,7 +137,8 @@ class Simulation:
             self.world.fault("worker crash")
             worker.crash()
         elif draw < 0.6:
-            worker.leave(random.choice((0.0, 1.0, 5.0)))
+            self._flap(worker)
+            return
         elif draw < 0.8 and worker.is_up:
             offer = draw_offer(random, worker.name)
             worker.offer = offer
@@ -141,6 +146,17 @@ class Simulation:
         elif self.server.is_up:
             self._to_broker("operator", DrainAsked(worker.offer.worker))
         self.world.after(random.random() * 6, worker.start)
+
+    def _flap(self, worker: LocalWorker) -> None:
+        """Let a worker lose its connection for a while, and perhaps once more soon after."""
+        random = self.world.random
+        grace = random.choice((0.0, 1.0, 5.0))
+        self.world.fault("connection lost")
+        worker.leave(grace)
+        self.world.after(random.random() * 3, worker.come_back)
+        if random.random() < 0.5:
+            self.world.after(3 + random.random(), worker.leave, grace)
+            self.world.after(5 + random.random() * 3, worker.come_back)
 
     def _absent(self, client: LocalClient) -> None:
         if client.is_up:

@@ -78,6 +78,16 @@ class LocalWorker:
             self.speak(PeerLeft(self.offer.worker, "left", grace))
             self.is_up = False
 
+    def come_back(self) -> None:
+        """Join again with everything still in hand."""
+        if not self.is_up:
+            self.is_up = True
+            self.life += 1
+            self.join()
+            self._beat(self.life)
+            for key in self.running:
+                self.world.after(0.5, self._finish, self.life, key, "succeed")
+
     def join(self) -> None:
         """Register, or say again what it offers and holds."""
         self.heard_at = self.world.now

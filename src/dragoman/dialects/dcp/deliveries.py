@@ -41,10 +41,9 @@ class Deliveries:
         return write(self, effect, now) if write is not None else []
 
     def _work(self, effect: SendWork, now: float) -> list[Send]:
-        worker = self._crew.join(raw_of(name_of(effect.worker)), effect.worker)
-        # Even if it cannot be dressed: the core counted it, so the worker's next ping frees it.
-        worker.is_free = False
         body = redress_call(self._wardrobe, effect.body, NAME)
+        worker = self._crew.join(raw_of(name_of(effect.worker)), effect.worker)
+        worker.is_free = False
         tail = body.parts
         if body is not effect.body:
             tail = (write_note(_foreign(effect, now)), *tail)

@@ -78,6 +78,17 @@ def test_a_fallback_takes_raw_bytes() -> None:
     assert tasks.run(Call(raw=b"x"), object()).value == "raw"
 
 
+def test_a_raw_request_is_one_argument_and_its_parts_are_several() -> None:
+    tasks = Tasks()
+
+    def count(*parts: bytes) -> int:
+        return len(parts)
+
+    tasks.fallback = make_task(count)
+    assert tasks.run(Call(raw=b"x"), None).value == 1
+    assert tasks.run(Call(args=(b"x", b"y")), None).value == 2
+
+
 def test_an_exception_is_a_fault_with_its_traceback_and_a_failed_task_has_only_words() -> None:
     def broken() -> None:
         raise RuntimeError("boom")

@@ -53,11 +53,16 @@ class Task:
     doc: str
 
     def bind(self, call: Call, context: Any) -> inspect.BoundArguments:
-        """Fit a call's arguments to the function. Raises TypeError in words for the caller."""
-        kwargs = dict(call.kwargs)
+        """Fit a call's arguments to the function. Raises TypeError in words for the caller.
+
+        A raw request is one argument, for functions that take any.
+        """
+        args, kwargs = call.args, dict(call.kwargs)
+        if call.raw is not None and any(p != CONTEXT_NAME for p in self.signature.parameters):
+            args = (call.raw,)
         if self.wants_context:
             kwargs[CONTEXT_NAME] = context
-        bound = self.signature.bind(*call.args, **kwargs)
+        bound = self.signature.bind(*args, **kwargs)
         for parameter in self.parameters:
             if parameter.name in bound.arguments:
                 given = bound.arguments[parameter.name]

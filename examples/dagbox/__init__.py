@@ -1,0 +1,1 @@
+"""DagBox's lock, datastore writer and datastore reader as workers of Dragoman."""

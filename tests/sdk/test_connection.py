@@ -33,6 +33,7 @@ class Line:
     def flush(self) -> None: ...
 
     async def close(self) -> None:
+        await asyncio.sleep(0)
         self.is_closed = True
 
 
@@ -88,5 +89,37 @@ def test_a_rebuild_closes_the_old_socket_and_drops_what_waited() -> None:
         await connection.close()
         await connection.rebuild()
         assert len(lines) == 2
+
+    asyncio.run(scene())
+
+
+def test_first_things_go_before_what_came_up_while_there_was_no_connection() -> None:
+    async def scene() -> None:
+        line = Line()
+        connection = Connection(lambda: line, lambda frames: None)
+        connection.send([[b"result"]])
+        await connection.open()
+        connection.send_first([[b"hello"], [b"ready"]])
+        assert line.sent == [[b"hello"], [b"ready"], [b"result"]]
+        await connection.close()
+
+    asyncio.run(scene())
+
+
+def test_two_who_rebuild_at_once_get_one_new_transport() -> None:
+    async def scene() -> None:
+        made: list[Line] = []
+
+        def make() -> Line:
+            made.append(Line())
+            return made[-1]
+
+        connection = Connection(make, lambda frames: None)
+        await connection.open()
+        await asyncio.gather(connection.rebuild(), connection.rebuild())
+        assert len(made) == 2
+        assert made[0].is_closed
+        await connection.close()
+        assert made[1].is_closed
 
     asyncio.run(scene())

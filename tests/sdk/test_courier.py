@@ -32,7 +32,7 @@ def test_it_passes_frames_both_ways_and_beats_by_itself_until_the_worker_goes() 
     worker_in, courier_out = os.pipe()
     courier_in, worker_out = os.pipe()
     with os.fdopen(courier_out, "wb") as out:
-        courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, out)
+        courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, out.fileno())
         running = threading.Thread(target=courier.run, daemon=True)
         running.start()
         os.write(worker_out, pack(MESSAGE, [b"hello"]))
@@ -58,7 +58,7 @@ def test_it_stops_beating_for_a_worker_that_shows_no_life() -> None:
     port = broker.bind_to_random_port("tcp://127.0.0.1")
     courier_in, worker_out = os.pipe()
     with open(os.devnull, "wb") as nowhere:
-        courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, nowhere)
+        courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, nowhere.fileno())
         running = threading.Thread(target=courier.run, daemon=True)
         running.start()
         os.write(worker_out, pack_beat(0.05, 0.2, [[b"beat"]]))

@@ -23,6 +23,7 @@ class Connection:
         self._transport: Transport | None = None
         self._waiting: list[Frames] = []
         self._is_closed = False
+        self._is_rebuilding = False
         #: When something was last heard, on the loop's clock.
         self.heard_at = 0.0
 
@@ -49,6 +50,11 @@ class Connection:
         if self._transport is not None:
             self._transport.flush()
 
+    def send_first(self, messages: Iterable[Frames]) -> None:
+        """Send messages before whatever came up while there was no connection."""
+        self._waiting[:0] = messages
+        self.send(())
+
     def _retry(self) -> None:
         if self._transport is None:
             return
@@ -66,14 +72,18 @@ class Connection:
 
         A transport that reconnects and repeats by itself is left alone: a new one would ask anew.
         """
-        if getattr(self._transport, "heals_itself", False):
+        if getattr(self._transport, "heals_itself", False) or self._is_rebuilding:
             return
         transport, self._transport = self._transport, None
         self._waiting.clear()
-        if transport is not None:
-            await transport.close()
-        if not self._is_closed:
-            await self.open()
+        self._is_rebuilding = True
+        try:
+            if transport is not None:
+                await transport.close()
+            if not self._is_closed:
+                await self.open()
+        finally:
+            self._is_rebuilding = False
 
     async def close(self) -> None:
         """Let go."""

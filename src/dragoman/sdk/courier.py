@@ -15,13 +15,16 @@ import select
 import struct
 import sys
 import time
-from typing import BinaryIO, Final
+from typing import Final
 
 import zmq
 
 _HEAD: Final = struct.Struct(">cI")
 _LENGTH: Final = struct.Struct(">I")
 _BEAT: Final = struct.Struct(">dd")
+#: Bytes that wait for a worker that does not read, before the rest is left in the socket.
+MOST: Final = 16 * 1024 * 1024
+_PIECE: Final = 1 << 16
 #: Letters: a message to send or received, the beat to send by itself, a sign of life.
 MESSAGE, SET_BEAT, PULSE = b"M", b"B", b"P"
 
@@ -74,7 +77,7 @@ class Unpacker:
 class Courier:
     """One socket, one pipe, one beat."""
 
-    def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: BinaryIO) -> None:
+    def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: int) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 500)
@@ -84,6 +87,9 @@ class Courier:
             self._socket.setsockopt(zmq.IDENTITY, identity)
         self._socket.connect(endpoint)
         self._in, self._out = incoming, outgoing
+        # The worker may not read for minutes; the beat must not wait for it.
+        os.set_blocking(outgoing, False)
+        self._unwritten = bytearray()
         self._unpacker = Unpacker()
         self._beat: list[list[bytes]] = []
         self._every = self._patience = 0.0
@@ -94,7 +100,9 @@ class Courier:
         descriptor = self._socket.fileno()
         try:
             while True:
-                ready, _, _ = select.select([self._in, descriptor], [], [], self._wait())
+                writing = [self._out] if self._unwritten else []
+                watched = [self._in] if len(self._unwritten) > MOST else [self._in, descriptor]
+                ready, _, _ = select.select(watched, writing, [], self._wait())
                 if self._in in ready and not self._from_worker():
                     break
                 self._to_worker()
@@ -106,7 +114,8 @@ class Courier:
             self._context.term()
 
     def _wait(self) -> float:
-        if self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
+        is_full = len(self._unwritten) > MOST
+        if not is_full and self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
             return 0.0
         return max(0.0, self._due - time.monotonic()) if self._beat else 1.0
 
@@ -128,15 +137,17 @@ class Courier:
         self._due = time.monotonic() + self._every
 
     def _to_worker(self) -> None:
-        sent = False
+        """Pass on what came for the worker; what its pipe does not take waits here."""
         try:
-            for _ in range(1000):
-                self._out.write(pack(MESSAGE, self._socket.recv_multipart(zmq.NOBLOCK)))
-                sent = True
+            while len(self._unwritten) <= MOST:
+                self._unwritten += pack(MESSAGE, self._socket.recv_multipart(zmq.NOBLOCK))
         except zmq.Again:
             pass
-        if sent:
-            self._out.flush()
+        try:
+            while self._unwritten:
+                del self._unwritten[: os.write(self._out, self._unwritten[:_PIECE])]
+        except BlockingIOError:
+            pass
 
     def _beat_if_due(self) -> None:
         now = time.monotonic()
@@ -156,7 +167,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     endpoint, identity = sys.argv[1], bytes.fromhex(sys.argv[2])
-    Courier(endpoint, identity, sys.stdin.fileno(), sys.stdout.buffer).run()
+    Courier(endpoint, identity, sys.stdin.fileno(), sys.stdout.fileno()).run()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class NfpKit(ZeroMqKit):
         """Make a worker's end."""
         from dragoman.dialects.nfp.worker_side import WorkerSide as Side
 
-        return Side(offer.name, offer.only_service)
+        return Side(offer.name, offer.only_service, credit=offer.concurrency, labels=offer.labels)
 
 
 class DcpKit(ZeroMqKit):

@@ -67,6 +67,9 @@ class Worker:
         self._own_process = own_process_beats
         self._connection = Connection(self._make_transport, self._receive)
         self._transport: Any = None
+        self._rejoining: asyncio.Task[None] | None = None
+        #: How often the courier beats; 0 before it was told.
+        self._pace = 0.0
         self._running: dict[str, JobContext] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
@@ -164,11 +167,17 @@ class Worker:
         return transport
 
     def _join(self) -> None:
-        self._connection.send(self._side.join())
+        self._connection.send_first(self._side.join())
+        self._pace = 0.0
+        self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """Have the courier beat as often as the side says, which a broker's word may change."""
         keep_beating = getattr(self._transport, "keep_beating", None)
-        if keep_beating is not None:
-            beat = [list(frames) for frames in self._side.beat()]
-            keep_beating(self._side.beat_every, beat)
+        if keep_beating is None or self._pace == self._side.beat_every:
+            return
+        self._pace = self._side.beat_every
+        keep_beating(self._pace, [list(frames) for frames in self._side.beat()])
 
     async def _keep(self) -> None:
         """Beat, and start anew when the broker has been silent for too long."""
@@ -183,14 +192,14 @@ class Worker:
             hold = self._side.hold
             if hold is not None and now - self._connection.heard_at >= hold:
                 log.warning("the broker is silent; connecting anew", worker=self.name, after=hold)
-                await self._connection.rebuild()
-                self._join()
+                await self._rejoin()
 
     # --- what the broker says -----------------------------------------------------------------
 
     def _receive(self, frames: list[bytes]) -> None:
         for word in self._side.receive(frames):
             _HANDLERS[type(word)](self, word)
+        self._keep_pace()
 
     def _work(self, work: Work) -> None:
         assert self._pool is not None
@@ -238,6 +247,9 @@ class Worker:
         """Let a task's thread say something through the side."""
 
         def speak() -> None:
+            if verb != "publish" and args[0] not in self._running:
+                # The job is over or was handed back; its task does not know yet.
+                return
             try:
                 self._connection.send(getattr(self._side, verb)(*args))
             except Unsupported as error:
@@ -265,14 +277,17 @@ class Worker:
             context.give(given.request, given.answer)
 
     def _dismissed(self, word: Dismissed) -> None:
-        """Join again, on a new socket, as the protocols ask."""
+        """Join again, on a new socket, as the protocols ask; once, however often it is said."""
+        if self._rejoining is not None and not self._rejoining.done():
+            return
         log.info("dismissed; joining again", worker=self.name, reason=word.reason)
         assert self._loop is not None
-        self._loop.create_task(self._rejoin())
+        self._rejoining = self._loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
         await self._connection.rebuild()
-        if not self._is_draining:
+        # One that drains joins too while something runs: its result is of use to members only.
+        if self._running or not self._is_draining:
             self._join()
 
     def _reply(self, reply: Reply) -> None:

@@ -51,6 +51,9 @@ class OpenBody(msgspec.Struct):
     holds: list[str] | None = None
     labels: dict[str, str] = {}
     resources: list[str] = []
+    #: How often a broker beats and wants to hear a beat; `hold` silent seconds make either lost.
+    beat_every: float | None = None
+    hold: float | None = None
 
 
 class Subscription(msgspec.Struct):
@@ -323,10 +326,10 @@ def record_object(record: Record) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in ("", 0)}
 
 
-def arguments(head: PostHead) -> tuple[list[Any], dict[str, Any]]:
-    """Read the arguments of a management call."""
-    args, kwargs = msgspec.json.decode(head.args), msgspec.json.decode(head.kwargs)
-    return args or [], kwargs or {}
+def error_object(fault: Fault) -> dict[str, Any]:
+    """Say why a management call has no answer."""
+    words = fault.message or fault.code.value
+    return {"status": "FAILED", "errors": [words], "error": words, "code": fault.code.value}
 
 
 def input_answer(request: str, answer: Any) -> bytes:

@@ -30,6 +30,8 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 
 _DRESS: Final = Dress()
+#: What NorFab's peers do; a broker of ours may ask for more.
+BEAT_EVERY: Final = 2.5
 
 
 class _Held:
@@ -49,7 +51,7 @@ class _Held:
 class WorkerSide:
     """NFP as a worker speaks it. A ticket is the job's id."""
 
-    beat_every = 2.5
+    beat_every = BEAT_EVERY
     hold: float | None = 15.0
 
     def __init__(
@@ -120,8 +122,16 @@ class WorkerSide:
         if isinstance(message, wire.Disconnect):
             return [Dismissed()]
         if isinstance(message, wire.Open):
-            self._is_ours = bodies.read_open(message.body).agent == "dragoman"
+            self._introduced(bodies.read_open(message.body))
         return [Alive()] if isinstance(message, wire.KeepAlive | wire.Open) else []
+
+    def _introduced(self, said: bodies.OpenBody) -> None:
+        """Hear who the broker is, and how often it wants to hear from us."""
+        self._is_ours = said.agent == "dragoman"
+        if said.beat_every is not None and said.beat_every > 0:
+            self.beat_every = min(said.beat_every, BEAT_EVERY)
+        if said.hold is not None and said.hold > 0:
+            self.hold = max(said.hold, self.beat_every)
 
     def _post(self, message: wire.Task, ticket: str) -> list[Word]:
         """Take work; the same job again is the same run, whatever the attempt is called now."""

@@ -22,6 +22,7 @@ from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.record import Kind, Record
 from dragoman.model.terms import read_terms
+from dragoman.testing.workload import LINK
 
 _LOST: Final = "worker_lost"
 
@@ -248,7 +249,7 @@ class Accounts:
         """A result is of the attempt that is running, by the worker that has it."""
         if record.fault == "exhausted":
             self._check_lost(part, record, event)
-        if body is None or record.state != "succeeded" or len(body.parts) < 3:
+        if body is None or record.state != "succeeded" or body.dialect != LINK:
             return
         _, attempt, worker = body.parts[:3]
         where = f"{record.job}/{record.part}"

@@ -32,6 +32,8 @@ class Network:
         self.world = world
         self.weather = weather
         self.cut_off: set[str] = set()
+        #: Peers on a connection that neither reorders nor doubles, and whose protocol relies on it.
+        self.connected: set[str] = set()
         #: (from, to) -> when the last message that keeps its order arrives
         self._busy_until: dict[tuple[str, str], float] = {}
 
@@ -46,15 +48,16 @@ class Network:
         if world.chance(weather.loss):
             world.fault("loss")
             return
+        keeps_order = source in self.connected or destination in self.connected
         delay, in_order = LATENCY * (1 + world.random.random()), True
         if world.chance(weather.delay):
             world.fault("delay")
             delay += world.random.random() * weather.latest
-        if world.chance(weather.reordering):
+        if not keeps_order and world.chance(weather.reordering):
             world.fault("reordering")
             delay, in_order = delay + world.random.random() * weather.latest, False
         self._carry(source, destination, deliver, message, delay, in_order=in_order)
-        if world.chance(weather.duplication):
+        if not keeps_order and world.chance(weather.duplication):
             world.fault("duplication")
             again = delay + world.random.random() * weather.latest
             self._carry(source, destination, deliver, message, again, in_order=False)

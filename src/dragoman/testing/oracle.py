@@ -22,6 +22,7 @@ from dragoman.model.names import JobId
 from dragoman.model.record import Kind
 from dragoman.testing.accounts import Accounts
 from dragoman.testing.fairness import Fairness
+from dragoman.testing.workload import LINK
 from dragoman.testing.world import World
 
 #: Events say who speaks in one of these fields.
@@ -107,7 +108,8 @@ class Oracle:
         is_of_job = reply.kind is not ReplyKind.FINAL or reply.state is not None
         if is_of_job:
             self.require(client == reply.client, f"{reply.job}: a reply for {client} goes astray")
-        if reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED and reply.body.parts:
+        is_ours = reply.body.dialect == LINK
+        if is_ours and reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED:
             asked = self.questions.get(self.accounts.aliases.get(reply.job, reply.job))
             answered = reply.body.parts[0]
             self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")

@@ -51,8 +51,8 @@ PEER_OF: Final[dict[type, str]] = {
 
 #: Makes the broker's sides by link name; anew for each process, for their memory dies with it.
 MakeSides = Callable[[], Mapping[str, Any]]
-#: Where a message goes: link, address -> how it is delivered there; None: nobody is there.
-Deliver = Callable[[str, Any], Callable[[Any], None] | None]
+#: Where a message goes: link, address -> whose that is and how it hears; None: nobody is there.
+Deliver = Callable[[str, Any], tuple[str, Callable[[Any], None]] | None]
 
 
 class Server:
@@ -291,10 +291,10 @@ class Server:
                 self._undelivered(effect, peer, None, is_gone=True)
 
     def _put_out(self, link: str, send: Send) -> bool:
-        deliver = self._deliver(link, send.address)
-        if deliver is None:
+        found = self._deliver(link, send.address)
+        if found is None:
             return False
-        self.network.send("broker", f"{link}/{_name(send.address)}", deliver, send.frames)
+        self.network.send("broker", found[0], found[1], send.frames)
         return True
 
     def _undelivered(
@@ -304,7 +304,3 @@ class Server:
         job = getattr(effect, "job", None)
         self._followups.append(DeliveryFailed(peer, is_gone, job, attempt, fault))
         self._plan()
-
-
-def _name(address: Any) -> str:
-    return address if isinstance(address, str) else text_of(address)

@@ -57,6 +57,8 @@ class Outcome:
 class Simulation:
     """The core level: abstract clients and workers around one broker."""
 
+    liveness = LIVENESS
+
     def __init__(self, seed: int, *, every: int = 1) -> None:
         self.world = World(seed)
         world = self.world
@@ -115,7 +117,7 @@ class Simulation:
             # A transport may notice that nobody is there any more, or it may not.
             self.world.fault("nobody there")
             return None
-        return peer.hear
+        return address, peer.hear
 
     # --- trouble of the peers -----------------------------------------------------------------
 
@@ -216,19 +218,22 @@ class Simulation:
         for client in self.clients:
             client.come_back()
 
+    def waiting(self) -> dict[str, list[str]]:
+        """Return what clients still wait for."""
+        return {client.name: list(client.open) for client in self.clients if client.open}
+
     def _rest(self) -> None:
         """Wait until everything has ended, but not for ever."""
-        until = self.world.now + LIVENESS
+        until = self.world.now + self.liveness
         while self.world.now < until and not self._is_over():
             self._run_until(self.world.now + 1.0)
         self.oracle.at_rest(self.server.broker)
-        for client in self.clients:
-            self.oracle.require(not client.open, f"{client.name} waits for {list(client.open)}")
+        waiting = self.waiting()
+        self.oracle.require(not waiting, f"clients wait for {waiting}")
         self.oracle.compare(self.server.broker, self.server.unwritten())
 
     def _is_over(self) -> bool:
-        is_done = not self.server.broker.desk.book.open_jobs
-        return is_done and not any(client.open for client in self.clients)
+        return not self.server.broker.desk.book.open_jobs and not self.waiting()
 
 
 def simulate(seed: int, *, every: int = 1) -> Outcome:

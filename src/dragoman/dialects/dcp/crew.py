@@ -78,9 +78,13 @@ class Worker:
         A worker that does not give the metadata back is understood while it has one request of
         that client only.
         """
-        alike = self._held.get((client, metadata_of(tail)))
+        metadata = metadata_of(tail)
+        alike = self._held.get((client, metadata))
         if alike:
             return alike[0]
+        if metadata:
+            # It gives back the metadata of something that it should not hold any more.
+            return None
         of_client = [mark for mark in self._held if mark[0] == client]
         if len(of_client) == 1 and len(self._held[of_client[0]]) == 1:
             return self._held[of_client[0]][0]

@@ -1,6 +1,12 @@
 """Settings: the document's defaults."""
 
-from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
+import pytest
+
+from dragoman.dialects.ncl.settings import (
+    ComputeSettings,
+    OrchestratorSettings,
+    read_settings,
+)
 
 
 def test_the_defaults_are_those_of_the_document() -> None:
@@ -24,3 +30,22 @@ def test_the_orchestrator_waits_a_minute_and_then_some_minutes_more() -> None:
 def test_a_node_is_back_within_two_heartbeats() -> None:
     compute = ComputeSettings()
     assert compute.reconnect_max <= 2 * compute.heartbeat_interval
+
+
+def test_options_of_a_url_are_settings() -> None:
+    read = read_settings({"heartbeat_interval": "0.5", "max_pending": "7"})
+    assert read == ComputeSettings(heartbeat_interval=0.5, max_pending=7)
+    assert isinstance(read.max_pending, int)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("heartbeat", "1", "no option"),
+        ("heartbeat_interval", "soon", "not a number"),
+        ("heartbeat_interval", "0", "more than nothing"),
+    ],
+)
+def test_a_wrong_option_is_said_in_words(name: str, text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_settings({name: text})

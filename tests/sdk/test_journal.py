@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.dialects.ncl.models import BID_ACCEPTED
 from dragoman.dialects.ncl.store import Held, Store
-from dragoman.sdk.journal import Journal
+from dragoman.sdk.journal import Journal, open_store
 
 
 @pytest.mark.parametrize("is_synced", [False, True])
@@ -42,3 +42,16 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     assert again.load(torn.read()) == 1
     assert list(again.executions) == ["e1"]
     torn.close()
+
+
+def test_a_store_is_there_again_and_short(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    store = open_store(path, 10)
+    held = Held("e1", "j1", "batch", BID_ACCEPTED)
+    store.learn(held)
+    for _ in range(5):
+        store.move(held, BID_ACCEPTED)
+    again = open_store(path, 10)
+    assert list(again.executions) == ["e1"]
+    assert again.seq == store.seq
+    assert len((tmp_path / "store").read_bytes().splitlines()) == 2

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from dragoman.dialects.ncl.store import Store
+
 
 class Journal:
     """Lines in a file. A torn last line, from a crash in the middle of a write, is read too."""
@@ -16,7 +18,10 @@ class Journal:
         self.path = path
         self._is_synced = is_synced
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
+        self._file = self._open()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def read(self) -> list[bytes]:
         """Return every line."""
@@ -24,10 +29,9 @@ class Journal:
 
     def append(self, line: bytes) -> None:
         """Add a line."""
-        self._file.write(line + b"\n")
-        self._file.flush()
+        os.write(self._file, line + b"\n")
         if self._is_synced:
-            os.fsync(self._file.fileno())
+            os.fsync(self._file)
 
     def replace(self, lines: Iterable[bytes]) -> None:
         """Put other lines in place of all, whole or not at all."""
@@ -37,9 +41,23 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.path)
-        self._file.close()
-        self._file = self.path.open("ab")
+        self.close()
+        self._file = self._open()
 
     def close(self) -> None:
         """Let go."""
-        self._file.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def open_store(path: str, remember: int) -> Store:
+    """Open a compute node's own ledger, made short first."""
+    journal = Journal(Path(path))
+    store = Store(journal.append, remember)
+    store.load(journal.read())
+    journal.replace(store.snapshot())
+    return store

@@ -23,6 +23,8 @@ class Offer:
     services: tuple[str, ...]
     concurrency: int
     labels: Mapping[str, str]
+    #: What the worker's URL says after its question mark.
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def only_service(self) -> str:
@@ -170,20 +172,27 @@ class NclKit:
         raise ValueError("NCL has no client role; call with nfp, dcp, zss, memo or http")
 
     def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
-        """Make a compute node; a node's id is one token of a subject."""
+        """Make a compute node; options of the URL are its settings, and its `store`."""
         import re
         import time
 
+        from dragoman.dialects.ncl.settings import read_settings
         from dragoman.dialects.ncl.worker_side import WorkerSide as Side
+        from dragoman.sdk.journal import open_store
 
-        node = re.sub(r"[\s.*>\0]", "-", offer.name)
+        options = dict(offer.options)
+        path = options.pop("store", "")
+        settings = read_settings(options)
         side = Side(
-            node,
+            # A node's id is one token of a subject.
+            re.sub(r"[\s.*>\0]", "-", offer.name),
             offer.services,
             ids=ids,
             clock=time.time,
             slots=offer.concurrency,
             labels=offer.labels,
+            settings=settings,
+            store=open_store(path, settings.remember) if path else None,
         )
         self._subscriptions = side.subscriptions
         return side

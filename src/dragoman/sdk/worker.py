@@ -62,7 +62,9 @@ class Worker:
         self.concurrency = concurrency
         self.tasks = Tasks()
         self._kit = kit_for(self.endpoint.dialect)
-        self._offer = Offer(self.name, self.services, concurrency, dict(labels or {}))
+        self._offer = Offer(
+            self.name, self.services, concurrency, dict(labels or {}), self.endpoint.options
+        )
         self._side: WorkerSide = self._kit.worker_side(self._offer, new_id)
         self._own_process = own_process_beats
         self._connection = Connection(self._make_transport, self._receive)

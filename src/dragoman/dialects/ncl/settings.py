@@ -3,6 +3,9 @@
 The names of the document's Configuration section are in the comments where ours differ.
 """
 
+from collections.abc import Mapping
+from dataclasses import fields
+
 from dragoman.model.value import value
 
 
@@ -79,3 +82,21 @@ class ComputeSettings:
     tick: float = 1.0
     #: What NATS takes in one message, headers included.
     max_payload: int = 1024 * 1024
+
+
+def read_settings(options: Mapping[str, str]) -> ComputeSettings:
+    """Read a node's settings from the options of its URL. Raises ValueError in words."""
+    known = {field.name: field.type for field in fields(ComputeSettings)}
+    said: dict[str, float] = {}
+    for name, text in options.items():
+        if name not in known:
+            raise ValueError(
+                f"{name!r} is no option of an ncl worker; there are {', '.join(known)}"
+            )
+        try:
+            said[name] = int(text) if known[name] is int else float(text)
+        except ValueError:
+            raise ValueError(f"{name}={text!r}: not a number") from None
+        if said[name] <= 0:
+            raise ValueError(f"{name}={text!r}: must be more than nothing")
+    return ComputeSettings(**said)  # type: ignore[arg-type]

@@ -99,3 +99,15 @@ def test_the_results_of_several_workers_are_one_map() -> None:
         assert desk.reply(part) is None
     told = desk.reply(final(body=Body("")))
     assert told == (b"m", b"", pack({"W1": {"value": 5}, "W2": {"value": 5}}))
+
+
+def test_a_failure_of_an_earlier_process_is_told_to_a_client_that_reads_notes() -> None:
+    mine = write_note({"job": "j1"})
+    body = Body("dcp", (mine, b"", b"\x05"))
+    fault = Fault(FaultCode.TASK_FAILED, "it failed")
+    told = answers().reply(final(body=body, fault=fault, state=JobState.FAILED))
+    assert told is not None
+    tail, note = take_report(told)
+    assert tail[:1] == (mine,)
+    assert note is not None
+    assert note["code"] == "task_failed"

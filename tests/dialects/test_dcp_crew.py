@@ -65,3 +65,10 @@ def test_what_is_remembered_of_those_that_left_is_bounded() -> None:
         crew.part(address)
     assert crew.speaker(b"99") is None
     assert crew.speaker(b"100") is not None
+
+
+def test_a_late_reply_is_not_taken_for_the_answer_to_the_only_request_in_hand() -> None:
+    worker = Worker(PeerId("dcp/W1"))
+    worker.hold(held("j1"))
+    assert worker.find(b"C1", (b"of another request", b"")) is None
+    assert worker.find(b"C1", (b"", b"no metadata at all")) == held("j1")

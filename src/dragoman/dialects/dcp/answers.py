@@ -11,7 +11,7 @@ from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Wardrobe, redress_answer
 from dragoman.dialects.dcp.dress import NAME, answer_parts, pack
-from dragoman.dialects.dcp.notes import Note, fault_note, take_report, write_note
+from dragoman.dialects.dcp.notes import Note, fault_note, request_note, take_report, write_note
 from dragoman.dialects.dcp.wire import Tail, data_of, metadata_of
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Unmappable
@@ -73,7 +73,8 @@ class Answers:
         if found is None:
             # Asked of an earlier broker process; the reply itself has the metadata, if it is DCP.
             is_dcp = effect.body.dialect == NAME
-            found = Asking(metadata_of(effect.body.parts) if is_dcp else (), False)
+            metadata = metadata_of(effect.body.parts) if is_dcp else ()
+            found = Asking(metadata, bool(metadata) and request_note(metadata) is not None)
         return found
 
     def _final(self, effect: SendReply, asking: Asking) -> Tail | None:

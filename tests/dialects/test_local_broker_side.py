@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.core.effects import SendBeat, SendCancel, SendWork
+from dragoman.core.effects import SendBeat, SendCancel, SendInput, SendWork
 from dragoman.core.events import PeerLeft, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.local import wire
@@ -27,6 +27,7 @@ def test_a_service_joins_with_a_window_of_credit(side: BrokerSide) -> None:
     assert (joined.worker, joined.services, joined.credit) == (WORKER, ("mmi", "sid"), 4)
     assert joined.credit_returns
     assert joined.is_of_the_house
+    assert joined.holds == frozenset()
 
 
 def test_an_answer_is_final_and_a_fault_in_it_is_seen(side: BrokerSide) -> None:
@@ -63,3 +64,9 @@ def test_work_and_cancel_are_rendered_and_beats_are_not_needed(side: BrokerSide)
 def test_a_reply_of_no_kind_is_malformed_and_nothing_worse(side: BrokerSide) -> None:
     with pytest.raises(MalformedMessage):
         side.receive(b"house", wire.encode(wire.Reply("j", 1, "odd", b"")), 1.0)
+
+
+def test_what_a_client_says_reaches_its_service(side: BrokerSide) -> None:
+    body = DRESS.write_answer(Answer({"offset": 5}))
+    (send,) = side.render(SendInput(WORKER, JobId("j"), PeerId("nfp/c"), body), 1.0)
+    assert wire.decode(send.frames) == wire.Input("j", body.parts[0])

@@ -11,6 +11,7 @@ MESSAGES = [
     wire.Join(("a", "b"), 5),
     wire.Work("j", 2, "nfp/c", b"body"),
     wire.Cancel("j"),
+    wire.Input("j", b"said"),
     wire.Reply("j", 2, "final", b""),
     wire.Leave(),
 ]

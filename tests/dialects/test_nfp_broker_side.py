@@ -21,13 +21,14 @@ from tests.dialects.nfp_fabric import (
     told,
 )
 
+from dragoman.core.events import ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import EventSide, Frames, MalformedMessage, Send, Subscribed
 from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.broker_side import BrokerSide
-from dragoman.dialects.nfp.management import UnknownTask
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, Settings
 from dragoman.model.body import Body
-from dragoman.model.names import PeerId
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
 
 VECTORS: list[dict[str, Any]] = json.loads(
@@ -116,37 +117,56 @@ def test_a_client_that_wants_results_pushed_gets_them_and_hears_that_it_is_queue
     assert told(fabric.heard("c1")) == [("RESPONSE", "202"), ("RESPONSE", "200")]
 
 
-def test_management_is_answered_twice_by_any_command() -> None:
-    side = BrokerSide(manage=lambda service, task, args, kwargs: [service, task, args, kwargs])
-    fabric = Fabric(side)
+HOUSE = PeerId("local/broker")
+
+
+def with_house(fabric: Fabric) -> Fabric:
+    """Let the broker's own services join."""
+    services = (ServiceName(MANAGEMENT), ServiceName(INVENTORY))
+    fabric.do(WorkerJoined(HOUSE, WorkerName("broker"), services, is_of_the_house=True))
+    return fabric
+
+
+def ask_broker(fabric: Fabric, uuid: str, body: bytes, command: str = wire.MMI) -> None:
+    fabric.say("c1", wire.Request(command, MANAGEMENT.encode(), b"all", uuid.encode(), body))
+
+
+def test_management_is_a_job_like_any_other_and_answered_twice_by_any_command() -> None:
+    fabric = with_house(Fabric())
     body = b'{"task":"show_workers","kwargs":{"service":"math"}}'
-    for command in (wire.MMI, wire.POST, wire.GET):
-        fabric.say("c1", wire.Request(command, MANAGEMENT.encode(), b"all", b"u1", body))
+    for uuid, command in (("u1", wire.MMI), ("u2", wire.POST), ("u3", wire.GET)):
+        ask_broker(fabric, uuid, body, command)
+        assert fabric.heard("c1") == []
+        said = Body(
+            "nfp", (b'{"broker":{"result":[uuid]}}'.replace(b"uuid", b'"%b"' % uuid.encode()),)
+        )
+        fabric.do(ReplyReceived(HOUSE, JobId(uuid), ReplyKind.FINAL, said))
         answers = fabric.heard("c1")
         assert told(answers) == [("RESPONSE", "200"), ("MMI", "200")]
-        assert body_of(answers[1]) == [MANAGEMENT, "show_workers", [], {"service": "math"}]
+        assert [body_of(each) for each in answers] == [[uuid], [uuid]]
+    ended = [r for r in fabric.records if r.kind == Kind.ENDED]
+    assert [(r.service, r.task) for r in ended] == [(MANAGEMENT, "show_workers")] * 3
 
 
-def _broken(service: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> object:
-    if task == "unknown":
-        raise UnknownTask(task)
-    return kwargs["name"]
+def test_management_that_fails_says_so_twice() -> None:
+    fabric = with_house(Fabric())
+    ask_broker(fabric, "u1", b'{"task":"unknown"}')
+    fault = Fault(FaultCode.TASK_FAILED, "unknown task")
+    fabric.do(ReplyReceived(HOUSE, JobId("u1"), ReplyKind.FINAL, fault=fault))
+    answers = fabric.heard("c1")
+    assert told(answers) == [("RESPONSE", "400"), ("MMI", "400")]
+    assert body_of(answers[1])["error"] == "unknown task"
+    assert body_of(answers[1])["code"] == "task_failed"
 
 
-@pytest.mark.parametrize("body", [b'{"task":"unknown"}', b'{"task":"get_x"}', b"[]", b"\xff"])
-def test_management_that_cannot_be_done_says_so_twice(body: bytes) -> None:
-    fabric = Fabric(BrokerSide(manage=_broken))
-    fabric.say("c1", wire.Request(wire.MMI, MANAGEMENT.encode(), b"all", b"u1", body))
+@pytest.mark.parametrize("body", [b'{"task":1}', b"{}", b"[]", b"\xff"])
+def test_management_that_cannot_be_read_is_refused_twice(body: bytes) -> None:
+    fabric = with_house(Fabric())
+    ask_broker(fabric, "u1", body)
     answers = fabric.heard("c1")
     assert told(answers) == [("RESPONSE", "400"), ("MMI", "400")]
     assert body_of(answers[1])["error"]
-
-
-def test_without_an_inventory_every_workers_inventory_is_null() -> None:
-    fabric = Fabric()
-    body = b'{"task":"get_inventory","kwargs":{"name":"w1"}}'
-    fabric.say("c1", wire.Request(wire.MMI, INVENTORY.encode(), b"all", b"u1", body))
-    assert [body_of(m) for m in fabric.heard("c1")] == [None, None]
+    assert fabric.notes(Kind.REJECTED)
 
 
 def test_mmi_to_an_ordinary_service_is_refused_where_its_caller_looks() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Client, Worker
+from dragoman import Client, JobFailed, Worker
 from dragoman.ledger.base import LedgerError
-from dragoman.server.server import management_names, write_ready_file
+from dragoman.server.server import write_ready_file
 from dragoman.testing.harness import LocalBroker
+
+MMI = "mmi.service.broker"
 
 
 def test_results_outlive_the_broker(tmp_path: Path) -> None:
@@ -71,7 +73,61 @@ def test_the_ready_file_is_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_brokers_own_services_are_known_in_both_cases() -> None:
-    names = management_names()
-    assert "mmi.service.broker" in names
-    assert "MMI.SERVICE.BROKER" in names
+def test_a_restart_keeps_every_acknowledged_job_and_every_port() -> None:
+    with LocalBroker("nfp", "dcp") as broker, Client(broker.url("nfp")) as client:
+        before = dict(broker.endpoints)
+        job = client.submit("math", "inc", x=1, timeout=60)
+        assert job.wait_until_acknowledged(10)
+        assert client.call(MMI, "restart", timeout=10) == {"status": "restarting"}
+        worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
+        worker.task(lambda x: x + 1, name="inc")
+        with worker:
+            assert job.result(30) == 2
+        assert broker.endpoints == before
+        logs = client.call(MMI, "get_logs", timeout=10)
+        assert "starting again in the same process" in [each["message"] for each in logs]
+
+
+def test_a_shutdown_asked_for_over_the_wire_drains_with_its_own_deadline() -> None:
+    started, release = threading.Event(), threading.Event()
+    with LocalBroker() as broker, Client(broker.url("nfp")) as client:
+        worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
+
+        @worker.task
+        def slow() -> str:
+            started.set()
+            release.wait(10)
+            return "done"
+
+        with worker:
+            job = client.submit("math", "slow", timeout=60)
+            assert started.wait(10)
+            assert client.call(MMI, "shutdown", timeout=30)["status"] == "shutting down"
+            with pytest.raises(JobFailed, match="draining"):
+                client.call("math", "slow", timeout=10)
+            release.set()
+            assert job.result(20) == "done"
+            broker.until_stopped(20)
+
+
+def test_disconnected_workers_come_back_when_they_have_finished() -> None:
+    with LocalBroker() as broker, Client(broker.url("nfp")) as client:
+        worker = Worker(broker.url("nfp"), service="math", name="w1", own_process_beats=False)
+        worker.task(lambda x: x + 1, name="inc")
+        with worker:
+            assert client.call("math", "inc", x=1, timeout=10) == 2
+            assert client.call(MMI, "disconnect", worker="w1", timeout=10)["workers"] == ["w1"]
+            assert client.call("math", "inc", x=1, timeout=20) == 2
+            assert client.call(MMI, "disconnect", at_once=True, timeout=10)["workers"] == ["w1"]
+            assert client.call("math", "inc", x=1, timeout=20) == 2
+        with pytest.raises(JobFailed, match="nobody"):
+            client.call(MMI, "disconnect", worker="nobody", timeout=10)
+
+
+def test_a_broken_inventory_stops_the_start_and_names_file_and_line(tmp_path: Path) -> None:
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    (folder / "inventory.yaml").write_text("workers:\n  a: [\n")
+    broker = LocalBroker(data=tmp_path, inventory_path=folder)
+    with pytest.raises(ValueError, match=r"inventory.yaml, line 3"):
+        broker.__enter__()

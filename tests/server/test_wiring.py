@@ -5,12 +5,8 @@ from dragoman.server.wiring import make_links, make_wardrobe, new_id
 from dragoman.transports.memory import MemoryHub
 
 
-def manage(service: str, task: str, args: list[object], kwargs: dict[str, object]) -> object:
-    return None
-
-
 def names(**listen: str) -> set[str]:
-    return {link.name for link in make_links(load(listen=listen), manage, MemoryHub())}
+    return {link.name for link in make_links(load(listen=listen), MemoryHub())}
 
 
 def test_what_is_off_is_not_there_and_the_house_always_is() -> None:

@@ -177,9 +177,13 @@ class PeerLeft:
 
 @value
 class DrainAsked:
-    """Give no new work to this worker; without a peer, to nobody: the broker is going down."""
+    """Give no new work to this worker; without a peer, to nobody: the broker is going down.
+
+    A worker is let go when it has nothing left to do, or `at_once`: what it holds goes to others.
+    """
 
     peer: PeerId | None = None
+    at_once: bool = False
 
 
 @value

@@ -1,5 +1,7 @@
 """A read-only snapshot of the broker, for management and dashboards: rows of plain values."""
 
+from collections.abc import Collection
+
 from dragoman.core.book import Job
 from dragoman.core.desk import Desk, status_of
 from dragoman.core.effects import JobStatus
@@ -141,11 +143,16 @@ def job(desk: Desk, job_id: JobId) -> JobStatus | None:
     return status_of(found) if found else None
 
 
-def jobs(desk: Desk, state: JobState | None = None, limit: int = 1000) -> list[JobStatus]:
-    """Return the newest jobs, optionally of one state."""
-    found = []
+def jobs(
+    desk: Desk,
+    state: JobState | None = None,
+    limit: int = 1000,
+    without: Collection[str] = (),
+) -> list[JobStatus]:
+    """Return the newest jobs, optionally of one state, and of all services but some."""
+    found: list[JobStatus] = []
     for each in reversed(desk.book.jobs.values()):
-        if state is None or each.state is state:
+        if (state is None or each.state is state) and each.service not in without:
             found.append(status_of(each))
             if len(found) >= limit:
                 break

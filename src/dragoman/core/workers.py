@@ -234,7 +234,9 @@ def drain_asked(desk: Desk, event: DrainAsked) -> None:
         return
     worker.is_draining = True
     desk.registry.refresh(worker)
-    if not worker.held:
+    if event.at_once:
+        lose(desk, worker, "disconnected")
+    elif not worker.held:
         lose(desk, worker, "drained")
 
 

@@ -2,21 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from dragoman.dialects.local import wire
 from dragoman.dialects.local.dress import Dress
 from dragoman.model.body import Body
-from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.services.base import Handler, Hosted, ServiceFault, Session
 from dragoman.transports.memory import MemoryHub, MemoryPeer
 
-#: Runs one call. Quick ones answer in the loop's thread; slow ones are coroutines.
-Handler = Callable[[Call], Any | Awaitable[Any]]
 
+class Seat:
+    """One service at work: its peer, its handler, and the jobs it runs."""
 
-class ServiceFault(Exception):
-    """Raised by a service: the caller's fault, in words for the caller."""
+    def __init__(self, peer: MemoryPeer, handler: Handler) -> None:
+        self.peer = peer
+        self.handler = handler
+        self.running: dict[str, Session] = {}
 
 
 class Host:
@@ -27,48 +31,95 @@ class Host:
         self._dress = Dress()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def offer(self, name: str, services: tuple[str, ...], handler: Handler, credit: int) -> None:
-        """Let a service join; it takes `credit` jobs at a time."""
-        peer = self._hub.connect(name.encode())
-        peer.wake = lambda: self._serve(peer, handler)
-        peer.say(wire.encode(wire.Join(services, credit)))
+    def offer(self, hosted: Hosted) -> None:
+        """Let a service join."""
+        peer = self._hub.connect(hosted.name.encode())
+        seat = Seat(peer, hosted.handler)
+        peer.wake = lambda: self._serve(seat)
+        peer.say(wire.encode(wire.Join(hosted.services, hosted.credit)))
 
-    def _serve(self, peer: MemoryPeer, handler: Handler) -> None:
-        while peer.inbox:
-            message = wire.decode(peer.inbox.popleft())
-            if isinstance(message, wire.Work):
-                self._run(peer, handler, message)
+    async def close(self) -> None:
+        """End what still runs; the jobs stay open in the ledger and are run again later."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _run(self, peer: MemoryPeer, handler: Handler, work: wire.Work) -> None:
+    def _serve(self, seat: Seat) -> None:
+        while seat.peer.inbox:
+            message = wire.decode(seat.peer.inbox.popleft())
+            _HANDLERS[type(message)](self, seat, message)
+
+    def _work(self, seat: Seat, work: wire.Work) -> None:
+        session = Session(work.job, work.client, partial(self._say, seat, work))
+        seat.running[work.job] = session
         try:
             call = self._dress.read_call(Body("local", (work.body,)))
-            result = handler(call)
+            result = seat.handler(call, session)
         except Exception as error:
-            self._answer(peer, work, _failure(error))
+            self._answer(seat, work, _failure(error))
             return
         if isinstance(result, Awaitable):
-            task = asyncio.ensure_future(self._finish(peer, work, result))
+            task = asyncio.ensure_future(self._finish(seat, work, result))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            self._answer(peer, work, Answer(result))
+            self._answer(seat, work, _as_answer(result))
 
-    async def _finish(self, peer: MemoryPeer, work: wire.Work, result: Awaitable[Any]) -> None:
+    def _input(self, seat: Seat, given: wire.Input) -> None:
+        session = seat.running.get(given.job)
+        if session is not None:
+            answer = self._dress.read_answer(Body("local", (given.body,)))
+            session.give(answer.value if answer.raw is None else answer.raw)
+
+    def _cancel(self, seat: Seat, asked: wire.Cancel) -> None:
+        session = seat.running.get(asked.job)
+        if session is not None:
+            session.stop()
+
+    async def _finish(self, seat: Seat, work: wire.Work, result: Awaitable[Any]) -> None:
         try:
-            answer = Answer(await result)
+            answer = _as_answer(await result)
         except Exception as error:
             answer = _failure(error)
-        self._answer(peer, work, answer)
+        session = seat.running.get(work.job)
+        if session is not None and session.is_stopped and answer.fault is not None:
+            answer = Answer(fault=Fault(FaultCode.CANCELLED, "stopped as asked"))
+        self._answer(seat, work, answer)
 
-    def _answer(self, peer: MemoryPeer, work: wire.Work, answer: Answer) -> None:
+    def _say(self, seat: Seat, work: wire.Work, kind: str, said: Any) -> None:
+        answer = Answer(raw=said) if isinstance(said, bytes) else Answer(said)
+        body = self._dress.write_answer(answer).parts[0]
+        seat.peer.say(wire.encode(wire.Reply(work.job, work.attempt, kind, body)))
+
+    def _answer(self, seat: Seat, work: wire.Work, answer: Answer) -> None:
+        seat.running.pop(work.job, None)
         try:
             body = self._dress.write_answer(answer)
         except Unmappable as error:
             body = self._dress.write_answer(_failure(error))
-        peer.say(wire.encode(wire.Reply(work.job, work.attempt, "final", body.parts[0])))
+        seat.peer.say(wire.encode(wire.Reply(work.job, work.attempt, "final", body.parts[0])))
+
+
+def _as_answer(result: Any) -> Answer:
+    return Answer(raw=result) if isinstance(result, bytes) else Answer(result)
 
 
 def _failure(error: Exception) -> Answer:
     """Say what went wrong: in the caller's words if it is the caller's fault."""
     words = str(error) if isinstance(error, ServiceFault) else f"{type(error).__name__}: {error}"
     return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
+
+
+def _nothing(host: Host, seat: Seat, message: Any) -> None:
+    """Ignore what only services say."""
+
+
+_HANDLERS: Final[dict[type, Callable[[Host, Seat, Any], None]]] = {
+    wire.Work: Host._work,
+    wire.Input: Host._input,
+    wire.Cancel: Host._cancel,
+    wire.Join: _nothing,
+    wire.Reply: _nothing,
+    wire.Leave: _nothing,
+}

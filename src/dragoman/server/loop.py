@@ -7,7 +7,7 @@ next one is already handled, and written together with whatever else has come up
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -54,6 +54,8 @@ class Loop:
         self.policies = policies or Policies({})
         self.archive = Archive(ledger)
         self.feed = Feed(ledger, links)
+        #: Replies of these services are completed on their way out with what no record may have.
+        self.reveal: dict[str, Callable[[SendReply], SendReply]] = {}
         self.is_stopping = False
         #: Records that are handled and not yet durable, and the sends that wait for them.
         self._entries: list[Entry] = []
@@ -153,8 +155,11 @@ class Loop:
     def _send(self, effect: Effect, now: float) -> None:
         if type(effect) is SendStatus:
             effect = self.archive.complete(effect)
-        elif type(effect) is SendReply and effect.seq:
-            effect = self.archive.with_body(effect)
+        elif type(effect) is SendReply:
+            if effect.seq:
+                effect = self.archive.with_body(effect)
+            if effect.service in self.reveal:
+                effect = self.reveal[effect.service](effect)
         failed = self.links.render(effect, now)
         if failed:
             self._followups += failed

@@ -1,6 +1,6 @@
-"""What a person asks the broker: its state in rows of plain values.
+"""What the management service sees: the live broker in rows, and in NorFab's own shapes.
 
-NorFab's own tasks have NorFab's shapes (`dialects.nfp.management`); ours are added to them.
+NorFab's shapes are `dialects.nfp.management`; this module collects the facts for them.
 """
 
 import os
@@ -17,19 +17,17 @@ from dragoman.core.desk import Desk
 from dragoman.core.effects import JobStatus
 from dragoman.core.why import why
 from dragoman.dialects.nfp import management as nfp
-from dragoman.dialects.nfp.settings import INVENTORY
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, ServiceName
 from dragoman.server.archive import Archive
-from dragoman.server.inventory import inventory_for
 from dragoman.server.links import Links
 
-_PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py")
+_PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", "pyyaml", "jinja2")
 
 
-class Management:
-    """Answers management and inventory tasks from the live broker."""
+class Sight:
+    """Looks at the live broker, and at the ledger for what has left its memory."""
 
     def __init__(
         self,
@@ -38,7 +36,6 @@ class Management:
         links: Links,
         now: Callable[[], float],
         nfp_settings: NfpSettings,
-        inventory: Mapping[str, Mapping[str, Any]],
         directories: Mapping[str, str],
     ) -> None:
         self._desk = desk
@@ -46,28 +43,63 @@ class Management:
         self._links = links
         self._now = now
         self._nfp = nfp_settings
-        self._inventory = inventory
         self._directories = directories
         self._started_at = time.monotonic()
-        self._own: dict[str, Callable[..., object]] = {
-            "why": self._why,
-            "show_job": self._show_job,
-            "show_jobs": self._show_jobs,
-            "show_totals": self._show_totals,
-            "list_services": self._list_services,
-            "list_workers": self._list_workers,
-            "list_clients": self._list_clients,
-        }
 
-    def __call__(self, service: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> object:
-        """Answer one call."""
-        if service == INVENTORY:
-            if task != "get_inventory":
-                raise nfp.UnknownTask(task)
-            return inventory_for(self._inventory, str(kwargs.get("name", *args[:1])))
-        own = self._own.get(task)
-        if own is not None:
-            return own(*args, **kwargs)
+    # --- rows ---------------------------------------------------------------------------------
+
+    def workers(self) -> list[view.WorkerRow]:
+        """Return the workers that are not of the house."""
+        return [row for row in view.workers(self._desk) if row.dialect != "local"]
+
+    def services(self) -> list[view.ServiceRow]:
+        """Return the services that are not only of the house."""
+        own = self._of_the_house()
+        return [row for row in view.services(self._desk) if row.name not in own]
+
+    def _of_the_house(self) -> set[ServiceName]:
+        rows = view.workers(self._desk)
+        own = {s for w in rows if w.dialect == "local" for s in w.services}
+        return own - {s for w in rows if w.dialect != "local" for s in w.services}
+
+    def clients(self) -> list[view.ClientRow]:
+        """Return who was heard lately."""
+        return view.clients(self._desk)
+
+    def totals(self) -> view.Totals:
+        """Return the broker's counts."""
+        return view.totals(self._desk)
+
+    def job(self, job: str) -> dict[str, Any] | None:
+        """Return how a job stands, from the ledger if need be."""
+        status = view.job(self._desk, JobId(job)) or self._archive.status(JobId(job))
+        return _job_row(status) if status else None
+
+    def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
+        """Return the newest jobs; questions to the broker itself are none that people mean."""
+        found = view.jobs(self._desk, state, limit, self._of_the_house())
+        return [_job_row(status) for status in found]
+
+    def why(self, job: str) -> dict[str, Any]:
+        """Say why a job is where it is; this always has an answer."""
+        found = why(self._desk, JobId(job))
+        if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
+            words = f"{status.state} and out of memory; the ledger has it"
+            return {"job": job, "reason": status.state, "words": words, "worker": ""}
+        return {"job": job, "reason": found.reason, "words": found.words, "worker": found.worker}
+
+    def resources(self, service: str) -> list[dict[str, Any]]:
+        """Return who owns what."""
+        return [
+            {"resource": resource, "workers": sorted(w.name for w in owners.values())}
+            for resource, owners in sorted(self._desk.registry.owners.items())
+            if not service or any(service in w.services for w in owners.values())
+        ]
+
+    # --- NorFab's shapes ----------------------------------------------------------------------
+
+    def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
+        """Answer a task of NorFab's in its own shape."""
         return nfp.answer(self._facts(), task, kwargs)
 
     def _facts(self) -> nfp.Facts:
@@ -75,9 +107,9 @@ class Management:
         link = links.get("nfp")
         return nfp.Facts(
             now=self._now(),
-            workers=_guests(view.workers(desk)),
-            services=_served(desk),
-            clients=view.clients(desk),
+            workers=self.workers(),
+            services=self.services(),
+            clients=self.clients(),
             settings=self._nfp,
             endpoint=link.endpoint if link else "",
             is_stopping=desk.is_draining,
@@ -101,53 +133,6 @@ class Management:
             uptime_seconds=int(alive),
             threads=threading.active_count(),
         )
-
-    def _why(self, job: str) -> dict[str, Any]:
-        found = why(self._desk, JobId(job))
-        if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
-            words = f"{status.state} and out of memory; the ledger has it"
-            return {"job": job, "reason": status.state, "words": words, "worker": ""}
-        return {"job": job, "reason": found.reason, "words": found.words, "worker": found.worker}
-
-    def _show_job(self, job: str) -> dict[str, Any] | None:
-        status = view.job(self._desk, JobId(job)) or self._archive.status(JobId(job))
-        return _job_row(status) if status else None
-
-    def _show_jobs(self, state: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        wanted = JobState(state) if state else None
-        return [_job_row(s) for s in view.jobs(self._desk, wanted, limit)]
-
-    def _show_totals(self) -> dict[str, Any]:
-        return _row(view.totals(self._desk))
-
-    def _list_services(self) -> list[dict[str, Any]]:
-        return [_row(r) for r in _served(self._desk)]
-
-    def _list_workers(self) -> list[dict[str, Any]]:
-        return [_row(r) for r in _guests(view.workers(self._desk))]
-
-    def _list_clients(self) -> list[dict[str, Any]]:
-        return [_row(r) for r in view.clients(self._desk)]
-
-
-def _guests(rows: list[view.WorkerRow]) -> list[view.WorkerRow]:
-    """Leave out the broker's own services: they are part of the house."""
-    return [row for row in rows if row.dialect != "local"]
-
-
-def _served(desk: Desk) -> list[view.ServiceRow]:
-    own = {s for w in view.workers(desk) if w.dialect == "local" for s in w.services}
-    return [row for row in view.services(desk) if row.name not in own]
-
-
-def _row(row: Any) -> dict[str, Any]:
-    return {name: _plain(getattr(row, name)) for name in row.__slots__}
-
-
-def _plain(item: Any) -> Any:
-    if isinstance(item, tuple):
-        return [_plain(i) for i in item]
-    return round(item, 3) if isinstance(item, float) else item
 
 
 def _job_row(status: JobStatus) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -16,20 +15,23 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainAsked, Noted
 from dragoman.core.recovery import fold, resume
-from dragoman.dialects.nfp.management import UnknownTask
-from dragoman.dialects.nfp.settings import INVENTORY, MANAGEMENT
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
-from dragoman.model.content import Call
 from dragoman.model.record import Kind
 from dragoman.server.clock import Clock
-from dragoman.server.host import Host, ServiceFault
+from dragoman.server.control import Control
+from dragoman.server.host import Host
+from dragoman.server.house import House
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
-from dragoman.server.management import Management
+from dragoman.server.management import Sight
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
+from dragoman.server.upkeep import Upkeep
 from dragoman.server.wiring import make_links, nfp_settings
+from dragoman.services.inventory import Inventory
+from dragoman.services.logs import LogBook
+from dragoman.services.sources import BrokenInventory
 from dragoman.transports.memory import MemoryHub
 
 log = structlog.get_logger("dragoman.server")
@@ -48,17 +50,42 @@ class Server:
         self.settings = settings
         self.loop: Loop | None = None
         self._asked_to_stop = 0
+        self._begin_again = False
+        self._draining: asyncio.Task[None] | None = None
+        self._logs = LogBook()
 
     async def run(self, on_ready: OnReady) -> None:
-        """Recover, open the links, serve, drain."""
+        """Recover, open the links, serve, drain; again and again if told to restart."""
+        self._logs.attach()
+        try:
+            while True:
+                self._begin_again = False
+                self._asked_to_stop = 0
+                await self._run_once(on_ready)
+                if not self._begin_again:
+                    return
+                log.info("starting again in the same process")
+        finally:
+            self._logs.detach()
+
+    async def _run_once(self, on_ready: OnReady) -> None:
         settings = self.settings
         settings.data.mkdir(parents=True, exist_ok=True)
+        inventory = await asyncio.to_thread(self._read_inventory)
         ledger = await asyncio.to_thread(SqliteLedger, settings.data / LEDGER_FILE)
         try:
             broker, clock, first = await asyncio.to_thread(self._recover, ledger)
-            await self._serve(ledger, broker, clock, first, on_ready)
+            await self._serve(ledger, inventory, broker, clock, first, on_ready)
         finally:
             await ledger.close()
+
+    def _read_inventory(self) -> Inventory:
+        """Read the inventory. A broken one is wrong usage: the message names file and line."""
+        settings = self.settings
+        try:
+            return Inventory(settings.data, settings.inventory_path, settings.inventory)
+        except BrokenInventory as error:
+            raise ValueError(str(error)) from None
 
     def _recover(self, ledger: SqliteLedger) -> tuple[Broker, Clock, list[Effect]]:
         """Fold the ledger into a broker that goes on where the last one stopped."""
@@ -75,37 +102,42 @@ class Server:
     async def _serve(
         self,
         ledger: SqliteLedger,
+        inventory: Inventory,
         broker: Broker,
         clock: Clock,
         first: list[Effect],
         on_ready: OnReady,
     ) -> None:
         settings = self.settings
-        manage = Later()
         hub = MemoryHub()
-        links = Links(make_links(settings, manage, hub))
+        links = Links(make_links(settings, hub))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
-        policies = Policies(settings.services)
-        self.loop = loop = Loop(broker, ledger, links, clock, policies)
-        manage.target = Management(
-            broker.desk,
-            loop.archive,
-            links,
-            clock.now,
-            nfp_settings(settings),
-            settings.inventory,
-            {"data": str(settings.data)},
+        self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
+        directories = {"data": str(settings.data)}
+        sight = Sight(
+            broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
+        )
+        house = House(settings, inventory, loop, sight, Control(loop, self._go_down), self._logs)
+        host = Host(hub)
+        upkeep = Upkeep(
+            ledger, settings.data, settings.ledger, clock.now, broker.desk.book.oldest_needed
         )
         self._handle_signals()
         try:
             await links.open()
-            Host(hub).offer("broker", management_names(), partial(_managed, manage), credit=100)
+            for hosted in house.services():
+                host.offer(hosted)
+            self.settings = _pinned(settings, links.endpoints())
             on_ready(links.endpoints())
+            upkeep.start()
             await loop.run(first)
         finally:
+            await host.close()
+            house.close()
             await links.close()
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
+        await upkeep.stop()
         log.info("stopped", records=ledger.last_seq)
 
     def _handle_signals(self) -> None:
@@ -119,27 +151,47 @@ class Server:
     def stop(self) -> None:
         """Drain, then stop; told again, stop at once. Open jobs are safe in the ledger."""
         self._asked_to_stop += 1
+        self._begin_again = False
         if self.loop is None:
             return
         if self._asked_to_stop > 1:
             self.loop.stop()
             return
-        asyncio.get_running_loop().create_task(self._drain())
+        self._draining = asyncio.get_running_loop().create_task(self._drain())
 
-    async def _drain(self) -> None:
+    def _go_down(self, at_most: float | None, begin_again: bool) -> None:
+        """Drain and then stop or begin anew, as somebody asked over the wire."""
+        self._begin_again = begin_again
+        self._asked_to_stop += 1
+        if self._asked_to_stop == 1:
+            self._draining = asyncio.get_running_loop().create_task(self._drain(at_most))
+
+    async def _drain(self, at_most: float | None = None) -> None:
         """Take nothing new in, give running jobs some time, then stop."""
         loop = self.loop
         assert loop is not None
+        patience = self.settings.drain if at_most is None else at_most
         loop.submit(DrainAsked())
         desk = loop.broker.desk
         waiting = sum(len(w.held) for w in desk.registry.workers.values())
-        log.info("draining", running=waiting, at_most_s=self.settings.drain)
-        until = loop.clock.now() + self.settings.drain
+        log.info("draining", running=waiting, at_most_s=patience)
+        until = loop.clock.now() + patience
         while loop.clock.now() < until and not loop.is_stopping:
             if not any(w.held for w in desk.registry.workers.values()):
                 break
             await asyncio.sleep(0.05)
         loop.stop()
+
+
+def _pinned(settings: Settings, endpoints: dict[str, str]) -> Settings:
+    """Return settings that listen where the broker listens now, for when it begins anew."""
+    listen = settings.listen
+    said = {
+        name: endpoint
+        for name, endpoint in endpoints.items()
+        if getattr(listen, name, "").endswith(":0") or getattr(listen, name, "off") == ""
+    }
+    return settings.model_copy(update={"listen": listen.model_copy(update=said)})
 
 
 def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
@@ -148,33 +200,6 @@ def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
         restore = getattr(link.side, "restore", None)
         if restore is not None:
             restore(ledger.read(ledger.first_seq - 1), ledger.body, now)
-
-
-def management_names() -> tuple[str, ...]:
-    """Return the names the broker's own services go by; ZSS shouts its names."""
-    names = (MANAGEMENT, INVENTORY)
-    return (*names, *(name.upper() for name in names))
-
-
-def _managed(manage: "Later", call: Call) -> object:
-    """Answer a management call that came as an ordinary job."""
-    service = INVENTORY if call.task == "get_inventory" else MANAGEMENT
-    try:
-        return manage(service, call.task.lower(), list(call.args), dict(call.kwargs))
-    except UnknownTask:
-        raise ServiceFault(f"unknown management task {call.task!r}") from None
-
-
-class Later:
-    """A management function that is known only after the links are made."""
-
-    def __init__(self) -> None:
-        self.target: Callable[..., object] | None = None
-
-    def __call__(self, service: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> object:
-        """Answer through the target."""
-        assert self.target is not None
-        return self.target(service, task, args, kwargs)
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:

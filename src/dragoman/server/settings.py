@@ -156,6 +156,17 @@ class NclSection(Section):
     max_payload: int = Field(default=1024 * 1024, ge=1024)
 
 
+class FilesSection(Section):
+    """The file service. Without roots it shares nothing."""
+
+    #: Folders by the name that begins their URLs; the one named "" has all other URLs.
+    roots: dict[str, Path] = Field(default_factory=dict)
+    #: Roots into which clients may put files.
+    writable: list[str] = Field(default_factory=list)
+    #: Bytes of the largest file that may be put; it passes through the ledger.
+    largest_put: int = Field(default=64 * 1024 * 1024, ge=0)
+
+
 class Settings(BaseSettings):
     """Everything that can be set about a broker."""
 
@@ -174,8 +185,11 @@ class Settings(BaseSettings):
     memo: MemoSection = MemoSection()
     ncl: NclSection = NclSection()
     services: dict[str, ServiceSection] = Field(default_factory=dict)
-    #: Objects for workers, by name pattern.
+    #: Objects for workers, by name pattern; files say more.
     inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    #: A folder of YAML or TOML files, or the index file in it.
+    inventory_path: Path | None = None
+    files: FilesSection = FilesSection()
     #: Seconds a shutdown waits for running jobs.
     drain: float = Field(default=10.0, ge=0)
 

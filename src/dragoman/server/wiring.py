@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from dragoman.dialects.base import Dress, Wardrobe
@@ -34,8 +34,6 @@ from dragoman.transports.zmq import Router
 #: The port NATS has everywhere; ours takes it when it is free.
 NATS_PORT: Final = 4222
 
-Manage = Callable[[str, str, list[Any], dict[str, Any]], object]
-
 
 def new_id() -> str:
     """Return a fresh id: 128 random bits in hex."""
@@ -53,17 +51,17 @@ def nfp_settings(settings: Settings) -> NfpSettings:
     return NfpSettings(**settings.nfp.model_dump())
 
 
-def _nfp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
-    side = NfpSide(wardrobe=wardrobe, settings=nfp_settings(settings), manage=manage)
+def _nfp(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+    side = NfpSide(wardrobe=wardrobe, settings=nfp_settings(settings))
     return [Link(side, Router(settings.listen.nfp, max_frame=settings.nfp.max_body))]
 
 
-def _dcp(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+def _dcp(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     side = DcpSide(wardrobe=wardrobe, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
     return [Link(side, Router(settings.listen.dcp))]
 
 
-def _zss(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+def _zss(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     zss = ZssSettings(**settings.zss.model_dump())
     front, back = zss_sides(wardrobe=wardrobe, ids=new_id, settings=zss)
     links = [
@@ -73,13 +71,13 @@ def _zss(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
     return [link for link in links if getattr(settings.listen, link.name) != "off"]
 
 
-def _memo(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+def _memo(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
     return [Link(MemoSide(new_id, wardrobe, memo), SpReplier(settings.listen.memo))]
 
 
-def _ncl(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
+def _ncl(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
@@ -95,7 +93,7 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, manage: Manage) -> list[Link]:
 
 
 #: What opens each kind of listener; of several endpoints in one, each may be off.
-_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = {
+_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
     "zss": _zss,
@@ -107,12 +105,12 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Manage], list[Link]]]] = 
 _BESIDE: Final = {"zss": ("zss_backend",)}
 
 
-def make_links(settings: Settings, manage: Manage, hub: MemoryHub) -> list[Link]:
+def make_links(settings: Settings, hub: MemoryHub) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself."""
     wardrobe = make_wardrobe()
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():
         endpoints = (name, *_BESIDE.get(name, ()))
         if any(getattr(settings.listen, each) != "off" for each in endpoints):
-            links += make(settings, wardrobe, manage)
+            links += make(settings, wardrobe)
     return links

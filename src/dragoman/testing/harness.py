@@ -46,6 +46,8 @@ class LocalBroker:
         self._thread.start()
         self._ready.wait(30.0)
         if self.error is not None:
+            if self._folder is not None:
+                self._folder.cleanup()
             raise self.error
         return self
 
@@ -59,6 +61,12 @@ class LocalBroker:
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self.server.stop)
         self._thread.join(30.0)
+
+    def until_stopped(self, at_most: float = 30.0) -> None:
+        """Wait for a broker that was told over the wire to stop. Raises TimeoutError."""
+        self._thread.join(at_most)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the broker has not stopped within {at_most:g} s")
 
     def _run(self) -> None:
         try:

@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
-from dragoman.core.effects import Effect, SendCancel, SendWork
+from dragoman.core.effects import Effect, SendCancel, SendInput, SendWork
 from dragoman.core.events import Event, PeerLeft, ReplyKind, ReplyReceived, WorkerJoined
-from dragoman.dialects.base import Address, Frames, Send, Wardrobe, redress_call
+from dragoman.dialects.base import (
+    Address,
+    Frames,
+    Send,
+    Wardrobe,
+    redress_answer,
+    redress_call,
+)
 from dragoman.dialects.local import wire
 from dragoman.dialects.local.dress import NAME, Dress
 from dragoman.model.body import Body
@@ -34,6 +41,8 @@ class BrokerSide:
                     credit=message.credit,
                     credit_returns=True,
                     can_cancel=True,
+                    # It began with this process: what an earlier one held is to be run again.
+                    holds=frozenset(),
                     dialect=NAME,
                     is_of_the_house=True,
                 )
@@ -52,11 +61,15 @@ class BrokerSide:
             return Fault(FaultCode.TASK_FAILED, str(error))
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Give a service its work; it needs nothing else to be said."""
+        """Give a service its work, and what its clients say; it needs nothing else."""
         if isinstance(effect, SendWork):
             body = redress_call(self._wardrobe, effect.body, NAME)
             work = wire.Work(effect.job, effect.attempt, effect.client, body.parts[0])
             return [Send(raw_of(name_of(effect.worker)), wire.encode(work))]
+        if isinstance(effect, SendInput):
+            said = redress_answer(self._wardrobe, effect.body, NAME)
+            given = wire.Input(effect.job, said.parts[0])
+            return [Send(raw_of(name_of(effect.worker)), wire.encode(given))]
         if isinstance(effect, SendCancel):
             return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.Cancel(effect.job)))]
         return []

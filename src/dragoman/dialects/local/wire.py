@@ -8,6 +8,7 @@ from dragoman.model.value import value
 JOIN: Final = b"join"
 WORK: Final = b"work"
 CANCEL: Final = b"cancel"
+INPUT: Final = b"input"
 REPLY: Final = b"reply"
 LEAVE: Final = b"leave"
 _KINDS: Final = frozenset({b"accepted", b"progress", b"chunk", b"final"})
@@ -39,6 +40,14 @@ class Cancel:
 
 
 @value
+class Input:
+    """What the client of a running job says to it."""
+
+    job: str
+    body: bytes
+
+
+@value
 class Reply:
     """What a service says about a job: `accepted`, `progress`, `chunk` or `final`."""
 
@@ -53,7 +62,7 @@ class Leave:
     """A service ends."""
 
 
-Message = Join | Work | Cancel | Reply | Leave
+Message = Join | Work | Cancel | Input | Reply | Leave
 
 
 def encode(message: Message) -> list[bytes]:
@@ -66,6 +75,8 @@ def encode(message: Message) -> list[bytes]:
     if isinstance(message, Reply):
         head = [REPLY, message.job.encode(), str(message.attempt).encode()]
         return [*head, message.kind.encode(), message.body]
+    if isinstance(message, Input):
+        return [INPUT, message.job.encode(), message.body]
     return [CANCEL, message.job.encode()] if isinstance(message, Cancel) else [LEAVE]
 
 
@@ -85,6 +96,8 @@ def _decode(frames: Frames) -> Message:
         return Work(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == REPLY and frames[3] in _KINDS:
         return Reply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+    if command == INPUT:
+        return Input(frames[1].decode(), frames[2])
     if command == CANCEL:
         return Cancel(frames[1].decode())
     if command == LEAVE:

@@ -5,7 +5,7 @@ This module only sorts. What clients say is for `requests`, what they are told f
 answers for: introductions (OPEN), management and inventory (MMI), and the offer of events.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dragoman.core.effects import (
@@ -19,7 +19,7 @@ from dragoman.core.effects import (
     SendStatus,
     SendWork,
 )
-from dragoman.core.events import Event
+from dragoman.core.events import Event, JobSubmitted, Noted
 from dragoman.dialects.base import (
     Address,
     Frames,
@@ -31,9 +31,8 @@ from dragoman.dialects.base import (
 )
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.dress import NAME, Dress
-from dragoman.dialects.nfp.management import UnknownTask
 from dragoman.dialects.nfp.peers import Peer, Peers, read_name
-from dragoman.dialects.nfp.replies import Replies
+from dragoman.dialects.nfp.replies import Replies, managed
 from dragoman.dialects.nfp.requests import Requests, refuse
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, Settings
 from dragoman.dialects.nfp.statuses import Statuses
@@ -41,16 +40,18 @@ from dragoman.dialects.nfp.told import Memory
 from dragoman.dialects.nfp.worker_desk import WorkerDesk
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Kind, Record
+from dragoman.model.target import ANY
+from dragoman.model.terms import Terms
 
-#: Answers a management task: service, task, args, kwargs. Raises `UnknownTask`, or ValueError and
-#: the like for arguments it cannot use.
-Manage = Callable[[str, str, list[Any], dict[str, Any]], object]
 Heard = Sequence[Event | Send | Subscribed]
 
 _SERVICES: Final = {name.encode(): name for name in (MANAGEMENT, INVENTORY)}
 _EVENTS: Final = EVENTS.encode()
-_HELLO: Final = bodies.to_json({"agent": "dragoman", "push": True, "can_cancel": True})
+#: A question to the broker itself is recorded like any job, but does not wait for the disk: people
+#: ask it most when the disk is in trouble. Nor is it asked a second time after a crash.
+MANAGED: Final = Terms(patience=10.0, timeout=60.0, max_attempts=1, strict=False)
 
 
 class BrokerSide:
@@ -62,11 +63,18 @@ class BrokerSide:
         *,
         wardrobe: Wardrobe | None = None,
         settings: Settings | None = None,
-        manage: Manage | None = None,
     ) -> None:
         self.link = link
         self.settings = settings or Settings()
-        self.manage = manage or _no_management
+        self._hello = bodies.to_json(
+            {
+                "agent": "dragoman",
+                "push": True,
+                "can_cancel": True,
+                "beat_every": self.settings.beat_every,
+                "hold": self.settings.hold,
+            }
+        )
         wardrobe = wardrobe or {NAME: Dress()}
         self.peers = Peers(link, self.settings.remembered_peers)
         self.memory = Memory(self.settings)
@@ -130,7 +138,9 @@ class BrokerSide:
     def _open(self, peer: Peer, message: wire.Open, now: float) -> Heard:
         """Hear what a peer declares of itself, and say who we are."""
         peer.declared = bodies.read_open(message.body)
-        return [Send(peer.address, wire.encode(wire.Open(wire.BROKER, _HELLO, peer.is_binary)))]
+        return [
+            Send(peer.address, wire.encode(wire.Open(wire.BROKER, self._hello, peer.is_binary)))
+        ]
 
     # --- clients --------------------------------------------------------------------------------
 
@@ -150,31 +160,19 @@ class BrokerSide:
         return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
 
     def _managed(self, peer: Peer, message: wire.Request) -> Heard:
-        """Answer a management call twice: old clients read RESPONSE, new ones only MMI."""
-        status, said = self._manage(_SERVICES[message.service], message.body)
-        body = bodies.to_json(said)
-        return [
-            Send(
-                peer.address,
-                wire.encode(
-                    wire.Reply(command, message.service, message.uuid, status, body, peer.is_binary)
-                ),
+        """Take a management call in, whatever its command: a job of the broker's own service."""
+        try:
+            job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
+            head = bodies.read_post(message.body)
+        except (MalformedMessage, ValueError) as why:
+            fault = Fault(FaultCode.BAD_REQUEST, str(why))
+            refused = Noted(
+                Kind.REJECTED, peer.id, f"{message.command} refused: {why}", dialect=NAME
             )
-            for command in (wire.RESPONSE, wire.MMI)
-        ]
-
-    def _manage(self, service: str, body: bytes) -> tuple[bytes, object]:
-        try:
-            head = bodies.read_post(body)
-            args, kwargs = bodies.arguments(head)
-        except ValueError as why:
-            return b"400", _error(str(why))
-        try:
-            return b"200", self.manage(service, head.task, args, kwargs)
-        except UnknownTask:
-            return b"400", _error(f"Unsupported task '{head.task}'")
-        except (TypeError, ValueError, LookupError) as why:
-            return b"400", _error(f"{head.task}: {why}")
+            return [*managed(peer, message.service, message.uuid, None, fault), refused]
+        service = ServiceName(_SERVICES[message.service])
+        body = Body(NAME, (message.body,))
+        return [JobSubmitted(job, peer.id, service, body, ANY, MANAGED, head.task)]
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -223,14 +221,3 @@ def _as_mmi(answer: Event | Send) -> Send:
         wire.MMI, reply.service, reply.uuid, reply.status, reply.body, reply.is_binary
     )
     return Send(answer.address, wire.encode(again))
-
-
-def _error(words: str) -> Mapping[str, object]:
-    return {"status": "FAILED", "errors": [words], "error": words}
-
-
-def _no_management(service: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> object:
-    """Answer for a broker that manages nothing: its inventory is empty."""
-    if service == INVENTORY and task == "get_inventory":
-        return None
-    raise UnknownTask(task)

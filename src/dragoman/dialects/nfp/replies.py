@@ -15,12 +15,15 @@ from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.dress import NAME, write
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Peer, Peers
+from dragoman.dialects.nfp.settings import INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.told import Memory, Told, name_for, renamed, result_body
 from dragoman.dialects.nfp.worker_desk import WorkerDesk
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
+#: Services whose answers are the value itself, not an object by worker name.
+_MANAGED: Final = frozenset({MANAGEMENT, INVENTORY})
 #: Faults of one part. When one ends a job of several, that part's own answer has told it already.
 _OF_ONE_PART: Final = frozenset(
     {
@@ -57,7 +60,16 @@ class Replies:
 
     def render(self, effect: SendReply, now: float) -> list[Send]:
         """Tell a client how its job goes."""
+        if effect.service in _MANAGED:
+            return self._managed(self.peers.of(effect.client), effect)
         return self._kinds[effect.kind](self.peers.of(effect.client), effect, now)
+
+    def _managed(self, peer: Peer, effect: SendReply) -> list[Send]:
+        """Answer a question to the broker itself: once, when there is an answer."""
+        if effect.kind is not ReplyKind.FINAL:
+            return []
+        said = self._value(effect.body) if effect.fault is None else None
+        return managed(peer, effect.service.encode(), effect.job.encode(), said, effect.fault)
 
     def _send(
         self, peer: Peer, command: str, effect: SendReply, status: bytes, body: bytes
@@ -195,6 +207,19 @@ class Replies:
             sends.append(self._announce(peer, effect, told))
         result = renamed(body, worker, name)
         return [*sends, self._send(peer, wire.RESPONSE, effect, b"200", result)]
+
+
+def managed(
+    peer: Peer, service: bytes, uuid: bytes, said: object, fault: Fault | None
+) -> list[Send]:
+    """Answer a management call twice: old clients read RESPONSE, new ones only MMI."""
+    status = b"200" if fault is None else b"400"
+    body = bodies.to_json(said if fault is None else bodies.error_object(fault))
+    replies = [
+        wire.Reply(command, service, uuid, status, body, peer.is_binary)
+        for command in (wire.RESPONSE, wire.MMI)
+    ]
+    return [Send(peer.address, wire.encode(reply)) for reply in replies]
 
 
 def _is_told(fault: Fault, told: Told | None) -> bool:

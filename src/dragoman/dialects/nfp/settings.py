@@ -7,8 +7,9 @@ from dragoman.model.value import value
 MANAGEMENT: Final = "mmi.service.broker"
 INVENTORY: Final = "sid.service.broker"
 EVENTS: Final = "events.service.broker"
+FILES: Final = "fss.service.broker"
 #: Services no worker may register: the broker answers for them, or their names mean something else.
-RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, "all", ""})
+RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, FILES, "all", ""})
 
 
 @value

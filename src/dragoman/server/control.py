@@ -1,0 +1,38 @@
+"""What people may have done to a running broker: restart, shutdown, disconnect."""
+
+from collections.abc import Callable
+
+from dragoman.core.events import DrainAsked
+from dragoman.server.loop import Loop
+
+
+class Control:
+    """Does what the management service is asked to do.
+
+    `go_down` drains for at most so many seconds (None: as the settings say) and then stops, or
+    begins anew.
+    """
+
+    def __init__(self, loop: Loop, go_down: Callable[[float | None, bool], None]) -> None:
+        self._loop = loop
+        self._go_down = go_down
+
+    def restart(self, at_most: float | None) -> None:
+        """Drain and begin anew in this process."""
+        self._go_down(at_most, True)
+
+    def shutdown(self, at_most: float | None) -> None:
+        """Drain and stop."""
+        self._go_down(at_most, False)
+
+    def disconnect(self, worker: str | None, at_once: bool) -> list[str]:
+        """Let go of one worker, or of all that are not of the house."""
+        registry = self._loop.broker.desk.registry
+        found = [
+            w
+            for w in registry.workers.values()
+            if not w.is_of_the_house and worker in (None, w.name)
+        ]
+        for each in found:
+            self._loop.submit(DrainAsked(each.peer, at_once))
+        return sorted(w.name for w in found)

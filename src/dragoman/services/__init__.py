@@ -1,0 +1,1 @@
+"""Services built into the broker: ordinary workers behind the local dialect."""

@@ -1,0 +1,185 @@
+"""Shared files, `fss.service.broker`, and NorFab's `filesharing` by the same tasks.
+
+A file is fetched in one of three ways. NorFab's client gets a first piece and then one for each
+offset it asks for. Our own asks for a window (`length`), which is streamed without further words.
+Where a dialect has no streams, `read_file` returns a piece as its result. No piece is recorded but
+those of `read_file` and `put_file`, which are a job's result and request.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from io import FileIO
+from typing import Any, Final, TypeVar
+
+from dragoman.services.base import Desk, ServiceFault, Session
+from dragoman.services.shelf import NoFile, Shelf
+
+FILES: Final = "fss.service.broker"
+#: What NorFab calls it.
+FILESHARING: Final = "filesharing"
+LARGEST_PIECE: Final = 4 * 1024 * 1024
+LARGEST_WINDOW: Final = 64 * 1024 * 1024
+#: How long to wait for NorFab's client to ask for the next piece, at most.
+_LONGEST_WAIT: Final = 60.0
+_THREADS: Final = 4
+
+T = TypeVar("T")
+
+
+class FileService:
+    """The tasks of the file service. Everything that touches the disk runs in its own threads."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._threads = ThreadPoolExecutor(_THREADS, "dragoman files")
+        self.desk = Desk(
+            "file",
+            {
+                "list_files": self.list_files,
+                "file_details": self.file_details,
+                "walk": self.walk,
+                "fetch_file": self.fetch_file,
+                "read_file": self.read_file,
+                "put_file": self.put_file,
+                "put_status": self.put_status,
+            },
+        )
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+        """Run something that blocks in a thread; what it cannot find is the caller's fault."""
+        try:
+            running = asyncio.get_running_loop()
+            return await running.run_in_executor(self._threads, function, *args)
+        except NoFile as error:
+            raise ServiceFault(str(error)) from None
+
+    async def list_files(self, url: str) -> list[str]:
+        """List what is directly in a folder."""
+        return await self._run(self._shelf.names, url)
+
+    async def walk(self, url: str) -> list[str]:
+        """List every file below a folder."""
+        return await self._run(self._shelf.walk, url)
+
+    async def file_details(self, url: Any) -> dict[str, Any]:
+        """Return size and digests of a file; of a list, one result object for each."""
+        if not isinstance(url, list):
+            return await self._run(self._shelf.details, url)
+        return {str(each): await self._entry(each) for each in url}
+
+    async def _entry(self, url: Any) -> dict[str, Any]:
+        """Say what there is of one of many files, in NorFab's result object."""
+        nothing = {"md5hash": None, "size_bytes": None, "exists": False, "sha256": None}
+        try:
+            found, errors = await self._run(self._shelf.details, url), []
+        except ServiceFault as error:
+            found, errors = nothing, [str(error)]
+        return {"result": found, "failed": bool(errors), "errors": errors, "messages": []}
+
+    # --- fetching -----------------------------------------------------------------------------
+
+    async def fetch_file(
+        self,
+        session: Session,
+        url: str,
+        chunk_size: int = 256_000,
+        offset: int = 0,
+        chunk_timeout: float = 5.0,
+        length: int | None = None,
+    ) -> Any:
+        """Stream a file: `length` bytes from `offset`, or piece by piece as offsets come in."""
+        piece = _between("chunk_size", chunk_size, 1, LARGEST_PIECE)
+        start = _between("offset", offset, 0, 1 << 62)
+        file = await self._run(self._shelf.open, url)
+        try:
+            if length is None:
+                wait = min(float(chunk_timeout), _LONGEST_WAIT)
+                return await self._paced(session, file, start, piece, wait)
+            window = _between("length", length, 0, LARGEST_WINDOW)
+            return await self._streamed(session, file, start, piece, window)
+        finally:
+            await self._run(file.close)
+
+    async def _paced(
+        self, session: Session, file: FileIO, offset: int, piece: int, wait: float
+    ) -> bool:
+        size = await self._run(file.seek, 0, 2)
+        while True:
+            data = await self._run(_read_at, file, offset, piece)
+            if data:
+                await session.stream(data)
+            if offset + len(data) >= size or session.is_stopped:
+                return True
+            try:
+                said = await session.input(wait)
+            except TimeoutError:
+                raise ServiceFault(f"no offset was asked for within {wait:g} s") from None
+            offset = _next_offset(said)
+
+    async def _streamed(
+        self, session: Session, file: FileIO, offset: int, piece: int, window: int
+    ) -> dict[str, Any]:
+        digest, sent = hashlib.sha256(), 0
+        while sent < window and not session.is_stopped:
+            data = await self._run(_read_at, file, offset + sent, min(piece, window - sent))
+            if not data:
+                break
+            digest.update(data)
+            sent += len(data)
+            await session.stream(data)
+        return {"offset": offset, "size": sent, "sha256": digest.hexdigest()}
+
+    async def read_file(self, url: str, offset: int = 0, length: int = 262_144) -> bytes:
+        """Return a piece of a file, for dialects without streams."""
+        start = _between("offset", offset, 0, 1 << 62)
+        count = _between("length", length, 0, LARGEST_PIECE)
+        file = await self._run(self._shelf.open, url)
+        try:
+            return await self._run(_read_at, file, start, count)
+        finally:
+            await self._run(file.close)
+
+    # --- putting ------------------------------------------------------------------------------
+
+    async def put_file(
+        self, url: str, offset: int, data: bytes, size: int, sha256: str
+    ) -> dict[str, Any]:
+        """Take a piece of a new file, where that is allowed; it appears with its last piece."""
+        if not isinstance(data, bytes) or len(data) > LARGEST_PIECE:
+            raise ServiceFault(f"data: at most {LARGEST_PIECE} bytes at a time")
+        whole = _between("size", size, 0, 1 << 62)
+        return await self._run(self._shelf.put, url, offset, data, whole, _hex(sha256))
+
+    async def put_status(self, url: str, size: int, sha256: str) -> dict[str, Any]:
+        """Say how much of a new file has arrived, to go on from there."""
+        whole = _between("size", size, 0, 1 << 62)
+        return {"have": await self._run(self._shelf.have, url, whole, _hex(sha256))}
+
+
+def _read_at(file: FileIO, offset: int, count: int) -> bytes:
+    file.seek(offset)
+    return file.read(count) or b""
+
+
+def _next_offset(said: Any) -> int:
+    offset = said.get("offset") if isinstance(said, dict) else said
+    return _between("offset", offset, 0, 1 << 62)
+
+
+def _hex(sha256: Any) -> str:
+    if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise ServiceFault("sha256: 64 hexadecimal digits")
+    return sha256
+
+
+def _between(name: str, said: Any, least: int, most: int) -> int:
+    if isinstance(said, bool) or not isinstance(said, int) or not least <= said <= most:
+        raise ServiceFault(f"{name}: a whole number from {least} to {most}, not {said!r}")
+    return said

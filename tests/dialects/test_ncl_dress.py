@@ -91,14 +91,20 @@ def test_the_output_for_people_is_cut_and_says_so() -> None:
     assert (len(output.Stdout), output.StdoutTruncated) == (OUTPUT_LIMIT, True)
 
 
-@pytest.mark.parametrize(
-    "value", [b"x", {"a": b"x"}, [float("nan")], float("inf"), {1: 2}, {"s": {1, 2}}, object()]
-)
+@pytest.mark.parametrize("value", [[float("nan")], float("inf"), {1: 2}, {"s": {1, 2}}, object()])
 def test_what_json_cannot_hold_is_refused_and_not_altered(value: Any) -> None:
     with pytest.raises(Unmappable):
         DRESS.write_answer(Answer(value=value))
     with pytest.raises(Unmappable):
         DRESS.write_call(Call("t", (value,)))
+
+
+def test_bytes_cross_at_any_depth() -> None:
+    value = {"a": [b"\x00", {"b": b"x"}]}
+    assert DRESS.read_answer(DRESS.write_answer(Answer(value))).value == value
+    assert DRESS.read_call(DRESS.write_call(Call("t", (value,), {"k": b"x"}))) == Call(
+        "t", (value,), {"k": b"x"}
+    )
 
 
 @pytest.mark.parametrize("text", [b"", b"[1]", b"{", b'{"raw":"?"}', b'{"task":1}'])

@@ -7,12 +7,12 @@ for people, cut as upstream cuts it. Results of other nodes are read as what the
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any, Final
 
 import msgspec
 
 from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.json_values import plain, revive
 from dragoman.dialects.ncl.envelope import BAD_JSON, dump
 from dragoman.dialects.ncl.messages import RunResult
 from dragoman.dialects.ncl.models import CommandResult, SpecConfig
@@ -88,7 +88,7 @@ def call_of(params: Mapping[str, Any]) -> Call:
     if set(params) == {"raw"} and isinstance(params["raw"], str):
         return Call(raw=_from_base64(params["raw"]))
     if "task" not in params or not _CALL_KEYS.issuperset(params):
-        return Call(kwargs=dict(params))
+        return Call(kwargs=revive(dict(params)))
     try:
         return msgspec.convert(params, _Call).call()
     except msgspec.ValidationError as error:
@@ -103,7 +103,8 @@ class _Call(msgspec.Struct):
     timeout: float | None = None
 
     def call(self) -> Call:
-        return Call(self.task, tuple(self.args), self.kwargs, None, self.headers, self.timeout)
+        args, kwargs = tuple(map(revive, self.args)), revive(self.kwargs)
+        return Call(self.task, args, kwargs, None, self.headers, self.timeout)
 
 
 def result_of(answer: Answer) -> RunResult:
@@ -144,7 +145,7 @@ def _published(params: Mapping[str, Any]) -> Answer:
         return Answer(fault=Fault(_fault_code(params["fault"]), str(params.get("message", ""))))
     if "raw" in params:
         return Answer(raw=_from_base64(str(params["raw"])))
-    return Answer(value=params.get("value"))
+    return Answer(value=revive(params.get("value")))
 
 
 def _fault_code(text: Any) -> FaultCode:
@@ -171,21 +172,3 @@ def _from_base64(text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError as error:
         raise Unmappable(f"raw content that is not base64: {error}") from None
-
-
-def plain(thing: Any) -> Any:
-    """Return a value as JSON can hold it, or say what cannot be held."""
-    kind = type(thing)
-    if kind in (str, int, bool, type(None)):
-        return thing
-    if kind is float:
-        if not isfinite(thing):
-            raise Unmappable(f"{thing} has no form in JSON (ncl)")
-        return thing
-    if kind in (list, tuple):
-        return [plain(item) for item in thing]
-    if isinstance(thing, Mapping):
-        if not all(isinstance(key, str) for key in thing):
-            raise Unmappable("an object with keys that are not text has no form in JSON (ncl)")
-        return {key: plain(item) for key, item in thing.items()}
-    raise Unmappable(f"{kind.__name__} inside a value has no form in JSON (ncl); send raw bytes")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.json_values import plain
 from dragoman.dialects.ncl import logs
-from dragoman.dialects.ncl.dress import plain
 from dragoman.dialects.ncl.settings import ComputeSettings
 from dragoman.dialects.ncl.store import Held
 from dragoman.dialects.ncl.wire import logs_subject

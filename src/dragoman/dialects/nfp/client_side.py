@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.json_values import revive
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, Dress, revive
+from dragoman.dialects.nfp.dress import NAME, Dress
 from dragoman.dialects.nfp.faults import code_of
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.targets import write_target

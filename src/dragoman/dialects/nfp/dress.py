@@ -6,19 +6,16 @@ name, whose value is NorFab's result object. JSON has no bytes, so a bytes value
 pass unread.
 """
 
-from base64 import b64decode, b64encode
-from binascii import Error as NotBase64
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from dragoman.dialects.json_values import BYTES, plain, revive
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
 NAME: Final = "nfp"
-_BYTES: Final = "$bytes"
 #: The task of a call that was raw bytes and named none: NorFab's workers need a name to look up.
 RAW_TASK: Final = "raw"
 #: Faults that NorFab's result object has a status of its own for.
@@ -108,7 +105,7 @@ def result_object(
 ) -> dict[str, Any]:
     """Make NorFab's result object; what nobody told stays null."""
     fault = answer.fault
-    result = answer.value if answer.raw is None else _plain(answer.raw) | {"raw": True}
+    result = answer.value if answer.raw is None else plain(answer.raw) | {"raw": True}
     return {
         "result": None if fault else result,
         "failed": fault is not None,
@@ -137,8 +134,8 @@ def _answer(worker: str, result: dict[str, Any]) -> Answer:
     if result.get("failed"):
         return Answer(fault=task_fault(result.get("errors"), result.get("messages")), worker=worker)
     said = result["result"]
-    if isinstance(said, dict) and set(said) == {_BYTES, "raw"}:
-        raw = revive({_BYTES: said[_BYTES]})
+    if isinstance(said, dict) and set(said) == {BYTES, "raw"}:
+        raw = revive({BYTES: said[BYTES]})
         if isinstance(raw, bytes):
             return Answer(raw=raw, worker=worker)
     return Answer(revive(said), worker=worker)
@@ -172,39 +169,6 @@ def _read(body: Body) -> Any:
 def write(said: Any) -> bytes:
     """Write JSON, compact, with bytes in their own form. Raises `Unmappable`."""
     try:
-        return msgspec.json.encode(_plain(said))
-    except (TypeError, ValueError, OverflowError, RecursionError) as why:
+        return msgspec.json.encode(plain(said))
+    except (Unmappable, TypeError, ValueError, OverflowError, RecursionError) as why:
         raise Unmappable(f"no JSON form for nfp: {why}") from None
-
-
-def _plain(said: Any) -> Any:
-    """Replace bytes by their written form, at any depth."""
-    if isinstance(said, bytes | bytearray | memoryview):
-        return {_BYTES: b64encode(said).decode()}
-    if isinstance(said, Mapping):
-        return {_key(key): _plain(value) for key, value in said.items()}
-    if isinstance(said, list | tuple | set | frozenset):
-        return [_plain(value) for value in said]
-    if isinstance(said, float) and not (said - said == 0.0):
-        raise ValueError(f"JSON has no {said}")
-    return said
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"the key {key!r} of an object is no text")
-    return key
-
-
-def revive(said: Any) -> Any:
-    """Undo what `write` did to bytes, at any depth."""
-    if isinstance(said, list):
-        return [revive(value) for value in said]
-    if not isinstance(said, dict):
-        return said
-    if len(said) == 1 and isinstance(text := said.get(_BYTES), str):
-        try:
-            return b64decode(text, validate=True)
-        except (NotBase64, ValueError):
-            return said
-    return {key: revive(value) for key, value in said.items()}

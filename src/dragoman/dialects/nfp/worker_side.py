@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.json_values import revive
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, Dress, result_object, revive, write
+from dragoman.dialects.nfp.dress import NAME, Dress, result_object, write
 from dragoman.dialects.nfp.peers import Bounded
 from dragoman.dialects.talk import (
     Alive,

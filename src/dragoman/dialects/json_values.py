@@ -1,0 +1,52 @@
+"""Values in JSON: what the dialects that speak JSON share.
+
+JSON has no bytes. They are written as `{"$bytes": "<base64>"}`, at any depth, and read back from
+it. What JSON cannot hold at all (keys that are not text, infinities) is `Unmappable`.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Final
+
+from dragoman.model.content import Unmappable
+
+BYTES: Final = "$bytes"
+
+
+def plain(said: Any) -> Any:
+    """Return a value as JSON can hold it. Raises `Unmappable`."""
+    kind = type(said)
+    if kind in (str, int, bool, type(None)):
+        return said
+    if isinstance(said, bytes | bytearray | memoryview):
+        return {BYTES: b64encode(said).decode()}
+    if isinstance(said, Mapping):
+        return {_key(key): plain(value) for key, value in said.items()}
+    if isinstance(said, list | tuple):
+        return [plain(value) for value in said]
+    if isinstance(said, float) and not isfinite(said):
+        raise Unmappable(f"JSON has no {said}")
+    if not isinstance(said, str | int | float):
+        raise Unmappable(f"JSON has no form for {kind.__name__}")
+    return said
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise Unmappable(f"the key {key!r} of an object is no text; JSON has no form for it")
+    return key
+
+
+def revive(said: Any) -> Any:
+    """Undo what `plain` did to bytes, at any depth."""
+    if isinstance(said, list):
+        return [revive(value) for value in said]
+    if not isinstance(said, dict):
+        return said
+    if len(said) == 1 and isinstance(text := said.get(BYTES), str):
+        try:
+            return b64decode(text, validate=True)
+        except ValueError:
+            return said
+    return {key: revive(value) for key, value in said.items()}

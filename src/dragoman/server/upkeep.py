@@ -8,13 +8,15 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from dragoman.ledger.base import Ledger, LedgerError
-from dragoman.ledger.export import BackgroundSealer, Sealer
 from dragoman.server.settings import LedgerSection
+
+if TYPE_CHECKING:
+    from dragoman.ledger.export import BackgroundSealer, Sealer
 
 log = structlog.get_logger("dragoman.upkeep")
 
@@ -39,22 +41,31 @@ class Upkeep:
         self._settings = settings
         self._now = now
         self._oldest_needed = oldest_needed
-        self._sealer = Sealer(ledger, folder / SEALED) if settings.seal else None
+        self._folder = folder / SEALED
+        self._sealer: Sealer | None = None
         self._sealing: BackgroundSealer | None = None
+        self._beginning: asyncio.Task[None] | None = None
         self._retaining: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, on the running event loop."""
-        if self._sealer is not None:
-            self._sealing = BackgroundSealer(
-                self._sealer,
-                every=min(5.0, self._settings.seal_age),
-                min_records=self._settings.seal_records,
-                max_age=self._settings.seal_age,
-            )
-            self._sealing.start()
+        if self._settings.seal:
+            self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
         if self._settings.keep_days:
             self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
+
+    async def _seal(self) -> None:
+        """Begin to seal. The Parquet library takes a second to load, and peers need not wait."""
+        self._sealer = sealer = await asyncio.to_thread(_make_sealer, self._ledger, self._folder)
+        from dragoman.ledger.export import BackgroundSealer
+
+        self._sealing = BackgroundSealer(
+            sealer,
+            every=min(5.0, self._settings.seal_age),
+            min_records=self._settings.seal_records,
+            max_age=self._settings.seal_age,
+        )
+        self._sealing.start()
 
     async def stop(self) -> None:
         """End; the records since the last segment become one more."""
@@ -62,6 +73,8 @@ class Upkeep:
             self._retaining.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._retaining
+        if self._beginning is not None:
+            await self._beginning
         if self._sealing is None or self._sealer is None:
             return
         await self._sealing.stop()
@@ -79,3 +92,9 @@ class Upkeep:
             except (LedgerError, OSError) as error:
                 log.error("retention failed; it is tried again", error=str(error))
             await asyncio.sleep(_RETAIN_EVERY)
+
+
+def _make_sealer(ledger: Ledger, folder: Path) -> "Sealer":
+    from dragoman.ledger.export import Sealer
+
+    return Sealer(ledger, folder)

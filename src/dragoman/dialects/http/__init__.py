@@ -1,0 +1,1 @@
+"""The HTTP door's dialect: JSON content, and the messages between web application and core."""

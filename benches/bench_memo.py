@@ -32,12 +32,15 @@ def run(seconds: float = 3.0, sizes: tuple[tuple[int, int], ...] = SIZES) -> lis
     for peers in PEERS:
         for workers, clients in sizes:
             with broker() as endpoint:
-                jobs = load(peers, endpoint, workers, clients, seconds)
+                jobs, job_cpu = load(peers, endpoint, workers, clients, seconds)
             with echo("sp") as endpoint:
-                echoed = load(peers, endpoint, 0, clients, seconds)
+                echoed, echo_cpu = load(peers, endpoint, 0, clients, seconds)
+            name = f"memo: {peers} peers, {workers} workers, {clients} clients"
             rows += [
-                (f"memo: {peers} peers, {workers} workers, {clients} clients", jobs, "jobs/s"),
+                (name, jobs, "jobs/s"),
+                (f"{name}: broker's CPU", job_cpu, "us/job"),
                 (f"memo: {peers} peers, bare echo, {clients} clients", echoed, "echoes/s"),
+                (f"memo: {peers} peers, bare echo, {clients} clients: CPU", echo_cpu, "us/echo"),
             ]
     rows += [*compare_repliers(seconds), *memory()]
     return rows
@@ -49,8 +52,11 @@ def compare_repliers(seconds: float = 3.0) -> list[Row]:
     for clients in (1, 64, 1024):
         for kind, name in (("sp", "SP on asyncio"), ("pynng", "pynng, 256 contexts")):
             with echo(kind) as endpoint:
-                rate = load("raw", endpoint, 0, clients, seconds)
-            rows.append((f"memo: echo by {name}, {clients} in flight", rate, "echoes/s"))
+                rate, cpu = load("raw", endpoint, 0, clients, seconds)
+            rows += [
+                (f"memo: echo by {name}, {clients} in flight", rate, "echoes/s"),
+                (f"memo: echo by {name}, {clients} in flight: CPU", cpu, "us/echo"),
+            ]
     return rows
 
 
@@ -86,8 +92,12 @@ def _settled(process: psutil.Process) -> int:
             return int(process.memory_info().rss)
 
 
-def load(peers: str, endpoint: str, workers: int, clients: int, seconds: float) -> float:
-    """Return how many answers the clients got in a second."""
+def load(
+    peers: str, endpoint: str, workers: int, clients: int, seconds: float
+) -> tuple[float, float]:
+    """Return how many answers the clients got in a second, and the CPU time for each (us)."""
+    server = _listener(endpoint)
+    before = _cpu(server)
     command = [sys.executable, "-m", "benches.memo_peers", peers, endpoint]
     done = subprocess.run(
         [*command, str(workers), str(clients), str(seconds)],
@@ -95,7 +105,13 @@ def load(peers: str, endpoint: str, workers: int, clients: int, seconds: float) 
         text=True,
         check=True,
     )
-    return float(done.stdout)
+    rate, total = done.stdout.split()
+    return float(rate), (_cpu(server) - before) / max(1, int(total)) * 1e6
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager
@@ -152,4 +168,4 @@ def _other_links() -> list[str]:
 
 if __name__ == "__main__":
     for name, figure, unit in run():
-        print(f"{name:55} {figure:12,.0f} {unit}")
+        print(f"{name:65} {figure:12,.0f} {unit}")

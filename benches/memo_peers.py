@@ -1,6 +1,6 @@
 """Processes around a memo01 bench: peers that make load, and bare echoes to compare with.
 
-    python -m benches.memo_peers raw|pynng ENDPOINT WORKERS CLIENTS SECONDS   prints exchanges/s
+    python -m benches.memo_peers raw|pynng ENDPOINT WORKERS CLIENTS SECONDS   prints answers/s, all
     python -m benches.memo_peers park ENDPOINT COUNT                          parks READYs, waits
     python -m benches.memo_peers echo sp|pynng                                prints its endpoint
 
@@ -33,7 +33,7 @@ CONNECTIONS = 16
 
 
 class Count:
-    """Answers that clients got since the warm-up."""
+    """Answers that clients got."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -88,7 +88,7 @@ class RawPeers(asyncio.Protocol):
         return self.request((RESULT if body[TYPE] == 2 else BEAT) + body[ID], True)
 
 
-async def raw(endpoint: str, workers: int, clients: int, seconds: float) -> float:
+async def raw(endpoint: str, workers: int, clients: int, seconds: float) -> str:
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     count, loop = Count(), asyncio.get_running_loop()
     for part in (*spread(workers, 0), *spread(0, clients)):
@@ -104,14 +104,15 @@ def spread(workers: int, clients: int) -> list[tuple[int, int]]:
     return [part for part in parts if any(part)]
 
 
-async def rate(count: Count, seconds: float) -> float:
+async def rate(count: Count, seconds: float) -> str:
+    """Say how many answers came in a second, and how many in all."""
     await asyncio.sleep(WARM_UP)
-    count.answers, begun = 0, time.perf_counter()
+    before, begun = count.answers, time.perf_counter()
     await asyncio.sleep(seconds)
-    return count.answers / (time.perf_counter() - begun)
+    return f"{(count.answers - before) / (time.perf_counter() - begun)} {count.answers}"
 
 
-async def nng(endpoint: str, workers: int, clients: int, seconds: float) -> float:
+async def nng(endpoint: str, workers: int, clients: int, seconds: float) -> str:
     count = Count()
     working, asking = pynng.Req0(), pynng.Req0()
     working.dial(endpoint, block=True)

@@ -263,6 +263,61 @@ def test_a_resent_heartbeat_is_one_beat(side: BrokerSide) -> None:
     assert peer.again(Heartbeat(id_), 12.0) == []
 
 
+def test_a_result_resent_on_another_connection_is_not_the_result_of_the_next_job(
+    side: BrokerSide,
+) -> None:
+    peer = Peer(side, ONE)
+    worker, id_ = joined(side, peer)
+    side.render(work(worker), 0.0)
+    peer.say(Result(id_, b"first"))
+    ((_, second),) = said(side.render(work(worker, b"second", run_until=60.0), 0.0))
+    # The second job is lost with its connection, so the worker sends its result again.
+    peer.address = TWO + peer.address[8:]
+    assert said(peer.again(Result(id_, b"first"), 1.0)) == [(peer.address, second)]
+    side.receive(ONE, [], 2.0)
+    reply = peer.say(Result(id_, b"of the second"), 3.0)[0]
+    assert isinstance(reply, ReplyReceived)
+    assert reply.body.parts == (b"of the second",)
+
+
+def test_a_heartbeat_lost_with_its_connection_is_given_again(side: BrokerSide) -> None:
+    peer = Peer(side, ONE)
+    _, id_ = joined(side, peer)
+    side.advance(10.0)
+    peer.say(Heartbeat(id_), 11.0)
+    side.advance(21.0)
+    peer.address = TWO + peer.address[8:]
+    assert said(peer.again(Heartbeat(id_), 22.0)) == [(peer.address, Heartbeat(id_))]
+    assert side.advance(31.9) == []
+    assert len(side.advance(32.0)) == 1
+
+
+def test_a_parked_worker_that_reconnects_before_it_is_missed_stays(side: BrokerSide) -> None:
+    peer = Peer(side, ONE)
+    worker, id_ = joined(side, peer)
+    side.advance(10.0)
+    peer.say(Heartbeat(id_), 11.0)
+    peer.address = TWO + peer.address[8:]
+    assert peer.again(Heartbeat(id_), 12.0) == []
+    assert side.receive(ONE, [], 13.0) == []
+    assert said(side.render(work(worker), 13.0))[0][0] == peer.address
+
+
+def test_a_result_resent_after_its_worker_was_given_up_is_not_the_next_jobs(
+    side: BrokerSide,
+) -> None:
+    peer = Peer(side, ONE)
+    worker, id_ = joined(side, peer)
+    side.render(work(worker), 0.0)
+    peer.say(Result(id_, b"first"))
+    side.render(work(worker, b"second"), 0.0)
+    side.receive(ONE, [], 1.0)
+    side.advance(6.0)
+    peer.address = TWO + peer.address[8:]
+    assert said(peer.again(Result(id_, b"first"), 7.0)) == [(peer.address, Disconnect(id_))]
+    assert isinstance(peer.say(Result(id_, b"second"), 8.0)[0], ReplyReceived)
+
+
 def test_the_end_of_a_connection_drops_the_workers_parked_there(side: BrokerSide) -> None:
     here, there = Peer(side, ONE), Peer(side, TWO)
     workers = {joined(side, here)[0], joined(side, here)[0]}
@@ -276,7 +331,7 @@ def test_a_busy_worker_may_bring_its_result_on_another_connection(side: BrokerSi
     worker, id_ = joined(side, Peer(side, ONE))
     side.render(work(worker, run_until=60.0), 0.0)
     assert side.receive(ONE, [], 1.0) == []
-    peer = Peer(side, TWO)
+    peer = Peer(side, TWO, first=0x80000100)
     assert len(peer.say(Result(id_, b"out"), 3.0)) == 2
     assert side.advance(10.0) == []
     assert side.receive(TWO, [], 11.0) == [PeerLeft(worker, "its connection ended")]

@@ -1,5 +1,7 @@
 """What the records tell a new process about an old one's requests."""
 
+from dataclasses import replace
+
 import pytest
 
 from dragoman.dialects.memo01.recollection import Recollection, key_in, name_job
@@ -51,6 +53,17 @@ def test_only_a_late_success_is_worth_remembering() -> None:
         assert past.open == {}
         assert past.held() == []
         assert bool(past.answered) is is_known
+
+
+def test_the_last_result_of_a_worker_is_known_until_it_leaves() -> None:
+    ended = replace(record(Kind.ENDED, peer="memo/aa", nbytes=5), seq=7)
+    late = replace(record(Kind.LATE, peer="memo/aa", nbytes=5), seq=8)
+    empty = replace(record(Kind.LATE, peer="memo/aa"), seq=9)
+    assert Recollection("memo", [ended], 0.0).last_result("memo/aa") == 7
+    assert Recollection("memo", [ended, late, empty], 0.0).last_result("memo/aa") == 8
+    assert Recollection("memo", [], 0.0).last_result("memo/aa") is None
+    left = record(Kind.LEFT, peer="memo/aa")
+    assert Recollection("memo", [ended, left], 0.0).last_result("memo/aa") is None
 
 
 def test_other_links_are_not_ours() -> None:

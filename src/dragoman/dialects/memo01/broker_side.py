@@ -8,9 +8,7 @@ messages are raised for the loop to note, refused ones are `Noted`, faults are t
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from hashlib import blake2b
-from itertools import count
 from math import ceil
 from typing import Any, Final
 
@@ -19,8 +17,6 @@ from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     Event,
-    JobSubmitted,
-    Noted,
     PeerLeft,
     ReplyKind,
     ReplyReceived,
@@ -32,17 +28,15 @@ from dragoman.dialects.base import (
     MalformedMessage,
     Send,
     Wardrobe,
-    redress_answer,
     redress_call,
 )
-from dragoman.dialects.memo01.dress import NAME, TAG, as_value, fault_in, untagged
-from dragoman.dialects.memo01.recollection import Recollection, key_in, name_job
+from dragoman.dialects.memo01.client_desk import ClientDesk, LoadBody, refusal, speaker_at
+from dragoman.dialects.memo01.dress import NAME, TAG, as_value, fault_in
+from dragoman.dialects.memo01.recollection import Recollection
 from dragoman.dialects.memo01.requests import (
     CONNECTION,
-    Request,
-    Requests,
     connection_of,
-    key_of,
+    has_same_id,
 )
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, Settings
 from dragoman.dialects.memo01.wire import (
@@ -54,12 +48,10 @@ from dragoman.dialects.memo01.wire import (
     decode,
     encode,
 )
-from dragoman.dialects.memo01.workers import Slot, Worker, Workers
+from dragoman.dialects.memo01.workers import Held, Slot, Worker, Workers
 from dragoman.model.body import Body
-from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import (
-    EVERY_SERVICE,
     JobId,
     PeerId,
     ServiceName,
@@ -67,8 +59,7 @@ from dragoman.model.names import (
     name_of,
     peer_id,
 )
-from dragoman.model.record import Kind, Record
-from dragoman.model.terms import Terms, read_terms
+from dragoman.model.record import Record
 
 #: After its time is over a worker is kept this long, so that the core ends the job first.
 _LATE: Final = 1.0
@@ -76,7 +67,6 @@ _LATE: Final = 1.0
 _DROPPED: Final = 10_000
 
 Outcome = list[Event | Send]
-LoadBody = Callable[[int], Body | None]
 
 
 class BrokerSide:
@@ -91,43 +81,33 @@ class BrokerSide:
     ) -> None:
         self.link = link
         self._ids = ids
-        #: Names this process, so that its jobs need only be counted.
-        self._run = blake2b(ids().encode(), digest_size=4).hexdigest()
-        self._jobs = count(1)
         self._wardrobe = wardrobe
         self._settings = settings or Settings()
         self._workers = Workers()
-        self._requests = Requests(self._settings.resend_window, self._settings.remembered)
+        self._clients = ClientDesk(link, ids(), wardrobe, self._settings, self._workers.live)
         #: ID -> what a worker that was dropped in mid-job, or that an earlier process knew, held.
-        self._dropped: dict[bytes, tuple[PeerId, JobId, int]] = {}
-        #: Requests that were repeated while they were open or just answered.
-        self.resends = 0
+        self._dropped: dict[bytes, Held] = {}
+        self._resends = 0
+
+    @property
+    def resends(self) -> int:
+        """How many requests were repeated while they were open or just answered."""
+        return self._resends + self._clients.resends
 
     def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
         """Know again the requests and assignments of an earlier process, from its records."""
         past = Recollection(self.link, records, now - self._settings.resend_window)
-        for submitted in past.open.values():
-            self._recall(submitted, load_body)
-        for submitted, at in past.answered.values():
-            self._requests.answered(self._recall(submitted, load_body), at)
+        self._clients.restore(past, load_body)
         for held in past.held():
-            id_ = bytes.fromhex(name_of(PeerId(held.peer)))
-            self._dropped[id_] = (PeerId(held.peer), JobId(held.job), held.attempt)
-
-    def _recall(self, submitted: Record, load_body: LoadBody) -> Request:
-        body = load_body(submitted.seq)
-        run_timeout = read_terms(submitted.terms).run_timeout
-        timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
-        is_tagged = body is not None and b"".join(body.parts).startswith(TAG)
-        key, client = key_in(submitted.job), PeerId(submitted.client)
-        assert key is not None
-        request = Request(key, JobId(submitted.job), client, timeout_ms, is_tagged)
-        self._requests.open(request)
-        return request
+            peer, seq = PeerId(held.peer), past.last_result(held.peer)
+            body = load_body(seq) if seq is not None else None
+            before = b"".join(body.parts) if body else None
+            known = Held(peer, JobId(held.job), held.attempt, before=before)
+            self._dropped[bytes.fromhex(name_of(peer))] = known
 
     def speaker(self, address: Address) -> str:
         """Name whoever speaks from an address: clients have no name, so their connection does."""
-        return "c" + connection_of(address).hex()
+        return speaker_at(address)
 
     # --- what peers say -----------------------------------------------------------------------
 
@@ -143,10 +123,10 @@ class BrokerSide:
 
     def _ready(self, address: Address, ready: Ready, raw: bytes, now: float) -> Outcome:
         if self._workers.has_ready(address):
-            self.resends += 1
+            self._resends += 1
             return []
         if len(self._workers) >= self._settings.max_workers:
-            return [self._refused(address, f"more than {self._settings.max_workers} workers")]
+            return [refusal(self.link, address, f"more than {len(self._workers)} workers")]
         id_ = self._new_id()
         worker = Worker(id_, peer_id(self.link, id_.hex()), address)
         self._workers.add(worker)
@@ -170,8 +150,9 @@ class BrokerSide:
         worker = self._workers.by_id.get(beat.id)
         if worker is None:
             return [*self._unknown(address, beat.id)]
-        if self._is_resend(worker, address):
-            return []
+        again = self._resent_by(worker, address, now)
+        if again is not None:
+            return [*again]
         if worker.slot is not Slot.BEATEN:
             return self._out_of_sync(worker, address, "HEARTBEAT")
         return [BeatReceived(worker.peer), *self._park(worker, address, now)]
@@ -181,9 +162,10 @@ class BrokerSide:
             raise MalformedMessage("a worker's RESULT has its ID")
         worker = self._workers.by_id.get(result.id)
         if worker is None:
-            return [*self._late(result), *self._unknown(address, result.id)]
-        if self._is_resend(worker, address):
-            return []
+            return [*self._late(address, result), *self._unknown(address, result.id)]
+        again = self._resent_by(worker, address, now)
+        if again is not None:
+            return [*again]
         if worker.slot is not Slot.BUSY or worker.job is None:
             return self._out_of_sync(worker, address, "RESULT")
         reply = self._reply(worker, result)
@@ -208,97 +190,64 @@ class BrokerSide:
         body = Body(NAME, (payload,))
         return ReplyReceived(worker.peer, worker.job, ReplyKind.FINAL, body, fault, worker.attempt)
 
-    def _late(self, result: Result) -> Outcome:
-        """Hand the core a result that came after its worker was given up, for the record."""
-        held = self._dropped.pop(result.id, None)
-        if held is None or len(result.payload) > self._settings.payload_limit:
+    def _late(self, address: Address, result: Result) -> Outcome:
+        """Hand the core a result whose worker was given up, or was known to an earlier process."""
+        held = self._dropped.get(result.id)
+        if held is None or held.is_of_an_earlier_job(address, result.payload):
             return []
-        peer, job, attempt = held
-        body = Body(NAME, (result.payload,))
-        return [ReplyReceived(peer, job, ReplyKind.FINAL, body, None, attempt)]
+        del self._dropped[result.id]
+        if len(result.payload) > self._settings.payload_limit:
+            return []
+        fault, body = fault_in(result.payload), Body(NAME, (result.payload,))
+        return [ReplyReceived(held.peer, held.job, ReplyKind.FINAL, body, fault, held.attempt)]
 
     def _disconnect(self, address: Address, bye: Disconnect, raw: bytes, now: float) -> Outcome:
         raise MalformedMessage("DISCONNECT is for the broker to say")
 
     def _job(self, address: Address, job: Job, raw: bytes, now: float) -> Outcome:
-        if job.id:
-            raise MalformedMessage("a client's JOB has an empty ID")
-        key = key_of(address, raw)
-        known = self._requests.find_resent(key, address, self._workers.live)
-        client = peer_id(self.link, self.speaker(address))
-        if known is not None:
-            return self._resent(known, address, job, client)
-        why_not = self._why_not(job)
-        if why_not:
-            return [self._refused(address, why_not, ServiceName(job.service))]
-        timeout_ms = min(job.timeout_ms, self._settings.longest_timeout_ms)
-        is_tagged = job.payload.startswith(TAG)
-        job_id = name_job(key, f"{self._run}{next(self._jobs):x}")
-        request = Request(key, job_id, client, timeout_ms, is_tagged)
-        self._requests.open(request, address)
-        return [self._submitted(request, job, client)]
-
-    def _why_not(self, job: Job) -> str:
-        """Say why a JOB is refused; nothing when it is not."""
-        if job.timeout_ms <= 0:
-            return f"a timeout of {job.timeout_ms} ms leaves no time to run"
-        if len(job.payload) > self._settings.payload_limit:
-            limit = self._settings.payload_limit
-            return f"a payload of {len(job.payload)} bytes; {limit} are allowed"
-        if job.service == EVERY_SERVICE:
-            return "the service name 'all' is reserved"
-        return ""
-
-    def _resent(self, request: Request, address: Address, job: Job, client: PeerId) -> Outcome:
-        """Let one more address wait for an answer; ask for it again if it was already given."""
-        self.resends += 1
-        if address not in request.addresses:
-            live = self._workers.live
-            request.addresses = [a for a in request.addresses if connection_of(a) in live]
-            request.addresses.append(address)
-        if request.forget_at is None:
-            return []
-        return [self._submitted(request, job, client)]
-
-    def _submitted(self, request: Request, job: Job, client: PeerId) -> JobSubmitted:
-        settings = self._settings
-        terms = _terms(
-            request.timeout_ms,
-            settings.queue_timeout,
-            settings.max_attempts,
-            settings.strict,
-            job.service in settings.memoized,
-        )
-        body = Body(NAME, (job.payload,))
-        return JobSubmitted(request.job, client, ServiceName(job.service), body, terms=terms)
+        return [*self._clients.receive(address, job, raw, now)]
 
     # --- slots --------------------------------------------------------------------------------
 
     def _park(self, worker: Worker, address: Address, now: float) -> list[Send]:
         """Let a request wait for a message, or answer it with the one that waits."""
         self._workers.move(worker, address)
-        worker.slot, worker.address = Slot.PARKED, address
+        worker.slot, worker.address, worker.said = Slot.PARKED, address, b""
         if worker.pending is None:
             self._workers.set_due(worker, now + self._settings.beat_every)
             return []
         message, worker.pending = worker.pending, None
         return [self._answer(worker, message, Slot.BUSY, worker.run_until)]
 
-    def _answer(self, worker: Worker, message: bytes, slot: Slot, due_at: float | None) -> Send:
-        """Answer a parked request."""
+    def _answer(self, worker: Worker, message: bytes, slot: Slot, since: float | None) -> Send:
+        """Answer a parked request; its worker's next one is due some time after `since`."""
         address = worker.address
         assert address is not None
         worker.address, worker.answered, worker.slot = None, address, slot
-        late = _LATE if slot is Slot.BUSY else 0.0
-        self._workers.set_due(worker, None if due_at is None else due_at + late)
+        worker.said = message
+        late = _LATE if slot is Slot.BUSY else self._settings.beat_answer
+        self._workers.set_due(worker, None if since is None else since + late)
         return Send(address, [message])
 
-    def _is_resend(self, worker: Worker, address: Address) -> bool:
-        """Whether a request is open already, or a copy that crossed with its answer."""
-        if address != worker.address and address != worker.answered:
-            return False
-        self.resends += 1
-        return True
+    def _resent_by(self, worker: Worker, address: Address, now: float) -> list[Send] | None:
+        """Deal with a request that was heard before; None when it is a new one.
+
+        On the same connection it is open already, or crossed with its answer. On another one its
+        worker has reconnected: then an answer that was given is lost, and is given again.
+        """
+        if worker.address is not None and has_same_id(worker.address, address):
+            self._workers.move(worker, address)
+            worker.address = address
+        elif worker.answered is None or not has_same_id(worker.answered, address):
+            return None
+        elif worker.answered != address:
+            self._resends += 1
+            self._workers.move(worker, address)
+            worker.address = address
+            since = worker.run_until if worker.slot is Slot.BUSY else now
+            return [self._answer(worker, worker.said, worker.slot, since)]
+        self._resends += 1
+        return []
 
     def _unknown(self, address: Address, id_: bytes) -> list[Send]:
         return [Send(address, [encode(Disconnect(id_))])]
@@ -311,7 +260,9 @@ class BrokerSide:
     def _lose(self, worker: Worker, reason: str) -> PeerLeft:
         self._workers.drop(worker)
         if worker.job is not None and worker.pending is None:
-            self._dropped[worker.id] = (worker.peer, worker.job, worker.attempt)
+            self._dropped[worker.id] = Held(
+                worker.peer, worker.job, worker.attempt, worker.answered
+            )
             if len(self._dropped) > _DROPPED:
                 del self._dropped[next(iter(self._dropped))]
         return PeerLeft(worker.peer, reason)
@@ -326,10 +277,6 @@ class BrokerSide:
             elif worker.due_at is None or worker.due_at > until:
                 self._workers.set_due(worker, until)
         return left
-
-    def _refused(self, address: Address, detail: str, service: ServiceName | None = None) -> Noted:
-        peer = peer_id(self.link, self.speaker(address))
-        return Noted(Kind.REFUSED, peer, detail, service=service, dialect=NAME)
 
     # --- what the broker says -----------------------------------------------------------------
 
@@ -354,38 +301,15 @@ class BrokerSide:
 
     def _time_left(self, work: SendWork, now: float) -> int:
         """Tell a worker how long it has: what the client said, or what is left of it."""
-        request = self._requests.of_job(work.job)
-        if request is not None:
-            return request.timeout_ms
+        said = self._clients.timeout_said(work.job)
+        if said is not None:
+            return said
         if work.run_until is None:
             return LONGEST_TIMEOUT_MS
         return min(max(1, ceil((work.run_until - now) * 1000 - 0.5)), LONGEST_TIMEOUT_MS)
 
     def _send_reply(self, reply: SendReply, now: float) -> list[Send]:
-        """Answer a client's request; a job that failed leaves it unanswered, as the text says."""
-        request = self._requests.of_job(reply.job)
-        if reply.kind is not ReplyKind.FINAL or request is None:
-            return []
-        if reply.fault is not None:
-            self._requests.forget(request)
-            return []
-        try:
-            message = encode(Result(b"", self._answer_to(request, reply)))
-        except Unmappable:
-            self._requests.forget(request)
-            raise
-        self._requests.answered(request, now)
-        live = self._workers.live
-        return [Send(a, [message]) for a in request.addresses if connection_of(a) in live]
-
-    def _answer_to(self, request: Request, reply: SendReply) -> bytes:
-        """Dress a result as its client can read it."""
-        if reply.body.dialect == NAME or not reply.body.parts:
-            # No parts at all: an empty result, as the core and the records keep it.
-            return b"".join(reply.body.parts)
-        body = redress_answer(self._wardrobe, reply.body, NAME, reply.worker)
-        payload = b"".join(body.parts)
-        return payload if request.is_tagged else untagged(payload)
+        return self._clients.render(reply, now)
 
     def _send_beat(self, beat: SendBeat, now: float) -> list[Send]:
         worker = self._workers.of_peer(beat.worker)
@@ -394,8 +318,7 @@ class BrokerSide:
         return [self._beat(worker, now)]
 
     def _beat(self, worker: Worker, now: float) -> Send:
-        due_at = now + self._settings.beat_answer
-        return self._answer(worker, encode(Heartbeat(worker.id)), Slot.BEATEN, due_at)
+        return self._answer(worker, encode(Heartbeat(worker.id)), Slot.BEATEN, now)
 
     def _dismiss(self, dismiss: Dismiss, now: float) -> list[Send]:
         """Tell a parked worker at once; another one hears it with its next message."""
@@ -429,21 +352,6 @@ class BrokerSide:
         if worker.slot is Slot.BEATEN:
             return "it did not answer a HEARTBEAT"
         return "it did not send a RESULT in time"
-
-
-@lru_cache(maxsize=1024)
-def _terms(
-    timeout_ms: int, queue_timeout: float, max_attempts: int, strict: bool, memoize: bool
-) -> Terms:
-    """State a JOB's policy; a client's jobs mostly have the same."""
-    return Terms(
-        patience=queue_timeout,
-        queue_timeout=queue_timeout,
-        run_timeout=timeout_ms / 1000,
-        max_attempts=max_attempts,
-        strict=strict,
-        memoize=memoize,
-    )
 
 
 _RECEIVERS: Final[dict[type, Callable[[BrokerSide, Address, Any, bytes, float], Outcome]]] = {

@@ -37,6 +37,8 @@ class Recollection:
         #: Those that succeeded since `since`, and when.
         self.answered: dict[str, tuple[Record, float]] = {}
         self._held: dict[str, dict[int, Record]] = {}
+        #: Where the last result of each worker is: one that is sent again must not count again.
+        self._results: dict[str, int] = {}
         steps: dict[str, Callable[[Record], None]] = {
             Kind.SUBMITTED: self._submitted,
             Kind.DISPATCHED: self._dispatched,
@@ -44,6 +46,8 @@ class Recollection:
             Kind.FORWARDED: self._taken_back,
             Kind.GATHERED: self._taken_back,
             Kind.ENDED: self._ended,
+            Kind.LATE: self._result,
+            Kind.LEFT: self._left,
         }
         for record in records:
             step = steps.get(record.kind)
@@ -54,6 +58,10 @@ class Recollection:
         """Return what this link's workers hold: their `dispatched` records."""
         return [record for parts in self._held.values() for record in parts.values()]
 
+    def last_result(self, peer: str) -> int | None:
+        """Return the position of the last result that a worker brought."""
+        return self._results.get(peer)
+
     def _submitted(self, record: Record) -> None:
         if link_of(PeerId(record.client)) == self._link and key_in(record.job) is not None:
             self.open[record.job] = record
@@ -62,10 +70,19 @@ class Recollection:
         if link_of(PeerId(record.peer)) == self._link:
             self._held.setdefault(record.job, {})[record.part] = record
 
+    def _result(self, record: Record) -> None:
+        if record.nbytes and link_of(PeerId(record.peer)) == self._link:
+            self._results[record.peer] = record.seq
+
+    def _left(self, record: Record) -> None:
+        self._results.pop(record.peer, None)
+
     def _taken_back(self, record: Record) -> None:
+        self._result(record)
         self._held.get(record.job, {}).pop(record.part, None)
 
     def _ended(self, record: Record) -> None:
+        self._result(record)
         self._held.pop(record.job, None)
         submitted = self.open.pop(record.job, None)
         if submitted is not None and record.state == "succeeded" and record.at >= self._since:

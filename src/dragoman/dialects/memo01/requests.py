@@ -1,11 +1,9 @@
 """The clients' requests: which are open, which were answered lately, and what a resend is.
 
 NNG sends an unanswered request again, on a timer and after every reconnect, with the same request
-ID and the same bytes. Such a resend is the same job:
-
-* from the same address, while the request is open and for a window after its answer;
-* from another connection, while the request is open, or for that window when every connection
-  that asked is gone (otherwise two requesters merely had the same ID: a new job).
+ID and the same bytes. Such a resend is the same job while the request is open, and for a window
+after its answer, on whatever connection it comes: the answer may have been lost with a connection
+whose end nobody has noticed. (NNG begins its IDs at random, so requesters do not share them.)
 
 A request whose job failed is forgotten at once: by the text, resending is how clients try again.
 """
@@ -27,6 +25,11 @@ Key = tuple[bytes, bytes]
 def connection_of(address: Address) -> bytes:
     """Return the connection an address is on."""
     return address[:CONNECTION]
+
+
+def has_same_id(one: Address, other: Address) -> bool:
+    """Whether two addresses are of one request, perhaps on two connections."""
+    return one[-ID:] == other[-ID:]
 
 
 def key_of(address: Address, message: bytes) -> Key:
@@ -71,21 +74,16 @@ class Requests:
     def open(self, request: Request, *addresses: Address) -> None:
         """Remember a new request; one from before a restart has no address yet."""
         request.addresses.extend(addresses)
-        old = self._by_key.get(request.key)
-        if old is not None:
-            self._by_job.pop(old.job, None)
         self._by_key[request.key] = request
         self._by_job[request.job] = request
 
-    def find_resent(
-        self, key: Key, address: Address, live: "dict[bytes, set[bytes]]"
-    ) -> Request | None:
+    def find_resent(self, key: Key, now: float) -> Request | None:
         """Return the request that this one repeats, if any."""
         found = self._by_key.get(key)
-        if found is None or found.forget_at is None or address in found.addresses:
+        if found is None or found.forget_at is None or found.forget_at > now:
             return found
-        asker_is_there = any(connection_of(a) in live for a in found.addresses)
-        return None if asker_is_there else found
+        self.forget(found)
+        return None
 
     def of_job(self, job: JobId) -> Request | None:
         """Return the request that a job came from."""

@@ -10,8 +10,9 @@ from enum import Enum
 from heapq import heappop, heappush
 
 from dragoman.dialects.base import Address
-from dragoman.dialects.memo01.requests import connection_of
+from dragoman.dialects.memo01.requests import connection_of, has_same_id
 from dragoman.model.names import JobId, PeerId
+from dragoman.model.value import value
 
 
 class Slot(Enum):
@@ -39,6 +40,7 @@ class Worker:
         "pending",
         "ready_at",
         "run_until",
+        "said",
         "slot",
         "timer_at",
     )
@@ -51,8 +53,9 @@ class Worker:
         self.ready_at = address
         #: Its open request.
         self.address: Address | None = None
-        #: The request that was answered last: the same address again is a resend that crossed.
+        #: The request that was answered last, and with what: it may be sent again.
         self.answered: Address | None = None
+        self.said = b""
         #: Its connection; None when that is gone and the worker may come back on another.
         self.connection: bytes | None = None
         #: A JOB that waits for an address.
@@ -65,6 +68,25 @@ class Worker:
         self.due_at: float | None = None
         self.timer_at: float | None = None
         self.is_gone = False
+
+
+@value
+class Held:
+    """What a worker that is no longer known here was given last."""
+
+    peer: PeerId
+    job: JobId
+    attempt: int
+    #: The request that the job answered, ...
+    answered: Address | None = None
+    #: ... or, where only records are left, the payload that its worker brought before.
+    before: bytes | None = None
+
+    def is_of_an_earlier_job(self, address: Address, payload: bytes) -> bool:
+        """Whether a RESULT is the one before, sent again because the job never arrived."""
+        if self.answered is not None:
+            return has_same_id(self.answered, address)
+        return payload == self.before
 
 
 class Workers:

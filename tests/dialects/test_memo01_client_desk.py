@@ -175,11 +175,24 @@ def test_a_job_resent_after_its_answer_was_lost_is_answered_again(side: BrokerSi
     assert said(side.render(final(event.job), 3.0)) == [(after.address, Result(b"", b"out"))]
 
 
-def test_two_clients_that_use_the_same_id_after_each_other_have_two_jobs(side: BrokerSide) -> None:
-    one, two = Peer(side, ONE), Peer(side, TWO)
-    event = submitted(one.say(Job(b"", "svc", 1000)))
+def test_an_answer_lost_with_a_connection_that_still_seems_alive_is_given_again(
+    side: BrokerSide,
+) -> None:
+    before, after = Peer(side, ONE), Peer(side, TWO)
+    event = submitted(before.say(Job(b"", "svc", 1000)))
     side.render(final(event.job), 1.0)
-    assert submitted(two.say(Job(b"", "svc", 1000), 2.0)).job != event.job
+    assert submitted(after.say(Job(b"", "svc", 1000), 2.0)).job == event.job
+    assert (after.address, Result(b"", b"out")) in said(side.render(final(event.job), 2.0))
+
+
+def test_a_request_is_new_after_the_window(side: BrokerSide) -> None:
+    peer = Peer(side)
+    event = submitted(peer.say(Job(b"", "svc", 1000)))
+    side.render(final(event.job), 1.0)
+    other = submitted(peer.say(Job(b"", "svc", 1000, b"other"), 100.0))
+    side.render(final(other.job), 100.0)
+    again = Peer(side)
+    assert submitted(again.say(Job(b"", "svc", 1000), 100.0)).job != event.job
 
 
 def test_the_same_id_with_another_body_is_another_job(side: BrokerSide) -> None:

@@ -1,0 +1,164 @@
+"""A broker with one memo01 link in memory, and a client and a worker shell around our own sides."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from dragoman.core.effects import Append, Effect, SendReply
+from dragoman.core.events import Event, TimeAdvanced
+from dragoman.core.recovery import fold, resume
+from dragoman.dialects.base import Frames, Send, Wardrobe
+from dragoman.dialects.memo01.broker_side import BrokerSide
+from dragoman.dialects.memo01.client_side import ClientSide
+from dragoman.dialects.memo01.dress import MemoDress
+from dragoman.dialects.memo01.settings import Settings
+from dragoman.dialects.memo01.worker_side import WorkerSide
+from dragoman.dialects.talk import Alive, Finished, Order, Reply, Word, Work
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.content import Answer, Call
+from dragoman.model.names import JobId
+from dragoman.model.record import Kind, Record
+
+
+class House:
+    """A broker with one memo01 link, and a network of requests around it."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings
+        self.now = 0.0
+        self.records: list[Record] = []
+        self.bodies: dict[int, Body | None] = {}
+        self._connections = count(1)
+        self._requests = count(0x80000000)
+        #: Address -> who waits for the answer; those who are not answered stay here.
+        self.open: dict[bytes, Callable[[bytes], None]] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Put a new broker in the old one's place; it knows what is on record."""
+        self.open.clear()
+        numbers = count(len(self.records))
+        wardrobe: Wardrobe = {"memo": MemoDress()}
+        self.side = BrokerSide(lambda: f"{next(numbers):012x}", wardrobe, self.settings)
+        self.side.restore(self.records, self.bodies.get, self.now)
+        self.broker, first = resume(fold(self.records), self.bodies.get, self.now)
+        self.carry_out(first)
+
+    def connect(self) -> bytes:
+        return next(self._connections).to_bytes(8)
+
+    def request(
+        self, connection: bytes, message: bytes, answered: Callable[[bytes], None]
+    ) -> bytes:
+        address = connection + next(self._requests).to_bytes(4)
+        self.open[address] = answered
+        self.take(self.side.receive(address, [message], self.now))
+        return address
+
+    def hang_up(self, connection: bytes) -> None:
+        self.open = {a: f for a, f in self.open.items() if not a.startswith(connection)}
+        self.take(self.side.receive(connection, [], self.now))
+
+    def take(self, outcome: list[Event | Send]) -> None:
+        for item in outcome:
+            if isinstance(item, Send):
+                self._send(item)
+                continue
+            self.carry_out(self.broker.handle(item, self.now))
+        self.broker.validate()
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.records.append(effect.record)
+                self.bodies[effect.record.seq] = effect.body
+                continue
+            if isinstance(effect, SendReply) and effect.seq:
+                body = self.bodies[effect.seq] or EMPTY
+                effect = replace(effect, body=body)
+            for send in self.side.render(effect, self.now):
+                self._send(send)
+
+    def _send(self, send: Send) -> None:
+        answered = self.open.pop(send.address, None)
+        if answered is not None:
+            answered(bytes(send.frames[0]))
+
+    def wait(self, until: float) -> None:
+        """Let time pass, deadline by deadline."""
+        while True:
+            due = [t for t in (self.broker.next_deadline(), self.side.next_deadline()) if t]
+            at = min((t for t in due if t <= until), default=until)
+            self.now = max(self.now, at)
+            self.take([TimeAdvanced()])
+            self.take(self.side.advance(self.now))
+            if at >= until:
+                return
+
+    def kinds(self) -> list[str]:
+        return [r.kind for r in self.records if r.kind != Kind.STARTED]
+
+
+class Caller:
+    """A client shell: its side, its tickets, what came back."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.connection = house.connect()
+        self.side = ClientSide()
+        self.finished: dict[str, Finished] = {}
+        self.sent: dict[str, bytes] = {}
+
+    def submit(self, job: str, call: Call, service: str = "math") -> bytes:
+        ((ticket, message, _wait),) = self.side.submit(Order(JobId(job), service, call))
+        self.sent[job] = message
+        return self.house.request(self.connection, message, lambda a: self.hear([ticket, a]))
+
+    def again(self, job: str, address: bytes) -> None:
+        """Send an open request again, on a new connection, as NNG does."""
+        self.connection = self.house.connect()
+        moved = self.connection + address[8:]
+        self.house.open[moved] = lambda answer: self.hear([job.encode(), answer])
+        message = self.sent[job]
+        self.house.take(self.house.side.receive(moved, [message], self.house.now))
+
+    def hear(self, frames: Frames) -> None:
+        for notice in self.side.receive(frames):
+            assert isinstance(notice, Finished)
+            self.finished[notice.job] = notice
+
+
+class Hand:
+    """A worker shell: its side, its open requests, the work it was given."""
+
+    def __init__(self, house: House, services: tuple[str, ...] = ("math",), slots: int = 1) -> None:
+        self.house = house
+        self.connection = house.connect()
+        self.side = WorkerSide(services, slots)
+        self.work: deque[Work] = deque()
+        self.beats = 0
+        self.say(self.side.join())
+
+    def say(self, messages: list[Frames]) -> None:
+        for slot, message in messages:
+            self.house.request(self.connection, message, lambda a, s=slot: self.hear([s, a]))  # type: ignore[misc]
+
+    def hear(self, frames: Frames) -> None:
+        self.take(self.side.receive(frames))
+
+    def take(self, words: list[Word]) -> None:
+        for word in words:
+            if isinstance(word, Work):
+                self.work.append(word)
+            elif isinstance(word, Reply):
+                self.say([word.frames])
+            else:
+                assert isinstance(word, Alive)
+                self.beats += 1
+
+    def finish(self, **answer: Any) -> Work:
+        work = self.work.popleft()
+        self.say(self.side.finish(work.ticket, Answer(**answer)))
+        return work

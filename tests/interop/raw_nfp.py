@@ -117,6 +117,11 @@ class RawClient(Raw):
         assert status == "200", said
         return said
 
+    def jobs(self, state: str) -> list[dict[str, Any]]:
+        """The jobs in a state; questions to the broker itself are jobs too, and left out."""
+        rows = self.manage("show_jobs", state=state)
+        return [row for row in rows if row["service"] != MANAGEMENT.decode()]
+
 
 class RawWorker(Raw):
     """A worker that does what the test says."""

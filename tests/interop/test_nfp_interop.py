@@ -233,7 +233,7 @@ def test_a_real_job_survives_its_worker_standing_still_for_21_s(
     until_workers(endpoint, "frozen", "idle")
     client.begin("run", service="probe", task="slow", kwargs={"seconds": 3}, timeout=60)
     with RawClient(endpoint, b"looking") as look:
-        until(lambda: look.manage("show_jobs", state="running"), "the job runs")
+        until(lambda: look.jobs("running"), "the job runs")
         frozen.freeze()
         begun = time.monotonic()
         # The broker gives the worker up meanwhile, which is what makes its return a test.
@@ -261,7 +261,7 @@ def test_a_real_client_that_comes_before_its_worker_is_served_all_the_same(
     client = RealClient(fleet, endpoint)
     client.begin("run", service="probe", task="add", kwargs={"x": 2, "y": 2})
     with RawClient(endpoint, b"looking") as look:
-        until(lambda: look.manage("show_jobs", state="queued"), "the job is queued")
+        until(lambda: look.jobs("queued"), "the job is queued")
     start_worker(fleet, endpoint, "late")
     assert results(client.answer()) == {"late": 4}
 

@@ -173,7 +173,7 @@ def heat_map(
     rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float], words: str
 ) -> str:
     """Colour the cells of a table by how much is in them."""
-    left = 8 + 7.2 * max((len(row) for row in rows), default=0)
+    left = 16 + 7.2 * max((len(row) for row in rows), default=0)
     w = (WIDTH - left - _RIGHT) / max(len(columns), 1)
     h = 22.0
     highest = max(values.values(), default=0) or 1

@@ -1,0 +1,122 @@
+"""Builders of small histories: each test states only what it is about."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from dragoman.ledger.segments import Manifest, to_batch, write_manifest, write_segment
+from dragoman.model.record import Kind, Record
+from dragoman.pipeline import control, life
+
+#: Monday, 5 January 2026, noon UTC.
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
+
+
+class History:
+    """Numbers records and lets a second pass before each, unless told otherwise."""
+
+    def __init__(self, start: float = NOON) -> None:
+        self.records: list[Record] = []
+        self.now = start
+
+    def note(self, kind: Kind, after: float = 1.0, **fields: Any) -> Record:
+        self.now += after
+        record = Record(len(self.records) + 1, self.now, kind.value, **fields)
+        self.records.append(record)
+        return record
+
+    def submit(self, job: str = "j", after: float = 1.0, **fields: Any) -> Record:
+        about = {"service": "math", "client": "nfp/anna", "dialect": "nfp", "state": "queued"}
+        about |= {"target": "any", "nbytes": 10} | fields
+        self.now += after
+        return self.note(Kind.SUBMITTED, 0.0, job=job, submitted_at=self.now, **about)
+
+    def about(self, first: Record, kind: Kind, after: float = 1.0, **fields: Any) -> Record:
+        """Write a record about a job that was submitted."""
+        same = ("job", "service", "client", "submitted_at", "deadline_at")
+        return self.note(kind, after, **{n: getattr(first, n) for n in same} | fields)
+
+    def dispatch(self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any) -> Record:
+        peer = f"zss/{worker}"
+        held = {"worker": worker, "peer": peer, "attempt": attempt, "dialect": "zss"}
+        return self.about(first, Kind.DISPATCHED, **held | {"state": "running"} | fields)
+
+    def requeue(self, first: Record, worker: str, attempt: int, fault: str) -> Record:
+        held = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt, "dialect": "zss"}
+        return self.about(first, Kind.REQUEUED, state="queued", fault=fault, **held)
+
+    def end(self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any) -> Record:
+        held = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt, "nbytes": 5}
+        return self.about(first, Kind.ENDED, **held | {"state": "succeeded"} | fields)
+
+    def join(self, worker: str = "w1", after: float = 1.0) -> Record:
+        return self._session(Kind.JOINED, worker, after, detail="math")
+
+    def leave(self, worker: str = "w1", after: float = 1.0, **fields: Any) -> Record:
+        return self._session(Kind.LEFT, worker, after, **{"detail": "said good-bye"} | fields)
+
+    def own(self, worker: str, *resources: str) -> Record:
+        return self._session(Kind.OWNS, worker, 1.0, detail="\n".join(resources))
+
+    def resync(self, worker: str = "w1") -> Record:
+        return self._session(Kind.RESYNCED, worker, 1.0, detail="math")
+
+    def _session(self, kind: Kind, worker: str, after: float, **fields: Any) -> Record:
+        return self.note(kind, after, worker=worker, peer=f"zss/{worker}", dialect="zss", **fields)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        return frame(spark, self.records)
+
+
+def frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+    """Make a data frame of records, by way of the exporter's own columns."""
+    table = pa.Table.from_batches([to_batch([astuple(r) for r in records])])
+    return spark.createDataFrame(table)
+
+
+def export(folder: Path, records: Sequence[Record], *cuts: int) -> str:
+    """Seal records as segments that end at the given positions; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    edges = [0, *cuts, len(records)]
+    segments = [
+        write_segment(folder, [to_batch([astuple(r) for r in records[a:b]])], lambda _: None)
+        for a, b in zip(edges, edges[1:], strict=False)
+        if a < b
+    ]
+    write_manifest(folder, Manifest(segments=segments), lambda _: None)
+    return str(folder)
+
+
+def listed(folder: Path) -> list[dict[str, Any]]:
+    """Return the manifest's segments."""
+    found: list[dict[str, Any]] = json.loads((folder / "manifest.json").read_text())["segments"]
+    return found
+
+
+def relist(folder: Path, segments: Iterable[dict[str, Any]]) -> None:
+    """Write another manifest over the one that is there."""
+    (folder / "manifest.json").write_text(json.dumps({"segments": [*segments]}))
+
+
+def renumbered(records: Iterable[Record], start: int = 1) -> list[Record]:
+    """Number records anew."""
+    return [replace(record, seq=start + n) for n, record in enumerate(records)]
+
+
+def rows(found: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """Return some columns of a data frame as sorted tuples."""
+    return sorted(tuple(row) for row in found.select(*names).collect())
+
+
+def annotated(spark: SparkSession, history: History) -> DataFrame:
+    """Return a history's job records, each with what it means where it stands."""
+    records = history.frame(spark)
+    known = control.control(records)
+    marks = sorted(row.seq for row in control.boundaries(known).collect())
+    return life.annotate(life.life(records, control.spans(known), marks))

@@ -1,0 +1,42 @@
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.records import History, rows
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.control import boundaries, control, spans, still_needed
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def test_spans_say_what_was_known_of_a_worker_at_any_record(spark: SparkSession) -> None:
+    history = History()
+    history.join("w1")
+    history.resync("w1")
+    history.leave("w1")
+    history.join("w1")
+    found = spans(control(history.frame(spark)))
+    forever = 2**62
+    assert rows(found, "said_seq", "next_seq", "said", "session") == [
+        (1, 2, "joined", 1),
+        (2, 3, "resynced", 1),
+        (3, 4, "left", 1),
+        (4, forever, "joined", 4),
+    ]
+
+
+def test_only_sessions_that_are_on_and_who_left_last_are_carried(spark: SparkSession) -> None:
+    history = History()
+    history.note(Kind.STARTED)
+    history.join("w1")
+    history.own("w1", "a")
+    history.leave("w1")
+    history.join("w1")
+    history.own("w1", "b")
+    history.join("w2")
+    history.leave("w2")
+    history.submit()
+    found = control(history.frame(spark))
+    assert rows(still_needed(found), "seq") == [(1,), (5,), (6,), (8,)]
+    assert rows(boundaries(found), "seq") == [(1,)]
+    again = still_needed(still_needed(found))
+    assert rows(again, "seq") == [(1,), (5,), (6,), (8,)]

@@ -1,0 +1,48 @@
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.records import History, annotated, rows
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.life import after_the_end, lived, still_open, strays
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def test_each_record_knows_its_dispatch_and_its_end(spark: SparkSession) -> None:
+    history = History()
+    history.join("w1")
+    job = history.submit()
+    history.dispatch(job)
+    history.requeue(job, "w1", 1, "handed_back")
+    history.dispatch(job, "w2", 2)
+    history.end(job, "w2", 2)
+    found = rows(annotated(spark, history), "seq", "submitted_seq", "held_seq", "end_seq", "session")
+    assert found == [
+        (2, 2, None, 6, None),
+        (3, 2, 3, 6, 1),
+        (4, 2, 3, 6, 1),
+        (5, 2, 5, 6, None),
+        (6, 2, 5, 6, None),
+    ]
+
+
+def test_records_fall_into_lived_open_after_the_end_and_stray(spark: SparkSession) -> None:
+    history = History()
+    done = history.submit("done")
+    history.end(done)
+    history.end(done)
+    history.submit("open")
+    history.note(Kind.ENDED, job="unknown", submitted_at=5.0, state="failed")
+    found = annotated(spark, history).cache()
+    assert rows(lived(found), "seq") == [(1,), (2,), (4,)]
+    assert rows(after_the_end(found), "seq") == [(3,)]
+    assert rows(still_open(found), "job") == [("open",)]
+    assert rows(strays(found), "job") == [("unknown",)]
+
+
+def test_an_id_that_is_used_again_is_another_job(spark: SparkSession) -> None:
+    history = History()
+    history.end(history.submit("same"))
+    history.submit("same")
+    found = annotated(spark, history)
+    assert rows(found, "seq", "submitted_seq", "end_seq") == [(1, 1, 2), (2, 1, 2), (3, 3, None)]

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from dragoman.pipeline.session import INSTALL_JAVA, JavaMissing, ensure_java, java_version
+
+
+@pytest.mark.parametrize(
+    ("said", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ('java version "1.8.0_412"', 8),
+        ("command not found", 0),
+    ],
+)
+def test_the_version_is_read_from_what_java_says(said: str, major: int) -> None:
+    assert java_version(said) == major
+
+
+def java(folder: Path, version: str) -> Path:
+    path = folder / "bin" / "java"
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_java_of_the_named_home_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = java(tmp_path, "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert ensure_java() == str(path)
+
+
+def test_a_java_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(tmp_path, "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match="is Java 11"):
+        ensure_java()
+
+
+def test_without_java_the_command_that_installs_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaMissing, match=INSTALL_JAVA):
+        ensure_java()

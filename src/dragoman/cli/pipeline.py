@@ -26,9 +26,9 @@ app = typer.Typer(
 )
 
 SOURCE: str = typer.Option(
-    "data/segments", "--source", "-s", help="The export: a folder or URL with manifest.json."
+    "dragoman-data/sealed", "--source", "-s", help="The export: a folder or URL with manifest.json."
 )
-TABLES: str = typer.Option("data/tables", "--tables", "-t", help="Where the tables are.")
+TABLES: str = typer.Option("dragoman-data/tables", "--tables", "-t", help="Where the tables are.")
 MASTER: str = typer.Option(
     "local[*]", envvar="DRAGOMAN_SPARK_MASTER", help="Spark master: local[*], spark://host:7077."
 )

@@ -215,6 +215,10 @@ _KITS: Final[dict[str, Callable[[], Kit]]] = {
 }
 
 
+#: The dialects a peer can be made of.
+DIALECTS: Final = tuple(_KITS)
+
+
 def kit_for(dialect: str) -> Kit:
     """Return a dialect's kit. Raises ValueError for one that has none."""
     try:

@@ -1,0 +1,1 @@
+"""`dragoman demo`: the whole mission in one finite run."""

@@ -1,0 +1,87 @@
+"""The `dragoman demo` command."""
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from dragoman.cli.demo.acts import bridge, crash, pipeline, totals, wait_for_workers
+from dragoman.cli.demo.fabric import DemoFailed, Fabric
+
+
+def demo(
+    folder: Path | None = typer.Option(None, help="Where to work; a new folder if not given."),
+    keep: bool = typer.Option(False, help="Leave broker and workers running at the end."),
+    spark: bool = typer.Option(True, help="Run the Spark pipeline over the ledger at the end."),
+) -> None:
+    """Show the whole mission in one finite run.
+
+    Starts a broker and a worker of every dialect, lets a client of every dialect use each of
+    them, kills a worker and the broker in the middle of work and counts what comes back, then
+    runs the Spark pipeline over the ledger. Exits with 0 only if all of it held.
+    """
+    console = Console()
+    place = folder or Path(tempfile.mkdtemp(prefix="dragoman-demo-"))
+    fabric = Fabric(place)
+    started = time.monotonic()
+    try:
+        _show(console, fabric, spark=spark, keep=keep)
+    except DemoFailed as error:
+        console.print(f"[red]the demo failed:[/] {error}\nlogs are in {place}")
+        raise typer.Exit(1) from None
+    finally:
+        if not keep:
+            fabric.stop()
+    console.print(f"all of it held, in {time.monotonic() - started:.0f} s")
+    if keep:
+        console.print(fabric.describe())
+        console.print(f"stop it with: pkill -f {place}")
+    elif folder is None and not spark:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
+    console.print(f"[bold]1.[/] a broker and a worker of every dialect, in {fabric.folder}")
+    fabric.start_broker()
+    for dialect in fabric.worker_dialects():
+        fabric.start_worker(dialect, f"demo-{dialect}", f"demo-{dialect}-1")
+    wait_for_workers(fabric, [f"demo-{d}" for d in fabric.worker_dialects()])
+    console.print("[bold]2.[/] a client of every dialect uses a worker of every dialect")
+    pairs = _bridge_with_table(console, fabric)
+    console.print(f"   {pairs} pairs, values and failures across all of them")
+    console.print("[bold]3.[/] a worker and the broker are killed in the middle of work")
+    crash(fabric, lambda words: console.print(f"   {words}"))
+    counted = totals(fabric)
+    console.print(
+        f"   the ledger: {counted['records']} records, {counted['jobs']} jobs,"
+        f" {counted['succeeded']} succeeded, {counted['requeued']} given to another worker"
+    )
+    if spark and not keep:
+        fabric.stop()
+        console.print("[bold]4.[/] Spark turns the ledger into tables, an audit and a report")
+        report = pipeline(fabric, lambda words: console.print(f"   {words}"))
+        console.print(f"   the report: {report}")
+
+
+def _bridge_with_table(console: Console, fabric: Fabric) -> int:
+    callers, workers = fabric.client_dialects(), fabric.worker_dialects()
+    cells: dict[tuple[str, str], str] = {}
+
+    def table() -> Table:
+        made = Table("client \\ worker", *workers)
+        for caller in callers:
+            made.add_row(caller, *(cells.get((caller, worker), "") for worker in workers))
+        return made
+
+    with Live(table(), console=console, refresh_per_second=8) as live:
+
+        def tell(caller: str, worker: str, words: str) -> None:
+            cells[caller, worker] = words
+            live.update(table())
+
+        return bridge(fabric, tell)

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +29,29 @@ VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "dcp" / "vectors.j
 NARROW, WIDE = 1, 4
 
 
+@pytest.fixture(scope="module")
+def dcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests that leave it running; each has services of its own in it."""
+    fleet = Fleet(tmp_path_factory.mktemp("dcp"))
+    yield fleet.broker(LINKS)
+    fleet.end()
+
+
 @pytest.fixture
-def dcp(broker: StartBroker) -> Broker:
+def own(broker: StartBroker) -> Broker:
+    """A broker for a test that stops it."""
     return broker(links=LINKS)
 
 
-def start_worker(fleet: Fleet, dcp: Broker, service: str, width: int = WIDE) -> Process:
-    where = dcp.endpoints["dcp"]
-    return fleet.python("-m", "tests.interop.dcp_peer", where, service, "--width", str(width))
+@pytest.fixture
+def echo() -> bytes:
+    """A service that nobody else has."""
+    return b"echo-" + uuid.uuid4().hex[:8].encode()
+
+
+def start_worker(fleet: Fleet, dcp: Broker, service: bytes, width: int = WIDE) -> Process:
+    where, name = dcp.endpoints["dcp"], service.decode()
+    return fleet.python("-m", "tests.interop.dcp_peer", where, name, "--width", str(width))
 
 
 def peer(dcp: Broker, identity: bytes = b"", width: int = NARROW) -> Peer:
@@ -51,30 +68,30 @@ def until_served(dcp: Broker, service: bytes) -> None:
 @pytest.mark.parametrize("of_client", [NARROW, WIDE])
 @pytest.mark.parametrize("of_worker", [NARROW, WIDE])
 def test_peers_of_either_width_work_with_each_other(
-    dcp: Broker, fleet: Fleet, of_client: int, of_worker: int
+    dcp: Broker, fleet: Fleet, of_client: int, of_worker: int, echo: bytes
 ) -> None:
-    worker = start_worker(fleet, dcp, "echo", of_worker)
+    worker = start_worker(fleet, dcp, echo, of_worker)
     with peer(dcp, b"C1", of_client) as client:
-        client.ask(b"echo", b"m1", b"one", b"", b"three")
+        client.ask(echo, b"m1", b"one", b"", b"three")
         assert client.answer() == (b"m1", [b"one", b"", b"three"])
     assert worker.is_running
 
 
 def test_a_worker_idles_past_many_pings_and_survives_a_restart_of_the_broker(
-    dcp: Broker, fleet: Fleet
+    own: Broker, fleet: Fleet, echo: bytes
 ) -> None:
-    worker = start_worker(fleet, dcp, "echo")
-    until_served(dcp, b"echo")
-    with peer(dcp, b"idle") as idle:
+    worker = start_worker(fleet, own, echo)
+    until_served(own, echo)
+    with peer(own, b"idle") as idle:
         idle.register(b"idle")
         for _ in range(3):
             idle.say(PING)
             assert idle.hear() == (PONG, [])
-    dcp.restart()
-    until_served(dcp, b"echo")
-    dcp.kill()
-    dcp.start()
-    until_served(dcp, b"echo")
+    own.restart()
+    until_served(own, echo)
+    own.kill()
+    own.start()
+    until_served(own, echo)
     assert worker.is_running
 
 
@@ -86,39 +103,43 @@ def test_a_ping_of_a_stranger_is_answered_with_reconnect(dcp: Broker) -> None:
 
 
 def test_the_second_of_two_clients_is_served_when_the_worker_is_free(
-    dcp: Broker, fleet: Fleet
+    dcp: Broker, fleet: Fleet, echo: bytes
 ) -> None:
-    start_worker(fleet, dcp, "echo")
+    start_worker(fleet, dcp, echo)
     with peer(dcp, b"C1") as first, peer(dcp, b"C2") as second:
-        first.ask(b"echo", b"1", b"slow 0.5")
-        second.ask(b"echo", b"2", b"quick")
+        first.ask(echo, b"1", b"slow 0.5")
+        second.ask(echo, b"2", b"quick")
         assert second.answer() == (b"2", [b"quick"])
         assert first.answer() == (b"1", [b"slow 0.5"])
 
 
-def test_many_requests_are_in_flight_and_told_apart_by_metadata(dcp: Broker, fleet: Fleet) -> None:
+def test_many_requests_are_in_flight_and_told_apart_by_metadata(
+    dcp: Broker, fleet: Fleet, echo: bytes
+) -> None:
     for _ in range(3):
-        start_worker(fleet, dcp, "echo")
+        start_worker(fleet, dcp, echo)
     with peer(dcp) as client:
         for n in range(200):
-            client.ask(b"echo", b"m%d" % n, b"d%d" % n)
+            client.ask(echo, b"m%d" % n, b"d%d" % n)
         got = dict(client.answer() for _ in range(200))
     assert got == {b"m%d" % n: [b"d%d" % n] for n in range(200)}
 
 
-def test_work_is_passed_on_and_the_first_client_gets_the_reply(dcp: Broker, fleet: Fleet) -> None:
-    start_worker(fleet, dcp, "front")
-    start_worker(fleet, dcp, "back", NARROW)
+def test_work_is_passed_on_and_the_first_client_gets_the_reply(
+    dcp: Broker, fleet: Fleet, echo: bytes
+) -> None:
+    start_worker(fleet, dcp, echo)
+    start_worker(fleet, dcp, b"back-" + echo, NARROW)
     with peer(dcp, b"C1") as client:
-        client.ask(b"front", b"m", b"pass back", b"the rest")
+        client.ask(echo, b"m", b"pass back-" + echo, b"the rest")
         assert client.answer() == (b"m", [b"passed on", b"the rest"])
 
 
-def test_a_busy_worker_that_pings_is_given_more(dcp: Broker) -> None:
+def test_a_busy_worker_that_pings_is_given_more(dcp: Broker, echo: bytes) -> None:
     with peer(dcp, b"W1") as worker, peer(dcp, b"C1", WIDE) as client:
-        worker.register(b"echo")
-        client.ask(b"echo", b"1", b"a")
-        client.ask(b"echo", b"2", b"b")
+        worker.register(echo)
+        client.ask(echo, b"1", b"a")
+        client.ask(echo, b"2", b"b")
         first = worker.next_request()
         assert worker.hears_nothing()
         worker.say(PING)
@@ -130,41 +151,43 @@ def test_a_busy_worker_that_pings_is_given_more(dcp: Broker) -> None:
         assert [client.answer(), client.answer()] == [(b"2", [b"B"]), (b"1", [b"A"])]
 
 
-def test_a_killed_workers_request_goes_to_another(broker: StartBroker, fleet: Fleet) -> None:
+def test_a_killed_workers_request_goes_to_another(
+    broker: StartBroker, fleet: Fleet, echo: bytes
+) -> None:
     # A worker of this kind is silent while it computes: only its lease tells that it is dead.
     dcp = broker(links=LINKS, settings="[dcp]\nmissed_allowed = 3\nmissed_allowed_busy = 4\n")
-    first = start_worker(fleet, dcp, "echo")
-    until_served(dcp, b"echo")
+    first = start_worker(fleet, dcp, echo)
+    until_served(dcp, echo)
     with peer(dcp, b"C1") as client:
-        client.ask(b"echo", b"m", b"slow 1")
-        # It took the request as soon as it is known to hold it: kill it in the middle.
+        client.ask(echo, b"m", b"slow 1")
+        # In the middle of it, or on its way there: the request must not be lost either way.
         first.kill()
-        second = start_worker(fleet, dcp, "echo")
+        second = start_worker(fleet, dcp, echo)
         assert client.answer() == (b"m", [b"slow 1"])
     assert second.is_running
 
 
-def test_every_vector_can_be_sent_and_the_broker_still_works(dcp: Broker, fleet: Fleet) -> None:
-    start_worker(fleet, dcp, "real")
-    until_served(dcp, b"real")
-    with peer(dcp, b"hostile") as hostile:
+def test_every_vector_can_be_sent_and_the_broker_still_works(own: Broker, fleet: Fleet) -> None:
+    start_worker(fleet, own, b"real")
+    until_served(own, b"real")
+    with peer(own, b"hostile") as hostile:
         for vector in VECTORS:
             hostile.socket.send_multipart([bytes.fromhex(f) for f in vector["frames_hex"]])
-        until_served(dcp, b"real")
-    assert dcp.is_running
-    assert dcp.stop() == 0
+        until_served(own, b"real")
+    assert own.is_running
+    assert own.stop() == 0
 
 
-def test_a_reply_of_somebody_who_was_not_asked_reaches_nobody(dcp: Broker) -> None:
+def test_a_reply_of_somebody_who_was_not_asked_reaches_nobody(dcp: Broker, echo: bytes) -> None:
     with (
         peer(dcp, b"C1") as client,
         peer(dcp, b"W1") as worker,
         peer(dcp, b"W2") as liar,
         peer(dcp, b"X") as stranger,
     ):
-        worker.register(b"echo")
+        worker.register(echo)
         liar.register(b"other")
-        client.ask(b"echo", b"m", b"d")
+        client.ask(echo, b"m", b"d")
         request = worker.next_request()
         for other in (liar, stranger):
             other.reply(request, b"false")
@@ -194,15 +217,19 @@ def test_a_request_nobody_serves_gets_an_empty_reply(broker: StartBroker) -> Non
         assert client.hear() == (REPLY, [b"C1", b"", b"m", b""])
 
 
-def test_the_broker_stops_cleanly_with_peers_connected(dcp: Broker, fleet: Fleet) -> None:
-    start_worker(fleet, dcp, "echo")
-    until_served(dcp, b"echo")
-    dcp.signal(signal.SIGTERM)
-    assert dcp.wait() == 0
+def test_the_broker_stops_cleanly_with_peers_connected(
+    own: Broker, fleet: Fleet, echo: bytes
+) -> None:
+    start_worker(fleet, own, echo)
+    until_served(own, echo)
+    own.signal(signal.SIGTERM)
+    assert own.wait() == 0
 
 
-def test_our_client_and_worker_meet_those_of_the_text(dcp: Broker, fleet: Fleet) -> None:
-    start_worker(fleet, dcp, "echo")
+def test_our_client_and_worker_meet_those_of_the_text(
+    dcp: Broker, fleet: Fleet, echo: bytes
+) -> None:
+    start_worker(fleet, dcp, echo)
     worker = Worker(dcp.url("dcp"), service="math", name="w1", own_process_beats=False)
 
     @worker.task
@@ -219,7 +246,7 @@ def test_our_client_and_worker_meet_those_of_the_text(dcp: Broker, fleet: Fleet)
 
     with worker, Client(dcp.url("dcp")) as client:
         assert client.call("math", "add", x=2, y=3, timeout=10) == 5
-        assert client.call("echo", "anything", timeout=10)[0] is not None
+        assert client.call(echo.decode(), "anything", timeout=10)[0] is not None
         with pytest.raises(JobFailed, match="on purpose"):
             client.call("math", "fail", timeout=10)
         with peer(dcp, b"C1", WIDE) as plain:
@@ -227,28 +254,28 @@ def test_our_client_and_worker_meet_those_of_the_text(dcp: Broker, fleet: Fleet)
             assert plain.answer() == (b"m", [b"ONE", b"TWO", b"THREE"])
 
 
-def test_our_worker_is_back_after_a_restart_of_the_broker(dcp: Broker) -> None:
-    worker = Worker(dcp.url("dcp"), service="math", name="w1", own_process_beats=False)
+def test_our_worker_is_back_after_a_restart_of_the_broker(own: Broker) -> None:
+    worker = Worker(own.url("dcp"), service="math", name="w1", own_process_beats=False)
 
     @worker.task
     def add(x: int, y: int) -> int:
         return x + y
 
     with worker:
-        dcp.kill()
-        dcp.start()
-        with peer(dcp, b"C1") as client:
+        own.kill()
+        own.start()
+        with peer(own, b"C1") as client:
             client.ask(b"math", b"m", b"add", b"\x92\x92\x02\x03\x80")
             assert client.answer() == (b"m", [b"\x05"])
 
 
-def test_a_second_registration_replaces_the_first(dcp: Broker) -> None:
+def test_a_second_registration_replaces_the_first(dcp: Broker, echo: bytes) -> None:
     with peer(dcp, b"W1") as worker, peer(dcp) as client:
-        worker.register(b"old")
-        worker.register(b"new")
-        client.ask(b"new", b"m", b"d")
-        assert worker.next_request()[0] == b"new"
-        client.ask(b"old", b"n", b"d")
+        worker.register(b"old-" + echo)
+        worker.register(b"new-" + echo)
+        client.ask(b"new-" + echo, b"m", b"d")
+        assert worker.next_request()[0] == b"new-" + echo
+        client.ask(b"old-" + echo, b"n", b"d")
         assert worker.hears_nothing()
-        worker.say(REGISTRATION, b"old")
+        worker.say(REGISTRATION, b"old-" + echo)
         until(lambda: worker.hear().kind == REQUEST, "the other request comes")

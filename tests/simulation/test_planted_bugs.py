@@ -1,0 +1,20 @@
+"""Each planted bug is caught, and soon."""
+
+import pytest
+
+from dragoman.testing.bugs import BUGS
+from dragoman.testing.simulation import simulate
+
+pytestmark = pytest.mark.sim
+
+#: Bugs that need a rare coincidence, with the seed before the first that is known to catch them.
+RARE = {"early_absence": 20}
+
+
+@pytest.mark.parametrize("name", list(BUGS))
+def test_the_simulator_catches(name: str) -> None:
+    with BUGS[name]():
+        for seed in range(RARE.get(name, 0) + 1, 2001):
+            if simulate(seed).failure:
+                return
+    pytest.fail(f"{name} was not caught in 2,000 seeds")

@@ -4,14 +4,20 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.server.stage import Stage, answer, call_body, settle
+from tests.server.stage import DRESS, Stage, answer, call_body, settle
 
-from dragoman.core.events import DrainAsked, JobSubmitted
+from dragoman.core.effects import Effect, SendWork
+from dragoman.core.events import DrainAsked, Event, JobSubmitted
+from dragoman.dialects.base import Send
 from dragoman.dialects.local import wire
+from dragoman.dialects.local.broker_side import BrokerSide
 from dragoman.ledger.base import Entry, LedgerError, LedgerFull
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.terms import Terms
+from dragoman.server.clock import Clock
+from dragoman.server.links import Link, Links
+from dragoman.server.loop import Loop
 
 
 def submission(job: str, *, strict: bool = True) -> JobSubmitted:
@@ -187,3 +193,44 @@ def test_a_draining_broker_takes_nothing_new_in() -> None:
 
     stage.run(play)
     assert [(r.kind, r.fault) for r in stage.ledger.read()] == [("refused", "draining")]
+
+
+class Punctual(BrokerSide):
+    """A side that sets itself a deadline when it sends work."""
+
+    def __init__(self) -> None:
+        super().__init__({"local": DRESS})
+        self.due: float | None = None
+        self.was_on_time = asyncio.Event()
+
+    def render(self, effect: Effect, now: float) -> list[Send]:
+        if isinstance(effect, SendWork):
+            self.due = now + 0.01
+        return super().render(effect, now)
+
+    def advance(self, now: float) -> list[Event | Send]:
+        self.due = None
+        self.was_on_time.set()
+        return []
+
+    def next_deadline(self) -> float | None:
+        return self.due
+
+
+def test_a_deadline_set_by_a_send_that_waited_for_the_disk_is_kept() -> None:
+    ledger = HeldLedger()
+    stage = Stage(ledger)
+    side = Punctual()
+    stage.links = Links([Link(side, stage.hub)])
+    stage.loop = Loop(stage.broker, ledger, stage.links, Clock())
+
+    async def play(stage: Stage) -> None:
+        stage.worker("w", "math")
+        stage.loop.submit(submission("j1"))
+        await settle(lambda: ledger.asked)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        ledger.gate.set()
+        await side.was_on_time.wait()
+
+    stage.run(play)

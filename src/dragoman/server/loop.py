@@ -65,6 +65,8 @@ class Loop:
         self._to_write = asyncio.Event()
         self._written = asyncio.Event()
         self._error: BaseException | None = None
+        #: Until when the loop sleeps if nothing arrives; None: for ever.
+        self._wakes_at: float | None = None
 
     def stop(self) -> None:
         """Let `run` end after the batch at hand."""
@@ -170,8 +172,14 @@ class Loop:
         if self._followups:
             return 0.0
         found = [self.broker.next_deadline(), self.links.next_deadline(), self.feed.next_turn()]
-        at = min((t for t in found if t is not None), default=None)
+        self._wakes_at = at = min((t for t in found if t is not None), default=None)
         return None if at is None else max(0.0, at - self.clock.now())
+
+    def _wake_in_time(self) -> None:
+        """Let the loop look at the clock again if a side has set itself an earlier deadline."""
+        at = self.links.next_deadline()
+        if at is not None and (self._wakes_at is None or at < self._wakes_at):
+            self.links.wake()
 
     async def _back_pressure(self) -> None:
         """Take no more in while too much waits for the disk; let others run in any case."""
@@ -209,6 +217,8 @@ class Loop:
                 item[0].send(item[1])
             else:
                 self._send(item, now)  # type: ignore[arg-type]
+        if waiting:
+            self._wake_in_time()
         self.feed.publish(entries)
         self.archive.release(entries)
         self.links.flush()

@@ -351,20 +351,19 @@ def test_a_flood_of_garbage_from_one_peer_does_not_fill_the_ledger(memo: Broker)
     assert 0 < kinds(memo).count(Kind.REJECTED) <= 50
 
 
-@pytest.mark.parametrize("timeout", [1, 2**31 - 1, 2**31, 2**40, 2**63 - 1, 2**64 - 1])
-def test_timeouts_from_one_millisecond_to_the_largest_number_are_survived(
-    memo: Broker, timeout: int
-) -> None:
+def test_timeouts_from_one_millisecond_to_the_largest_number_are_survived(memo: Broker) -> None:
     with Requester(memo.endpoints["memo"]) as peers:
-        worker, client = MemoWorker(peers), peers.context(SOON if timeout == 1 else 20)
-        say(client, Job(b"", "svc", timeout))
-        job = worker.next_job()
-        assert job.timeout_ms == min(timeout, 2**31 - 1)
-        if timeout > 1:
-            worker.finish(b"ok")
-            assert hear(client) == Result(b"", b"ok")
-        else:
-            assert hear(client) is None
+        worker = MemoWorker(peers)
+        for timeout in (2**31 - 1, 2**31, 2**32 + 300, 2**40, 2**63 - 1, 2**64 - 1):
+            client = peers.context()
+            say(client, Job(b"", "svc", timeout))
+            assert worker.next_job().timeout_ms == 2**31 - 1
+            worker.finish(b"%d" % timeout)
+            assert hear(client) == Result(b"", b"%d" % timeout)
+        hasty = peers.context(SOON)
+        say(hasty, Job(b"", "svc", 1))
+        assert worker.next_job().timeout_ms == 1
+        assert hear(hasty) is None
 
 
 def test_lenient_forms_are_understood(memo: Broker) -> None:

@@ -76,7 +76,10 @@ def test_a_question_is_answered_once_with_its_own_metadata() -> None:
     status = JobStatus(JOB, JobState.SUCCEEDED, ECHO, CLIENT, parts)
     told = desk.status(SendStatus(CLIENT, JOB, Asked.RESULT, status))
     assert told is not None
-    assert take_report(told) == ((note, b"", b"\x05"), {"kind": "result", "state": "succeeded"})
+    assert take_report(told) == (
+        (note, b"", b"\x05"),
+        {"kind": "result", "state": "succeeded", "worker": "W1"},
+    )
     assert desk.status(SendStatus(CLIENT, JOB, Asked.RESULT, status)) is None
     assert len(desk) == 0
 

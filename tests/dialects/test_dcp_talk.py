@@ -464,7 +464,9 @@ def test_our_client_calls_our_worker() -> None:
     caller, _, peer, worker, ticket = start(house)
     peer.send(worker.take(ticket))
     peer.send(worker.finish(ticket, Answer(5)))
-    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
     submitted = next(r for r in house.records if r.kind == "submitted")
     assert (submitted.job, submitted.task, submitted.strict) == ("j1", "add", False)
     assert submitted.deadline_at == house.now + 9
@@ -479,7 +481,9 @@ def test_the_same_order_again_is_the_same_job() -> None:
     peer.send(worker.finish(ticket, Answer(5)))
     caller.heard()
     caller.send(client.submit(ADD))
-    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
 
 
 def test_progress_chunks_and_questions_travel_between_our_own_peers() -> None:
@@ -545,7 +549,9 @@ def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None
     peer.send(worker.finish(ticket, Answer(5)))
     caller.heard()
     caller.send(client.ask(JobId("j1")))
-    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
     caller.send(client.ask(JobId("j9")))
     assert [n.state for n in caller.heard()] == ["unknown"]
 
@@ -593,7 +599,7 @@ def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
     assert isinstance(passed, Request)
     assert (passed.client, passed.tail[-1]) == (C, b"rest")
     say(house, b"W3", Reply(C, (*passed.tail[:-1], b"\xa4done")))
-    assert caller.heard()[-1].answers == (Answer("done"),)
+    assert caller.heard()[-1].answers == (Answer("done", worker="W3"),)
 
 
 def test_our_worker_leaves_with_a_word_and_its_job_goes_to_another_at_once() -> None:
@@ -621,7 +627,7 @@ def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None
     assert peer.heard()[-1] == Dismissed("the broker asks for a new registration")
     peer.send(worker.join())
     peer.send(worker.finish(ticket, Answer(5)))
-    assert caller.heard()[-1].answers == (Answer(5),)
+    assert caller.heard()[-1].answers == (Answer(5, worker="W1"),)
     assert house.kinds("j1")[-1] == "ended"
 
 
@@ -686,7 +692,7 @@ def test_our_client_understands_a_worker_that_knows_no_notes() -> None:
     assert isinstance(request, Request)
     say(house, W, Reply(C, request.tail))
     assert caller.heard()[-1] == Finished(
-        JobId("j1"), (Answer(raw=b"hi"),), state=JobState.SUCCEEDED
+        JobId("j1"), (Answer(raw=b"hi", worker="W1"),), state=JobState.SUCCEEDED
     )
 
 

@@ -126,6 +126,19 @@ def test_parts_go_to_those_who_read_them(kind: ReplyKind, status: bytes) -> None
     assert desk.reply(told(kind, client=PeerId("zss/C9")), 6.0) is None
 
 
+@pytest.mark.parametrize("address", [b"", b"\xc1", b"\x93\x01\x02\x03", b"\xc0"])
+@pytest.mark.parametrize("kind", [ReplyKind.FINAL, ReplyKind.CHUNK])
+def test_a_service_may_write_what_it_likes_into_the_address(
+    address: bytes, kind: ReplyKind
+) -> None:
+    desk = answers()
+    desk.expect(JOB, CLIENT, Asking(ASKED, 5.0, wants_parts=True))
+    odd = Message(REP, b"r1", address, b"\x80", b"200", b"\xa4pong")
+    reply = desk.reply(told(kind, body=body_of(odd)), 6.0)
+    assert reply is not None
+    assert read_address(reply.address).extra["worker"] == "PONG#1"
+
+
 def test_the_results_of_several_instances_are_one_map() -> None:
     desk = answers()
     desk.expect(JOB, CLIENT, Asking(ASKED, 5.0))

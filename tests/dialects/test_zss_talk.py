@@ -652,7 +652,8 @@ def test_our_client_calls_our_worker() -> None:
     caller, _, peer, worker = start(house)
     peer.send(worker.take("1"))
     peer.send(worker.finish("1", Answer(5)))
-    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    answers = (Answer(5, worker="PONG#1"),)
+    assert caller.heard() == [Finished(JobId("j1"), answers, state=JobState.SUCCEEDED)]
     submitted = next(r for r in house.records if r.kind == "submitted")
     assert (submitted.job, submitted.task, submitted.service) == ("j1", "add", "math")
 
@@ -663,7 +664,7 @@ def test_the_same_order_again_is_the_same_job() -> None:
     caller.send(client.submit(ADD))
     assert peer.heard() == []
     peer.send(worker.finish("1", Answer(5)))
-    assert caller.heard()[-1].answers == (Answer(5),)
+    assert caller.heard()[-1].answers == (Answer(5, worker="PONG#1"),)
 
 
 def test_a_stream_of_replies_travels_in_parts() -> None:
@@ -730,7 +731,9 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
     caller, _, peer, worker = start(house)
     fault = Fault(FaultCode.TASK_FAILED, "boom")
     peer.send(worker.finish("1", Answer(fault=fault)))
-    expected = Finished(JobId("j1"), (Answer(fault=fault),), fault, JobState.FAILED)
+    expected = Finished(
+        JobId("j1"), (Answer(fault=fault, worker="PONG#1"),), fault, JobState.FAILED
+    )
     assert caller.heard() == [expected]
 
 
@@ -798,7 +801,7 @@ def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
     (passed,) = heard(house, BACK, b"BACK#1")
     assert read_address(passed.address).verb == "rest"
     serve(house, b"BACK#1", reply(passed, payload=b"\xa4done"))
-    assert caller.heard()[-1].answers == (Answer("done"),)
+    assert caller.heard()[-1].answers == (Answer("done", worker="BACK#1"),)
     assert house.kinds("j1")[-3:] == ["forwarded", "dispatched", "ended"]
 
 

@@ -82,10 +82,13 @@ class Answers:
             return self._gathered(effect, asking)
         if effect.fault is None:
             try:
-                return (*asking.metadata, b"", *self._data(effect.body, effect.worker))
+                data = self._data(effect.body, effect.worker)
             except Unmappable as trouble:
                 fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
                 return self._failed(effect, asking, fault)
+            note: Note = {"kind": "result", "state": effect.state, "worker": effect.worker}
+            head = (write_note(note),) if asking.reads_notes else ()
+            return (*asking.metadata, *head, b"", *data)
         return self._failed(effect, asking, effect.fault)
 
     def _failed(self, effect: SendReply, asking: Asking, fault: Fault) -> Tail | None:
@@ -201,7 +204,10 @@ class Answers:
         if len(status.parts) > 1:
             each = {p.worker: self._part(p.body or _NONE, p.fault, p.worker) for p in status.parts}
             return (write_note(note | {"gathered": True}), b"", pack(each))
-        body = status.parts[0].body if status.parts and status.fault is None else None
+        part = status.parts[0] if status.parts else None
+        if part is not None:
+            note["worker"] = part.worker
+        body = part.body if part is not None and status.fault is None else None
         return (write_note(note), b"", *self._data(body or _NONE, ""))
 
 

@@ -6,6 +6,7 @@ there are results, and no word on the way.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
@@ -100,6 +101,7 @@ class ClientSide:
 
     def _final(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
         answer = self._dress.read_answer(Body(NAME, (b"", *data)))
+        answer = replace(answer, worker=_text(note, "worker"))
         if answer.fault is not None:
             return [Finished(job, (answer,), answer.fault, JobState.FAILED)]
         return [Finished(job, (answer,), state=JobState.SUCCEEDED)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
-from dragoman.dialects.base import Wardrobe, redress_answer
+from dragoman.dialects.base import MalformedMessage, Wardrobe, redress_answer
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.dress import answer_frames
 from dragoman.dialects.zss.wire import (
@@ -134,9 +134,23 @@ class Answers:
             each = {p.worker: self._one(p.body, p.fault, p.worker) for p in asking.parts}
             return self._write(asking, GATHERED, oldpack.encode(each), now)
         if effect.body.dialect == NAME:
-            return self._as_the_service_said(effect.body, asking, now)
-        status, payload = self._dressed(effect.body, effect.fault, effect.worker)
-        return self._write(asking, status, payload, now)
+            reply = self._as_the_service_said(effect.body, asking, now)
+        else:
+            status, payload = self._dressed(effect.body, effect.fault, effect.worker)
+            reply = self._write(asking, status, payload, now)
+        return self._signed(reply, effect) if asking.wants_parts else reply
+
+    def _signed(self, m: Message, effect: SendReply) -> Message:
+        """Say which instance a message is from, to clients that look for it."""
+        try:
+            said = address_map(m.address)
+        except MalformedMessage:
+            # A service may write there what it likes.
+            said = {"sid": effect.service.upper()}
+        if m.kind == PRT:
+            # A question of another dialect goes by its job.
+            said = {"request": effect.job} | said
+        return replace(m, address=oldpack.encode(said | {"worker": effect.worker}))
 
     def _as_the_service_said(self, body: Body, asking: Asking, now: float) -> Message:
         """Pass a reply of a ZSS service on, byte for byte but for the instant it leaves."""
@@ -194,9 +208,7 @@ class Answers:
         else:
             payload = self._dressed(effect.body, None, effect.worker)[1]
             part = self._write(asking, status, payload, now)
-        # A question of another dialect goes by its job.
-        whose = {"request": effect.job} | address_map(part.address) | {"worker": effect.worker}
-        return replace(part, kind=PRT, address=oldpack.encode(whose))
+        return self._signed(replace(part, kind=PRT), effect)
 
     def _write(self, asking: Asking, status: bytes, payload: bytes, now: float) -> Message:
         """Write a reply of the broker's own: everything else is given back."""

@@ -5,6 +5,7 @@ reports on the way; any other ignores that, and sends the one reply that all cli
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
@@ -119,7 +120,7 @@ class ClientSide:
     def _finished(self, job: JobId, m: Message) -> Finished:
         if m.status == b"207":
             return self._gathered(job, m)
-        answer = self._answer(m)
+        answer = replace(self._answer(m), worker=_extra(m, "worker"))
         if answer.fault is None:
             return Finished(job, (answer,), state=JobState.SUCCEEDED)
         state = _STATES.get(answer.fault.code, JobState.FAILED)

@@ -173,14 +173,16 @@ class NngRequester:
             (self._gate.dropped if answer is None else self._gate.answered)(number)
             if counts:
                 self._arrived.append((b"", [ticket] if answer is None else [ticket, answer]))
-                self._wake()
         self._start()
+        if self._arrived:
+            self._wake()
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take the answers that have arrived."""
         taken = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
         if self._arrived:
-            self._wake()
+            # Not at once: whoever is woken may drain on the spot, and would overtake this.
+            asyncio.get_running_loop().call_soon(self._wake)
         return taken
 
     def flush(self) -> None:

@@ -10,7 +10,8 @@ from importlib.metadata import version
 
 import typer
 
-from dragoman.cli import jobs, look, up, worker
+from dragoman.cli import files, inventory, jobs, look, pipeline, up, worker
+from dragoman.cli.demo.command import demo
 from dragoman.cli.exits import run_to_exit_code
 
 app = typer.Typer(
@@ -27,6 +28,10 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why),
     *(look.services, look.workers, look.clients, look.jobs, look.events),
 )
+app.add_typer(inventory.app, name="inventory")
+app.add_typer(files.app, name="files")
+app.add_typer(pipeline.app, name="pipeline")
+app.command("demo")(demo)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)
 

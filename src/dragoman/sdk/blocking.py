@@ -116,6 +116,11 @@ class Client:
             self._portal.wait(self._client.open())
         return self._portal
 
+    @property
+    def asynchronous(self) -> AsyncClient:
+        """The client behind the door; its coroutines are to be run through `portal`."""
+        return self._client
+
     def __enter__(self) -> "Client":
         _ = self.portal
         return self

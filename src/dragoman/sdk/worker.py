@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -32,6 +33,8 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.client import new_id
 from dragoman.sdk.connection import Connection
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.fetched import Fetcher, NotFetched
+from dragoman.sdk.fetched import files_url as default_files_url
 from dragoman.sdk.kits import Offer, kit_for
 from dragoman.sdk.pool import Pool
 from dragoman.sdk.tasks import HandOver, Tasks, make_task
@@ -55,6 +58,8 @@ class Worker:
         concurrency: int = 8,
         labels: Mapping[str, str] | None = None,
         own_process_beats: bool = True,
+        files_url: str | None = None,
+        files_cache: Path | None = None,
     ) -> None:
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -67,6 +72,12 @@ class Worker:
         )
         self._side: WorkerSide = self._kit.worker_side(self._offer, new_id)
         self._own_process = own_process_beats
+        #: Brings the files that tasks are called with; from the same broker unless told otherwise.
+        self._files = Fetcher(
+            default_files_url(self.endpoint) if files_url is None else files_url,
+            self.name,
+            files_cache,
+        )
         self._connection = Connection(self._make_transport, self._receive)
         self._transport: Any = None
         self._rejoining: asyncio.Task[None] | None = None
@@ -162,6 +173,7 @@ class Worker:
             self._connection.send(self._side.leave())
             await self._connection.close()
             self._pool.close()
+            await asyncio.to_thread(self._files.close)
 
     def _make_transport(self) -> Any:
         transport = self._kit.worker_transport(self.endpoint, self._offer, self._own_process)
@@ -216,13 +228,20 @@ class Worker:
     def _execute(self, work: Work, context: JobContext) -> None:
         """Run a job in a thread of the pool."""
         try:
-            answer = self.tasks.run(work.call, context)
+            answer = self._run_task(work, context)
             if context.is_cancelled:
                 answer = Answer(fault=Fault(FaultCode.CANCELLED, "stopped as asked"))
             done = partial(self._finish, work.ticket, answer)
         except HandOver as handover:
             done = partial(self._forward, work.ticket, handover)
         self._in_loop(done)
+
+    def _run_task(self, work: Work, context: JobContext) -> Answer:
+        try:
+            call = self._files.resolved(work.call)
+        except NotFetched as error:
+            return Answer(fault=Fault(FaultCode.TASK_FAILED, str(error)))
+        return self.tasks.run(call, context)
 
     def _finish(self, ticket: str, answer: Answer) -> None:
         if self._running.pop(ticket, None) is None:

@@ -59,6 +59,9 @@ class FileService:
             return await running.run_in_executor(self._threads, function, *args)
         except NoFile as error:
             raise ServiceFault(str(error)) from None
+        except OSError as error:
+            # Its own words would name a path of this machine.
+            raise ServiceFault(f"the broker's disk: {error.strerror}") from None
 
     async def list_files(self, url: str) -> list[str]:
         """List what is directly in a folder."""

@@ -117,7 +117,7 @@ class Shelf:
         real = Path(os.path.realpath(root.joinpath(*place.steps)))
         if not real.is_relative_to(root):
             raise NoFile(f"'{url}' - invalid URL path")
-        if not real.is_dir():
+        if not os.path.isdir(real):
             raise NoFile("Directory Not Found")
         return place, real
 

@@ -1,0 +1,96 @@
+"""`dragoman inventory`: what the broker says to its workers, and changing it."""
+
+import json
+from typing import Any
+
+import typer
+
+from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.sdk.blocking import Client
+
+app = typer.Typer(no_args_is_help=True, help="Look at the inventory of workers, and change it.")
+INVENTORY = "sid.service.broker"
+
+NAME = typer.Argument(help="A worker's name.")
+PATTERN = typer.Argument(help="A worker's name, or a pattern such as 'probe-*'.")
+PATH = typer.Argument(help="Where in it: names with dots between.")
+VERSION = typer.Option(None, help="Only if the inventory is at this version.")
+
+
+def _ask(url: str, task: str, **kwargs: Any) -> Any:
+    with Client(url) as client:
+        return client.call(INVENTORY, task, timeout=10.0, **kwargs)
+
+
+@app.command()
+def show(url: str = URL) -> None:
+    """Print the version, the patterns, and what is wrong with the files, if anything."""
+    print_json(_ask(url, "show"))
+
+
+@app.command()
+def get(name: str = NAME, path: str = typer.Argument("", help=PATH.help), url: str = URL) -> None:
+    """Print what is said to a worker, without secrets."""
+    print_json(_ask(url, "get", name=name, path=path))
+
+
+@app.command("set")
+def set_(
+    pattern: str = PATTERN,
+    path: str = PATH,
+    value: str = typer.Argument(help="JSON, or text as it is."),
+    version: int | None = VERSION,
+    url: str = URL,
+) -> None:
+    """Set what stands at a path, for all workers a pattern means."""
+    said = {"pattern": pattern, "path": path, "value": _value(value), "version": version}
+    print_json(_ask(url, "set", **said))
+
+
+@app.command()
+def delete(
+    pattern: str = PATTERN, path: str = PATH, version: int | None = VERSION, url: str = URL
+) -> None:
+    """Delete what stands at a path, for all workers a pattern means."""
+    print_json(_ask(url, "delete", pattern=pattern, path=path, version=version))
+
+
+@app.command()
+def undo(
+    change: int | None = typer.Argument(None, help="The change; the last if not given."),
+    url: str = URL,
+) -> None:
+    """Take a change back."""
+    print_json(_ask(url, "undo", version=change))
+
+
+@app.command()
+def history(
+    limit: int = typer.Option(20, min=1, help="At most so many."),
+    url: str = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List the last changes, the newest first."""
+    found = _ask(url, "history", limit=limit)
+    rows = found if as_json else [_row(change) for change in found]
+    print_rows(rows, as_json, "no changes")
+
+
+@app.command()
+def reload(url: str = URL) -> None:
+    """Read the files again; broken ones are named, and the last good ones stay in force."""
+    print_json(_ask(url, "reload"))
+
+
+def _row(change: dict[str, Any]) -> dict[str, Any]:
+    done = [f"{o['op']} {o['pattern']} {'.'.join(o['path'])}" for o in change["operations"]]
+    what = f"undo of {change['undoes']}" if change["undoes"] else "; ".join(done)
+    return {"version": change["version"], "by": change["by"], "what": what,
+            "undone by": change["undone"] or ""}  # fmt: skip
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

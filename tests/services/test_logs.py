@@ -1,0 +1,55 @@
+"""The last log records, for people who ask over the wire."""
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from dragoman.services.logs import LogBook
+
+
+@pytest.fixture
+def book() -> Iterator[LogBook]:
+    before = structlog.get_config()["processors"]
+    book = LogBook(kept=5)
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.processors.KeyValueRenderer()]
+    )
+    book.attach()
+    yield book
+    book.detach()
+    structlog.configure(processors=before)
+
+
+def messages(book: LogBook, **wanted: str) -> list[str]:
+    return [record["message"] for record in book.read(**wanted)]  # type: ignore[arg-type]
+
+
+def test_what_is_logged_is_kept_the_last_of_it(book: LogBook) -> None:
+    log = structlog.get_logger("test")
+    for number in range(8):
+        log.info(f"line {number}", link="nfp", error=ValueError("odd"))
+    assert messages(book) == [f"line {n}" for n in range(3, 8)]
+    assert messages(book, last=2) == ["line 6", "line 7"]  # type: ignore[arg-type]
+    assert book.read()[0]["link"] == "nfp"
+    assert book.read()[0]["error"] == "odd"
+    assert book.read(last=0) == []
+
+
+def test_records_are_chosen_by_level_and_time(book: LogBook) -> None:
+    log = structlog.get_logger("test")
+    log.info("low", timestamp="2026-01-01T00:00:00")
+    log.error("high", timestamp="2026-01-02T00:00:00")
+    assert messages(book, level="warning") == ["high"]
+    assert messages(book, since="2026-01-01T12:00:00") == ["high"]
+    assert messages(book, until="2026-01-01T12:00:00") == ["low"]
+    assert messages(book, logger="another") == []
+
+
+def test_a_book_listens_once_and_until_it_is_detached(book: LogBook) -> None:
+    book.attach()
+    structlog.get_logger().info("once")
+    assert messages(book) == ["once"]
+    book.detach()
+    structlog.get_logger().info("unheard")
+    assert messages(book) == ["once"]

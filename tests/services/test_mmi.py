@@ -1,0 +1,117 @@
+"""The management service: which tasks there are, and what they have done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
+from dragoman.model.content import Call
+from dragoman.model.job import JobState
+from dragoman.model.names import PeerId, ServiceName, WorkerName
+from dragoman.services.base import ServiceFault, Session
+from dragoman.services.logs import LogBook
+from dragoman.services.mmi import NORFAB_TASKS, BrokerManagement
+
+
+class Sight:
+    """A small world to look at."""
+
+    def workers(self) -> list[WorkerRow]:
+        services = (ServiceName("math"),)
+        row = WorkerRow(WorkerName("w"), PeerId("nfp/w"), "nfp", services, "alive", 0, None, 3,
+                        15.0, 0.12345, 9.0, "anonymous")  # fmt: skip
+        return [row]
+
+    def services(self) -> list[ServiceRow]:
+        return [ServiceRow(ServiceName("math"), 1, 1, 0, 0, 0)]
+
+    def clients(self) -> list[ClientRow]:
+        return [ClientRow(PeerId("nfp/c"), 2, 1.0, 2.0)]
+
+    def totals(self) -> Totals:
+        return Totals(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, False)
+
+    def job(self, job: str) -> dict[str, Any] | None:
+        return {"job": job}
+
+    def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
+        return [{"state": state, "limit": limit}]
+
+    def why(self, job: str) -> dict[str, Any]:
+        return {"job": job, "reason": "queued"}
+
+    def resources(self, service: str) -> list[dict[str, Any]]:
+        return [{"resource": "r", "workers": [service]}]
+
+    def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
+        return {"task": task, **kwargs}
+
+
+class Control:
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, ...]] = []
+
+    def restart(self, at_most: float | None) -> None:
+        self.done.append(("restart", at_most))
+
+    def shutdown(self, at_most: float | None) -> None:
+        self.done.append(("shutdown", at_most))
+
+    def disconnect(self, worker: str | None, at_once: bool) -> list[str]:
+        self.done.append(("disconnect", worker, at_once))
+        return ["w"] if worker in (None, "w") else []
+
+
+CONTROL = Control()
+MMI = BrokerManagement(Sight(), CONTROL, LogBook(), lambda: {"broker": {}})
+
+
+def ask(task: str, **kwargs: Any) -> Any:
+    session = Session("j", "nfp/c", lambda kind, said: None)
+    return MMI.desk(Call(task, (), kwargs), session)
+
+
+def test_rows_are_plain_objects() -> None:
+    (row,) = ask("list_workers")
+    assert (row["name"], row["services"], row["silent_for"]) == ("w", ["math"], 0.123)
+    assert ask("list_services")[0]["name"] == "math"
+    assert ask("list_clients")[0]["peer"] == "nfp/c"
+    assert ask("show_totals")["jobs"] == 1
+    assert ask("show_resources", service="math") == [{"resource": "r", "workers": ["math"]}]
+
+
+def test_jobs_are_looked_up() -> None:
+    assert ask("why", job="j1")["reason"] == "queued"
+    assert ask("show_job", job="j1") == {"job": "j1"}
+    assert ask("show_jobs", state="dead") == [{"state": JobState.DEAD, "limit": 100}]
+    with pytest.raises(ServiceFault, match="'odd' is no state"):
+        ask("show_jobs", state="odd")
+
+
+@pytest.mark.parametrize("task", NORFAB_TASKS)
+def test_norfabs_tasks_keep_norfabs_shapes(task: str) -> None:
+    assert ask(task, service="all") == {"task": task, "service": "all"}
+
+
+def test_the_brokers_own_inventory_and_logs_are_shown() -> None:
+    assert ask("show_broker_inventory") == {"broker": {}}
+    assert ask("get_logs", last=5) == []
+
+
+def test_going_down_has_a_deadline() -> None:
+    CONTROL.done.clear()
+    assert ask("restart") == {"status": "restarting"}
+    assert ask("shutdown", timeout=2) == {"status": "shutting down"}
+    assert CONTROL.done == [("restart", None), ("shutdown", 2.0)]
+    with pytest.raises(ServiceFault, match="no number of seconds"):
+        ask("shutdown", timeout="soon")
+
+
+def test_workers_are_disconnected_by_name_or_all() -> None:
+    CONTROL.done.clear()
+    assert ask("disconnect", worker="w")["workers"] == ["w"]
+    assert ask("disconnect", name="all", at_once=True)["workers"] == ["w"]
+    assert CONTROL.done == [("disconnect", "w", False), ("disconnect", None, True)]
+    with pytest.raises(ServiceFault, match="'nobody'"):
+        ask("disconnect", worker="nobody")

@@ -112,6 +112,7 @@ def test_it_leaves_and_comes_back_with_everything_in_hand() -> None:
     said.worker.come_back()
     assert said.events[-1].holds == {JOB}
     assert finals(said.run(1.0))
+    assert said.worker.running == {}
 
 
 def test_it_joins_again_when_the_broker_is_silent() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dragoman.server.server import Server
 from dragoman.server.settings import Settings, load
 
-LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats")
+LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
 
 
 class LocalBroker:

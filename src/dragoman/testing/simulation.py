@@ -135,10 +135,10 @@ class Simulation:
         """Let a worker crash, leave, say again what it offers, or be drained."""
         random = self.world.random
         draw = random.random()
-        if draw < 0.4:
+        if draw < 0.35:
             self.world.fault("worker crash")
             worker.crash()
-        elif draw < 0.6:
+        elif draw < 0.65:
             self._flap(worker)
             return
         elif draw < 0.8 and worker.is_up:
@@ -156,7 +156,7 @@ class Simulation:
         self.world.fault("connection lost")
         worker.leave(grace)
         self.world.after(random.random() * 3, worker.come_back)
-        if random.random() < 0.5:
+        if random.random() < 0.7:
             self.world.after(3 + random.random(), worker.leave, grace)
             self.world.after(5 + random.random() * 3, worker.come_back)
 

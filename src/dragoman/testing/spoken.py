@@ -81,10 +81,8 @@ class SpokenSimulation(Simulation):
             )
             for name in askers
         ]
-        for name in tongues:
-            if TONGUES[name].needs_order:
-                mine = (*self.speaking_workers, *self.speaking_clients)
-                self.network.connected.update(p.name for p in mine if p.tongue is TONGUES[name])
+        self._keep_order(self.speaking_workers)
+        self._keep_order(self.speaking_clients)
         self.chaos.start([p.name for p in self.speaking_workers])
         for worker in self.speaking_workers:
             world.after(random.random() * 3, worker.start)
@@ -93,6 +91,10 @@ class SpokenSimulation(Simulation):
             self._sometimes(1.0, client.ask)
             self._sometimes(5.0, client.meddle)
             self._sometimes(20.0, self._vanish, client)
+
+    def _keep_order(self, peers: list[SpeakingWorker] | list[SpeakingClient]) -> None:
+        """Give those a connection whose dialect relies on one."""
+        self.network.connected.update(p.name for p in peers if p.tongue.needs_order)
 
     def _disturb_speaker(self, worker: SpeakingWorker) -> None:
         if self.world.chance(0.7):

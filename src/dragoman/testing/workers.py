@@ -86,7 +86,8 @@ class LocalWorker:
             self.join()
             self._beat(self.life)
             for key in self.running:
-                self.world.after(0.5, self._finish, self.life, key, "succeed")
+                duration = 0.01 if self.is_good else self.world.random.choice((0.3, 2.0, 6.0))
+                self.world.after(duration, self._finish, self.life, key, "succeed")
 
     def join(self) -> None:
         """Register, or say again what it offers and holds."""

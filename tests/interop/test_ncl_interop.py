@@ -6,7 +6,9 @@ share no code with ours. What real peers said is replayed in `tests/dialects/tes
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ LINKS = {"nfp": "127.0.0.1:0", "nats": "127.0.0.1:0"}
 #: Everything that takes seconds in earnest, shortened.
 SHORT = """
 [ncl]
-disconnect_timeout = 1.5
+disconnect_timeout = 3.0
 grace = 4.0
 ack_wait = 0.5
 retry_base = 0.2
@@ -87,7 +89,7 @@ def test_headers_are_not_needed_and_their_message_id_comes_back(broker: StartBro
 
 
 def test_without_a_session_a_heartbeat_needs_a_handshake(broker: StartBroker) -> None:
-    b = broker(LINKS, SHORT)
+    b = broker(LINKS, SHORT.replace("disconnect_timeout = 3.0", "disconnect_timeout = 1.0"))
 
     async def story() -> None:
         async with raw_node(nats_url(b), "n-raw") as node:
@@ -96,14 +98,19 @@ def test_without_a_session_a_heartbeat_needs_a_handshake(broker: StartBroker) ->
             assert early.metadata["Bacalhau-StatusCode"] == "428"
             await node.handshake()
             assert (await node.heartbeat()).type == "transport.HeartbeatResponse"
-            # Silence beyond the disconnect timeout.
-            await asyncio.sleep(2.0)
+            left = asyncio.to_thread(until, lambda: _has_left(b), "silence ends the session")
+            await left
             late = await node.heartbeat()
             assert late.payload["Code"] == "HandshakeRequired"
             again = await node.handshake()
             assert again.payload["reason"] == "node reconnected"
 
     play(story)
+
+
+def _has_left(b: Broker) -> bool:
+    with closing(sqlite3.connect(f"file:{b.ledger_file}?mode=ro", uri=True)) as ledger:
+        return bool(ledger.execute("select 1 from records where kind = 'left'").fetchall())
 
 
 def test_the_legacy_probe_is_refused_with_the_known_line(broker: StartBroker) -> None:

@@ -126,7 +126,9 @@ def test_parts_go_to_those_who_read_them(kind: ReplyKind, status: bytes) -> None
     assert desk.reply(told(kind, client=PeerId("zss/C9")), 6.0) is None
 
 
-@pytest.mark.parametrize("address", [b"", b"\xc1", b"\x93\x01\x02\x03", b"\xc0"])
+@pytest.mark.parametrize(
+    "address", [b"", b"\xc1", b"\x93\x01\x02\x03", b"\x81\xa1n\xcf" + b"\xff" * 8]
+)
 @pytest.mark.parametrize("kind", [ReplyKind.FINAL, ReplyKind.CHUNK])
 def test_a_service_may_write_what_it_likes_into_the_address(
     address: bytes, kind: ReplyKind

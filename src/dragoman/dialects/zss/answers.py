@@ -142,15 +142,15 @@ class Answers:
 
     def _signed(self, m: Message, effect: SendReply) -> Message:
         """Say which instance a message is from, to clients that look for it."""
+        whose = {"worker": effect.worker}
+        # A question of another dialect goes by its job.
+        said: dict[str, Any] = {"request": effect.job} if m.kind == PRT else {}
         try:
-            said = address_map(m.address)
-        except MalformedMessage:
+            address = oldpack.encode(said | address_map(m.address) | whose)
+        except (MalformedMessage, Unmappable):
             # A service may write there what it likes.
-            said = {"sid": effect.service.upper()}
-        if m.kind == PRT:
-            # A question of another dialect goes by its job.
-            said = {"request": effect.job} | said
-        return replace(m, address=oldpack.encode(said | {"worker": effect.worker}))
+            address = oldpack.encode({"sid": effect.service.upper()} | said | whose)
+        return replace(m, address=address)
 
     def _as_the_service_said(self, body: Body, asking: Asking, now: float) -> Message:
         """Pass a reply of a ZSS service on, byte for byte but for the instant it leaves."""

@@ -33,6 +33,7 @@ from dragoman.dialects.zss.wire import (
     with_sid,
     with_time,
 )
+from dragoman.model.content import Unmappable
 from dragoman.model.names import (
     JobId,
     PeerId,
@@ -103,7 +104,7 @@ class FrontSide:
         is_titanic: bool,
     ) -> JobSubmitted:
         if is_titanic:
-            m = replace(m, address=with_sid(m.address, to.sid[len(_KEPT) :].upper()))
+            m = replace(m, address=_without_titanic(m.address, to))
         return JobSubmitted(
             job,
             client,
@@ -181,6 +182,13 @@ def job_of(m: Message, to: Address) -> str:
     if isinstance(job, str) and 0 < len(job) <= _LONGEST and job.isprintable():
         return job
     return m.rid.decode() if _UUID.fullmatch(m.rid) else ""
+
+
+def _without_titanic(address: bytes, to: Address) -> bytes:
+    try:
+        return with_sid(address, to.sid[len(_KEPT) :].upper())
+    except Unmappable as trouble:
+        raise MalformedMessage(f"the address cannot be written anew: {trouble}") from None
 
 
 def _payload_text(payload: bytes) -> str:

@@ -1,0 +1,47 @@
+"""Words for tests of DCP: peers as addresses, messages as functions, the true broker between."""
+
+from itertools import count
+from typing import Any
+
+from tests.dialects.fabric import Fabric
+
+from dragoman.dialects.dcp.broker_side import BrokerSide
+from dragoman.dialects.dcp.dress import Dress
+from dragoman.dialects.dcp.settings import Settings
+from dragoman.dialects.dcp.wire import (
+    NARROW,
+    Message,
+    Registration,
+    Request,
+    decode,
+    encode,
+)
+
+C, C2, W, W2 = b"C1", b"C2", b"W1", b"W2"
+
+
+def fabric(**settings: Any) -> Fabric:
+    numbers = count(1)
+    side = BrokerSide(
+        wardrobe={"dcp": Dress()},
+        ids=lambda: f"job-{next(numbers)}",
+        settings=Settings(**settings),
+    )
+    return Fabric(side)
+
+
+def say(house: Fabric, address: bytes, *messages: Message) -> None:
+    house.say("dcp", address, *(encode(m) for m in messages))
+
+
+def hear(house: Fabric, address: bytes) -> list[Message]:
+    return [decode(frames) for frames in house.hear("dcp", address)]
+
+
+def register(house: Fabric, address: bytes, service: bytes, width: int = NARROW) -> None:
+    say(house, address, Registration(service, width=width))
+    assert hear(house, address) == [Registration(service, width=width)]
+
+
+def ask(meta: bytes = b"m", data: bytes = b"d", service: bytes = b"echo", **more: Any) -> Request:
+    return Request(service, more.pop("client", b""), (meta, b"", data), **more)

@@ -1,0 +1,334 @@
+"""Our own DCP client and worker around the true broker."""
+
+from typing import Any
+
+import pytest
+from tests.dialects.dcp_words import (
+    W2,
+    C,
+    W,
+    ask,
+    fabric,
+    hear,
+    register,
+    say,
+)
+from tests.dialects.fabric import Fabric
+
+from dragoman.dialects.base import Frames
+from dragoman.dialects.dcp.client_side import ClientSide
+from dragoman.dialects.dcp.wire import (
+    WIDE,
+    Ping,
+    Pong,
+    Registration,
+    Reply,
+    Request,
+    decode,
+    encode,
+)
+from dragoman.dialects.dcp.worker_side import WorkerSide
+from dragoman.dialects.talk import (
+    Alive,
+    Chunk,
+    Dismissed,
+    Dispatched,
+    Finished,
+    InputAsked,
+    InputGiven,
+    Notice,
+    Order,
+    Progress,
+    Queued,
+    Standing,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.dialects.talk import Reply as SendNow
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+from dragoman.model.target import ALL
+
+
+class Peer:
+    """Our own client or worker side, plugged into the fabric."""
+
+    def __init__(self, house: Fabric, address: bytes, side: ClientSide | WorkerSide) -> None:
+        self.house, self.address, self.side = house, address, side
+
+    def send(self, messages: list[Frames]) -> None:
+        self.house.say("dcp", self.address, *messages)
+
+    def heard(self) -> list[Any]:
+        said: list[Notice | Word] = []
+        for frames in self.house.hear("dcp", self.address):
+            said += self.side.receive(frames)
+        return said
+
+
+def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, WorkerSide]:
+    side = WorkerSide("math", **more)
+    peer = Peer(house, address, side)
+    peer.send(side.join())
+    assert peer.heard() == [Alive()]
+    return peer, side
+
+
+def our_client(house: Fabric) -> tuple[Peer, ClientSide]:
+    side = ClientSide()
+    return Peer(house, C, side), side
+
+
+ADD = Order(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
+
+
+def start(house: Fabric, **more: Any) -> tuple[Peer, ClientSide, Peer, WorkerSide, str]:
+    """Bring one call from our client to our worker."""
+    peer, worker = our_worker(house, **more)
+    caller, client = our_client(house)
+    caller.send(client.submit(ADD))
+    work = peer.heard()
+    assert work == [Work("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
+    assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("W1"),))]
+    return caller, client, peer, worker, "1"
+
+
+def test_our_client_calls_our_worker() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    peer.send(worker.take(ticket))
+    peer.send(worker.finish(ticket, Answer(5)))
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
+    submitted = next(r for r in house.records if r.kind == "submitted")
+    assert (submitted.job, submitted.task, submitted.strict) == ("j1", "add", False)
+    assert submitted.deadline_at == house.now + 9
+
+
+def test_the_same_order_again_is_the_same_job() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.submit(ADD))
+    assert peer.heard() == []
+    assert caller.heard() == [Dispatched(JobId("j1"), (WorkerName("W1"),))]
+    peer.send(worker.finish(ticket, Answer(5)))
+    caller.heard()
+    caller.send(client.submit(ADD))
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
+
+
+def test_progress_chunks_and_questions_travel_between_our_own_peers() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    peer.send(worker.progress(ticket, {"done": 1}))
+    peer.send(worker.chunk(ticket, b"\x00bytes"))
+    peer.send(worker.ask_input(ticket, "r1", "sure?"))
+    assert caller.heard() == [
+        Progress(JobId("j1"), {"done": 1}, "W1"),
+        Chunk(JobId("j1"), b"\x00bytes", "W1"),
+        InputAsked(JobId("j1"), "r1", "sure?", "W1"),
+    ]
+    caller.send(client.give_input(JobId("j1"), "r1", "yes", "W1"))
+    assert peer.heard() == [InputGiven(ticket, "r1", "yes")]
+
+
+def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peer.send(worker.finish(ticket, Answer(fault=fault)))
+    answers = (Answer(fault=fault, worker="W1"),)
+    assert caller.heard() == [Finished(JobId("j1"), answers, fault, JobState.FAILED)]
+
+
+def test_a_fault_of_our_worker_is_an_empty_reply_to_a_plain_client() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    say(house, C, Request(b"math", b"", (b"m", b"", b"boom")))
+    assert peer.heard() == [Work("1", JobId("1"), Call(raw=b"boom"), "math", "C1")]
+    peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom"))))
+    assert hear(house, C) == [Reply(C, (b"m", b""))]
+    assert house.records[-1].fault == "task_failed"
+
+
+def test_a_request_in_parts_is_answered_in_parts() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    say(house, C, Request(b"math", b"", (b"m", b"", b"a", b"b")))
+    assert [w.call for w in peer.heard()] == [Call(args=(b"a", b"b"))]
+    peer.send(worker.finish("1", Answer([b"\xc3", b"\xc2"])))
+    assert hear(house, C) == [Reply(C, (b"m", b"", b"\xc3", b"\xc2"))]
+
+
+def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.cancel(JobId("j1")))
+    assert peer.heard() == [Stop(ticket)]
+    fault = Fault(FaultCode.CANCELLED, "stopped")
+    peer.send(worker.finish(ticket, Answer(fault=fault)))
+    finished, standing = caller.heard()
+    assert finished.state == JobState.CANCELLED
+    assert standing == Standing(JobId("j1"), "cancelled", "stopped")
+
+
+def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
+    house = fabric()
+    caller, client, peer, worker, ticket = start(house)
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [Standing(JobId("j1"), "running")]
+    peer.send(worker.finish(ticket, Answer(5)))
+    caller.heard()
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [
+        Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
+    ]
+    caller.send(client.ask(JobId("j9")))
+    assert [n.state for n in caller.heard()] == ["unknown"]
+
+
+def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
+    house = fabric()
+    peers = [our_worker(house, address, name=address.decode()) for address in (W, W2)]
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add"), ALL)))
+    assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
+    assert [type(n) for n in caller.heard()] == [Queued, Dispatched]
+    peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff\xfe")))
+    assert caller.heard() == []
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peers[0][0].send(peers[0][1].finish("1", Answer(fault=fault)))
+    answers = (Answer(raw=b"\xff\xfe", worker="W2"), Answer(fault=fault, worker="W1"))
+    assert caller.heard() == [Finished(JobId("j1"), answers, fault, JobState.FAILED)]
+    caller.send(client.ask(JobId("j1")))
+    (again,) = caller.heard()
+    assert set(again.answers) == set(answers)
+
+
+def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() -> None:
+    house = fabric()
+    peer, worker = our_worker(house, concurrency=2)
+    caller, client = our_client(house)
+    for n in range(4):
+        caller.send(client.submit(Order(JobId(f"j{n}"), "math", Call("add"))))
+    assert [w.job for w in peer.heard()] == ["j0", "j1"]
+    peer.send(worker.beat())
+    assert peer.heard() == [Alive()]
+    peer.send(worker.finish("2", Answer(1)))
+    assert [w.job for w in peer.heard()] == ["j2"]
+
+
+def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
+    house = fabric()
+    caller, _, peer, worker, ticket = start(house)
+    other, _ = our_worker(house, W2)
+    peer.send(worker.hand_back(ticket))
+    assert [type(w) for w in other.heard()] == [Work]
+    register(house, b"W3", b"back")
+    other.send(other.side.forward("1", "back", Call(raw=b"rest")))  # type: ignore[union-attr]
+    (passed,) = hear(house, b"W3")
+    assert isinstance(passed, Request)
+    assert (passed.client, passed.tail[-1]) == (C, b"rest")
+    say(house, b"W3", Reply(C, (*passed.tail[:-1], b"\xa4done")))
+    assert caller.heard()[-1].answers == (Answer("done", worker="W3"),)
+
+
+def test_our_worker_leaves_with_a_word_and_its_job_goes_to_another_at_once() -> None:
+    house = fabric()
+    _, _, peer, worker, _ = start(house)
+    other, _ = our_worker(house, W2)
+    peer.send(worker.leave())
+    assert [type(w) for w in other.heard()] == [Work]
+    assert peer.heard() == []
+
+
+def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
+    house = fabric()
+    _, _, _, _, _ = start(house)
+    reborn = WorkerSide("math")
+    peer = Peer(house, W, reborn)
+    peer.send(reborn.join())
+    assert [type(w) for w in peer.heard()] == [Alive, Work]
+
+
+def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None:
+    house = fabric(missed_allowed=2)
+    caller, _, peer, worker, ticket = start(house)
+    house.wait(2.5)
+    assert peer.heard()[-1] == Dismissed("the broker asks for a new registration")
+    peer.send(worker.join())
+    peer.send(worker.finish(ticket, Answer(5)))
+    assert caller.heard()[-1].answers == (Answer(5, worker="W1"),)
+    assert house.kinds("j1")[-1] == "ended"
+
+
+def _hold(worker: WorkerSide) -> float | None:
+    return worker.hold
+
+
+def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> None:
+    worker = WorkerSide("math", width=WIDE)
+    (frames,) = worker.join()
+    assert decode(frames).width == WIDE
+    assert worker.receive(encode(Registration(b"math", width=WIDE))) == [Alive()]
+    assert _hold(worker) == 5.0
+    assert worker.beat() == [encode(Ping(WIDE))]
+    request = Request(b"math", C, (b"m", b"", b"d"), WIDE)
+    (work,) = worker.receive(encode(request))
+    assert isinstance(work, Work)
+    # A ping would ask for more than it can do.
+    assert worker.beat() == [encode(Pong(WIDE))]
+    assert _hold(worker) is None
+    assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
+    with pytest.raises(Unsupported, match="questions"):
+        worker.ask_input("1", "r", "?")
+    assert worker.hand_back("1") == [encode(request)]
+    worker.receive(encode(request))
+    (frames,) = worker.finish("2", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom")))
+    reply = decode(frames)
+    assert isinstance(reply, Reply)
+    assert b"boom" in reply.tail[-1]
+
+
+def test_our_worker_answers_a_ping_and_ignores_what_it_cannot_read() -> None:
+    worker = WorkerSide("math")
+    assert worker.receive(encode(Ping(WIDE))) == [SendNow(encode(Pong(WIDE))), Alive()]
+    assert worker.receive([b"junk"]) == []
+    assert worker.receive(encode(Reply(C, (b"", b"d")))) == []
+    assert worker.finish("9", Answer(1)) == worker.hand_back("9") == []
+    assert worker.forward("9", "s", Call()) == worker.progress("9", 1) == []
+    with pytest.raises(Unsupported, match="events"):
+        worker.publish("t", 1)
+
+
+def test_our_client_ignores_what_is_not_for_it_and_says_what_dcp_lacks() -> None:
+    client = ClientSide()
+    assert client.hello() == []
+    assert client.receive([b"junk"]) == []
+    # DagBox's broker sends a queued request back to its own client.
+    assert client.receive(encode(ask(client=C))) == []
+    assert client.receive(encode(Reply(C, (b"other", b"", b"d")))) == []
+    with pytest.raises(Unsupported, match="events"):
+        client.subscribe(("*",), 0)
+    with pytest.raises(Unsupported, match="job id"):
+        client.submit(Order(JobId("j"), "s", Call(), key="k"))
+
+
+def test_our_client_understands_a_worker_that_knows_no_notes() -> None:
+    house = fabric()
+    register(house, W, b"math")
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call(raw=b"hi"))))
+    (request,) = hear(house, W)
+    assert isinstance(request, Request)
+    say(house, W, Reply(C, request.tail))
+    assert caller.heard()[-1] == Finished(
+        JobId("j1"), (Answer(raw=b"hi", worker="W1"),), state=JobState.SUCCEEDED
+    )

@@ -1,0 +1,337 @@
+"""Our own ZSS client and service around the true broker."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.dialects.fabric import Fabric
+from tests.dialects.zss_words import (
+    BACK,
+    FRONT,
+    S2,
+    C,
+    S,
+    ask,
+    call,
+    fabric,
+    heard,
+    reply,
+    serve,
+    up,
+)
+
+from dragoman.dialects.base import Frames
+from dragoman.dialects.talk import (
+    Alive,
+    Chunk,
+    Dispatched,
+    Finished,
+    InputAsked,
+    InputGiven,
+    Notice,
+    Order,
+    Progress,
+    Queued,
+    Standing,
+    Stop,
+    Unsupported,
+    Word,
+    Work,
+)
+from dragoman.dialects.talk import Reply as SendNow
+from dragoman.dialects.zss.client_side import ClientSide
+from dragoman.dialects.zss.settings import TERMS
+from dragoman.dialects.zss.wire import (
+    PRT,
+    Message,
+    decode,
+    encode,
+    read_address,
+    write_address,
+)
+from dragoman.dialects.zss.worker_side import WorkerSide
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, WorkerName
+from dragoman.model.target import ALL
+
+# --- our own peers ---------------------------------------------------------------------------
+
+
+class Peer:
+    """Our own client or worker side, plugged into the fabric."""
+
+    def __init__(
+        self, house: Fabric, link: str, address: bytes, side: ClientSide | WorkerSide
+    ) -> None:
+        self.house, self.link, self.address, self.side = house, link, address, side
+
+    def send(self, messages: list[Frames]) -> None:
+        self.house.say(self.link, self.address, *messages)
+
+    def heard(self) -> list[Any]:
+        said: list[Notice | Word] = []
+        for frames in self.house.hear(self.link, self.address):
+            said += self.side.receive(frames)
+        return said
+
+
+def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, WorkerSide]:
+    side = WorkerSide(["math"], **more)
+    peer = Peer(house, BACK, address, side)
+    peer.send(side.join())
+    assert peer.heard() == [Alive()]
+    return peer, side
+
+
+ADD = Order(JobId("j1"), "math", Call("add", (), {"x": 2, "y": 3}, timeout=9.0))
+
+
+def start(house: Fabric) -> tuple[Peer, ClientSide, Peer, WorkerSide]:
+    """Bring one call from our client to our worker; its ticket is 1."""
+    peer, worker = our_worker(house)
+    client = ClientSide()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(ADD))
+    call_ = Call("add", (), {"x": 2, "y": 3}, timeout=9.0)
+    assert peer.heard() == [Work("1", JobId("j1"), call_, "MATH", "client#1", 9.0)]
+    assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("PONG#1"),))]
+    return caller, client, peer, worker
+
+
+def test_our_client_calls_our_worker() -> None:
+    house = fabric()
+    caller, _, peer, worker = start(house)
+    peer.send(worker.take("1"))
+    peer.send(worker.finish("1", Answer(5)))
+    answers = (Answer(5, worker="PONG#1"),)
+    assert caller.heard() == [Finished(JobId("j1"), answers, state=JobState.SUCCEEDED)]
+    submitted = next(r for r in house.records if r.kind == "submitted")
+    assert (submitted.job, submitted.task, submitted.service) == ("j1", "add", "math")
+
+
+def test_the_same_order_again_is_the_same_job() -> None:
+    house = fabric()
+    caller, client, peer, worker = start(house)
+    caller.send(client.submit(ADD))
+    assert peer.heard() == []
+    peer.send(worker.finish("1", Answer(5)))
+    assert caller.heard()[-1].answers == (Answer(5, worker="PONG#1"),)
+
+
+def test_a_stream_of_replies_travels_in_parts() -> None:
+    house = fabric()
+    caller, client, peer, worker = start(house)
+    peer.send(worker.progress("1", {"done": 1}))
+    peer.send(worker.chunk("1", b"\x00bytes"))
+    peer.send(worker.ask_input("1", "r1", "sure?"))
+    assert caller.heard() == [
+        Progress(JobId("j1"), {"done": 1}, "PONG#1"),
+        Chunk(JobId("j1"), b"\x00bytes", "PONG#1"),
+        InputAsked(JobId("j1"), "r1", "sure?", "PONG#1"),
+    ]
+    caller.send(client.give_input(JobId("j1"), "r1", "yes", "PONG#1"))
+    assert peer.heard() == [InputGiven("1", "r1", "yes")]
+
+
+def test_a_stream_of_requests_travels_in_parts() -> None:
+    house = fabric()
+    caller, _, peer, worker = start(house)
+    address = write_address("MATH", "ADD", job="j1")
+    for n in (1, 2):
+        caller.send([encode(Message(PRT, b"j1", address, status=b"206", payload=bytes([n])))])
+    assert peer.heard() == [InputGiven("1", "", 1), InputGiven("1", "", 2)]
+    peer.send(worker.finish("1", Answer(3)))
+    caller.heard()
+    caller.send([encode(Message(PRT, b"j1", address, status=b"206", payload=b"\x03"))])
+    (told,) = caller.heard()
+    assert isinstance(told, Standing)
+    assert "not used" in told.detail
+
+
+def test_a_client_that_reads_no_parts_gets_one_message() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    call(house, C, ask(address=write_address("MATH", "ADD")))
+    assert [type(w) for w in peer.heard()] == [Work]
+    assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
+    with pytest.raises(Unsupported, match="questions"):
+        worker.ask_input("1", "r", "?")
+    # Even if the service says something on the way, the client would take it for the reply.
+    (request,) = worker._requests.values()
+    peer.send([encode(replace(request, kind=PRT, status=b"102"))])
+    assert heard(house, FRONT, C) == []
+    peer.send(worker.finish("1", Answer(5)))
+    assert [m.status for m in heard(house, FRONT, C)] == [b"200"]
+
+
+def test_a_service_that_reads_no_parts_is_sent_none() -> None:
+    house = fabric()
+    up(house, S, "math")
+    client = ClientSide()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(ADD))
+    assert len(heard(house, BACK, S)) == 1
+    caller.send(client.give_input(JobId("j1"), "r", "x", ""))
+    caller.send(client.cancel(JobId("j1")))
+    assert heard(house, BACK, S) == []
+    assert caller.heard()[-1].state == "cancelled"
+
+
+def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
+    house = fabric()
+    caller, _, peer, worker = start(house)
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peer.send(worker.finish("1", Answer(fault=fault)))
+    expected = Finished(
+        JobId("j1"), (Answer(fault=fault, worker="PONG#1"),), fault, JobState.FAILED
+    )
+    assert caller.heard() == [expected]
+
+
+def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
+    house = fabric()
+    caller, client, peer, worker = start(house)
+    caller.send(client.cancel(JobId("j1")))
+    assert peer.heard() == [Stop("1")]
+    peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.CANCELLED, "stopped"))))
+    finished, standing = caller.heard()
+    assert finished.state == JobState.CANCELLED
+    assert standing == Standing(JobId("j1"), "cancelled", "stopped")
+
+
+def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
+    house = fabric()
+    caller, client, peer, worker = start(house)
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [Standing(JobId("j1"), "running")]
+    peer.send(worker.finish("1", Answer(5)))
+    caller.heard()
+    caller.send(client.ask(JobId("j1")))
+    assert caller.heard() == [Finished(JobId("j1"), (Answer(5),), state=JobState.SUCCEEDED)]
+    caller.send(client.ask(JobId("j9")))
+    assert [n.state for n in caller.heard()] == ["unknown"]
+
+
+def test_a_call_to_all_instances_is_gathered_into_one_reply() -> None:
+    house = fabric()
+    peers = [our_worker(house, address) for address in (S, S2)]
+    client = ClientSide()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add"), ALL)))
+    assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
+    caller.heard()
+    peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff")))
+    assert caller.heard() == []
+    fault = Fault(FaultCode.TASK_FAILED, "boom")
+    peers[0][0].send(peers[0][1].finish("1", Answer(fault=fault)))
+    answers = (Answer(raw=b"\xff", worker="PONG#2"), Answer(fault=fault, worker="PONG#1"))
+    assert caller.heard() == [Finished(JobId("j1"), answers, fault, JobState.FAILED)]
+    caller.send(client.ask(JobId("j1")))
+    (again,) = caller.heard()
+    assert set(again.answers) == set(answers)
+
+
+def test_our_worker_says_how_much_it_can_hold() -> None:
+    house = fabric(services={"math": replace(TERMS, patience=5.0)})
+    peer, worker = our_worker(house, concurrency=2)
+    for n in range(4):
+        call(house, C, ask(b"r%d" % n, address=write_address("MATH", "x")))
+    assert len(peer.heard()) == 2
+    peer.send(worker.finish("1", Answer(1)))
+    assert len(peer.heard()) == 1
+
+
+def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
+    house = fabric()
+    caller, _, peer, worker = start(house)
+    other, other_side = our_worker(house, S2)
+    peer.send(worker.hand_back("1"))
+    assert [type(w) for w in other.heard()] == [Work]
+    up(house, b"BACK#1", "back")
+    other.send(other_side.forward("1", "back", Call("rest", ("of it",))))
+    (passed,) = heard(house, BACK, b"BACK#1")
+    assert read_address(passed.address).verb == "rest"
+    serve(house, b"BACK#1", reply(passed, payload=b"\xa4done"))
+    assert caller.heard()[-1].answers == (Answer("done", worker="BACK#1"),)
+    assert house.kinds("j1")[-3:] == ["forwarded", "dispatched", "ended"]
+
+
+def test_our_worker_leaves_with_down_and_its_heartbeat_registers_it_anywhere() -> None:
+    house = fabric()
+    side = WorkerSide(["math", "more"])
+    peer = Peer(house, BACK, S, side)
+    peer.send(side.beat())
+    assert peer.heard() == [Alive(), Alive()]
+    call(house, C, ask(address=write_address("MORE", "x")))
+    assert [type(w) for w in peer.heard()] == [Work]
+    peer.send(side.finish("1", Answer(1)))
+    peer.send(side.leave())
+    assert peer.heard() == [Alive(), Alive()]
+    call(house, C, ask(b"r9", address=write_address("MATH", "x")))
+    assert [m.status for m in heard(house, FRONT, C)] == [b"200", b"404"]
+
+
+def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
+    house = fabric()
+    start(house)
+    reborn = WorkerSide(["math"])
+    peer = Peer(house, BACK, S, reborn)
+    peer.send(reborn.join())
+    assert [type(w) for w in peer.heard()] == [Alive, Work]
+
+
+def test_our_worker_answers_what_it_cannot_read_and_ignores_what_is_not_for_it() -> None:
+    worker = WorkerSide(["math"])
+    (said,) = worker.receive(encode(ask(identity=C, payload=b"\xc1")))
+    assert isinstance(said, SendNow)
+    assert decode(said.frames).status == b"400"
+    for frames in ([b"junk"], encode(ask()), encode(reply(ask(identity=C)))):
+        assert worker.receive(frames) == []
+    assert worker.receive(encode(replace(ask(identity=C), kind=PRT))) == []
+    assert worker.finish("9", Answer(1)) == worker.progress("9", 1) == []
+    assert worker.forward("9", "s", Call()) == []
+    with pytest.raises(Unsupported, match="events"):
+        worker.publish("t", 1)
+
+
+def test_our_worker_says_so_when_its_result_has_no_form() -> None:
+    worker = WorkerSide(["math"])
+    worker.receive(encode(ask(identity=C)))
+    (frames,) = worker.finish("1", Answer(2**60 + 1))
+    assert decode(frames).status == b"422"
+
+
+def test_our_client_ignores_what_is_not_for_it_and_says_what_zss_lacks() -> None:
+    client = ClientSide()
+    assert client.hello() == []
+    for frames in ([b"junk"], encode(ask()), encode(reply(ask(b"\xff")))):
+        assert client.receive(frames) == []
+    with pytest.raises(Unsupported, match="events"):
+        client.subscribe(("*",), 0)
+    with pytest.raises(Unsupported, match="job id"):
+        client.submit(Order(JobId("j"), "s", Call(), key="k"))
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (FaultCode.NO_WORKER, JobState.FAILED),
+        (FaultCode.JOB_TIMEOUT, JobState.EXPIRED),
+        (FaultCode.EXHAUSTED, JobState.DEAD),
+    ],
+)
+def test_our_client_knows_how_a_job_ended(code: FaultCode, state: JobState) -> None:
+    client = ClientSide()
+    house = fabric()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(Order(JobId("j1"), "ghost", Call("x"))))
+    (finished,) = caller.heard()
+    assert finished.fault.code is FaultCode.NO_WORKER
+    worker = WorkerSide(["math"])
+    worker.receive(encode(ask(b"j1", identity=C)))
+    (frames,) = worker.finish("1", Answer(fault=Fault(code, "w")))
+    (notice,) = client.receive(encode(replace(decode(frames), identity=None)))
+    assert isinstance(notice, Finished)
+    assert notice.state is state

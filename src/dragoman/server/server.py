@@ -117,6 +117,7 @@ class Server:
         sight = Sight(
             broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
         )
+        _show(links, sight)
         house = House(settings, inventory, loop, sight, Control(loop, self._go_down), self._logs)
         host = Host(hub)
         upkeep = Upkeep(
@@ -167,11 +168,15 @@ class Server:
             self._draining = asyncio.get_running_loop().create_task(self._drain(at_most))
 
     async def _drain(self, at_most: float | None = None) -> None:
-        """Take nothing new in, give running jobs some time, then stop."""
+        """Give running jobs some time, then stop.
+
+        Before a stop nothing new is taken in; before a restart it is: it will be there again.
+        """
         loop = self.loop
         assert loop is not None
         patience = self.settings.drain if at_most is None else at_most
-        loop.submit(DrainAsked())
+        if not self._begin_again:
+            loop.submit(DrainAsked())
         desk = loop.broker.desk
         waiting = sum(len(w.held) for w in desk.registry.workers.values())
         log.info("draining", running=waiting, at_most_s=patience)
@@ -200,6 +205,14 @@ def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
         restore = getattr(link.side, "restore", None)
         if restore is not None:
             restore(ledger.read(ledger.first_seq - 1), ledger.body, now)
+
+
+def _show(links: Links, sight: Sight) -> None:
+    """Let links through which people look see the broker."""
+    for link in links.by_name.values():
+        look = getattr(link.transport, "look", None)
+        if look is not None:
+            look.sight = sight
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:

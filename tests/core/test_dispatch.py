@@ -110,6 +110,14 @@ def test_patience_starts_again_when_the_last_worker_leaves(stage: Stage) -> None
     assert [r.state for r in final(stage.wait(0.2))] == [JobState.EXPIRED]
 
 
+def test_a_job_without_patience_that_lost_its_worker_waits_for_another(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1", patience=0.0))
+    assert final(stage.tell(left("w1"))) == []
+    assert given(stage.tell(joined("w2"))) == [("j1", "w2", 2)]
+    stage.tell(left("w2"))
+    assert [r.state for r in final(stage.wait(15.1))] == [JobState.EXPIRED]
+
+
 def test_patience_starts_when_a_worker_no_longer_offers_the_service(stage: Stage) -> None:
     stage.tell(joined("w1", "a", credit=0), submitted("j1", patience=5.0))
     stage.tell(joined("w1", "b", credit=0))

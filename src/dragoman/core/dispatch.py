@@ -76,6 +76,10 @@ def arm_patience(desk: Desk, part: Part) -> None:
     if patience is None or can_serve(desk, part.service, part.target, part.bound):
         return
     desk.deadlines.cancel(part.patience)
+    if part.attempt:
+        # Impatience is for refusing at the door. A job that lost its worker is ours: whoever
+        # replaces the worker gets as long to come as a worker that comes back.
+        patience = max(patience, desk.limits.recovery_grace)
     at = max(desk.now + patience, desk.settled_at)
     part.patience = desk.deadlines.set(at, Due.PATIENCE, part)
 

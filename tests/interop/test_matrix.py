@@ -1,0 +1,245 @@
+"""The matrix: a client of every dialect with a worker of every dialect, case by case.
+
+The table of results is written to `build/matrix.md`; the documentation shows the one of the last
+release.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tests.interop.harness import ROOT, Broker, Fleet, Process, until
+
+from dragoman import Client, DragomanError
+from dragoman.dialects.talk import Unsupported
+from dragoman.sdk.errors import Cancelled, Expired, JobFailed, Unreachable
+from dragoman.sdk.kits import DIALECTS
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+
+WORKERS: Final = tuple(DIALECTS)
+CLIENTS: Final = tuple(d for d in DIALECTS if d != "ncl")
+LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+#: Short enough that a lost worker is noticed within a test.
+SETTINGS: Final = """
+[nfp]
+beat_every = 0.5
+missed_allowed = 6
+poll_every = 2.0
+[dcp]
+missed_allowed = 4
+missed_allowed_busy = 8
+[memo]
+beat_every = 1.0
+beat_answer = 3.0
+[ncl]
+heartbeat_interval = 1.0
+disconnect_timeout = 4.0
+grace = 1.0
+"""
+_WORKER_LINK: Final = {"zss": "zss_backend", "ncl": "nats"}
+PAIRS: Final = [(c, w) for c in CLIENTS for w in WORKERS]
+#: Clients whose dialect has no word for failure hear nothing instead.
+SILENT: Final = frozenset({"memo"})
+NO_CANCEL: Final = frozenset({"memo"})
+
+VALUES: Final[list[Any]] = [
+    None,
+    True,
+    False,
+    0,
+    -7,
+    2**31 - 1,
+    3.25,
+    "",
+    "naïve ☃",
+    [],
+    [1, [2, [3]]],
+    {},
+    {"a": {"b": [None, True, "x"]}},
+    b"\x00\xff",
+]
+RESULTS: dict[tuple[str, str], dict[str, str]] = {}
+
+
+class Stage:
+    """One broker with all links, a worker per dialect, and a client per dialect."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fleet = Fleet(folder)
+        self.folder = folder
+        wanted = [n for n in LINKS if n != "http" or "http" in DIALECTS]
+        self.broker: Broker = self.fleet.broker(
+            {name: "" if name == "nats" else _endpoint(name) for name in wanted}, SETTINGS
+        )
+        self.workers: dict[str, Process] = {d: self.worker(d) for d in WORKERS}
+        self.clients = {d: Client(self.url(d)) for d in CLIENTS}
+        self.wait_for(*(f"mx-{d}" for d in WORKERS))
+
+    def url(self, dialect: str, *, is_worker: bool = False) -> str:
+        link = _WORKER_LINK.get(dialect, dialect) if is_worker else dialect
+        return f"{dialect}://{self.broker.endpoints[link].partition('://')[2]}"
+
+    def worker(self, dialect: str, service: str = "", name: str = "") -> Process:
+        url = self.url(dialect, is_worker=True)
+        if dialect == "ncl":
+            url += "?heartbeat_interval=1"
+        words = ["worker", "tests.interop.matrix_tasks", "--service", service or f"mx-{dialect}"]
+        return self.fleet.dragoman(*words, "--url", url, *(["--name", name] if name else []))
+
+    def wait_for(self, *services: str) -> None:
+        def there() -> bool:
+            rows = self.clients["nfp"].call("mmi.service.broker", "list_services", timeout=10)
+            return set(services) <= {row["name"] for row in rows if row["workers"]}
+
+        until(there, f"workers for {services}", 60, every=0.1)
+
+    def end(self) -> None:
+        for client in self.clients.values():
+            client.close()
+        self.fleet.end()
+
+
+def _endpoint(link: str) -> str:
+    return "http://127.0.0.1:0" if link == "http" else "127.0.0.1:0"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    stage = Stage(tmp_path_factory.mktemp("matrix"))
+    yield stage
+    stage.end()
+    write_table()
+
+
+def note(caller: str, worker: str, case: str, words: str = "ok") -> None:
+    RESULTS.setdefault((caller, worker), {})[case] = words
+
+
+def write_table() -> None:
+    cases = [
+        "values",
+        "1 MiB",
+        "failure",
+        "unknown task",
+        "timeout",
+        "200 at once",
+        "cancel",
+        "death",
+    ]
+    lines = ["| client | worker | " + " | ".join(cases) + " |", "|---" * (len(cases) + 2) + "|"]
+    for (caller, worker), found in sorted(RESULTS.items()):
+        row = [found.get(case, "-") for case in cases]
+        lines.append(f"| {caller} | {worker} | " + " | ".join(row) + " |")
+    target = ROOT / "build" / "matrix.md"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(("caller", "worker"), PAIRS)
+def test_values_of_every_type_and_a_mebibyte_cross(stage: Stage, caller: str, worker: str) -> None:
+    client = stage.clients[caller]
+    for value in VALUES:
+        assert client.call(f"mx-{worker}", "echo", [value], timeout=30) == [value]
+    note(caller, worker, "values")
+    # NATS carries a mebibyte at most, and base64 takes a third more.
+    size = 2**19 if worker == "ncl" else 2**20
+    large = bytes(range(256)) * (size // 256)
+    assert client.call(f"mx-{worker}", "echo", {"b": large}, timeout=30) == {"b": large}
+    note(caller, worker, "1 MiB", "ok" if size == 2**20 else "512 KiB")
+
+
+@pytest.mark.parametrize(("caller", "worker"), PAIRS)
+def test_failures_and_unknown_tasks_are_told_by_name(
+    stage: Stage, caller: str, worker: str
+) -> None:
+    client = stage.clients[caller]
+    for task, case, words in (
+        ("refuse", "failure", "refused"),
+        ("no_such", "unknown task", "no_such"),
+    ):
+        if caller in SILENT:
+            with pytest.raises((Expired, Unreachable)):
+                client.call(f"mx-{worker}", task, timeout=0.5)
+            note(caller, worker, case, "silence")
+        else:
+            with pytest.raises(JobFailed, match=words):
+                client.call(f"mx-{worker}", task, timeout=20)
+            note(caller, worker, case)
+
+
+@pytest.mark.parametrize(("caller", "worker"), PAIRS)
+def test_a_job_that_takes_too_long_is_ended(stage: Stage, caller: str, worker: str) -> None:
+    started = time.monotonic()
+    with pytest.raises((Expired, Unreachable)):
+        stage.clients[caller].call(f"mx-{worker}", "slow", 3.0, timeout=0.5)
+    assert time.monotonic() - started < 15
+    note(caller, worker, "timeout")
+
+
+@pytest.mark.parametrize(("caller", "worker"), PAIRS)
+def test_200_calls_at_once_are_answered_to_the_right_callers(
+    stage: Stage, caller: str, worker: str
+) -> None:
+    found = stage.clients[caller].map(
+        f"mx-{worker}", "echo", [{"value": n} for n in range(200)], window=200, timeout=60
+    )
+    assert list(found) == list(range(200))
+    note(caller, worker, "200 at once")
+
+
+@pytest.mark.parametrize(("caller", "worker"), [p for p in PAIRS if p[0] not in NO_CANCEL])
+def test_a_running_job_is_cancelled(stage: Stage, caller: str, worker: str) -> None:
+    job = stage.clients[caller].submit(f"mx-{worker}", "patient", timeout=60)
+    running = stage.clients["nfp"]
+
+    def is_running() -> bool:
+        rows = running.call("mmi.service.broker", "show_jobs", state="running", timeout=10)
+        return any(row["task"] == "patient" and row["service"] == f"mx-{worker}" for row in rows)
+
+    until(is_running, "the job runs", 20, every=0.05)
+    try:
+        said = job.cancel(20)
+    except Unsupported:
+        note(caller, worker, "cancel", "none")
+        return
+    with pytest.raises(Cancelled):
+        job.result(20)
+    note(caller, worker, "cancel", "confirmed" if "confirm" not in said else "unconfirmed")
+
+
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_killed_workers_jobs_go_to_another(stage: Stage, tmp_path: Path, worker: str) -> None:
+    """All clients at once: each has a job on the worker that dies."""
+    service = f"mx-death-{worker}"
+    first = stage.worker(worker, service)
+    stage.wait_for(service)
+    trace = tmp_path / "trace"
+    answers: dict[str, Any] = {}
+
+    def ask(caller: str) -> None:
+        try:
+            answers[caller] = stage.clients[caller].call(
+                service, "noted", str(trace), 2.0, timeout=60
+            )
+        except DragomanError as error:
+            answers[caller] = error
+
+    asking = [threading.Thread(target=ask, args=(caller,)) for caller in CLIENTS]
+    for thread in asking:
+        thread.start()
+    until(
+        lambda: trace.exists() and len(trace.read_text().split()) == len(CLIENTS),
+        "every job has begun",
+        30,
+    )
+    first.kill()
+    second = stage.worker(worker, service)
+    for thread in asking:
+        thread.join(90)
+    assert answers == dict.fromkeys(CLIENTS, second.pid)
+    for caller in CLIENTS:
+        note(caller, worker, "death")

@@ -62,7 +62,7 @@ def compare_repliers(seconds: float = 3.0) -> list[Row]:
 
 def memory(many: int = PARKED) -> list[Row]:
     """How much a broker grows by parked requests."""
-    with broker() as endpoint, TemporaryDirectory():
+    with broker() as endpoint:
         process = _listener(endpoint)
         before = process.memory_info().rss
         with _started("park", endpoint, str(many)) as peers:
@@ -139,13 +139,17 @@ def _started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 @contextmanager
 def broker() -> Iterator[str]:
-    """Run a broker that listens for memo01 only."""
+    """Run a broker that listens for memo01 only.
+
+    It does not seal: loading the libraries for that takes longer than a figure here.
+    """
     with TemporaryDirectory(prefix="bench-memo-") as folder:
         config, ready = Path(folder) / "dragoman.toml", Path(folder) / "ready.json"
         config.write_text(
             "[listen]\n"
             + "".join(f'{name} = "off"\n' for name in _other_links())
             + 'memo = "tcp://127.0.0.1:0"\n'
+            + "[ledger]\nseal = false\n"
         )
         dragoman = str(Path(sys.executable).with_name("dragoman"))
         files = ["--config", str(config), "--data", folder, "--ready-file", str(ready)]

@@ -33,6 +33,7 @@ class Part:
         "index",
         "is_waiting_for_input",
         "job",
+        "key",
         "patience",
         "peer",
         "place",
@@ -55,6 +56,8 @@ class Part:
     def __init__(self, job: "Job", index: int, bound: WorkerName | None) -> None:
         self.job = job
         self.index = index
+        #: Its name among all parts.
+        self.key = (job.id, index)
         #: The only worker that may run it; None: any that matches the job's target.
         self.bound = bound
         self.state = JobState.QUEUED
@@ -84,11 +87,6 @@ class Part:
         self.patience: Timer | None = None
         self.retry: Timer | None = None
         self.runs_out: Timer | None = None
-
-    @property
-    def key(self) -> tuple[JobId, int]:
-        """Name this part among all."""
-        return self.job.id, self.index
 
     def as_recorded(self) -> tuple[object, ...]:
         """Everything the records say about this part."""
@@ -233,15 +231,14 @@ class Book:
         self.last_seq = record.seq
         self.last_at = record.at
         self.counts[record.kind] += 1
-        step = _STEPS.get(record.kind)
-        if step is None:
-            return
-        if record.kind == Kind.SUBMITTED:
+        if job is not None:
             self._submitted(record, job)
-        else:
+            return
+        step = _STEPS.get(record.kind)
+        if step is not None:
             step(self, record)
 
-    def _submitted(self, record: Record, job: Job | None) -> None:
+    def _submitted(self, record: Record, job: Job | None = None) -> None:
         job = job or Job(record, parse_target(record.target), read_terms(record.terms), None)
         self.jobs[job.id] = job
         self.open_jobs += 1
@@ -396,7 +393,7 @@ def _state_of(job: Job) -> JobState:
 
 
 _STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {
-    Kind.SUBMITTED: lambda book, record: None,
+    Kind.SUBMITTED: Book._submitted,
     Kind.ADOPTED: Book._adopted,
     Kind.BOUND: Book._bound,
     Kind.DISPATCHED: Book._dispatched,

@@ -29,23 +29,20 @@ class Due(Enum):
 class Timer:
     """Something that is due at `at`. `due` is None once it was cancelled or has fired."""
 
-    __slots__ = ("about", "at", "due", "order")
+    __slots__ = ("about", "at", "due")
 
-    def __init__(self, at: float, order: int, due: Due | None, about: Any) -> None:
+    def __init__(self, at: float, due: Due | None, about: Any) -> None:
         self.at = at
-        self.order = order
         self.due = due
         self.about = about
-
-    def __lt__(self, other: "Timer") -> bool:
-        return (self.at, self.order) < (other.at, other.order)
 
 
 class Deadlines:
     """The heap. `about` is whatever `due` is about: a job, a part, a worker."""
 
     def __init__(self) -> None:
-        self._heap: list[Timer] = []
+        #: (when, in which order it was asked for, timer)
+        self._heap: list[tuple[float, int, Timer]] = []
         self._order = 0
         self._cancelled = 0
 
@@ -55,8 +52,8 @@ class Deadlines:
     def set(self, at: float, due: Due, about: Any) -> Timer:
         """Ask for `due` with `about` at the instant `at`."""
         self._order += 1
-        timer = Timer(at, self._order, due, about)
-        heappush(self._heap, timer)
+        timer = Timer(at, due, about)
+        heappush(self._heap, (at, self._order, timer))
         return timer
 
     def cancel(self, timer: Timer | None) -> None:
@@ -66,24 +63,24 @@ class Deadlines:
         timer.due = timer.about = None
         self._cancelled += 1
         if self._cancelled > _SWEEP_ABOVE and self._cancelled * 2 > len(self._heap):
-            self._heap = [t for t in self._heap if t.due is not None]
+            self._heap = [entry for entry in self._heap if entry[2].due is not None]
             heapify(self._heap)
             self._cancelled = 0
 
     def next_at(self) -> float | None:
         """When the earliest timer is due."""
         heap = self._heap
-        while heap and heap[0].due is None:
+        while heap and heap[0][2].due is None:
             heappop(heap)
             self._cancelled -= 1
-        return heap[0].at if heap else None
+        return heap[0][0] if heap else None
 
     def pop_due(self, now: float) -> tuple[Due, Any] | None:
         """Take the earliest timer that is due at `now`."""
         at = self.next_at()
         if at is None or at > now:
             return None
-        timer = heappop(self._heap)
+        timer = heappop(self._heap)[2]
         due, about = timer.due, timer.about
         timer.due = timer.about = None
         assert due is not None

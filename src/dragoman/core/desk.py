@@ -16,7 +16,7 @@ from dragoman.core.registry import Registry, Worker
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
-from dragoman.model.names import PeerId, WorkerName, link_of
+from dragoman.model.names import JobId, PeerId, WorkerName, link_of
 from dragoman.model.record import Kind, Record
 
 
@@ -51,7 +51,7 @@ class Desk:
         self.settled_at = 0.0
         self.out: list[Effect] = []
         #: Finished jobs whose results are in memory, oldest first, with their size.
-        self.cached: OrderedDict[str, int] = OrderedDict()
+        self.cached: OrderedDict[JobId, int] = OrderedDict()
         self.cached_bytes = 0
 
     def record(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
@@ -214,7 +214,10 @@ class Desk:
 
     def keep_result(self, job: Job) -> None:
         """Keep a finished job's results in memory, and let go of the oldest beyond the bound."""
-        size = sum(p.body.size for p in job.parts if p.body is not None)
+        size = 0
+        for part in job.parts:
+            if part.body is not None:
+                size += part.body.size
         if not size:
             return
         self.cached[job.id] = size
@@ -222,7 +225,7 @@ class Desk:
         while self.cached_bytes > self.limits.result_bytes:
             oldest, size = self.cached.popitem(last=False)
             self.cached_bytes -= size
-            for part in self.book.jobs[oldest].parts:  # type: ignore[index]
+            for part in self.book.jobs[oldest].parts:
                 part.body = None
 
     def drop_result(self, job: Job) -> None:

@@ -94,7 +94,7 @@ def serve_part(desk: Desk, part: Part) -> None:
 
 def feed(desk: Desk, worker: Worker) -> None:
     """Give a worker with room whatever waits for one like it, each client in its turn."""
-    if desk.registry.workers.get(worker.peer) is not worker:
+    if desk.queues.is_empty or desk.registry.workers.get(worker.peer) is not worker:
         return
     while worker.has_room and (part := _next_for(desk, worker)) is not None:
         _take_out(desk, part)
@@ -128,9 +128,10 @@ def _accepts(worker: Worker, part: Part) -> bool:
 def give(desk: Desk, worker: Worker, part: Part) -> None:
     """Dispatch a part to a worker."""
     job = part.job
-    desk.deadlines.cancel(part.patience)
-    desk.deadlines.cancel(part.retry)
-    part.patience = part.retry = None
+    if part.patience or part.retry:
+        desk.deadlines.cancel(part.patience)
+        desk.deadlines.cancel(part.retry)
+        part.patience = part.retry = None
     attempt = _next_attempt(part)
     seq = desk.note(Kind.DISPATCHED, part, state="running", worker=worker, attempt=attempt)
     desk.registry.hold(worker, part)

@@ -97,24 +97,26 @@ def _stop(desk: Desk, part: Part, seq: int) -> None:
 
 def _settle(desk: Desk, part: Part) -> None:
     """Take a part from wherever it is: its worker, its lane, its timers."""
-    worker = desk.holder(part)
+    worker = desk.registry.workers.get(part.peer)
     if worker is not None:
-        if worker.peer in desk.registry.workers:
-            desk.registry.release(worker, part)
-        else:
-            worker.held.pop(part.key, None)
-    desk.queues.discard(part)
-    for timer in (part.patience, part.retry, part.runs_out):
-        desk.deadlines.cancel(timer)
-    part.patience = part.retry = part.runs_out = None
+        desk.registry.release(worker, part)
+    elif (absent := desk.absent.get(part.peer)) is not None:
+        absent.held.pop(part.key, None)
+    if part.queued_in is not None:
+        desk.queues.discard(part)
+    if part.patience or part.retry or part.runs_out:
+        for timer in (part.patience, part.retry, part.runs_out):
+            desk.deadlines.cancel(timer)
+        part.patience = part.retry = part.runs_out = None
     part.refused_by = None
 
 
 def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: int = 0) -> None:
     """Tell everybody that a job has ended, and keep its result for a while."""
-    for timer in (job.due, job.queue_due, job.cancel_due, job.unbound_due):
-        desk.deadlines.cancel(timer)
-    job.due = job.queue_due = job.cancel_due = job.unbound_due = None
+    if job.due or job.queue_due or job.cancel_due or job.unbound_due:
+        for timer in (job.due, job.queue_due, job.cancel_due, job.unbound_due):
+            desk.deadlines.cancel(timer)
+        job.due = job.queue_due = job.cancel_due = job.unbound_due = None
     job.request = None
     for each in job.parts:
         each.request = None

@@ -170,6 +170,11 @@ class Queues:
         self.turns = Turns()
         self._places = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits anywhere."""
+        return not self._queues
+
     def of(self, service: ServiceName) -> Queue:
         """Return a service's queue, new if need be."""
         queue = self._queues.get(service)

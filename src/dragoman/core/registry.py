@@ -101,17 +101,25 @@ class Pool:
 
     def place(self, worker: Worker) -> None:
         """Put a worker where its room and load say."""
-        load = len(worker.held)
-        old = self.loads.get(worker.peer)
-        if old is not None and (old != load or not worker.has_room):
-            self._take_from_load(worker.peer, old)
+        peer, load = worker.peer, len(worker.held)
+        old = self.loads.get(peer)
         if not worker.has_room:
-            self.ring.pop(worker.peer, None)
+            if old is not None:
+                self._take_from_load(peer, old)
+                del self.ring[peer]
+        elif old is None:
+            self.ring[peer] = worker
+            self._put_at_load(worker, load)
         elif old != load:
-            self.by_load.setdefault(load, OrderedDict())[worker.peer] = worker
-            self.loads[worker.peer] = load
-            if old is None:
-                self.ring[worker.peer] = worker
+            self._take_from_load(peer, old)
+            self._put_at_load(worker, load)
+
+    def _put_at_load(self, worker: Worker, load: int) -> None:
+        bucket = self.by_load.get(load)
+        if bucket is None:
+            bucket = self.by_load[load] = OrderedDict()
+        bucket[worker.peer] = worker
+        self.loads[worker.peer] = load
 
     def _take_from_load(self, peer: PeerId, load: int) -> None:
         bucket = self.by_load[load]
@@ -129,11 +137,11 @@ class Pool:
 
     def in_order(self, balance: str) -> Iterator[Worker]:
         """Yield those with room, the best choice first."""
-        if balance == "least_loaded":
-            for load in sorted(self.by_load) if len(self.by_load) > 1 else list(self.by_load):
-                yield from self.by_load[load].values()
-        else:
+        if balance != "least_loaded":
             yield from self.ring.values()
+            return
+        for load in sorted(self.by_load):
+            yield from self.by_load[load].values()
 
 
 class Registry:
@@ -187,7 +195,7 @@ class Registry:
         for service in worker.services:
             pool = self.pools[service]
             pool.place(worker)
-            if worker.peer in pool.ring:
+            if worker.peer in pool.loads:
                 pool.ring.move_to_end(worker.peer)
 
     def release(self, worker: Worker, part: Part) -> None:

@@ -56,7 +56,9 @@ class Asking:
         is_titanic: bool = False,
     ) -> None:
         #: Kept for its protocol, request id, address and headers; not for its payload.
-        self.request = replace(request, payload=b"", status=b"", kind=REP, identity=None)
+        self.request = Message(
+            REP, request.rid, request.address, request.headers, b"", b"", request.protocol
+        )
         self.received_at = received_at
         self.wants_parts = wants_parts
         #: It is answered as soon as it is on disk, and its result is fetched later.
@@ -154,16 +156,20 @@ class Answers:
 
     def _as_the_service_said(self, body: Body, asking: Asking, now: float) -> Message:
         """Pass a reply of a ZSS service on, byte for byte but for the instant it leaves."""
-        said = message_of(body, REP)
+        protocol, rid, address, headers, status, payload = body.parts
         asked = asking.request
-        filled = replace(
-            said,
-            protocol=said.protocol or asked.protocol,
-            rid=said.rid or asked.rid,
-            address=said.address or asked.address,
-            headers=said.headers or asked.headers,
+        headers = headers or asked.headers
+        if self._traces:
+            headers = with_time(headers, b"micro.bfes", now)
+        return Message(
+            REP,
+            rid or asked.rid,
+            address or asked.address,
+            headers,
+            status,
+            payload,
+            protocol or asked.protocol,
         )
-        return self._traced(filled, now)
 
     def _dressed(self, body: Body, fault: Fault | None, worker: str) -> tuple[bytes, bytes]:
         """Write a result of another dialect, or a fault, as status and payload."""
@@ -215,13 +221,8 @@ class Answers:
         headers = asking.request.headers or NO_HEADERS
         if self._traces:
             headers = with_time(headers, b"micro.bfer", asking.received_at)
-        reply = replace(asking.request, headers=headers, status=status, payload=payload)
-        return self._traced(reply, now)
-
-    def _traced(self, m: Message, now: float) -> Message:
-        if not self._traces:
-            return m
-        return replace(m, headers=with_time(m.headers, b"micro.bfes", now))
+            headers = with_time(headers, b"micro.bfes", now)
+        return replace(asking.request, headers=headers, status=status, payload=payload)
 
     # --- questions --------------------------------------------------------------------------
 

@@ -188,9 +188,10 @@ class BackSide:
         return self._outstanding.find(self._peer(address), m.identity, m.rid)
 
     def _body(self, m: Message, now: float) -> Body:
+        headers = m.headers
         if self._settings.traces:
-            m = replace(m, headers=with_time(m.headers, b"micro.bber", now))
-        return body_of(m)
+            headers = with_time(headers, b"micro.bber", now)
+        return Body(NAME, (m.protocol, m.rid, m.address, headers, m.status, m.payload))
 
     def _fault(self, m: Message, body: Body) -> Fault:
         """Name a failure. Only here a payload is looked at, for words for those who ask why."""
@@ -218,10 +219,11 @@ class BackSide:
         m = self._dressed(effect, now)
         sid = self._instances.sid(effect.worker, effect.service)
         alias = self._alias(effect.client)
-        m = replace(m, identity=alias, address=with_sid(m.address, sid))
+        address, headers = with_sid(m.address, sid), self._traced(m.headers, effect, now)
         asked = Asked(effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service)
         self._outstanding.add(asked)
-        return [Send(raw_of(name_of(effect.worker)), encode(self._traced(m, effect, now)))]
+        request = Message(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
+        return [Send(raw_of(name_of(effect.worker)), encode(request))]
 
     def _dressed(self, effect: SendWork, now: float) -> Message:
         """Return a request as an instance reads it; what its dress could not know is filled in."""
@@ -237,13 +239,13 @@ class BackSide:
         address = oldpack.encode(said)
         return replace(m, rid=effect.job.encode(), address=address, protocol=m.protocol or PROTOCOL)
 
-    def _traced(self, m: Message, effect: SendWork, now: float) -> Message:
+    def _traced(self, headers: bytes, effect: SendWork, now: float) -> bytes:
         if not self._settings.traces:
-            return m
-        headers, received_at = m.headers, self._answers.received_at(effect.job)
+            return headers
+        received_at = self._answers.received_at(effect.job)
         if received_at is not None:
             headers = with_time(headers, b"micro.bfer", received_at)
-        return replace(m, headers=with_time(headers, b"micro.bbes", now))
+        return with_time(headers, b"micro.bbes", now)
 
     def _alias(self, client: PeerId) -> bytes:
         """Name a client to a service in text: some services cannot give other bytes back."""

@@ -27,3 +27,9 @@ def test_what_a_section_says_replaces_only_that() -> None:
 def test_no_sections_are_false_so_that_the_loop_can_skip_them() -> None:
     assert not Policies({})
     assert Policies({"math": ServiceSection()})
+
+
+def test_a_section_holds_for_every_version_unless_one_has_its_own() -> None:
+    policies = Policies({"math": ServiceSection(patience=1), "math@2": ServiceSection(patience=2)})
+    assert policies.apply(submission("math@1")).terms.patience == 1
+    assert policies.apply(submission("math@2")).terms.patience == 2

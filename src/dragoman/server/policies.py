@@ -20,7 +20,9 @@ class Policies:
 
     def apply(self, event: JobSubmitted) -> JobSubmitted:
         """Return a submission on the terms of its service."""
-        section = self._services.get(event.service)
+        # What is said of a service holds for each of its versions (`math@1.2.0`) as well.
+        name = event.service.partition("@")[0]
+        section = self._services.get(event.service) or self._services.get(name)
         if section is None:
             return event
         key = (event.service, event.terms)

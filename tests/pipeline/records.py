@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from dragoman.ledger.segments import Manifest, to_batch, write_manifest, write_segment
@@ -120,3 +121,14 @@ def annotated(spark: SparkSession, history: History) -> DataFrame:
     known = control.control(records)
     marks = sorted(row.seq for row in control.boundaries(known).collect())
     return life.annotate(life.life(records, control.spans(known), marks))
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Return the records of an export, without Spark."""
+    tables = [pq.read_table(folder / segment["file"]) for segment in listed(folder)]
+    instants = ("at", "submitted_at", "deadline_at")
+    found: list[Record] = []
+    for row in pa.concat_tables(tables).to_pylist():
+        said = {n: row[n].timestamp() if row[n] else 0.0 for n in instants}
+        found.append(Record(**row | said))
+    return found

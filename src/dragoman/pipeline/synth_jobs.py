@@ -123,7 +123,8 @@ class Chunks:
         steady = self.clock + np.cumsum(self.random.exponential(1 / self.per_second, n)) * 1e6
         self.clock = float(steady[-1])
         warped = steady + 0.6 * DAY_US / (2 * np.pi) * np.sin(2 * np.pi * steady / DAY_US)
-        at = self.start + warped.astype(np.int64) + np.arange(n)
+        # A microsecond more for every job: no two are submitted at one instant.
+        at = self.start + warped.astype(np.int64) + self.number + np.arange(n)
         service = self.random.choice(len(SERVICES), n, p=self._share) + 1
         client = self.random.choice(len(self._weight), n, p=self._weight) + 1
         batch = {name: np.zeros(n, np.int64) for name in COLUMNS}

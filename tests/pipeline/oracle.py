@@ -1,0 +1,71 @@
+"""What the tables must say, counted by plain Python over the records themselves."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from dragoman.model.record import Record
+from dragoman.pipeline.store import Store
+from dragoman.pipeline.tables import read_table
+
+STATES = ("succeeded", "failed", "expired", "cancelled", "dead")
+
+
+def counted(records: Iterable[Record]) -> dict[str, Any]:
+    """Fold records one by one, as the ledger's own counters do; a job's first end counts."""
+    kinds: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    ended: set[tuple[str, float]] = set()
+    submitted: set[tuple[str, float]] = set()
+    seen: set[int] = set()
+    for record in records:
+        if record.seq in seen:
+            continue
+        seen.add(record.seq)
+        kinds[record.kind] += 1
+        job = (record.job, record.submitted_at)
+        if record.kind == "submitted":
+            submitted.add(job)
+        if record.kind == "ended" and job not in ended and job in submitted:
+            ended.add(job)
+            states[record.state] += 1
+    return {"kinds": kinds, "states": states, "jobs": len(submitted), "open": submitted - ended}
+
+
+def told(store: Store) -> dict[str, Any]:
+    """Ask every table that counts jobs; they must agree with each other."""
+    events = read_table(store, "events").groupBy("kind").count().collect()
+    jobs = read_table(store, "jobs")
+    ended = jobs.where(F.col("day").isNotNull()).groupBy("state").count().collect()
+    states = {row["state"]: row["count"] for row in ended}
+    minutes = sums(store, "service_minutes", "submitted", "ended", *STATES)
+    clients = sums(store, "clients", "submitted", *STATES)
+    assert {s: minutes[s] for s in STATES} == {s: states.get(s, 0) for s in STATES}
+    assert {s: clients[s] for s in STATES} == {s: states.get(s, 0) for s in STATES}
+    assert minutes["submitted"] == clients["submitted"] == jobs.count()
+    total = sum(states.values())
+    assert minutes["ended"] == total
+    for table in ("accounting", "bridges"):
+        assert sums(store, table, "jobs")["jobs"] == total
+    return {
+        "kinds": {row["kind"]: row["count"] for row in events},
+        "states": states,
+        "jobs": jobs.count(),
+        "open": jobs.where(F.col("day").isNull()).count(),
+    }
+
+
+def sums(store: Store, table: str, *names: str) -> dict[str, int]:
+    found = read_table(store, table).agg(*[F.sum(name).alias(name) for name in names])
+    return {name: value or 0 for name, value in found.collect()[0].asDict().items()}
+
+
+def assert_told(store: Store, records: Iterable[Record]) -> dict[str, Any]:
+    """Compare the tables with the plain count; return what both say."""
+    wanted, found = counted(records), told(store)
+    assert found["kinds"] == dict(wanted["kinds"])
+    assert found["states"] == dict(wanted["states"])
+    assert (found["jobs"], found["open"]) == (wanted["jobs"], len(wanted["open"]))
+    return found

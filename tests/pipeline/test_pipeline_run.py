@@ -1,0 +1,113 @@
+"""Batch runs: what is new and nothing else; what cannot be read stops them, unchanged."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.records import History, export, listed, relist, rows
+
+from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
+from dragoman.pipeline.run import run
+from dragoman.pipeline.store import Store
+from dragoman.pipeline.tables import read_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    history = History()
+    history.join("w1")
+    for n in range(6):
+        job = history.submit(f"j{n}")
+        history.dispatch(job)
+        history.end(job)
+    history.submit("open")
+    return history
+
+
+@pytest.fixture(scope="module")
+def begun(
+    spark: SparkSession, history: History, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
+    """An export of two segments, and tables that have the first."""
+    folder = tmp_path_factory.mktemp("export")
+    tables = tmp_path_factory.mktemp("tables")
+    export(folder, history.records, 12)
+    both = listed(folder)
+    relist(folder, both[:1])
+    done = run(spark, str(folder), str(tables))
+    assert (done.after, done.upto, done.segments) == (0, 12, 1)
+    relist(folder, both)
+    return folder, tables
+
+
+@pytest.fixture
+def scene(begun: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of both, to do harm to."""
+    for name, source in zip(("export", "tables"), begun, strict=True):
+        shutil.copytree(source, tmp_path / name)
+    return tmp_path / "export", tmp_path / "tables"
+
+
+def assert_stopped(
+    spark: SparkSession, scene: tuple[Path, Path], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        run(spark, str(scene[0]), str(scene[1]))
+    store = Store(spark, str(scene[1]))
+    assert store.snapshot.seq == 12
+    assert read_table(store, "events").count() == 12
+
+
+def test_a_damaged_segment_stops_the_run_and_is_named(
+    spark: SparkSession, scene: tuple[Path, Path]
+) -> None:
+    path = scene[0] / listed(scene[0])[1]["file"]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    assert_stopped(spark, scene, SegmentDamaged, r"records 13 to 20\); the tables are unchanged")
+
+
+def test_a_file_that_is_gone_stops_the_run_and_is_named(
+    spark: SparkSession, scene: tuple[Path, Path]
+) -> None:
+    (scene[0] / listed(scene[0])[1]["file"]).unlink()
+    assert_stopped(spark, scene, SegmentMissing, "is gone .records 13 to 20")
+
+
+def test_a_hole_in_the_manifest_stops_the_run_and_is_named(
+    spark: SparkSession, scene: tuple[Path, Path]
+) -> None:
+    later = listed(scene[0])[1] | {"first": 16}
+    relist(scene[0], [listed(scene[0])[0], later])
+    assert_stopped(spark, scene, SegmentMissing, "records 13 to 15")
+
+
+def test_without_a_manifest_the_reader_is_told_what_to_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError, match="export the ledger first"):
+        run(spark, str(tmp_path), str(tmp_path / "tables"))
+
+
+def test_segments_that_overlap_or_come_twice_are_read_once_and_a_rerun_does_nothing(
+    spark: SparkSession, scene: tuple[Path, Path], history: History, tmp_path: Path
+) -> None:
+    other = tmp_path / "again"
+    export(other, history.records[:16])
+    extra = listed(other)[0]
+    shutil.copy(other / extra["file"], scene[0] / extra["file"])
+    relist(scene[0], [*listed(scene[0]), extra, *listed(scene[0])])
+    done = run(spark, str(scene[0]), str(scene[1]))
+    assert (done.after, done.upto) == (12, 20)
+    store = Store(spark, str(scene[1]))
+    seqs = [seq for (seq,) in rows(read_table(store, "events"), "seq")]
+    assert seqs == [*range(1, 21)]
+    assert rows(read_table(store, "audit"), "rule") == []
+    assert rows(read_table(store, "jobs").where("day is null"), "job") == [("open",)]
+    again = run(spark, str(scene[0]), str(scene[1]))
+    assert (again.records, again.segments) == (0, 0)
+    assert Store(spark, str(scene[1])).snapshot.version == store.snapshot.version

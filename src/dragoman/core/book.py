@@ -18,6 +18,9 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import AnyWorker, Labelled, Named, Target, parse_target
 from dragoman.model.terms import Terms, read_terms
 
+_SINGLE: Final = frozenset({AnyWorker, Labelled})
+#: Calling an Enum to find its member costs more than all the rest of a step.
+_STATES: Final = {str(state): state for state in JobState}
 _LOSSES: Final = frozenset({FaultCode.WORKER_LOST.value})
 
 
@@ -278,6 +281,9 @@ class Book:
         part.worker, part.peer = WorkerName(""), PeerId("")
         if record.fault not in _LOSSES:
             part.returned += 1
+        if record.target and isinstance(new := parse_target(record.target), Named):
+            # Its resource has another owner now.
+            part.bound = new.names[0]
         part.job.state = _state_of(part.job)
 
     def _forwarded(self, record: Record) -> None:
@@ -306,7 +312,7 @@ class Book:
         for part in job.parts:
             if part.state not in FINAL:
                 self._end_part(part, record)
-        job.state = JobState(record.state)
+        job.state = _STATES[record.state]
         job.fault = _fault(record)
         job.ended_at = record.at
         self.open_jobs -= 1
@@ -316,7 +322,7 @@ class Book:
             self.memo[job.service, job.digest] = job
 
     def _end_part(self, part: Part, record: Record) -> None:
-        _move(part, JobState(record.state))
+        _move(part, _STATES[record.state])
         part.fault = _fault(record)
         # A memoised answer has its body under the earlier job's record.
         part.result_seq = record.count or (record.seq if record.nbytes else 0)
@@ -371,7 +377,7 @@ class Book:
 
 def is_single(job: Job) -> bool:
     """Whether the job goes to one worker of its choice, so needs no binding."""
-    return job.service != "all" and isinstance(job.target, AnyWorker | Labelled)
+    return type(job.target) in _SINGLE and job.service != "all"
 
 
 def _fault(record: Record) -> Fault | None:

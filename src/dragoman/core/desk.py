@@ -194,7 +194,8 @@ class Desk:
 
     def meet(self, peer: PeerId) -> Client:
         """Remember a client that spoke; forget the one not heard for longest."""
-        self.gone.pop(peer, None)
+        if self.gone:
+            self.gone.pop(peer, None)
         client = self.clients.get(peer)
         if client is None:
             client = self.clients[peer] = Client(self.now)

@@ -268,7 +268,7 @@ def can_serve(desk: Desk, service: ServiceName, target: Target, bound: WorkerNam
     registry = desk.registry
     if bound:
         return bound in registry.names
-    if service != EVERY_SERVICE and isinstance(target, AnyWorker):
+    if type(target) is AnyWorker and service != EVERY_SERVICE:
         return service in registry.pools
     if service != EVERY_SERVICE and isinstance(target, Labelled):
         return bool(registry.matching(service, target.requirements))

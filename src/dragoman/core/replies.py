@@ -44,7 +44,10 @@ def _current(desk: Desk, worker: Worker | None, job_id: JobId) -> Part | None:
     job = desk.book.jobs.get(job_id)
     if worker is None or job is None:
         return None
-    return next((p for p in job.parts if worker.held.get(p.key) is p), None)
+    for part in job.parts:
+        if worker.held.get(part.key) is part:
+            return part
+    return None
 
 
 def _final(desk: Desk, part: Part, event: ReplyReceived) -> None:

@@ -100,7 +100,10 @@ class Router(_Socket):
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, int(self._handover))
         self.socket.setsockopt(zmq.BACKLOG, 4096)
         endpoint = self._endpoint
-        self.socket.bind(f"{endpoint[:-2]}:*" if endpoint.endswith(":0") else endpoint)
+        try:
+            self.socket.bind(f"{endpoint[:-2]}:*" if endpoint.endswith(":0") else endpoint)
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, f"cannot listen on {endpoint}: {error.strerror}") from None
         self._watch()
         bound = self.socket.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)

@@ -1,0 +1,27 @@
+"""Ask the same thing twice of a service that remembers: python -m examples.memoised.tour NFP."""
+
+import sys
+
+from dragoman import Client, Worker
+
+
+def tour(nfp: str) -> tuple[int, int]:
+    """Return the answer, and how often the function really ran for two questions."""
+    worker = Worker(nfp, service="slow")
+    runs = []
+
+    @worker.task
+    def square(n: int) -> int:
+        runs.append(n)
+        return n * n
+
+    with worker, Client(nfp) as client:
+        first = client.call("slow", "square", n=12, timeout=30)
+        second = client.call("slow", "square", n=12, timeout=30)
+    assert first == second
+    return first, len(runs)
+
+
+if __name__ == "__main__":
+    answer, times = tour(sys.argv[1])
+    print(f"{answer}, computed {times} time(s) for two questions")

@@ -1,11 +1,12 @@
 """Looking at the broker: services, workers, clients, jobs, events."""
 
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import typer
 
 from dragoman.cli.jobs import MANAGEMENT
-from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.cli.show import AS_JSON, URL, print_json_line, print_rows
 from dragoman.sdk.blocking import Client
 
 #: What a person wants to see first; `--json` has the rest.
@@ -64,13 +65,17 @@ def events(
 
     Without --follow, prints what the ledger has after --from (0 if not given) and stops.
     """
+    wanted = tuple(topics or ["*"])
     last = _ask(url, "show_totals")["records"]
     after = from_seq if follow else max(from_seq, 0)
     if not follow and after >= last:
         return
+    shown = 0
     with Client(url) as client:
-        feed = client.subscribe(*(topics or ["*"]), after=after)
-        for seen, event in enumerate(feed, start=1):
-            print_json({"seq": event.seq, "topic": event.topic, "event": event.event})
-            if (limit and seen >= limit) or (not follow and event.seq >= last):
+        # Without --follow, the end is told by records that nobody asked for as well.
+        for event in client.subscribe(*(wanted if follow else ["*"]), after=after):
+            if any(fnmatchcase(event.topic, glob) for glob in wanted):
+                print_json_line({"seq": event.seq, "topic": event.topic, "event": event.event})
+                shown += 1
+            if (limit and shown >= limit) or (not follow and event.seq >= last):
                 return

@@ -22,6 +22,11 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
+def print_json_line(value: Any) -> None:
+    """Print a value as JSON on one line, for programs that read line by line."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         try:

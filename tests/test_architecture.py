@@ -39,9 +39,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "transports": ("transports.base",),
     "ledger": ("model", "ledger"),
     "services": ("model", "core.view", "services"),
-    "server": ("model", "core", "dialects", "transports", "ledger", "services", "server"),
+    "server": ("model", "core", "dialects", "transports", "ledger", "services", "server", "web"),
     "sdk": ("model", "dialects", "transports", "sdk"),
-    "web": ("model", "sdk", "ledger.base", "web"),
+    "web": (
+        "model",
+        "core.view",
+        "dialects.base",
+        "dialects.http",
+        "transports.memory",
+        "web",
+    ),
     "cli": ("model", "sdk", "ledger", "server", "services", "pipeline", "testing", "web", "cli"),
     "pipeline": ("model.record", "pipeline"),
     "testing": (

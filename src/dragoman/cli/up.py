@@ -30,6 +30,7 @@ def up(
         help="Endpoint of the broker's own nats-server, nats://URL of another, or off"
         " [127.0.0.1, port 4222 if free].",
     ),
+    http: str | None = typer.Option(None, help="HTTP endpoint, or off [http://127.0.0.1:8420]."),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
@@ -51,6 +52,7 @@ def up(
         "zss_backend": zss_backend,
         "memo": memo,
         "nats": nats,
+        "http": http,
     }
     flags: dict[str, Any] = {}
     said = {name: endpoint(value) for name, value in listen.items() if value is not None}

@@ -148,11 +148,13 @@ def jobs(
     state: JobState | None = None,
     limit: int = 1000,
     without: Collection[str] = (),
+    service: str = "",
 ) -> list[JobStatus]:
-    """Return the newest jobs, optionally of one state, and of all services but some."""
+    """Return the newest jobs, optionally of one state or service, or of all services but some."""
     found: list[JobStatus] = []
     for each in reversed(desk.book.jobs.values()):
-        if (state is None or each.state is state) and each.service not in without:
+        is_wanted = each.service == service if service else each.service not in without
+        if is_wanted and (state is None or each.state is state):
             found.append(status_of(each))
             if len(found) >= limit:
                 break

@@ -21,7 +21,7 @@ from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.server.archive import Archive
-from dragoman.server.links import Links
+from dragoman.server.links import Link, Links
 
 _PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", "pyyaml", "jinja2")
 
@@ -66,6 +66,10 @@ class Sight:
         """Return who was heard lately."""
         return view.clients(self._desk)
 
+    def links(self) -> list[Link]:
+        """Return every link, with the counts of its messages."""
+        return list(self._links.by_name.values())
+
     def totals(self) -> view.Totals:
         """Return the broker's counts."""
         return view.totals(self._desk)
@@ -75,9 +79,9 @@ class Sight:
         status = view.job(self._desk, JobId(job)) or self._archive.status(JobId(job))
         return _job_row(status) if status else None
 
-    def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
+    def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
         """Return the newest jobs; questions to the broker itself are none that people mean."""
-        found = view.jobs(self._desk, state, limit, self._of_the_house())
+        found = view.jobs(self._desk, state, limit, self._of_the_house(), service)
         return [_job_row(status) for status in found]
 
     def why(self, job: str) -> dict[str, Any]:

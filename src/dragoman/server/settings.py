@@ -36,6 +36,7 @@ class Listen(Section):
     #: Empty or `tcp://`: a nats-server of the broker's own listens there (empty: on the loopback,
     #: port 4222 if free). `nats://` or `tls://`: that server is used.
     nats: str = ""
+    http: str = "http://127.0.0.1:8420"
 
 
 class LedgerSection(Section):
@@ -156,6 +157,27 @@ class NclSection(Section):
     max_payload: int = Field(default=1024 * 1024, ge=1024)
 
 
+class HttpSection(Section):
+    """The HTTP door; see `dialects.http.settings` and `web.settings`."""
+
+    beat_every: float = Field(default=5.0, gt=0)
+    missed_allowed: int = Field(default=6, ge=1)
+    longest_lease: float = Field(default=3600.0, gt=0)
+    timeout: float = Field(default=600.0, gt=0)
+    patience: float = Field(default=60.0, ge=0)
+    max_body: int = Field(default=64 * 1024 * 1024, ge=1)
+    long_poll: float = Field(default=60.0, gt=0)
+    heartbeat: float = Field(default=15.0, gt=0)
+    header_timeout: float = Field(default=10.0, gt=0)
+    body_timeout: float = Field(default=60.0, gt=0)
+    keep_alive: float = Field(default=75.0, gt=0)
+    stalled: float = Field(default=30.0, gt=0)
+    connections: int = Field(default=1000, ge=1)
+    stream_window: int = Field(default=1000, ge=1)
+    #: Names of this host that requests may use, beside its addresses on the loopback.
+    hosts: tuple[str, ...] = ()
+
+
 class FilesSection(Section):
     """The file service. Without roots it shares nothing."""
 
@@ -184,6 +206,7 @@ class Settings(BaseSettings):
     zss: ZssSection = ZssSection()
     memo: MemoSection = MemoSection()
     ncl: NclSection = NclSection()
+    http: HttpSection = HttpSection()
     services: dict[str, ServiceSection] = Field(default_factory=dict)
     #: Objects for workers, by name pattern; files say more.
     inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Callable
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from dragoman.dialects.base import Dress, Wardrobe
 from dragoman.dialects.dcp.broker_side import BrokerSide as DcpSide
 from dragoman.dialects.dcp.dress import Dress as DcpDress
 from dragoman.dialects.dcp.settings import Settings as DcpSettings
+from dragoman.dialects.http.broker_side import BrokerSide as HttpSide
+from dragoman.dialects.http.dress import Dress as HttpDress
+from dragoman.dialects.http.settings import Settings as HttpSettings
 from dragoman.dialects.local.broker_side import BrokerSide as LocalSide
 from dragoman.dialects.local.dress import Dress as LocalDress
 from dragoman.dialects.memo01.broker_side import BrokerSide as MemoSide
@@ -31,6 +35,8 @@ from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.zmq import Router
 
+T = TypeVar("T")
+
 #: The port NATS has everywhere; ours takes it when it is free.
 NATS_PORT: Final = 4222
 
@@ -43,7 +49,7 @@ def new_id() -> str:
 def make_wardrobe() -> Wardrobe:
     """Return every dialect's dress by name."""
     dresses: list[Dress] = [NfpDress(), DcpDress(), ZssDress(), MemoDress(), NclDress()]
-    return {dress.name: dress for dress in [*dresses, LocalDress()]}
+    return {dress.name: dress for dress in [*dresses, HttpDress(), LocalDress()]}
 
 
 def nfp_settings(settings: Settings) -> NfpSettings:
@@ -92,6 +98,22 @@ def _ncl(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
 
 
+def _http(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+    # Here, not above: a broker whose door is off starts without the web server.
+    from dragoman.web.door import Door
+    from dragoman.web.settings import Settings as WebSettings
+
+    said = settings.http.model_dump()
+    side = HttpSide(wardrobe=wardrobe, settings=_of(HttpSettings, said))
+    return [Link(side, Door(settings.listen.http, _of(WebSettings, said), new_id))]
+
+
+def _of(kind: type[T], said: dict[str, Any]) -> T:
+    """Make settings of the members of a section that are theirs."""
+    names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in said.items() if name in names})
+
+
 #: What opens each kind of listener; of several endpoints in one, each may be off.
 _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe], list[Link]]]] = {
     "nfp": _nfp,
@@ -99,6 +121,7 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe], list[Link]]]] = {
     "zss": _zss,
     "memo": _memo,
     "nats": _ncl,
+    "http": _http,
 }
 
 

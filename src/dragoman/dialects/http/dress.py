@@ -5,19 +5,17 @@ A call is an object of `task`, `args`, `kwargs`, `headers`, `timeout`; an answer
 from it. A request or result that is raw bytes altogether has them in a second part, unencoded.
 """
 
-from base64 import b64decode, b64encode
-from binascii import Error as NotBase64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
+from dragoman.dialects.json_values import plain, revive
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
 NAME: Final = "http"
-_BYTES: Final = "$bytes"
 
 
 class _Call(msgspec.Struct, omit_defaults=True):
@@ -54,18 +52,13 @@ class Dress:
         """Undress a request."""
         said = _read(_CALLS, body)
         raw = body.parts[1] if len(body.parts) > 1 else None
-        args, kwargs = revive(said.args), {k: revive(v) for k, v in said.kwargs.items()}
+        args, kwargs = map(revive, said.args), {k: revive(v) for k, v in said.kwargs.items()}
         return Call(said.task, tuple(args), kwargs, raw, said.headers, said.timeout)
 
     def write_call(self, call: Call) -> Body:
         """Dress a request."""
-        said = _Call(
-            call.task,
-            plain(list(call.args)),
-            plain(call.kwargs),
-            dict(call.headers),
-            call.timeout,
-        )
+        args, kwargs = _plain(call.args), _plain(call.kwargs)
+        said = _Call(call.task, args, kwargs, dict(call.headers), call.timeout)
         return _body(said, call.raw)
 
     def read_answer(self, body: Body) -> Answer:
@@ -78,12 +71,12 @@ class Dress:
     def write_answer(self, answer: Answer) -> Body:
         """Dress a result."""
         fault = _Fault(answer.fault.code.value, answer.fault.message) if answer.fault else None
-        return _body(_Answer(plain(answer.value), fault, answer.worker), answer.raw)
+        return _body(_Answer(_plain(answer.value), fault, answer.worker), answer.raw)
 
 
 def question(request: str, said: Any) -> Body:
     """Dress a question, or the answer to it, under the name of the question."""
-    return _body(_Answer(plain(said), request=request), None)
+    return _body(_Answer(_plain(said), request=request), None)
 
 
 def code_of(text: str) -> FaultCode:
@@ -102,10 +95,17 @@ def spread(parts: Sequence[bytes]) -> dict[str, Any]:
     return said
 
 
+def _plain(said: Any) -> Any:
+    try:
+        return plain(said)
+    except RecursionError:
+        raise Unmappable("nested too deeply for JSON") from None
+
+
 def write(said: Any) -> bytes:
     """Write JSON, with bytes in their own form. Raises `Unmappable`."""
     try:
-        return msgspec.json.encode(plain(said))
+        return msgspec.json.encode(_plain(said))
     except (TypeError, ValueError, OverflowError, RecursionError) as why:
         raise Unmappable(f"no JSON form for http: {why}") from None
 
@@ -123,43 +123,3 @@ def _read(decoder: "msgspec.json.Decoder[Any]", body: Body) -> Any:
         return decoder.decode(body.parts[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError) as why:
         raise Unmappable(f"no content of the http dialect: {why}") from None
-
-
-def plain(said: Any) -> Any:
-    """Replace bytes by their written form, at any depth. Raises `Unmappable`."""
-    try:
-        return _plain(said)
-    except RecursionError:
-        raise Unmappable("nested too deeply for JSON") from None
-
-
-def _plain(said: Any) -> Any:
-    if isinstance(said, bytes | bytearray | memoryview):
-        return {_BYTES: b64encode(said).decode()}
-    if isinstance(said, Mapping):
-        return {_key(key): _plain(value) for key, value in said.items()}
-    if isinstance(said, list | tuple | set | frozenset):
-        return [_plain(value) for value in said]
-    if isinstance(said, float) and not (said - said == 0.0):
-        raise Unmappable(f"JSON has no {said}")
-    return said
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise Unmappable(f"the key {key!r} of an object is no text")
-    return key
-
-
-def revive(said: Any) -> Any:
-    """Undo what `plain` did to bytes, at any depth."""
-    if isinstance(said, list):
-        return [revive(value) for value in said]
-    if not isinstance(said, dict):
-        return said
-    if len(said) == 1 and isinstance(text := said.get(_BYTES), str):
-        try:
-            return b64decode(text, validate=True)
-        except (NotBase64, ValueError):
-            return said
-    return {key: revive(value) for key, value in said.items()}

@@ -1,0 +1,117 @@
+"""The application: which route leads where."""
+
+from collections.abc import Callable
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dragoman.transports.memory import MemoryHub
+from dragoman.web.feed import Streams
+from dragoman.web.intake import Gone
+from dragoman.web.jobs import LEFT, Jobs
+from dragoman.web.lines import Lines
+from dragoman.web.look import Look
+from dragoman.web.metrics import Metrics
+from dragoman.web.openapi import Described
+from dragoman.web.problems import Problem, on_bug, on_http_exception, on_problem
+from dragoman.web.settings import Settings
+from dragoman.web.workers import Workers
+
+log = structlog.get_logger("dragoman.web")
+
+
+class Application:
+    """All routes on one hub."""
+
+    def __init__(self, hub: MemoryHub, settings: Settings, new_id: Callable[[], str]) -> None:
+        self.lines = Lines(hub)
+        self.look = Look()
+        self._jobs = Jobs(self.lines, settings, new_id)
+        self._workers = Workers(hub, settings, new_id)
+        self._streams = Streams(self.lines, settings)
+        self._metrics = Metrics(self.look)
+        self.asgi: ASGIApp = Starlette(
+            routes=self._routes(),
+            exception_handlers={
+                Problem: on_problem,
+                Gone: _on_gone,
+                HTTPException: on_http_exception,
+                Exception: _on_exception,
+            },
+        )
+
+    def _routes(self) -> list[Route]:
+        jobs, workers, look, streams = self._jobs, self._workers, self.look, self._streams
+        get, post, delete = ["GET"], ["POST"], ["DELETE"]
+        # A job's id may have slashes in it, so the longer paths come first.
+        return [
+            Route("/v1/jobs", jobs.submit, methods=post),
+            Route("/v1/jobs", look.jobs, methods=get),
+            Route("/v1/call", jobs.call, methods=post),
+            Route("/v1/call/{service}", jobs.call_raw, methods=post),
+            Route("/v1/jobs/{job:path}/result", jobs.result, methods=get),
+            Route("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
+            Route("/v1/jobs/{job:path}/why", look.why, methods=get),
+            Route("/v1/jobs/{job:path}", jobs.status, methods=get),
+            Route("/v1/jobs/{job:path}", jobs.cancel, methods=delete),
+            Route("/v1/services", look.services, methods=get),
+            Route("/v1/clients", look.clients, methods=get),
+            Route("/v1/workers", look.workers, methods=get),
+            Route("/v1/workers", workers.ready, methods=post),
+            Route("/v1/workers/{session}", workers.leave, methods=delete),
+            Route("/v1/workers/{session}/poll", workers.poll, methods=post),
+            Route("/v1/workers/{session}/events", workers.publish, methods=post),
+            Route(
+                "/v1/workers/{session}/jobs/{job:path}/{attempt:int}", workers.report, methods=post
+            ),
+            Route("/v1/events", streams.events, methods=get),
+            Route("/v1/inbox", streams.inbox, methods=get),
+            Route("/healthz", look.healthy, methods=get),
+            Route("/readyz", look.is_ready, methods=get),
+            Route("/metrics", self._metrics.metrics, methods=get),
+            Route("/openapi.json", Described().document, methods=get),
+        ]
+
+    def close(self) -> None:
+        """End everything that waits: the broker is going down."""
+        self.lines.close()
+        self._workers.close()
+
+
+class KnownHosts:
+    """Refuses requests for another host: a page may give its own name our address."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on if it means this host."""
+        if scope["type"] == "http":
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            if host_name(host) not in self._hosts:
+                words = f"{host!r} is not a name of this broker; see `hosts` in its [http] settings"
+                await Problem(421, words).response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def host_name(host: str) -> str:
+    """Return a Host header without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0].lstrip("[").lower()
+    return host.partition(":")[0].lower()
+
+
+async def _on_gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=LEFT)
+
+
+async def _on_exception(request: Request, error: Exception) -> Response:
+    log.error("internal error in a request", path=request.url.path, exc_info=error)
+    return await on_bug(request, error)

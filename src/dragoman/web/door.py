@@ -1,0 +1,154 @@
+"""The door: the transport of the HTTP link. uvicorn serves the application in the broker's loop.
+
+To the loop this is a memory hub like any other: the application's clients and workers are its
+peers. Signals are the broker's own matter.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dragoman.transports.memory import MemoryHub
+from dragoman.web.app import Application, KnownHosts
+from dragoman.web.look import Look
+from dragoman.web.settings import Settings
+
+#: How long answers that are under way have when the broker goes down.
+GRACE: Final = 2
+#: Bytes of a request's head; more is refused.
+LARGEST_HEAD: Final = 65_536
+_LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class QuietServer(uvicorn.Server):
+    """A server that leaves signals alone, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self.is_up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
+
+
+class ImpatientProtocol(H11Protocol):
+    """Closes a connection on which no whole request head arrives in time."""
+
+    #: Set by the door, for all of its connections.
+    patience = 10.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._head_due = self.loop.call_later(self.patience, self._check_head)
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._head_due.cancel()
+        wait = max(self.patience, self.timeout_keep_alive)
+        self._head_due = self.loop.call_later(wait, self._check_head)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._head_due.cancel()
+        super().connection_lost(exc)
+
+    def _check_head(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+
+class Door(MemoryHub):
+    """Listens for HTTP. `look.sight` is to be given before anybody can look."""
+
+    def __init__(self, endpoint: str, settings: Settings, new_id: Callable[[], str]) -> None:
+        super().__init__()
+        self._place = urlsplit(endpoint)
+        self._settings = settings
+        self._application = Application(self, settings, new_id)
+        self._server: QuietServer | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def look(self) -> Look:
+        """The routes that look at the broker."""
+        return self._application.look
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        """Bind and serve; return the endpoint with its real port."""
+        await super().open(wake)
+        host, port = self._place.hostname or "127.0.0.1", self._place.port or 0
+        listener = _bind(host, port)
+        port = listener.getsockname()[1]
+        settings = self._settings
+        protocol: Any = type(
+            "Protocol", (ImpatientProtocol,), {"patience": settings.header_timeout}
+        )
+        config = uvicorn.Config(
+            self._guarded(host),
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=settings.connections,
+            timeout_keep_alive=int(settings.keep_alive),
+            timeout_graceful_shutdown=GRACE,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+        )
+        self._server = server = QuietServer(config)
+        self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http door")
+        await server.is_up.wait()
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def _guarded(self, host: str) -> ASGIApp:
+        """Let only requests for this host in while it listens on the loopback."""
+        app = self._application.asgi
+        if not is_loopback(host) and not self._settings.hosts:
+            return app
+        return KnownHosts(app, _LOCAL_NAMES | {host.lower()} | frozenset(self._settings.hosts))
+
+    async def close(self) -> None:
+        """Answer who waits, then let go."""
+        self._application.close()
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+        await super().close()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a host's address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

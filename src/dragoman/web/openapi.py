@@ -1,0 +1,184 @@
+"""The description of the door in OpenAPI 3.1, made from the same shapes that read the requests."""
+
+from importlib.metadata import version
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dragoman.model.job import JobState
+from dragoman.web.jobs import Wanted, Words, answer
+from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
+from dragoman.web.workers import Event, Poll, Ready, Said
+
+_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event)
+_JSON: Final = "application/json"
+_BYTES: Final = "application/octet-stream"
+_SSE: Final = "text/event-stream"
+
+_OBJECT: Final = {"type": "object"}
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "number"}
+
+
+def _parameter(name: str, place: str, schema: Any, words: str = "") -> dict[str, Any]:
+    found = {"name": name, "in": place, "schema": schema, "description": words}
+    return found | ({"required": True} if place == "path" else {})
+
+
+_JOB: Final = _parameter("job", "path", _TEXT, "The job's id.")
+_SESSION: Final = _parameter("session", "path", _TEXT, "The worker's session.")
+_ATTEMPT: Final = _parameter("attempt", "path", {"type": "integer"}, "As in the job's word.")
+_SERVICE: Final = _parameter("service", "path", _TEXT)
+_KEY: Final = _parameter("Idempotency-Key", "header", _TEXT, "The same key is the same job.")
+_CLIENT: Final = _parameter("Dragoman-Client", "header", _TEXT, "Your name; else your address.")
+_WAIT: Final = _parameter("wait", "query", _NUMBER, "Seconds to wait for the end.")
+_LAST: Final = _parameter("Last-Event-ID", "header", {"type": "integer"}, "Go on after this.")
+_TOPIC: Final = _parameter("topic", "query", {"type": "array", "items": _TEXT}, "Globs.")
+_AFTER: Final = _parameter("after", "query", {"type": "integer"}, "0: all; -1: from now on.")
+_STATE: Final = _parameter("state", "query", {"type": "string", "enum": list(JobState)})
+_LIMIT: Final = _parameter("limit", "query", {"type": "integer", "default": 100})
+_OF_SERVICE: Final = _parameter("service", "query", _TEXT)
+_RAW_TERMS: Final = [
+    _parameter(name, "query", schema)
+    for name, schema in (
+        *(("task", _TEXT), ("target", _TEXT), ("timeout", _NUMBER)),
+        *(("priority", {"type": "integer"}), ("key", _TEXT), ("job", _TEXT)),
+    )
+]
+
+
+def _operation(
+    summary: str,
+    good: dict[int, str],
+    parameters: list[dict[str, Any]] | None = None,
+    body: str = "",
+    media: str = _JSON,
+) -> dict[str, Any]:
+    """Describe one operation; every one of them may end in a problem."""
+    responses: dict[str, Any] = {
+        str(status): {"description": words} for status, words in good.items()
+    }
+    for response in responses.values():
+        if media != "":
+            response["content"] = {media: {"schema": _OBJECT if media == _JSON else _TEXT}}
+    responses["default"] = {"$ref": "#/components/responses/Problem"}
+    found: dict[str, Any] = {"summary": summary, "responses": responses}
+    if parameters:
+        found["parameters"] = parameters
+    if body:
+        schema = {"$ref": f"#/components/schemas/{body}"} if body != _BYTES else _TEXT
+        kind = _BYTES if body == _BYTES else _JSON
+        found["requestBody"] = {"content": {kind: {"schema": schema}}, "required": True}
+    return found
+
+
+_PATHS: Final[dict[str, Any]] = {
+    "/v1/jobs": {
+        "post": _operation("Submit a job", {202: "On disk"}, [_KEY, _CLIENT], "Wanted"),
+        "get": _operation("List jobs", {200: "Newest first"}, [_STATE, _OF_SERVICE, _LIMIT]),
+    },
+    "/v1/call": {
+        "post": _operation(
+            "Submit and wait", {200: "The result", 202: "Not ended"}, [_KEY, _CLIENT], "Wanted"
+        )
+    },
+    "/v1/call/{service}": {
+        "post": _operation(
+            "Call with bytes", {200: "The result"}, [_SERVICE, _KEY, *_RAW_TERMS], _BYTES, _BYTES
+        )
+    },
+    "/v1/jobs/{job}": {
+        "get": _operation("How a job stands", {200: "Its state"}, [_JOB]),
+        "delete": _operation("Cancel a job", {200: "Whether it was confirmed"}, [_JOB]),
+    },
+    "/v1/jobs/{job}/result": {
+        "get": _operation("A job's result", {200: "The result", 202: "Not ended"}, [_JOB, _WAIT])
+    },
+    "/v1/jobs/{job}/input": {
+        "post": _operation("Input for a running job", {202: "Passed on"}, [_JOB], "Words")
+    },
+    "/v1/jobs/{job}/why": {
+        "get": _operation("Why a job is where it is", {200: "The reason"}, [_JOB])
+    },
+    "/v1/services": {"get": _operation("Services", {200: "A row each"})},
+    "/v1/clients": {"get": _operation("Clients heard lately", {200: "A row each"})},
+    "/v1/workers": {
+        "get": _operation("Workers", {200: "A row each"}),
+        "post": _operation("Register a worker", {201: "Its session"}, body="Ready"),
+    },
+    "/v1/workers/{session}": {
+        "delete": _operation("Leave", {204: "Gone"}, [_SESSION], media=""),
+    },
+    "/v1/workers/{session}/poll": {
+        "post": _operation("Wait for a word", {200: "A word, or {}"}, [_SESSION], "Poll")
+    },
+    "/v1/workers/{session}/jobs/{job}/{attempt}": {
+        "post": _operation(
+            "Report on a job", {200: "taken, repeated, late"}, [_SESSION, _JOB, _ATTEMPT], "Said"
+        )
+    },
+    "/v1/workers/{session}/events": {
+        "post": _operation("Publish an event", {202: "On record"}, [_SESSION], "Event")
+    },
+    "/v1/events": {
+        "get": _operation("Events", {200: "A stream"}, [_TOPIC, _AFTER, _LAST], media=_SSE)
+    },
+    "/v1/inbox": {
+        "get": _operation("All you are told", {200: "A stream"}, [_CLIENT], media=_SSE),
+    },
+    "/healthz": {"get": _operation("The process answers", {200: "ok"})},
+    "/readyz": {"get": _operation("The broker takes work", {200: "ready"})},
+    "/metrics": {"get": _operation("Metrics", {200: "Prometheus text"}, media="text/plain")},
+}
+
+_PROBLEM: Final = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": _TEXT,
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "detail": _TEXT,
+        "code": {"type": "string", "description": "A fault's name, or a problem of HTTP itself."},
+        "definite": {"type": "boolean", "description": "False: the work may have happened."},
+        "job": _TEXT,
+        "state": _TEXT,
+    },
+}
+
+
+def describe() -> dict[str, Any]:
+    """Return the whole description."""
+    _, shapes = msgspec.json.schema_components(_SHAPES, ref_template="#/components/schemas/{name}")
+    table = ", ".join(f"{code.value} {status}" for code, status in STATUS_OF.items())
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Dragoman",
+            "version": version("dragoman"),
+            "description": f"One service broker. Faults and their statuses: {table}.",
+        },
+        "paths": _PATHS,
+        "components": {
+            "schemas": shapes | {"Problem": _PROBLEM},
+            "responses": {
+                "Problem": {
+                    "description": "What went wrong",
+                    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+                }
+            },
+        },
+    }
+
+
+class Described:
+    """The route; the description is made once."""
+
+    def __init__(self) -> None:
+        self._document = describe()
+
+    async def document(self, request: Request) -> Response:
+        """GET /openapi.json."""
+        return answer(self._document)

@@ -1,0 +1,109 @@
+"""What goes wrong, as problem documents (`application/problem+json`), and the status each has."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dragoman.model.fault import Fault, FaultCode
+
+MEDIA_TYPE: Final = "application/problem+json"
+#: Seconds after which a refusal for lack of room may be over.
+RETRY_AFTER: Final = "1"
+
+STATUS_OF: Final[dict[FaultCode, int]] = {
+    FaultCode.BAD_REQUEST: 400,
+    FaultCode.TOO_LARGE: 413,
+    FaultCode.UNMAPPABLE: 422,
+    FaultCode.DENIED: 403,
+    FaultCode.CONFLICT: 409,
+    FaultCode.UNKNOWN_JOB: 404,
+    FaultCode.NO_WORKER: 503,
+    FaultCode.QUEUE_FULL: 429,
+    FaultCode.DRAINING: 503,
+    FaultCode.QUEUE_TIMEOUT: 504,
+    FaultCode.RUN_TIMEOUT: 504,
+    FaultCode.JOB_TIMEOUT: 504,
+    FaultCode.TASK_FAILED: 500,
+    FaultCode.WORKER_LOST: 502,
+    FaultCode.HANDED_BACK: 503,
+    FaultCode.UNDELIVERED: 503,
+    FaultCode.EXHAUSTED: 502,
+    FaultCode.TOO_MANY_HOPS: 508,
+    FaultCode.CANCELLED: 410,
+    FaultCode.CANCEL_UNCONFIRMED: 410,
+}
+
+
+class Problem(Exception):
+    """Raised anywhere in a request: the answer is its document."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        code: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code or HTTPStatus(status).name.lower()
+        self.headers = dict(headers or {})
+        self.members = members
+
+    def document(self) -> dict[str, Any]:
+        """Return the problem document."""
+        return {
+            "type": f"urn:dragoman:{self.code}",
+            "title": self.code.replace("_", " "),
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.members,
+        }
+
+    def response(self) -> Response:
+        """Return the answer to the request."""
+        body = msgspec.json.encode(self.document())
+        return Response(body, self.status, self.headers, MEDIA_TYPE)
+
+
+def of_fault(fault: Fault, **members: Any) -> Problem:
+    """Make the problem that a fault is to HTTP callers."""
+    status = STATUS_OF[fault.code]
+    headers = {"Retry-After": RETRY_AFTER} if status in (429, 503) else None
+    return Problem(
+        status,
+        fault.message or fault.code.value.replace("_", " "),
+        fault.code.value,
+        headers=headers,
+        definite=fault.is_definite,
+        **members,
+    )
+
+
+async def on_problem(request: Request, error: Exception) -> Response:
+    """Answer with the problem that was raised."""
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def on_http_exception(request: Request, error: Exception) -> Response:
+    """Answer what the framework refuses (an unknown route, a wrong method) in the same form."""
+    assert isinstance(error, HTTPException)
+    words = error.detail
+    if error.status_code == 404:
+        words = f"there is nothing at {request.url.path}; /openapi.json says what there is"
+    return Problem(error.status_code, words, headers=error.headers).response()
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
+    """Answer when the fault is ours."""
+    return Problem(500, "an error of the broker's own; its log says more", "internal").response()

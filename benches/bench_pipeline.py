@@ -1,7 +1,7 @@
 """What the pipeline costs: synthetic ledgers through one whole run, and one step more.
 
-Prints one JSON object for each size: seconds and records a second of every stage, the peak memory of the
-driver with its JVM, the cost of an incremental run, and the size of the tables.
+Prints one JSON object for each size: seconds and records a second of every stage, the peak memory
+of the driver with its JVM, and the cost of an incremental run.
 """
 
 import argparse

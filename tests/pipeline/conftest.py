@@ -40,9 +40,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tables(
-    spark: SparkSession, planted: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Store:
+def tables(spark: SparkSession, planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The tables of that ledger, made by one batch run."""
     root = str(tmp_path_factory.mktemp("tables"))
     run(spark, str(planted), root)

@@ -43,7 +43,9 @@ class History:
         same = ("job", "service", "client", "submitted_at", "deadline_at")
         return self.note(kind, after, **{n: getattr(first, n) for n in same} | fields)
 
-    def dispatch(self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any) -> Record:
+    def dispatch(
+        self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any
+    ) -> Record:
         peer = f"zss/{worker}"
         held = {"worker": worker, "peer": peer, "attempt": attempt, "dialect": "zss"}
         return self.about(first, Kind.DISPATCHED, **held | {"state": "running"} | fields)

@@ -26,7 +26,9 @@ def odd(spark: SparkSession, *minutes: list[Any], since: int = 0) -> list[tuple[
     found = anomalies(known, START + timedelta(minutes=since))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     sign = F.signum("score").cast("int").alias("sign")
-    return rows(found.select("metric", sign, F.minute("minute").alias("at")), "metric", "sign", "at")
+    return rows(
+        found.select("metric", sign, F.minute("minute").alias("at")), "metric", "sign", "at"
+    )
 
 
 def test_a_minute_far_outside_its_history_is_odd_and_its_neighbours_are_not(

@@ -16,7 +16,9 @@ def test_each_record_knows_its_dispatch_and_its_end(spark: SparkSession) -> None
     history.requeue(job, "w1", 1, "handed_back")
     history.dispatch(job, "w2", 2)
     history.end(job, "w2", 2)
-    found = rows(annotated(spark, history), "seq", "submitted_seq", "held_seq", "end_seq", "session")
+    found = rows(
+        annotated(spark, history), "seq", "submitted_seq", "held_seq", "end_seq", "session"
+    )
     assert found == [
         (2, 2, None, 6, None),
         (3, 2, 3, 6, 1),

@@ -36,8 +36,12 @@ def minutes(spark: SparkSession, history: History, since: datetime) -> list[tupl
         jobs(found).where(wanted), assignments(found).where(wanted), refusals, since
     )
     assert result.schema.simpleString() == SCHEMA.simpleString()
-    chosen = result.withColumn("at", F.minute("minute")).orderBy("minute").select(
-        "at", "submitted", "refused", "ended", "faults", "queue_p50_us", "backlog", "running"
+    chosen = (
+        result.withColumn("at", F.minute("minute"))
+        .orderBy("minute")
+        .select(
+            "at", "submitted", "refused", "ended", "faults", "queue_p50_us", "backlog", "running"
+        )
     )
     return [tuple(row) for row in chosen.collect()]
 

@@ -112,7 +112,9 @@ def read_slice(
     bounds = [("seq", ">", wanted.after), ("seq", "<=", wanted.upto)]
     filters = [*bounds, *conditions]
     table = pq.read_table(pa.BufferReader(data), columns=[*names], filters=filters)
-    yield from table.select([*names]).combine_chunks().to_batches(max_chunksize=50_000)
+    # Spark wants exactly its own schema, in which every column may be null.
+    plain = pa.schema([pa.field(name, table.schema.field(name).type) for name in names])
+    yield from table.select([*names]).cast(plain).combine_chunks().to_batches(max_chunksize=50_000)
 
 
 class DragomanSource(DataSource):

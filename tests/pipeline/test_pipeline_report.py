@@ -1,0 +1,51 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from dragoman.pipeline.report import build_report, table
+from dragoman.pipeline.store import Store
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+
+class Page(HTMLParser):
+    """Collects titles, and everything that would be loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.titles: list[str] = []
+        self.loaded: list[str] = []
+        self._in_title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_title = tag == "h2"
+        named = dict(attrs)
+        links = [named[n] for n in ("src", "href", "xlink:href") if named.get(n)]
+        self.loaded += [str(link) for link in links] + [tag] * (tag in ("script", "link", "img"))
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.titles.append(data.strip())
+            self._in_title = False
+
+
+def test_the_report_shows_everything_and_loads_nothing(tables: Store) -> None:
+    text = build_report(tables)
+    page = Page()
+    page.feed(text)
+    assert page.loaded == []
+    assert "@import" not in text
+    assert not re.search(r"url\(|https?://", text)
+    wanted = ["Traffic", "How long jobs take", "Hour by hour", "Slowest services", "Bridges"]
+    wanted += ["Workers", "The bill", "Objectives", "Odd minutes"]
+    assert page.titles[1:] == wanted
+    assert page.titles[0].startswith("Audit")
+    assert text.count("<svg") == 7
+    assert "lease broken" in text
+    assert "10 breaches" in text
+    assert len(text) < 500_000
+
+
+def test_cells_of_a_table_are_escaped() -> None:
+    assert "&lt;b&gt;" in table(["x"], [["<b>"]])

@@ -23,12 +23,15 @@ from dragoman.core.events import (
     Noted,
     PeerLeft,
     ReplyReceived,
+    ResourcesDeclared,
+    ResourcesSettled,
     ResultRequested,
     TimeAdvanced,
     WorkerJoined,
 )
 from dragoman.core.invariants import check
 from dragoman.core.limits import Limits
+from dragoman.core.ownership import resources_declared, resources_settled
 from dragoman.core.replies import job_forwarded, reply_received
 from dragoman.core.submissions import (
     input_received,
@@ -110,6 +113,8 @@ HANDLERS: Final[dict[type, Callable[[Desk, Any], None]]] = {
     DeliveryFailed: delivery_failed,
     PeerLeft: peer_left,
     DrainAsked: drain_asked,
+    ResourcesDeclared: resources_declared,
+    ResourcesSettled: resources_settled,
     Noted: noted,
     TimeAdvanced: time_advanced,
 }

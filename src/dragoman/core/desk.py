@@ -13,10 +13,11 @@ from dragoman.core.events import ReplyKind
 from dragoman.core.limits import Limits
 from dragoman.core.queues import Queues
 from dragoman.core.registry import Registry, Worker
+from dragoman.core.resources import Distribution
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, PeerId, WorkerName, link_of
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, link_of
 from dragoman.model.record import Kind, Record
 
 
@@ -45,6 +46,10 @@ class Desk:
         self.clients: OrderedDict[PeerId, Client] = OrderedDict()
         #: Clients that said good-bye and have not spoken since, the first to go first.
         self.gone: OrderedDict[PeerId, None] = OrderedDict()
+        #: Declared resources by service, and those that are changing hands, with who is to confirm.
+        self.shares: dict[ServiceName, Distribution] = {}
+        self.moving: dict[str, set[PeerId]] = {}
+        self.moving_of: dict[PeerId, set[str]] = {}
         self.is_draining = False
         self.now = 0.0
         #: After a restart nobody's patience ends before the workers could come back.
@@ -138,7 +143,14 @@ class Desk:
         return seq
 
     def note_worker(
-        self, kind: Kind, worker: Worker, *, fault: str = "", detail: str = "", count: int = 0
+        self,
+        kind: Kind,
+        worker: Worker,
+        *,
+        fault: str = "",
+        detail: str = "",
+        count: int = 0,
+        service: str = "",
     ) -> None:
         """Record something about a worker's session."""
         self.record(
@@ -150,7 +162,7 @@ class Desk:
                 peer=worker.peer,
                 principal=worker.principal,
                 dialect=worker.dialect,
-                service=worker.services[0] if len(worker.services) == 1 else "",
+                service=service or (worker.services[0] if len(worker.services) == 1 else ""),
                 fault=fault,
                 detail=detail,
                 count=count,

@@ -26,7 +26,7 @@ def place(desk: Desk, job: Job) -> None:
     if is_single(job):
         enqueue(desk, job.parts[0])
         return
-    names = names_for(desk, job.service, job.target)
+    names = () if _is_held(desk, job) else names_for(desk, job.service, job.target)
     if not names:
         _wait_unbound(desk, job)
         return
@@ -43,8 +43,34 @@ def _wait_unbound(desk: Desk, job: Job) -> None:
     desk.queues.of(job.service).unbound[job.id] = job
     patience = job.terms.patience
     if patience is not None:
-        at = max(desk.now + patience, desk.settled_at)
+        # What is held for a move is not waiting for somebody to come.
+        held = desk.limits.move_grace if _is_held(desk, job) else 0.0
+        at = max(desk.now + max(patience, held), desk.settled_at)
         job.unbound_due = desk.deadlines.set(at, Due.UNBOUND, job)
+
+
+def _is_held(desk: Desk, job: Job) -> bool:
+    """Whether a job is for a resource that is changing hands."""
+    if not desk.moving or not isinstance(job.target, OnResource):
+        return False
+    names = job.target.resources
+    return any(name in desk.moving for name in names) or any(
+        fnmatchcase(moving, name) for moving in desk.moving for name in names
+    )
+
+
+def bind_held(desk: Desk) -> None:
+    """Bind the jobs that were held for resources which have settled."""
+    for job in desk.queues.unbound():
+        is_free = isinstance(job.target, OnResource) and not _is_held(desk, job)
+        if is_free and names_for(desk, job.service, job.target):
+            _bind(desk, job)
+
+
+def _bind(desk: Desk, job: Job) -> None:
+    del desk.queues.of(job.service).unbound[job.id]
+    place(desk, job)
+    desk.queues.tidy(job.service)
 
 
 def enqueue(desk: Desk, part: Part) -> None:
@@ -215,10 +241,9 @@ def _lanes_for(desk: Desk, worker: Worker) -> Iterator[Lane]:
 def bind_waiting(desk: Desk, worker: Worker) -> None:
     """Bind the jobs that waited for somebody like this worker to come."""
     for job in desk.queues.unbound():
-        if _may_mean(job, worker) and names_for(desk, job.service, job.target):
-            del desk.queues.of(job.service).unbound[job.id]
-            place(desk, job)
-            desk.queues.tidy(job.service)
+        is_free = _may_mean(job, worker) and not _is_held(desk, job)
+        if is_free and names_for(desk, job.service, job.target):
+            _bind(desk, job)
 
 
 def _may_mean(job: Job, worker: Worker) -> bool:
@@ -261,6 +286,16 @@ def _owners(desk: Desk, service: ServiceName, target: OnResource) -> list[Worker
         if able:
             found.append(min(able, key=lambda w: (len(w.held), w.used_at)))
     return found
+
+
+def new_owner(desk: Desk, part: Part) -> WorkerName | None:
+    """Return who owns the resource of a part now that its worker is gone; None: nobody else."""
+    job = part.job
+    if not isinstance(part.target, OnResource) or part.bound in desk.registry.names:
+        return None
+    names = names_for(desk, part.service, part.target)
+    taken = {p.bound for p in job.parts}
+    return next((name for name in names if name not in taken), names[0] if names else None)
 
 
 def can_serve(desk: Desk, service: ServiceName, target: Target, bound: WorkerName | None) -> bool:

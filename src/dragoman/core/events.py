@@ -187,6 +187,23 @@ class DrainAsked:
 
 
 @value
+class ResourcesDeclared:
+    """The resources of a service, to be distributed over its workers. None: nothing any more."""
+
+    service: ServiceName
+    names: tuple[str, ...]
+    #: How many workers own each.
+    replicas: int = 1
+
+
+@value
+class ResourcesSettled:
+    """A worker knows what it owns now, or cannot be told."""
+
+    worker: PeerId
+
+
+@value
 class Noted:
     """Something to put on record that changes no job: bad input, a published event."""
 
@@ -218,6 +235,8 @@ Event = (
     | DeliveryFailed
     | PeerLeft
     | DrainAsked
+    | ResourcesDeclared
+    | ResourcesSettled
     | Noted
     | TimeAdvanced
 )

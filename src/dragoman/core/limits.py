@@ -29,3 +29,5 @@ class Limits:
     refusal_pause: float = 1.0
     #: Reports larger than this are passed on, and recorded without their body.
     progress_bytes: int = 64 * 1024
+    #: How long jobs for a resource are held while its owners are told that it moves.
+    move_grace: float = 5.0

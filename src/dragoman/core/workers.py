@@ -14,6 +14,7 @@ from dragoman.core.events import (
     PeerLeft,
     WorkerJoined,
 )
+from dragoman.core.ownership import leave_share, take_share
 from dragoman.core.queues import Lane
 from dragoman.core.registry import Worker
 from dragoman.model.fault import Fault, FaultCode
@@ -39,6 +40,8 @@ def worker_joined(desk: Desk, event: WorkerJoined) -> None:
     _note_joined(desk, worker, Kind.RESYNCED if known else Kind.JOINED)
     _start_beats(desk, worker, is_new=known is None)
     _reconcile(desk, worker, event)
+    if desk.shares:
+        take_share(desk, worker)
     feed(desk, worker)
     bind_waiting(desk, worker)
     _arm_unserved(desk, before)
@@ -150,6 +153,8 @@ def _let_go(desk: Desk, worker: Worker, reason: str) -> None:
 def _end_session(desk: Desk, worker: Worker, fault: str, reason: str) -> None:
     _stop_timers(desk, worker)
     desk.registry.remove(worker)
+    if desk.shares:
+        leave_share(desk, worker)
     desk.note_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
     _arm_unserved(desk, _waiting_for(desk, worker))
 

@@ -1,0 +1,119 @@
+"""Declared resources and the broker: who owns what follows who is here.
+
+`resources` has the arithmetic; here its moves are carried out. A resource that changes hands is
+*moving* until everybody concerned has confirmed it (`ResourcesSettled`) or had the time to; jobs
+for it are held meanwhile, so none runs with an owner that does not know yet, nor with one that has
+not let go.
+"""
+
+from dragoman.core.deadlines import Due
+from dragoman.core.desk import Desk
+from dragoman.core.dispatch import bind_held
+from dragoman.core.events import ResourcesDeclared, ResourcesSettled
+from dragoman.core.registry import Worker
+from dragoman.core.resources import Distribution, Moves
+from dragoman.model.names import PeerId, ServiceName
+from dragoman.model.record import Kind
+
+
+def resources_declared(desk: Desk, event: ResourcesDeclared) -> None:
+    """Take over which resources a service has; what stays declared stays where it is."""
+    share = desk.shares.get(event.service)
+    if share is None:
+        share = desk.shares[event.service] = Distribution((), event.replicas)
+        for worker in desk.registry.members(event.service):
+            if not worker.is_of_the_house:
+                share.join(worker.peer, worker.name, weight_of(worker))
+    _carry_out(desk, event.service, share.declare(event.names, event.replicas))
+    if not len(share):
+        del desk.shares[event.service]
+
+
+def weight_of(worker: Worker) -> float:
+    """Say how large a worker's share is: by its cores, else its slots; others count as one."""
+    capacity = worker.capacity
+    if capacity is None:
+        return 1.0
+    return float(capacity.cpu or capacity.slots or 1.0)
+
+
+def take_share(desk: Desk, worker: Worker) -> None:
+    """Give a worker that came, or changed what it offers, its share."""
+    if worker.is_of_the_house:
+        return
+    for service, share in list(desk.shares.items()):
+        if service in worker.services:
+            moves = share.join(worker.peer, worker.name, weight_of(worker))
+        else:
+            moves = _given_up(share, worker.peer)
+        _carry_out(desk, service, moves)
+
+
+def _given_up(share: Distribution, peer: PeerId) -> Moves:
+    """Let a worker leave a service, and say what it lost by that."""
+    own = share.owned(peer)
+    moves = share.leave(peer)
+    return Moves(moves.gained, {peer: own}) if own else moves
+
+
+def leave_share(desk: Desk, worker: Worker) -> None:
+    """Give what a worker that went had owned to others."""
+    for service, share in list(desk.shares.items()):
+        _carry_out(desk, service, _given_up(share, worker.peer))
+    _settle(desk, worker.peer)
+
+
+def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
+    for peer, names in moves.lost.items():
+        for name in names:
+            _disown(desk, name, peer)
+    for peer, names in moves.gained.items():
+        worker = desk.registry.workers[peer]
+        for name in names:
+            desk.registry.owners.setdefault(name, {})[peer] = worker
+    for peer in moves.peers():
+        found = desk.registry.workers.get(peer)
+        if found is not None:
+            _announce(desk, service, found, moves)
+
+
+def _disown(desk: Desk, name: str, peer: PeerId) -> None:
+    owners = desk.registry.owners.get(name)
+    if owners is not None:
+        owners.pop(peer, None)
+        if not owners:
+            del desk.registry.owners[name]
+
+
+def _announce(desk: Desk, service: ServiceName, worker: Worker, moves: Moves) -> None:
+    """Put a worker's new share on record, and hold jobs for what moves until it is known."""
+    peer, share = worker.peer, desk.shares[service]
+    desk.note_worker(Kind.OWNS, worker, detail="\n".join(share.owned(peer)), service=service)
+    names = [*moves.gained.get(peer, ()), *moves.lost.get(peer, ())]
+    moving = desk.moving_of.setdefault(peer, set())
+    for name in names:
+        moving.add(name)
+        desk.moving.setdefault(name, set()).add(peer)
+    desk.deadlines.set(desk.now + desk.limits.move_grace, Due.MOVE, peer)
+
+
+def resources_settled(desk: Desk, event: ResourcesSettled) -> None:
+    """Hear that a worker knows what it owns now."""
+    _settle(desk, event.worker)
+
+
+def time_to_settle(desk: Desk, peer: PeerId) -> None:
+    """Hold nothing for a worker that did not confirm in time."""
+    _settle(desk, peer)
+
+
+def _settle(desk: Desk, peer: PeerId) -> None:
+    is_free = False
+    for name in desk.moving_of.pop(peer, ()):
+        waiting = desk.moving[name]
+        waiting.discard(peer)
+        if not waiting:
+            del desk.moving[name]
+            is_free = True
+    if is_free:
+        bind_held(desk)

@@ -1,0 +1,113 @@
+"""What the core costs: one request and its reply, and the replay of a long ledger.
+
+Times are of this process alone, so a busy machine shows less than on the wall clock, but still
+more than an idle one.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dragoman.core.broker import Broker
+from dragoman.core.effects import SendWork
+from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
+from dragoman.core.recovery import fold
+from dragoman.model.body import Body
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.record import Kind, Record
+from dragoman.model.terms import Terms
+
+Row: TypeAlias = tuple[str, float, str]
+
+REQUESTS = 20_000
+RECORDS = 1_000_000
+SERVICE, CLIENT = ServiceName("a"), PeerId("nfp/c1")
+QUESTION, ANSWER = Body("nfp", (b"x" * 200,)), Body("nfp", (b"y" * 200,))
+
+
+def run(requests: int = REQUESTS, records: int = RECORDS) -> list[Row]:
+    """Measure everything."""
+    free = min(_request_and_reply(requests, backlog=0) for _ in range(3))
+    queued = min(_request_and_reply(requests, backlog=1000) for _ in range(3))
+    return [
+        ("core: request and reply, a worker is free", free, "us"),
+        ("core: request and reply, 1000 jobs wait", queued, "us"),
+        (f"core: fold of {records:,} records", _fold(records), "s"),
+    ]
+
+
+def _request_and_reply(requests: int, backlog: int) -> float:
+    """Return the time of one request and its reply; each has terms of its own, as on a wire."""
+    broker = Broker()
+    credit = 25 if backlog else 100
+    for n in range(4):
+        broker.handle(_joined(n, credit), 1.0)
+    given = [e for n in range(backlog and backlog + 100) for e in _submit(broker, f"before-{n}")]
+    working = [e for e in given if isinstance(e, SendWork)]
+    started = time.process_time()
+    for n in range(requests):
+        working += [e for e in _submit(broker, f"job-{n}") if type(e) is SendWork]
+        work = working.pop()
+        reply = ReplyReceived(work.worker, work.job, ReplyKind.FINAL, ANSWER, None, work.attempt)
+        working += [e for e in broker.handle(reply, 1.0) if type(e) is SendWork]
+    return (time.process_time() - started) / requests * 1e6
+
+
+def _joined(number: int, credit: int) -> WorkerJoined:
+    name = WorkerName(f"w{number}")
+    return WorkerJoined(
+        PeerId(f"nfp/{name}"), name, (SERVICE,), credit=credit, credit_returns=True, beat_every=2.5
+    )
+
+
+def _submit(broker: Broker, job: str) -> list[object]:
+    terms = Terms(patience=0.0, timeout=600.0)
+    event = JobSubmitted(JobId(job), CLIENT, SERVICE, QUESTION, terms=terms)
+    return list(broker.handle(event, 1.0))
+
+
+def _fold(records: int) -> float:
+    """Return the time to replay so many records, without the time to make them."""
+    making = 0.0
+
+    def made() -> Iterator[Record]:
+        nonlocal making
+        for first in range(1, records + 1, 30_000):
+            began = time.process_time()
+            batch = list(_lives(first, min(30_000, records + 1 - first)))
+            making += time.process_time() - began
+            yield from batch
+
+    started = time.process_time()
+    book = fold(made())
+    assert book.last_seq == records
+    return time.process_time() - started - making
+
+
+def _lives(first: int, count: int) -> Iterator[Record]:
+    """Make the records of jobs that are asked for, run and succeed, one after the other."""
+    digest = QUESTION.digest()
+    for seq in range(first, first + count):
+        number, step = divmod(seq - 1, 3)
+        job, at = f"job-{number}", seq / 1000
+        if step == 0:
+            yield Record(
+                seq, at, Kind.SUBMITTED, job, service="a", client=CLIENT, target="any",
+                state="queued", nbytes=200, digest=digest, terms='{"timeout":600.0}',
+                submitted_at=at, deadline_at=at + 600,
+            )  # fmt: skip
+        elif step == 1:
+            yield Record(
+                seq, at, Kind.DISPATCHED, job, attempt=1, service="a", client=CLIENT, worker="w1",
+                peer="nfp/w1", state="running",
+            )  # fmt: skip
+        else:
+            yield Record(
+                seq, at, Kind.ENDED, job, attempt=1, service="a", client=CLIENT, worker="w1",
+                peer="nfp/w1", state="succeeded", nbytes=200,
+            )  # fmt: skip
+
+
+if __name__ == "__main__":
+    for name, value, unit in run():
+        print(f"{name:50} {value:10.2f} {unit}")

@@ -82,6 +82,8 @@ def _stop(words: str, code: int) -> typer.Exit:
 def run(
     source: str = SOURCE,
     tables: str = TABLES,
+    then_audit: bool = typer.Option(False, "--audit", help="Audit afterwards; see `audit`."),
+    then_report: Path | None = typer.Option(None, "--report", help="Write a report there, too."),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -104,6 +106,11 @@ def run(
 
             done = run_pipeline(spark, source, tables, notice)
         _print_summary(done, as_json)
+        is_clean = not then_audit or _print_audit(_existing(spark, tables), as_json)
+        if then_report is not None:
+            _write_report(_existing(spark, tables), then_report)
+    if not is_clean:
+        raise typer.Exit(1)
 
 
 def _print_summary(done: "Summary", as_json: bool) -> None:
@@ -176,21 +183,26 @@ def audit(
 ) -> None:
     """Say which promises the history breaks; exit code 1 if there is one."""
     with _session(master, remote, memory, conf) as spark:
-        from dragoman.pipeline.tables import in_order, read_table
-
-        store = _existing(spark, tables)
-        found = in_order(read_table(store, "audit")).toArrow().to_pylist()
-        if as_json:
-            typer.echo(json.dumps({"upto": store.snapshot.seq, "found": found}, default=str))
-        else:
-            for row in found:
-                proof = ", ".join(str(seq) for seq in row["seqs"])
-                about = " ".join(row[n] for n in ("job", "worker") if row[n])
-                typer.echo(f"{row['rule']}: {about} {row['words']} (records {proof})")
-            verdict = f"{len(found)} breaches" if found else "every promise was kept"
-            typer.echo(f"records 1 to {store.snapshot.seq:,}: {verdict}")
-    if found:
+        is_clean = _print_audit(_existing(spark, tables), as_json)
+    if not is_clean:
         raise typer.Exit(1)
+
+
+def _print_audit(store: "Store", as_json: bool) -> bool:
+    """Print every breach with its proof; tell whether there is none."""
+    from dragoman.pipeline.tables import in_order, read_table
+
+    found = in_order(read_table(store, "audit")).toArrow().to_pylist()
+    if as_json:
+        typer.echo(json.dumps({"upto": store.snapshot.seq, "found": found}, default=str))
+        return not found
+    for row in found:
+        proof = ", ".join(str(seq) for seq in row["seqs"])
+        about = " ".join(row[n] for n in ("job", "worker") if row[n])
+        typer.echo(f"{row['rule']}: {about} {row['words']} (records {proof})")
+    verdict = f"{len(found)} breaches" if found else "every promise was kept"
+    typer.echo(f"records 1 to {store.snapshot.seq:,}: {verdict}")
+    return not found
 
 
 @app.command()
@@ -204,11 +216,15 @@ def report(
 ) -> None:
     """Write one HTML file that shows what happened; it needs no network."""
     with _session(master, remote, memory, conf) as spark:
-        from dragoman.pipeline.report import build_report
+        _write_report(_existing(spark, tables), out)
 
-        page = build_report(_existing(spark, tables))
-        out.write_text(page, encoding="utf-8")
-        typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
+
+def _write_report(store: "Store", out: Path) -> None:
+    from dragoman.pipeline.report import build_report
+
+    page = build_report(store)
+    out.write_text(page, encoding="utf-8")
+    typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
 
 
 @app.command()

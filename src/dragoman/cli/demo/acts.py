@@ -12,9 +12,18 @@ from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 
 #: A value of every kind that all dialects can carry.
-VALUE: Final[dict[str, Any]] = {"text": "naïve", "list": [1, -2.5, None, True, []], "bytes": b"\x00\xff"}
+VALUE: Final[dict[str, Any]] = {
+    "text": "naïve",
+    "list": [1, -2.5, None, True, []],
+    "bytes": b"\x00\xff",
+}
 JOBS: Final = 300
 _PATIENCE: Final = 60.0
+#: Spark for a small ledger: it should start fast rather than run fast.
+_SMALL: Final = (
+    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1"),
+    *("--conf", "spark.driver.defaultJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+)
 
 Tell = Callable[[str, str, str], None]
 
@@ -92,19 +101,13 @@ def totals(fabric: Fabric) -> dict[str, Any]:
         return found
 
 
-def pipeline(fabric: Fabric, say: Callable[[str], None]) -> Path:
+def pipeline(fabric: Fabric) -> Path:
     """Run Spark over the ledger that was just made; return where the report is."""
     source, tables = str(fabric.data / "sealed"), str(fabric.folder / "tables")
     report = fabric.folder / "report.html"
-    _run_pipeline(["run", "--source", source, "--tables", tables])
-    say("tables are made; auditing every promise the ledger can show")
-    _run_pipeline(["audit", "--tables", tables])
-    _run_pipeline(["report", "--tables", tables, "--out", str(report)])
-    return report
-
-
-def _run_pipeline(words: list[str]) -> None:
     command = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "pipeline"]
-    done = subprocess.run([*command, *words], check=False)
+    words = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
+    done = subprocess.run([*command, *words, *_SMALL], check=False)
     if done.returncode != 0:
-        raise DemoFailed(f"`dragoman pipeline {words[0]}` exited with {done.returncode}")
+        raise DemoFailed(f"`dragoman pipeline run` exited with {done.returncode}")
+    return report

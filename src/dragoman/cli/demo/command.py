@@ -64,7 +64,7 @@ def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
     if spark and not keep:
         fabric.stop()
         console.print("[bold]4.[/] Spark turns the ledger into tables, an audit and a report")
-        report = pipeline(fabric, lambda words: console.print(f"   {words}"))
+        report = pipeline(fabric)
         console.print(f"   the report: {report}")
 
 

@@ -1,5 +1,6 @@
 """Builders of small histories: each test states only what it is about."""
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
@@ -33,7 +34,12 @@ class History:
         return record
 
     def submit(self, job: str = "j", after: float = 1.0, **fields: Any) -> Record:
-        about = {"service": "math", "client": "nfp/anna", "dialect": "nfp", "state": "queued"}
+        about: dict[str, Any] = {
+            "service": "math",
+            "client": "nfp/anna",
+            "dialect": "nfp",
+            "state": "queued",
+        }
         about |= {"target": "any", "nbytes": 10} | fields
         self.now += after
         return self.note(Kind.SUBMITTED, 0.0, job=job, submitted_at=self.now, **about)
@@ -47,15 +53,22 @@ class History:
         self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any
     ) -> Record:
         peer = f"zss/{worker}"
-        held = {"worker": worker, "peer": peer, "attempt": attempt, "dialect": "zss"}
+        held: dict[str, Any] = {
+            "worker": worker,
+            "peer": peer,
+            "attempt": attempt,
+            "dialect": "zss",
+        }
         return self.about(first, Kind.DISPATCHED, **held | {"state": "running"} | fields)
 
     def requeue(self, first: Record, worker: str, attempt: int, fault: str) -> Record:
-        held = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt, "dialect": "zss"}
+        held: dict[str, Any] = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt}
+        held["dialect"] = "zss"
         return self.about(first, Kind.REQUEUED, state="queued", fault=fault, **held)
 
     def end(self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any) -> Record:
-        held = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt, "nbytes": 5}
+        held: dict[str, Any] = {"worker": worker, "peer": f"zss/{worker}", "attempt": attempt}
+        held["nbytes"] = 5
         return self.about(first, Kind.ENDED, **held | {"state": "succeeded"} | fields)
 
     def join(self, worker: str = "w1", after: float = 1.0) -> Record:
@@ -89,7 +102,7 @@ def export(folder: Path, records: Sequence[Record], *cuts: int) -> str:
     edges = [0, *cuts, len(records)]
     segments = [
         write_segment(folder, [to_batch([astuple(r) for r in records[a:b]])], lambda _: None)
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in itertools.pairwise(edges)
         if a < b
     ]
     write_manifest(folder, Manifest(segments=segments), lambda _: None)

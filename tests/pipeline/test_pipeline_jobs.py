@@ -1,4 +1,5 @@
 from datetime import date
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ def test_several_parts_and_hops_are_counted(spark: SparkSession) -> None:
     history.about(job, Kind.BOUND, detail="w1\nw2")
     history.dispatch(job, "w1")
     history.dispatch(job, "w2", part=1)
-    held = {"state": "succeeded", "attempt": 1, "nbytes": 7}
+    held: dict[str, Any] = {"state": "succeeded", "attempt": 1, "nbytes": 7}
     history.about(job, Kind.GATHERED, part=1, worker="w2", **held)
     history.about(job, Kind.GATHERED, part=0, worker="w1", **held)
     history.about(job, Kind.ENDED, state="succeeded")

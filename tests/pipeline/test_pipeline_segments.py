@@ -29,7 +29,7 @@ def test_a_file_of_another_size_or_content_is_damaged(spark: SparkSession, tmp_p
     folder = export(tmp_path, history.records)
     (piece,) = plan(read_manifest(spark, folder), 0)
     for wrong in ({"bytes": 1}, {"sha256": "0" * 64}):
-        other = Piece(replace(piece.segment, **wrong), 0)  # type: ignore[arg-type]
+        other = Piece(replace(piece.segment, **wrong), 0)
         with pytest.raises(SegmentDamaged, match="records 1 to 1"):
             check_files(spark, folder, [other])
     gone = Piece(replace(piece.segment, file="seg-gone.parquet"), 0)

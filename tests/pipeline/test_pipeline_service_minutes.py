@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.pipeline.records import History, annotated
 
@@ -30,8 +30,7 @@ def history() -> History:
 def minutes(spark: SparkSession, history: History, since: datetime) -> list[tuple[object, ...]]:
     found = annotated(spark, history).cache()
     refusals = history.frame(spark).where("kind = 'refused'")
-    recent: DataFrame = F.lit(since)  # type: ignore[assignment]
-    wanted = F.col("ended_at").isNull() | (F.col("ended_at") >= recent)
+    wanted = F.col("ended_at").isNull() | (F.col("ended_at") >= F.lit(since))
     result = service_minutes(
         jobs(found).where(wanted), assignments(found).where(wanted), refusals, since
     )

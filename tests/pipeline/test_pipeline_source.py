@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def reader(folder: Path, **options: str) -> LedgerReader:
     source = DragomanSource({"path": str(folder)} | options)
-    return source.reader(source.schema())  # type: ignore[arg-type]
+    return source.reader(source.schema())
 
 
 def stream(folder: Path, **options: str) -> LedgerStream:
@@ -32,7 +32,7 @@ def stream(folder: Path, **options: str) -> LedgerStream:
 
 def seqs(found: LedgerReader | LedgerStream, slices: list[Slice]) -> list[int]:
     batches = [batch for each in slices for batch in found.read(each)]
-    return [seq for batch in batches for seq in batch["seq"].to_pylist()]
+    return [row["seq"] for batch in batches for row in batch.to_pylist()]
 
 
 def spans(slices: object) -> list[tuple[int, int]]:

@@ -27,8 +27,8 @@ def test_a_ledger_has_every_number_in_order_of_time(tmp_path: Path) -> None:
     table = read(tmp_path)
     assert (done.records, done.segments) == (30_000, 4)
     assert table["seq"].to_pylist() == [*range(1, 30_001)]
-    instants = table["at"].cast(pa.int64()).to_pylist()
-    assert instants == sorted(instants)
+    instants = table["at"].cast(pa.int64()).to_numpy()
+    assert (instants[1:] >= instants[:-1]).all()
     wanted = [(field.name, field.type) for field in SEGMENT_SCHEMA]
     assert [(field.name, field.type) for field in table.schema] == wanted
 

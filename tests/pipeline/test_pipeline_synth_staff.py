@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 
 from dragoman.pipeline.synth_staff import Staff, to_batch
@@ -18,7 +20,7 @@ def test_everybody_joins_before_the_first_job() -> None:
 def test_stretches_that_follow_each_other_miss_and_repeat_nobody() -> None:
     staff = Staff(build_world(), START)
     edges = [START, START + 123_456_789, START + FLAP_EVERY_US, START + 3 * FLAP_EVERY_US]
-    parts = [staff.between(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [staff.between(a, b) for a, b in itertools.pairwise(edges)]
     whole = staff.between(edges[0], edges[-1])
     pieces = np.concatenate([np.stack([p["at"], p["worker"], p["kind"]]) for p in parts], axis=1)
     wanted = np.stack([whole["at"], whole["worker"], whole["kind"]])

@@ -206,12 +206,41 @@ class NclKit:
         return NatsPeer(endpoint.address, self._subscriptions, name=offer.name, is_patient=True)
 
 
+class HttpKit:
+    """The HTTP door: requests, one stream of all that a client is told, and long polls."""
+
+    def client_side(self, name: str, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        from dragoman.dialects.http.client_side import ClientSide as Side
+
+        return Side(name)
+
+    def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
+        """Make what asks, and asks again until it is answered."""
+        from dragoman.transports.http import HttpRequester
+
+        return HttpRequester(endpoint.address)
+
+    def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
+        """Make a worker's end."""
+        from dragoman.dialects.http.worker_side import WorkerSide as Side
+
+        return Side(offer.name, offer.services, credit=offer.concurrency, labels=offer.labels)
+
+    def worker_transport(
+        self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
+    ) -> Transport:
+        """Make what polls. A poll that waits is a beat, so no courier is needed."""
+        return self.client_transport(endpoint, offer.name)
+
+
 _KITS: Final[dict[str, Callable[[], Kit]]] = {
     "nfp": NfpKit,
     "dcp": DcpKit,
     "zss": ZssKit,
     "memo": MemoKit,
     "ncl": NclKit,
+    "http": HttpKit,
 }
 
 

@@ -95,19 +95,24 @@ class Jobs:
         if media_type(request.headers) != BYTES:
             words = f"send the body as {BYTES}, or JSON to /v1/call"
             raise Problem(415, words, headers={"Accept-Post": BYTES})
-        query = dict(request.query_params)
+        wanted, parts = await self._read_raw(request)
+        return await self._call(request, wanted, parts, is_raw=True)
+
+    async def _read_raw(self, request: Request) -> tuple[Wanted, tuple[bytes, ...]]:
+        """Read a call that is bytes altogether; the query says the rest."""
+        query = {**request.query_params, **request.path_params}
         try:
-            wanted = msgspec.convert(
-                {**query, "service": request.path_params["service"]}, Wanted, strict=False
-            )
+            wanted = msgspec.convert(query, Wanted, strict=False)
         except msgspec.ValidationError as error:
             raise Problem(400, f"the query does not fit: {error}") from None
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
         self._complete(request, wanted)
         call = Call(wanted.task, raw=raw, timeout=wanted.timeout)
-        return await self._call(request, wanted, _DRESS.write_call(call).parts, is_raw=True)
+        return wanted, _DRESS.write_call(call).parts
 
     async def _read(self, request: Request) -> tuple[Wanted, tuple[bytes, ...]]:
+        if media_type(request.headers) == BYTES:
+            return await self._read_raw(request)
         require_json(request.headers)
         settings = self._settings
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)

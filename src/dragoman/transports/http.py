@@ -1,0 +1,323 @@
+"""HTTP as a peer uses it: requests in lanes, streams that reopen, all of it tried until answered.
+
+What is asked must be safe to ask twice: a request whose answer was lost is made again. One request
+of a tag is under way at a time; the same tag again is the same request, or begins its stream anew.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import h11
+
+from dragoman.transports.base import Address, Frames, Sent
+
+#: Connections for requests that are answered at once; polls and streams have their own.
+CONNECTIONS: Final = 16
+#: Requests that may wait.
+_MOST: Final = 20_000
+#: Seconds between two tries: the first wait, and the longest.
+_PAUSE: Final = (0.05, 1.0)
+#: Longer than any broker lets a poll wait; after so long without a byte a connection is dead.
+_DEAD_AFTER: Final = 90.0
+_CONNECT_WITHIN: Final = 5.0
+#: How long what was said has to leave when the peer closes.
+_GRACE: Final = 3.0
+
+_BROKEN: Final = (OSError, TimeoutError, EOFError, h11.RemoteProtocolError, h11.LocalProtocolError)
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.CLIENT)
+        self.is_used = False
+
+    async def ask(
+        self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> int:
+        """Send a request; return the status of the answer."""
+        if body or method == b"POST":
+            headers = [*headers, (b"content-length", str(len(body)).encode())]
+        http = self._http
+        data = http.send(h11.Request(method=method, target=target, headers=headers)) or b""
+        data += http.send(h11.Data(data=body)) or b"" if body else b""
+        self._writer.write(data + (http.send(h11.EndOfMessage()) or b""))
+        await self._writer.drain()
+        while True:
+            event = await self._next()
+            if type(event) is h11.Response:
+                return event.status_code
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Yield the answer's body, piece by piece."""
+        while True:
+            event = await self._next()
+            if type(event) is h11.Data:
+                yield bytes(event.data)
+            elif type(event) is h11.EndOfMessage:
+                return
+
+    async def _next(self) -> Any:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                if type(event) is h11.ConnectionClosed:
+                    raise EOFError("the broker closed the connection")
+                return event
+            async with asyncio.timeout(_DEAD_AFTER):
+                data = await self._reader.read(65_536)
+            self._http.receive_data(data)
+
+    def is_reusable(self) -> bool:
+        """Make ready for the next request, if the connection can have one."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self.is_used = True
+        return not self._reader.at_eof()
+
+    def close(self) -> None:
+        """Let go."""
+        self._writer.close()
+
+
+class Request:
+    """One request, as its frames say."""
+
+    def __init__(self, frames: Frames) -> None:
+        self.tag, self.lane, self.mode, self.method, self.target, head, self.body = frames
+        pairs = (line.partition(b": ") for line in bytes(head).split(b"\n") if line)
+        self.headers = [(name, text) for name, _, text in pairs]
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is answered by a stream."""
+        return self.mode in (b"stream", b"first")
+
+
+class HttpRequester:
+    """A peer's end: what is sent are requests, what arrives are answers and events."""
+
+    #: It reconnects and repeats by itself.
+    heals_itself = True
+
+    def __init__(self, endpoint: str) -> None:
+        place = urlsplit(endpoint)
+        self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self._always = [(b"host", f"{host}:{self._port}".encode())]
+        self._wake: Callable[[], None] = lambda: None
+        self._arrived: deque[tuple[Address, list[bytes]]] = deque()
+        self._idle: list[Wire] = []
+        self._lanes: defaultdict[bytes, deque[Request]] = defaultdict(deque)
+        self._under_way: set[bytes] = set()
+        self._streams: dict[bytes, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(CONNECTIONS)
+        #: Set unless a stream that has to be first is not open yet.
+        self._may_ask = asyncio.Event()
+        self._may_ask.set()
+        #: Set whenever a request was answered.
+        self._answered = asyncio.Event()
+        self._is_closing = False
+
+    async def open(self, wake: Callable[[], None]) -> str:
+        """Start; connecting is a matter of each request."""
+        self._wake = wake
+        return f"http://{self._host}:{self._port}"
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def send(self, address: Address, frames: Frames) -> Sent:
+        """Make a request, in its turn."""
+        request = Request(frames)
+        if request.is_stream:
+            self._open_stream(request)
+        elif request.tag not in self._under_way:
+            if len(self._under_way) >= _MOST:
+                return Sent.FULL
+            self._under_way.add(request.tag)
+            self._start(request)
+        return Sent.YES
+
+    def _start(self, request: Request) -> None:
+        if request.mode == b"last":
+            self._task(self._ask_last(request))
+        elif not request.lane:
+            self._task(self._ask(request))
+        else:
+            lane = self._lanes[request.lane]
+            lane.append(request)
+            if len(lane) == 1:
+                self._task(self._run_lane(request.lane))
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _run_lane(self, name: bytes) -> None:
+        lane = self._lanes[name]
+        while lane:
+            await self._may_ask.wait()
+            async with self._room:
+                await self._ask(lane[0])
+            lane.popleft()
+        del self._lanes[name]
+        self._answered.set()
+
+    async def _ask_last(self, request: Request) -> None:
+        await self._said(lambda: bool(self._lanes))
+        await self._ask(request)
+
+    async def _said(self, is_more: Callable[[], bool]) -> None:
+        """Wait until there is no more to say."""
+        while is_more():
+            self._answered.clear()
+            await self._answered.wait()
+
+    async def _ask(self, request: Request) -> None:
+        """Make a request until it is answered."""
+        status, body = await self._until_done(lambda: self._exchange(request))
+        self._under_way.discard(request.tag)
+        self._answered.set()
+        self._arrive([bytes(request.tag), str(status).encode(), body])
+
+    async def _exchange(self, request: Request) -> tuple[int, bytes]:
+        wire = self._idle.pop() if self._idle else await self._connect()
+        try:
+            status = await wire.ask(
+                request.method, request.target, self._always + request.headers, request.body
+            )
+            body = b"".join([piece async for piece in wire.body()])
+            if wire.is_reusable() and not self._is_closing:
+                self._idle.append(wire)
+                return status, body
+        except BaseException:
+            wire.close()
+            if wire.is_used:
+                # Its end may have been on the way before the request was: try a new one first.
+                self._drop_idle()
+            raise
+        wire.close()
+        return status, body
+
+    def _drop_idle(self) -> None:
+        for wire in self._idle:
+            wire.close()
+        self._idle.clear()
+
+    async def _until_done(self, attempt: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        pause = _PAUSE[0]
+        while True:
+            try:
+                return await attempt()
+            except _BROKEN:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _PAUSE[1])
+
+    async def _connect(self) -> Wire:
+        async with asyncio.timeout(_CONNECT_WITHIN):
+            return Wire(*await asyncio.open_connection(self._host, self._port))
+
+    # --- streams ------------------------------------------------------------------------------
+
+    def _open_stream(self, request: Request) -> None:
+        """Begin a stream, in place of an older one of the same tag."""
+        previous = self._streams.pop(request.tag, None)
+        if previous is not None:
+            previous.cancel()
+        if request.mode == b"first":
+            self._may_ask.clear()
+        self._streams[request.tag] = self._task(self._keep_open(request))
+
+    async def _keep_open(self, request: Request) -> None:
+        stream = Events(self._always + request.headers)
+        while True:
+            with contextlib.suppress(*_BROKEN):
+                await self._read_stream(request, stream)
+            # Whoever waits for it has waited long enough: what is missed is asked for later.
+            self._may_ask.set()
+            await asyncio.sleep(_PAUSE[1] / 4)
+
+    async def _read_stream(self, request: Request, stream: "Events") -> None:
+        wire = await self._connect()
+        try:
+            status = await wire.ask(b"GET", request.target, stream.headers(), b"")
+            if status != 200:
+                return
+            self._arrive([bytes(request.tag), b"open"])
+            self._may_ask.set()
+            async for piece in wire.body():
+                for name, data in stream.feed(piece):
+                    self._arrive([bytes(request.tag), b"event", name, data])
+        finally:
+            wire.close()
+
+    # --- the rest of a transport --------------------------------------------------------------
+
+    def _arrive(self, frames: list[bytes]) -> None:
+        self._arrived.append((b"", frames))
+        self._wake()
+
+    def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
+        """Take what has arrived."""
+        taken = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._wake)
+        return taken
+
+    def flush(self) -> None:
+        """Nothing is gathered here."""
+
+    async def close(self) -> None:
+        """Let what was said leave, for a short time, then let go."""
+        self._is_closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await self._said(lambda: bool(self._lanes) or b"leave" in self._under_way)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._drop_idle()
+
+
+class Events:
+    """Reads a stream of events, and remembers where it was for when it begins anew."""
+
+    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
+        self._headers = headers
+        self._last = b""
+        self._rest = b""
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a request for what follows the last event seen."""
+        self._rest = b""
+        asked = [*self._headers, (b"accept", b"text/event-stream")]
+        return [*asked, (b"last-event-id", self._last)] if self._last else asked
+
+    def feed(self, piece: bytes) -> list[tuple[bytes, bytes]]:
+        """Take bytes in; return the events they complete: name and data."""
+        *whole, self._rest = (self._rest + piece).split(b"\n\n")
+        return [event for text in whole if (event := self._event(text)) is not None]
+
+    def _event(self, text: bytes) -> tuple[bytes, bytes] | None:
+        name, data = b"", None
+        for line in text.split(b"\n"):
+            field, _, value = line.partition(b": ")
+            if field == b"id":
+                self._last = value
+            elif field == b"event":
+                name = value
+            elif field == b"data":
+                data = value
+        return None if data is None else (name, data)

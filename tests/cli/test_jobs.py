@@ -62,3 +62,9 @@ def test_a_broker_that_is_not_there_exits_with_three(run: Run) -> None:
     code, _, err = run("call", "math", "add", "--url", "nfp://127.0.0.1:9", "--connect", "0.2")
     assert code == 3
     assert "dragoman up" in err
+
+
+def test_memoised_answers_can_be_forgotten(run: Run) -> None:
+    code, out, _ = run("forget", "math")
+    assert (code, out) == (0, "the answers of math are forgotten\n")
+    assert '"service": "math"' in run("events", "broker.forgotten")[1]

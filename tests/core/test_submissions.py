@@ -26,11 +26,12 @@ from dragoman.core.effects import (
     SendReply,
     SendStatus,
 )
-from dragoman.core.events import InputReceived, ReplyKind, ResultRequested
+from dragoman.core.events import InputReceived, Noted, ReplyKind, ResultRequested
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, WorkerName
+from dragoman.model.names import JobId, ServiceName, WorkerName
+from dragoman.model.record import Kind
 
 
 def statuses(effects: list[Effect]) -> list[SendStatus]:
@@ -116,6 +117,12 @@ def test_an_answer_that_left_memory_is_pointed_at(stage: Stage) -> None:
 
 
 # --- memoised answers ---------------------------------------------------------------------------
+
+
+def test_forgotten_answers_are_worked_out_anew(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1", memoize=True), finished("w1", "j1"))
+    stage.tell(Noted(Kind.FORGOTTEN, service=ServiceName("a")))
+    assert given(stage.tell(submitted("j2", memoize=True))) == [("j2", "w1", 1)]
 
 
 def test_a_memoised_question_is_answered_from_the_earlier_success(stage: Stage) -> None:

@@ -123,6 +123,16 @@ def test_a_peer_that_takes_no_more_is_left_alone_until_it_speaks(stage: Stage) -
     assert given(stage.tell(beat("w1"))) == [("j1", "w1", 2), ("j2", "w1", 1)]
 
 
+def test_a_silent_worker_whose_connection_is_gone_is_not_waited_for(stage: Stage) -> None:
+    stage.tell(joined("w1", beat_every=1.0, missed_allowed=2, missed_allowed_busy=600))
+    stage.tell(submitted("j1"))
+    stage.wait(5)
+    assert stage.broker.desk.registry.workers
+    stage.tell(DeliveryFailed(peer("w1"), is_gone=True))
+    stage.wait(0)
+    assert not stage.broker.desk.registry.workers
+
+
 def test_a_reply_that_found_nobody_is_recorded_and_harms_nobody(stage: Stage) -> None:
     effects = stage.tell(DeliveryFailed(peer("c1"), True, None))
     assert kinds(effects) == ["undelivered"]

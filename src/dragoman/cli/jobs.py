@@ -114,3 +114,10 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
         print_json(found)
     else:
         typer.echo(f"{found['reason']}: {found['words']}")
+
+
+def forget(service: str = SERVICE, url: str = URL) -> None:
+    """Make the memoised answers of a service void: the next question is worked out anew."""
+    with Client(url) as client:
+        client.call(MANAGEMENT, "forget_answers", service, timeout=10.0)
+    typer.echo(f"the answers of {service} are forgotten")

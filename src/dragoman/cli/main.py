@@ -25,7 +25,7 @@ app = typer.Typer(
 app.command("up")(up.up)
 app.command("worker")(worker.worker)
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why),
+    *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why, jobs.forget),
     *(look.services, look.workers, look.clients, look.jobs, look.events),
 )
 app.add_typer(inventory.app, name="inventory")

@@ -345,6 +345,10 @@ class Book:
     def _left(self, record: Record) -> None:
         self.sessions.pop(PeerId(record.peer), None)
 
+    def _forgotten(self, record: Record) -> None:
+        for key in [k for k in self.memo if k[0] == record.service]:
+            del self.memo[key]
+
     def _started(self, record: Record) -> None:
         self.sessions.clear()
 
@@ -413,5 +417,6 @@ _STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {
     Kind.JOINED: Book._joined,
     Kind.RESYNCED: Book._joined,
     Kind.LEFT: Book._left,
+    Kind.FORGOTTEN: Book._forgotten,
     Kind.STARTED: Book._started,
 }

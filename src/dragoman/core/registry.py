@@ -28,6 +28,8 @@ class Worker:
         self.is_draining = False
         #: Its transport took no more, or cannot reach it; a sign of life lifts this.
         self.is_blocked = False
+        #: Its transport says that nobody is there.
+        self.is_gone = False
         #: The parts it holds.
         self.held: dict[tuple[JobId, int], Part] = {}
         # At most one of each is running: for its silence, for our beats, for its absence.
@@ -69,7 +71,9 @@ class Worker:
         """How long it may be silent before it is lost; None: for ever."""
         if self.beat_every is None:
             return None
-        return self.beat_every * (self.missed_allowed_busy if self.held else self.missed_allowed)
+        # One that computes in silence is known by its connection: without that, it is as any.
+        is_busy = self.held and not self.is_gone
+        return self.beat_every * (self.missed_allowed_busy if is_busy else self.missed_allowed)
 
     def fits(self, needs: Capacity) -> bool:
         """Whether a job with these needs fits beside what it holds."""

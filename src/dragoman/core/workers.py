@@ -35,7 +35,7 @@ def worker_joined(desk: Desk, event: WorkerJoined) -> None:
     else:
         worker.offer(event)
     worker.seen_at = desk.now
-    worker.is_blocked = worker.is_draining = False
+    worker.is_blocked = worker.is_draining = worker.is_gone = False
     desk.registry.add(worker)
     _note_joined(desk, worker, Kind.RESYNCED if known else Kind.JOINED)
     _start_beats(desk, worker, is_new=known is None)
@@ -107,7 +107,7 @@ def heard(desk: Desk, peer: PeerId) -> Worker | None:
         return None
     worker.seen_at = desk.now
     if worker.is_blocked:
-        worker.is_blocked = False
+        worker.is_blocked = worker.is_gone = False
         desk.registry.refresh(worker)
         feed(desk, worker)
     return worker
@@ -208,7 +208,11 @@ def delivery_failed(desk: Desk, event: DeliveryFailed) -> None:
     )
     if worker is not None and event.fault is None:
         worker.is_blocked = True
+        worker.is_gone = event.is_gone
         desk.registry.refresh(worker)
+        if event.is_gone and worker.lease_due is not None:
+            desk.deadlines.cancel(worker.lease_due)
+            worker.lease_due = desk.deadlines.set(desk.now, Due.LEASE, worker)
     if part is None:
         return
     assert worker is not None

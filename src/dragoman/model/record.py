@@ -43,6 +43,7 @@ class Kind(StrEnum):
     REJECTED = "rejected"  #: input from `peer` was malformed or hostile; `detail` says how
     UNDELIVERED = "undelivered"  #: a message for `peer` found a full queue or nobody
     PUBLISHED = "published"  #: a worker published an event; `detail` = topic, body = the event
+    FORGOTTEN = "forgotten"  #: the memoised answers of `service` are void
     STARTED = "started"  #: a broker process took over the ledger
     STOPPED = "stopped"  #: a broker process let go of it in good order
     CHANGED = "changed"  #: inventory, policy or settings changed; `detail` says what

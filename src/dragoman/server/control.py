@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from dragoman.core.events import DrainAsked
+from dragoman.core.events import DrainAsked, Noted
+from dragoman.model.names import ServiceName
+from dragoman.model.record import Kind
 from dragoman.server.loop import Loop
 
 
@@ -36,3 +38,7 @@ class Control:
         for each in found:
             self._loop.submit(DrainAsked(each.peer, at_once))
         return sorted(w.name for w in found)
+
+    def forget_answers(self, service: str) -> None:
+        """Make the memoised answers of a service void, on record."""
+        self._loop.submit(Noted(Kind.FORGOTTEN, service=ServiceName(service)))

@@ -70,6 +70,10 @@ class Control(Protocol):
         """Let go of one worker, or of all; return their names."""
         ...
 
+    def forget_answers(self, service: str) -> None:
+        """Make the memoised answers of a service void."""
+        ...
+
 
 class BrokerManagement:
     """The tasks of the management service."""
@@ -94,6 +98,7 @@ class BrokerManagement:
             "restart": self.restart,
             "shutdown": self.shutdown,
             "disconnect": self.disconnect,
+            "forget_answers": self.forget_answers,
         }
         shaped = {name: self._norfab(name) for name in NORFAB_TASKS}
         self.desk = Desk("management", {**shaped, **own})
@@ -132,6 +137,11 @@ class BrokerManagement:
         if whom not in (None, "all") and not found:
             raise ServiceFault(f"there is no worker {whom!r}")
         return {"status": "disconnecting", "workers": found}
+
+    def forget_answers(self, service: str) -> dict[str, Any]:
+        """Make the memoised answers of a service void: the next question is worked out anew."""
+        self._control.forget_answers(service)
+        return {"status": "forgotten", "service": service}
 
 
 #: Tasks whose answers NorFab's clients check field by field.

@@ -14,6 +14,7 @@ MESSAGES = [
     wire.Input("j", b"said"),
     wire.Reply("j", 2, "final", b""),
     wire.Leave(),
+    wire.Told("j", b"body", "task_failed", "why"),
 ]
 
 

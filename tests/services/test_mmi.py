@@ -62,6 +62,9 @@ class Control:
         self.done.append(("disconnect", worker, at_once))
         return ["w"] if worker in (None, "w") else []
 
+    def forget_answers(self, service: str) -> None:
+        self.done.append(("forget", service))
+
 
 CONTROL = Control()
 MMI = BrokerManagement(Sight(), CONTROL, LogBook(), lambda: {"broker": {}})
@@ -106,6 +109,12 @@ def test_going_down_has_a_deadline() -> None:
     assert CONTROL.done == [("restart", None), ("shutdown", 2.0)]
     with pytest.raises(ServiceFault, match="no number of seconds"):
         ask("shutdown", timeout="soon")
+
+
+def test_memoised_answers_are_made_void() -> None:
+    CONTROL.done.clear()
+    ask("forget_answers", service="math")
+    assert CONTROL.done == [("forget", "math")]
 
 
 def test_workers_are_disconnected_by_name_or_all() -> None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.services.sources import BrokenInventory, has_changed, merge, read_source
+from dragoman.services.sources import (
+    BrokenInventory,
+    has_changed,
+    merge,
+    read_resources,
+    read_source,
+)
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -145,3 +151,19 @@ def test_merging_leaves_both_as_they_were_and_the_same_twice_is_the_same(
     merged = merge(one, two)
     assert repr((one, two)) == before
     assert merge(merged, two) == merged
+
+
+def test_resources_are_names_or_names_with_replicas() -> None:
+    said = {"net": ["a", "b", "a"], "db": {"names": ["x"], "replicas": 2}}
+    assert read_resources(said) == {"net": (("a", "b"), 1), "db": (("x",), 2)}
+    assert read_resources(None) == {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [[1], {"net": 7}, {"net": [1]}, {"net": [""]}, {"net": ["a\nb"]},
+     {"net": {"names": ["a"], "replicas": 0}}, {"net": {"names": ["a"], "replicas": "two"}}],
+)  # fmt: skip
+def test_resources_that_cannot_be_read_are_said(said: Any) -> None:
+    with pytest.raises(BrokenInventory, match="resources"):
+        read_resources(said)

@@ -36,6 +36,7 @@ from dragoman.sdk.context import JobContext
 from dragoman.sdk.fetched import Fetcher, NotFetched
 from dragoman.sdk.fetched import files_url as default_files_url
 from dragoman.sdk.kits import Offer, kit_for
+from dragoman.sdk.manage import LABEL, Management, OnResources
 from dragoman.sdk.pool import Pool
 from dragoman.sdk.tasks import HandOver, Tasks, make_task
 from dragoman.sdk.url import WORKER_PORTS, parse_url
@@ -68,7 +69,11 @@ class Worker:
         self.tasks = Tasks()
         self._kit = kit_for(self.endpoint.dialect)
         self._offer = Offer(
-            self.name, self.services, concurrency, dict(labels or {}), self.endpoint.options
+            self.name,
+            self.services,
+            concurrency,
+            {**LABEL, **(labels or {})},
+            self.endpoint.options,
         )
         self._side: WorkerSide = self._kit.worker_side(self._offer, new_id)
         self._own_process = own_process_beats
@@ -84,6 +89,9 @@ class Worker:
         #: How often the courier beats; 0 before it was told.
         self._pace = 0.0
         self._running: dict[str, JobContext] = {}
+        #: What it answers beside its own tasks, and which of the running jobs are such questions.
+        self.management = Management(self)
+        self._managing: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
         self._thread: threading.Thread | None = None
@@ -107,6 +115,40 @@ class Worker:
         """Offer a function for every call that names no task, such as raw bytes."""
         self.tasks.fallback = make_task(function)
         return function
+
+    def on_resources(self, function: OnResources) -> OnResources:
+        """Have a function told what resources the worker gained and lost."""
+        self.management.on_resources = function
+        return function
+
+    # --- what management asks for -------------------------------------------------------------
+
+    def running(self) -> list[str]:
+        """Return the clients of the jobs that run."""
+        found = list(self._running.items())
+        return [job.client for ticket, job in found if ticket not in self._managing]
+
+    def silent_for(self) -> float:
+        """Return how long the broker has been silent."""
+        return self._loop.time() - self._connection.heard_at if self._loop else 0.0
+
+    def task_names(self) -> list[str]:
+        """Return the tasks it offers."""
+        return self.tasks.names()
+
+    def go_down(self) -> None:
+        """Finish what runs and stop."""
+        if not self._is_draining:
+            self._in_loop(self._told_to_stop)
+
+    def join_again(self) -> None:
+        """Begin anew on a new connection, when the answer to this has left."""
+
+        def later() -> None:
+            assert self._loop is not None
+            self._loop.call_later(0.1, self._dismissed, Dismissed("asked to join again"))
+
+        self._in_loop(later)
 
     # --- running ------------------------------------------------------------------------------
 
@@ -237,6 +279,9 @@ class Worker:
         self._in_loop(done)
 
     def _run_task(self, work: Work, context: JobContext) -> Answer:
+        if self.management.is_meant(work, self.tasks.find(work.call) is not None):
+            self._managing.add(work.ticket)
+            return self.management.run(work.call)
         try:
             call = self._files.resolved(work.call)
         except NotFetched as error:
@@ -246,7 +291,9 @@ class Worker:
     def _finish(self, ticket: str, answer: Answer) -> None:
         if self._running.pop(ticket, None) is None:
             return
-        if answer.fault is None:
+        if ticket in self._managing:
+            self._managing.discard(ticket)
+        elif answer.fault is None:
             self.succeeded += 1
         else:
             self.failed += 1

@@ -1,17 +1,22 @@
 """The services of the house: which there are, and what of the broker each is given."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import structlog
 
 from dragoman.core.effects import SendReply
-from dragoman.core.events import Noted, ReplyKind
+from dragoman.core.events import Noted, ReplyKind, ResourcesDeclared, ResourcesSettled
 from dragoman.dialects.local.dress import Dress
+from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
-from dragoman.model.content import Answer
+from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.record import Kind
+from dragoman.model.names import PeerId, ServiceName
+from dragoman.model.record import Kind, Record
+from dragoman.server.asking import Asking, value_of
 from dragoman.server.control import Control
 from dragoman.server.loop import Loop
 from dragoman.server.management import Sight
@@ -24,6 +29,8 @@ from dragoman.services.masks import masked
 from dragoman.services.mmi import MANAGEMENT, BrokerManagement
 from dragoman.services.shelf import Shelf
 from dragoman.services.sid import INVENTORY, InventoryService, reveal_or_say
+from dragoman.services.sources import BrokenInventory, read_resources
+from dragoman.services.workers import AGENT, WORKERS, Managed, WorkerManagement
 
 log = structlog.get_logger("dragoman.house")
 
@@ -43,6 +50,7 @@ class House:
         sight: Sight,
         control: Control,
         logs: LogBook,
+        asking: Asking,
     ) -> None:
         self._loop = loop
         self._inventory = inventory
@@ -55,6 +63,12 @@ class House:
             self._files_changed,
         )
         self.mmi = BrokerManagement(sight, control, logs, self.sid.broker)
+        self.worker_mmi = WorkerManagement(self._managed, self._ask)
+        self._asking = asking
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._declared: set[str] = set()
+        self._declare()
+        loop.listeners.append(self._durable)
         files = settings.files
         shelf = Shelf(files.roots, frozenset(files.writable), files.largest_put)
         self.fss = FileService(shelf)
@@ -68,12 +82,58 @@ class House:
         return [
             Hosted(BROKER, shouted(MANAGEMENT), self.mmi.desk),
             Hosted("inventory", shouted(INVENTORY), self.sid.desk),
+            Hosted("workers", shouted(WORKERS), self.worker_mmi.desk),
             Hosted(FILE_KEEPER, shouted(*files), self.fss.desk),
         ]
 
     def close(self) -> None:
-        """Let go of threads."""
+        """Let go of threads and of questions."""
+        for task in list(self._tasks):
+            task.cancel()
         self.fss.close()
+
+    # --- workers and their resources ----------------------------------------------------------
+
+    def _managed(self) -> list[Managed]:
+        """Return the workers that answer for themselves."""
+        workers = self._loop.broker.desk.registry.workers.values()
+        key, agent = AGENT
+        return [Managed(w.name, w.services[0]) for w in workers if w.labels.get(key) == agent]
+
+    async def _ask(self, worker: Managed, task: str, kwargs: dict[str, Any]) -> Any:
+        call = Call(f"mmi.{task}", (), kwargs)
+        return value_of(await self._asking.ask(worker.service, worker.name, call))
+
+    def _declare(self) -> None:
+        """Declare the resources that the inventory has."""
+        try:
+            declared = read_resources(self._inventory.others.get("resources"))
+        except BrokenInventory as error:
+            log.error("the resources of the inventory are not used", reason=str(error))
+            return
+        for service in self._declared - set(declared):
+            self._loop.submit(ResourcesDeclared(ServiceName(service), ()))
+        for service, (names, replicas) in declared.items():
+            self._loop.submit(ResourcesDeclared(ServiceName(service), names, replicas))
+        self._declared = set(declared)
+
+    def _durable(self, entries: Sequence[Entry]) -> None:
+        """Tell workers what they own once it is on record."""
+        moving = self._loop.broker.desk.moving_of
+        told = {e.record.peer: e.record for e in entries if e.record.kind == Kind.OWNS}
+        for peer, record in told.items():
+            if peer in moving:
+                task = asyncio.ensure_future(self._tell_owned(record))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _tell_owned(self, record: Record) -> None:
+        found = next((w for w in self._managed() if w.name == record.worker), None)
+        if found is not None:
+            names = record.detail.split("\n") if record.detail else []
+            told = {"service": record.service, "resources": names, "seq": record.seq}
+            await self._ask(found, "own", told)
+        self._loop.submit(ResourcesSettled(PeerId(record.peer)))
 
     # --- inventory ----------------------------------------------------------------------------
 
@@ -90,6 +150,7 @@ class House:
     def _files_changed(self) -> None:
         log.info("inventory files read", version=self._inventory.version)
         self._note(Kind.CHANGED, "inventory files read again", {})
+        self._declare()
 
     def _note(self, kind: Kind, detail: str, event: Any) -> None:
         body = Body("nfp", (msgspec.json.encode(event),))

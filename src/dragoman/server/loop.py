@@ -7,7 +7,7 @@ next one is already handled, and written together with whatever else has come up
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -56,6 +56,8 @@ class Loop:
         self.feed = Feed(ledger, links)
         #: Replies of these services are completed on their way out with what no record may have.
         self.reveal: dict[str, Callable[[SendReply], SendReply]] = {}
+        #: Told of every batch that is durable.
+        self.listeners: list[Callable[[Sequence[Entry]], None]] = []
         self.is_stopping = False
         #: Records that are handled and not yet durable, and the sends that wait for them.
         self._entries: list[Entry] = []
@@ -220,6 +222,8 @@ class Loop:
         if waiting:
             self._wake_in_time()
         self.feed.publish(entries)
+        for listen in self.listeners:
+            listen(entries)
         self.archive.release(entries)
         self.links.flush()
         self._written.set()

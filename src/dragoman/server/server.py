@@ -18,6 +18,7 @@ from dragoman.core.recovery import fold, resume
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
+from dragoman.server.asking import Asking
 from dragoman.server.clock import Clock
 from dragoman.server.control import Control
 from dragoman.server.host import Host
@@ -28,7 +29,7 @@ from dragoman.server.management import Sight
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
 from dragoman.server.upkeep import Upkeep
-from dragoman.server.wiring import make_links, nfp_settings
+from dragoman.server.wiring import make_links, new_id, nfp_settings
 from dragoman.services.inventory import Inventory
 from dragoman.services.logs import LogBook
 from dragoman.services.sources import BrokenInventory
@@ -118,7 +119,9 @@ class Server:
             broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
         )
         _show(links, sight)
-        house = House(settings, inventory, loop, sight, Control(loop, self._go_down), self._logs)
+        control = Control(loop, self._go_down)
+        asking = Asking(hub, loop.submit, new_id)
+        house = House(settings, inventory, loop, sight, control, self._logs, asking)
         host = Host(hub)
         upkeep = Upkeep(
             ledger, settings.data, settings.ledger, clock.now, broker.desk.book.oldest_needed

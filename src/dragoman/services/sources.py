@@ -110,6 +110,23 @@ class _Reader:
         return self._read[path]
 
 
+def read_resources(said: Any) -> dict[str, tuple[tuple[str, ...], int]]:
+    """Read the resources by service: a list of names, or `names` and `replicas`."""
+    if not isinstance(said or {}, Mapping):
+        raise BrokenInventory("resources must be an object of services")
+    return {str(service): _resources(service, each) for service, each in (said or {}).items()}
+
+
+def _resources(service: Any, said: Any) -> tuple[tuple[str, ...], int]:
+    about = said if isinstance(said, Mapping) else {"names": said}
+    names, replicas = about.get("names"), about.get("replicas", 1)
+    if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+        raise BrokenInventory(f"resources: {service}: a list of names")
+    if any("\n" in name for name in names) or not isinstance(replicas, int) or replicas < 1:
+        raise BrokenInventory(f"resources: {service}: names of one line, replicas from 1 on")
+    return tuple(dict.fromkeys(names)), replicas
+
+
 def has_changed(source: Source) -> bool:
     """Tell whether a file of a source is not what it was when it was read."""
     for name, modified, size in source.stamps:

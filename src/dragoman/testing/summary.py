@@ -19,6 +19,8 @@ _FIELDS: Final[dict[type, str]] = {
     events.DeliveryFailed: "peer job attempt is_gone fault",
     events.PeerLeft: "peer grace",
     events.DrainAsked: "peer",
+    events.ResourcesDeclared: "service",
+    events.ResourcesSettled: "worker",
     events.Noted: "kind peer detail",
     events.TimeAdvanced: "",
     effects.SendWork: "worker job attempt service run_until seq",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.core.effects import Effect, SendCancel, SendInput, SendWork
+from dragoman.core.effects import Effect, SendCancel, SendInput, SendReply, SendWork
 from dragoman.core.events import Event, PeerLeft, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import (
     Address,
@@ -70,9 +70,22 @@ class BrokerSide:
             said = redress_answer(self._wardrobe, effect.body, NAME)
             given = wire.Input(effect.job, said.parts[0])
             return [Send(raw_of(name_of(effect.worker)), wire.encode(given))]
+        if isinstance(effect, SendReply):
+            return self._told(effect)
         if isinstance(effect, SendCancel):
             return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.Cancel(effect.job)))]
         return []
+
+    def _told(self, effect: SendReply) -> list[Send]:
+        """Tell the house how a job of its own ended; the rest it need not know."""
+        if effect.kind is not ReplyKind.FINAL:
+            return []
+        body, fault = effect.body, effect.fault
+        said = redress_answer(self._wardrobe, body, NAME).parts[0] if body.parts else b""
+        told = wire.Told(
+            effect.job, said, fault.code if fault else "", fault.message if fault else ""
+        )
+        return [Send(raw_of(name_of(effect.client)), wire.encode(told))]
 
     def advance(self, now: float) -> Sequence[Event | Send]:
         """Nothing is timed here."""

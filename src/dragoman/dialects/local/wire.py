@@ -11,6 +11,7 @@ CANCEL: Final = b"cancel"
 INPUT: Final = b"input"
 REPLY: Final = b"reply"
 LEAVE: Final = b"leave"
+TOLD: Final = b"told"
 _KINDS: Final = frozenset({b"accepted", b"progress", b"chunk", b"final"})
 
 
@@ -62,7 +63,17 @@ class Leave:
     """A service ends."""
 
 
-Message = Join | Work | Cancel | Input | Reply | Leave
+@value
+class Told:
+    """How a job ended that the house itself had asked for; a fault by its code, or empty."""
+
+    job: str
+    body: bytes
+    fault: str = ""
+    words: str = ""
+
+
+Message = Told | Join | Work | Cancel | Input | Reply | Leave
 
 
 def encode(message: Message) -> list[bytes]:
@@ -75,6 +86,9 @@ def encode(message: Message) -> list[bytes]:
     if isinstance(message, Reply):
         head = [REPLY, message.job.encode(), str(message.attempt).encode()]
         return [*head, message.kind.encode(), message.body]
+    if isinstance(message, Told):
+        return [TOLD, *(t.encode() for t in (message.job, message.fault, message.words)),
+                message.body]  # fmt: skip
     if isinstance(message, Input):
         return [INPUT, message.job.encode(), message.body]
     return [CANCEL, message.job.encode()] if isinstance(message, Cancel) else [LEAVE]
@@ -96,6 +110,9 @@ def _decode(frames: Frames) -> Message:
         return Work(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == REPLY and frames[3] in _KINDS:
         return Reply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+    if command == TOLD:
+        job, fault, words = (f.decode() for f in frames[1:4])
+        return Told(job, frames[4], fault, words)
     if command == INPUT:
         return Input(frames[1].decode(), frames[2])
     if command == CANCEL:

@@ -8,8 +8,9 @@ MANAGEMENT: Final = "mmi.service.broker"
 INVENTORY: Final = "sid.service.broker"
 EVENTS: Final = "events.service.broker"
 FILES: Final = "fss.service.broker"
+WORKERS: Final = "mmi.service.worker"
 #: Services no worker may register: the broker answers for them, or their names mean something else.
-RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, FILES, "all", ""})
+RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, FILES, WORKERS, "all", ""})
 
 
 @value

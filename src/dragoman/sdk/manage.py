@@ -1,0 +1,155 @@
+"""What every worker of ours answers beside its own tasks: management, and what it owns.
+
+A call is meant for this when its task begins with `mmi.`, when it came for the service
+`mmi.service.worker`, or when the worker has no task of that name and management has.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from dragoman.dialects.talk import Work
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.sdk.url import Endpoint
+
+SERVICE: Final = "mmi.service.worker"
+PREFIX: Final = "mmi."
+#: The label by which the broker knows that a worker answers these tasks.
+LABEL: Final = {"agent": "dragoman"}
+
+#: Told which resources a worker has gained and lost.
+OnResources = Callable[[list[str], list[str]], None]
+
+
+class Managed(Protocol):
+    """What management needs of its worker."""
+
+    endpoint: Endpoint
+    name: str
+    services: tuple[str, ...]
+    concurrency: int
+    succeeded: int
+    failed: int
+
+    def running(self) -> list[str]:
+        """Return the clients of the jobs that run."""
+        ...
+
+    def silent_for(self) -> float:
+        """Return how long the broker has been silent."""
+        ...
+
+    def task_names(self) -> list[str]:
+        """Return the tasks it offers."""
+        ...
+
+    def go_down(self) -> None:
+        """Finish what runs and stop."""
+        ...
+
+    def join_again(self) -> None:
+        """Begin anew on a new connection; what runs goes on."""
+        ...
+
+
+class Management:
+    """The management tasks of one worker."""
+
+    def __init__(self, worker: Managed) -> None:
+        self._worker = worker
+        self._started = time.time()
+        self._owned: dict[str, set[str]] = {}
+        #: The ledger position of the last news of each service; jobs may overtake each other.
+        self._news: dict[str, int] = {}
+        self._lock = threading.Lock()
+        #: Called in the thread of a job whenever what the worker owns has changed.
+        self.on_resources: OnResources | None = None
+        self._tasks: Mapping[str, Callable[..., Any]] = {
+            "show_broker": self.show_broker,
+            "show_workers": self.show_workers,
+            "show_clients": self.show_clients,
+            "restart": self.restart,
+            "disconnect": self.restart,
+            "shutdown": self.shutdown,
+            "own": self.own,
+        }
+
+    @property
+    def owned(self) -> list[str]:
+        """The resources the broker gave to this worker."""
+        return sorted(name for names in self._owned.values() for name in names)
+
+    def is_meant(self, work: Work, is_own_task: bool) -> bool:
+        """Tell whether a call is for management."""
+        task = work.call.task.lower()
+        if task.startswith(PREFIX) or work.service.lower() == SERVICE:
+            return True
+        return not is_own_task and task in self._tasks
+
+    def run(self, call: Call) -> Answer:
+        """Answer a call."""
+        name = call.task.lower().removeprefix(PREFIX)
+        task = self._tasks.get(name)
+        if task is None:
+            words = f"unknown management task {name!r}; there are {', '.join(self._tasks)}"
+            return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
+        try:
+            return Answer(task(*call.args, **call.kwargs))
+        except Exception as error:
+            return Answer(fault=Fault(FaultCode.TASK_FAILED, f"{name}: {error}"))
+
+    def show_broker(self) -> dict[str, Any]:
+        """Say which broker this worker is at."""
+        worker = self._worker
+        return {
+            "url": str(worker.endpoint),
+            "dialect": worker.endpoint.dialect,
+            "silent_for": round(worker.silent_for(), 3),
+        }
+
+    def show_workers(self) -> list[dict[str, Any]]:
+        """Say how this worker does."""
+        worker = self._worker
+        return [
+            {
+                "name": worker.name,
+                "services": list(worker.services),
+                "tasks": worker.task_names(),
+                "concurrency": worker.concurrency,
+                "running": len(worker.running()),
+                "succeeded": worker.succeeded,
+                "failed": worker.failed,
+                "alive_for": round(time.time() - self._started, 3),
+                "resources": self.owned,
+            }
+        ]
+
+    def show_clients(self) -> list[dict[str, Any]]:
+        """Say whose jobs run here, as far as the dialect tells."""
+        counts = Counter(self._worker.running())
+        return [{"client": client, "jobs": jobs} for client, jobs in sorted(counts.items())]
+
+    def restart(self) -> dict[str, str]:
+        """Begin anew on a new connection; what runs goes on."""
+        self._worker.join_again()
+        return {"status": "joining again"}
+
+    def shutdown(self) -> dict[str, str]:
+        """Finish what runs and stop."""
+        self._worker.go_down()
+        return {"status": "shutting down"}
+
+    def own(self, service: str, resources: list[str], seq: int = 0) -> dict[str, int]:
+        """Take over what the broker says this worker owns; older news is no news."""
+        with self._lock:
+            if seq and seq < self._news.get(service, 0):
+                return {"gained": 0, "lost": 0}
+            self._news[service] = seq
+            new, old = set(resources), self._owned.get(service, set())
+            self._owned[service] = new
+            if self.on_resources is not None and new != old:
+                self.on_resources(sorted(new - old), sorted(old - new))
+        return {"gained": len(new - old), "lost": len(old - new)}

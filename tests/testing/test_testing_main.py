@@ -2,9 +2,8 @@
 
 import pytest
 
-from dragoman.testing.__main__ import CLOSELY_EVERY, SPOKEN_EVERY, main, run_seed
+from dragoman.testing.__main__ import main
 from dragoman.testing.bugs import BUGS
-from dragoman.testing.spoken import simulate_spoken
 
 
 def test_a_few_seeds_end_with_a_line_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,8 +30,3 @@ def test_a_broken_promise_is_shown_and_is_an_error(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "the last exchanges" in out
     assert "1 failures" in out
-
-
-def test_some_seeds_are_spoken_and_some_are_looked_at_closely() -> None:
-    assert run_seed(SPOKEN_EVERY) == simulate_spoken(SPOKEN_EVERY, every=25)
-    assert CLOSELY_EVERY % SPOKEN_EVERY == 0

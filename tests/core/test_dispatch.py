@@ -145,6 +145,16 @@ def test_nobody_holds_two_parts_of_one_job(stage: Stage) -> None:
     assert [r.state for r in final(stage.tell(finished("w3", "j1")))] == [JobState.SUCCEEDED]
 
 
+def test_an_heir_that_had_another_part_gets_the_next_under_another_number(stage: Stage) -> None:
+    stage.tell(joined("w1", resources=("r1", "r2")), joined("w2", resources=("r2",)))
+    stage.tell(submitted("j0"), submitted("j1", target=OnResource(("r1", "r2"))))
+    assert len(stage.job().parts) == 2
+    stage.tell(handed_back("w1", "j1"))
+    assert given(stage.wait(1.1)) == [("j1", "w1", 2)]
+    stage.tell(finished("w1", "j1"))
+    assert given(stage.tell(left("w2"))) == [("j1", "w1", 3)]
+
+
 def test_numbers_that_other_parts_used_are_no_tries(stage: Stage) -> None:
     stage.tell(joined("w1"), joined("w2"), submitted("j1", target="all", max_attempts=2))
     stage.tell(forwarded("w1", "j1", "b"), forwarded("w2", "j1", "b"))

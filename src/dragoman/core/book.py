@@ -126,6 +126,7 @@ class Job:
         "due",
         "ended_at",
         "fault",
+        "has_moved",
         "hops",
         "id",
         "key",
@@ -165,6 +166,8 @@ class Job:
         self.ended_at = 0.0
         self.cancel_asked_at = 0.0
         self.hops = 0
+        #: Whether a part went to a worker that may have another part of it, too.
+        self.has_moved = False
         self.request = request
         #: One part at once, or none until the target's workers are bound.
         self.parts: list[Part] = []
@@ -284,6 +287,7 @@ class Book:
         if record.target and isinstance(new := parse_target(record.target), Named):
             # Its resource has another owner now.
             part.bound = new.names[0]
+            part.job.has_moved = True
         part.job.state = _state_of(part.job)
 
     def _forwarded(self, record: Record) -> None:
@@ -300,6 +304,7 @@ class Book:
         # A new hop has all its attempts before it.
         part.returned = part.attempt
         part.job.hops += 1
+        part.job.has_moved = True
         part.job.state = _state_of(part.job)
 
     def _gathered(self, record: Record) -> None:

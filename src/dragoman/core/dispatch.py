@@ -187,10 +187,10 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
 def _next_attempt(part: Part) -> int:
     """Number an attempt so that (job, attempt) never means two things to one worker.
 
-    Parts are with different workers, until one of several is passed on; then they count together.
+    Parts are with different workers, until one of several moves; then they count together.
     """
     job = part.job
-    if len(job.parts) > 1 and job.hops:
+    if len(job.parts) > 1 and job.has_moved:
         return max(p.attempt for p in job.parts) + 1
     return part.attempt + 1
 

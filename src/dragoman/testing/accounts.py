@@ -46,7 +46,7 @@ class JobAccount:
         self.terms = read_terms(record.terms)
         self.parts: dict[int, PartAccount] = {}
         self.bound = 0
-        self.hops = 0
+        self.has_moved = False
         self.cancelled = False
         self.state = ""
 
@@ -164,8 +164,8 @@ class Accounts:
         assert not job.cancelled, f"{where} starts although it was cancelled"
         assert not part.peer, f"{where} is given to {record.peer} while {part.peer} has it"
         skipped = record.attempt - part.attempt - 1
-        # Once a job was passed on, its parts count their attempts together.
-        is_next = skipped >= 0 if job.hops and job.bound > 1 else skipped == 0
+        # Once a part has moved, those of its job count their attempts together.
+        is_next = skipped >= 0 if job.has_moved and job.bound > 1 else skipped == 0
         assert is_next, f"{where}: attempt {record.attempt} after {part.attempt}"
         part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
@@ -190,7 +190,9 @@ class Accounts:
             part.peer = ""
 
     def _requeued(self, record: Record, body: Body | None, event: Event | None) -> None:
-        part = self._open(record).part(record.part)
+        job = self._open(record)
+        job.has_moved = job.has_moved or bool(record.target)
+        part = job.part(record.part)
         if record.fault == _LOST:
             self._check_lost(part, record, event)
         else:
@@ -220,7 +222,7 @@ class Accounts:
 
     def _forwarded(self, record: Record, body: Body | None, event: Event | None) -> None:
         job = self._open(record)
-        job.hops += 1
+        job.has_moved = True
         part = job.part(record.part)
         part.returned = part.attempt
         self._free(part)

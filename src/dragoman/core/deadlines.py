@@ -24,6 +24,7 @@ class Due(Enum):
     LEASE = "the worker may have been silent for too long"
     BEAT = "the worker is to be told that the broker is alive"
     ABSENCE = "the worker that is away should have come back"
+    ANNOUNCE = "who owns what is to be put on record"
     MOVE = "the worker should have confirmed what it owns"
 
 

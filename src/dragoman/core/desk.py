@@ -50,6 +50,8 @@ class Desk:
         self.shares: dict[ServiceName, Distribution] = {}
         self.moving: dict[str, set[PeerId]] = {}
         self.moving_of: dict[PeerId, set[str]] = {}
+        #: Whose share has changed since it was put on record.
+        self.unannounced: dict[tuple[ServiceName, PeerId], None] = {}
         self.is_draining = False
         self.now = 0.0
         #: After a restart nobody's patience ends before the workers could come back.

@@ -44,7 +44,8 @@ def _wait_unbound(desk: Desk, job: Job) -> None:
     patience = job.terms.patience
     if patience is not None:
         # What is held for a move is not waiting for somebody to come.
-        held = desk.limits.move_grace if _is_held(desk, job) else 0.0
+        limits = desk.limits
+        held = 2 * (limits.move_pause + limits.move_grace) if _is_held(desk, job) else 0.0
         at = max(desk.now + max(patience, held), desk.settled_at)
         job.unbound_due = desk.deadlines.set(at, Due.UNBOUND, job)
 

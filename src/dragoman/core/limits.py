@@ -31,3 +31,5 @@ class Limits:
     progress_bytes: int = 64 * 1024
     #: How long jobs for a resource are held while its owners are told that it moves.
     move_grace: float = 5.0
+    #: How long to wait for more comings and goings before the owners are put on record and told.
+    move_pause: float = 0.2

@@ -72,9 +72,30 @@ def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
         for name in names:
             desk.registry.owners.setdefault(name, {})[peer] = worker
     for peer in moves.peers():
-        found = desk.registry.workers.get(peer)
-        if found is not None:
-            _announce(desk, service, found, moves)
+        if peer in desk.registry.workers:
+            _hold(desk, service, peer, moves)
+
+
+def _hold(desk: Desk, service: ServiceName, peer: PeerId, moves: Moves) -> None:
+    """Hold jobs for what moves; say so when a burst of comings and goings is over."""
+    moving = desk.moving_of.setdefault(peer, set())
+    for name in (*moves.gained.get(peer, ()), *moves.lost.get(peer, ())):
+        moving.add(name)
+        desk.moving.setdefault(name, set()).add(peer)
+    if not desk.unannounced:
+        desk.deadlines.set(desk.now + desk.limits.move_pause, Due.ANNOUNCE, None)
+    desk.unannounced[service, peer] = None
+
+
+def announce(desk: Desk, _: None = None) -> None:
+    """Put on record what the workers own whose share has changed."""
+    changed, desk.unannounced = desk.unannounced, {}
+    for service, peer in changed:
+        worker, share = desk.registry.workers.get(peer), desk.shares.get(service)
+        if worker is not None:
+            names = share.owned(peer) if share else []
+            desk.note_worker(Kind.OWNS, worker, detail="\n".join(names), service=service)
+            desk.deadlines.set(desk.now + desk.limits.move_grace, Due.MOVE, peer)
 
 
 def _disown(desk: Desk, name: str, peer: PeerId) -> None:
@@ -83,18 +104,6 @@ def _disown(desk: Desk, name: str, peer: PeerId) -> None:
         owners.pop(peer, None)
         if not owners:
             del desk.registry.owners[name]
-
-
-def _announce(desk: Desk, service: ServiceName, worker: Worker, moves: Moves) -> None:
-    """Put a worker's new share on record, and hold jobs for what moves until it is known."""
-    peer, share = worker.peer, desk.shares[service]
-    desk.note_worker(Kind.OWNS, worker, detail="\n".join(share.owned(peer)), service=service)
-    names = [*moves.gained.get(peer, ()), *moves.lost.get(peer, ())]
-    moving = desk.moving_of.setdefault(peer, set())
-    for name in names:
-        moving.add(name)
-        desk.moving.setdefault(name, set()).add(peer)
-    desk.deadlines.set(desk.now + desk.limits.move_grace, Due.MOVE, peer)
 
 
 def resources_settled(desk: Desk, event: ResourcesSettled) -> None:

@@ -10,7 +10,7 @@ from dragoman.core.dispatch import can_serve, enqueue, serve_part
 from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished
 from dragoman.core.events import TimeAdvanced
-from dragoman.core.ownership import time_to_settle
+from dragoman.core.ownership import announce, time_to_settle
 from dragoman.core.registry import Worker
 from dragoman.core.workers import lose, lose_absent
 from dragoman.model.fault import Fault, FaultCode
@@ -114,5 +114,6 @@ _TABLE: Final[dict[Due, Callable[[Desk, Any], None]]] = {
     Due.LEASE: _check_lease,
     Due.BEAT: _send_beat,
     Due.ABSENCE: lose_absent,
+    Due.ANNOUNCE: announce,
     Due.MOVE: time_to_settle,
 }

@@ -21,8 +21,8 @@ class Kind(StrEnum):
 
     SUBMITTED = "submitted"  #: a job was taken in; body = the request
     REFUSED = "refused"  #: a submission was turned down; `fault` says why; not a job
-    #: The same job was submitted again: replies go to `client` from now on, under the id in `detail`
-    #: where it was recognised by its key.
+    #: The same job was submitted again: replies go to `client` from now on, under the id in
+    #: `detail` where it was recognised by its key.
     ADOPTED = "adopted"
     BOUND = "bound"  #: the job's parts were fixed; `detail` = worker names, one per line
     DISPATCHED = "dispatched"  #: part `part` went to `worker` as attempt `attempt`

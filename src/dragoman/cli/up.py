@@ -1,6 +1,7 @@
 """`dragoman up`: run the broker."""
 
 import asyncio
+import gc
 import logging
 import sys
 from pathlib import Path
@@ -66,7 +67,19 @@ def up(
         if ready_file is not None:
             write_ready_file(ready_file, endpoints)
 
+    calm_the_collector()
     asyncio.run(Server(settings).run(ready))
+
+
+def calm_the_collector() -> None:
+    """Look for garbage less often, and never among what is loaded at the start.
+
+    A broker makes many small objects that live as long as their job; with the defaults a fifth of
+    its time goes into looking them over again and again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def endpoint(text: str) -> str:

@@ -44,6 +44,7 @@ _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
     SendStatus: attrgetter("client"),
     Dismiss: attrgetter("peer"),
 }
+_PEERS: Final = 100_000
 
 
 class Link:
@@ -129,6 +130,8 @@ class Links:
 
     def __init__(self, links: list[Link]) -> None:
         self.by_name = {link.name: link for link in links}
+        #: Links by peer, for the peers that were sent something lately.
+        self._of_peer: dict[PeerId, Link] = {}
         self.rejections = Rejections()
         self._traffic = asyncio.Event()
 
@@ -145,13 +148,14 @@ class Links:
 
     async def traffic(self, at_most: float | None) -> None:
         """Wait until something may have arrived, or the time is over."""
-        if at_most is None or at_most > 0:
-            try:
-                async with asyncio.timeout(at_most):
-                    await self._traffic.wait()
-            except TimeoutError:
-                return
-        self._traffic.clear()
+        traffic = self._traffic
+        if not traffic.is_set() and (at_most is None or at_most > 0):
+            clock = asyncio.get_running_loop()
+            timer = None if at_most is None else clock.call_later(at_most, traffic.set)
+            await traffic.wait()
+            if timer is not None:
+                timer.cancel()
+        traffic.clear()
 
     def wake(self) -> None:
         """Let `traffic` return."""
@@ -164,8 +168,16 @@ class Links:
 
     def render(self, effect: Effect, now: float) -> list[Event]:
         """Send an effect through the link of its peer."""
-        link = self.by_name.get(link_of(_PEER_OF[type(effect)](effect)))
-        return link.render(effect, now) if link else []
+        peer = _PEER_OF[type(effect)](effect)
+        link = self._of_peer.get(peer)
+        if link is None:
+            link = self.by_name.get(link_of(peer))
+            if link is None:
+                return []
+            if len(self._of_peer) >= _PEERS:
+                self._of_peer.clear()
+            self._of_peer[peer] = link
+        return link.render(effect, now)
 
     def flush(self) -> None:
         """Push out what was sent."""

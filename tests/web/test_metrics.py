@@ -1,0 +1,45 @@
+"""Metrics: read from what the records add up to."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.web.caller import Caller
+
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("math")]
+
+
+def values(caller: Caller) -> dict[tuple[str, tuple[str, ...]], float]:
+    said = caller.get("/metrics")
+    assert said.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(said.body.decode())
+        for sample in family.samples
+    }
+
+
+def test_a_scrape_counts_jobs_by_how_they_ended(caller: Caller) -> None:
+    before = values(caller)
+    for task in ("add", "fail"):
+        caller.post("/v1/call", {"service": "math", "task": task, "args": [1, 2]})
+    after = values(caller)
+
+    def grown(name: str, *labels: str) -> float:
+        return after[name, labels] - before[name, labels]
+
+    assert grown("dragoman_jobs_submitted_total") == 2
+    assert grown("dragoman_jobs_ended_total", "failed") == 2
+    assert grown("dragoman_jobs_ended_total", "dead") == 0
+    assert grown("dragoman_ledger_seq") >= 6
+    assert grown("dragoman_link_received_total", "http") > 0
+    assert after["dragoman_service_workers", ("math",)] == 1
+    assert after["dragoman_workers", ("nfp", "alive")] == 1
+    assert after["dragoman_draining", ()] == 0
+
+
+def test_two_scrapes_without_work_between_them_agree_on_jobs(caller: Caller) -> None:
+    first, second = values(caller), values(caller)
+    names = {name for name, _ in first if name.startswith("dragoman_jobs")}
+    assert names
+    assert {k: v for k, v in first.items() if k[0] in names} == {
+        k: v for k, v in second.items() if k[0] in names
+    }

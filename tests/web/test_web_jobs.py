@@ -1,0 +1,214 @@
+"""Jobs over HTTP, by a client that has nothing but urllib."""
+
+import http.client
+import json
+import threading
+import time
+
+import pytest
+from tests.web.caller import Caller, PlainWorker, until
+
+from dragoman import Worker
+
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("math")]
+CALL = {"service": "math", "task": "add", "kwargs": {"x": 2, "y": 3}}
+
+
+def test_a_call_waits_for_its_result(caller: Caller, math: Worker) -> None:
+    said = caller.post("/v1/call", CALL)
+    assert said.status == 200
+    assert said.json["value"] == 5
+    assert said.json["worker"] == math.name
+    assert said.headers["dragoman-job"] == said.json["job"]
+
+
+def test_a_submission_is_taken_in_and_its_result_fetched_later(caller: Caller) -> None:
+    taken = caller.post("/v1/jobs", CALL)
+    assert taken.status == 202
+    place = taken.headers["location"]
+    assert place == f"/v1/jobs/{taken.json['job']}"
+    done = caller.get(f"{place}/result?wait=10")
+    assert (done.status, done.json["value"]) == (200, 5)
+    standing = caller.get(place).json
+    assert (standing["state"], standing["service"], standing["task"]) == (
+        "succeeded",
+        "math",
+        "add",
+    )
+    assert caller.get(f"{place}/why").json["reason"] == "succeeded"
+
+
+def test_the_same_key_is_the_same_job_and_another_body_a_conflict(caller: Caller) -> None:
+    first = caller.post("/v1/call", CALL, Idempotency_Key="once")
+    again = caller.post("/v1/call", CALL, Idempotency_Key="once")
+    assert (first.json["value"], again.json["value"]) == (5, 5)
+    jobs = caller.get("/v1/jobs?service=math").json["jobs"]
+    ids = {job["job"] for job in jobs}
+    assert first.json["job"] in ids
+    assert again.json["job"] not in ids
+    other = caller.post("/v1/jobs", CALL | {"task": "fail"}, Idempotency_Key="once")
+    assert (other.status, other.json["code"]) == (409, "conflict")
+    assert other.is_problem
+
+
+def test_a_waiting_caller_of_a_job_known_by_another_key_is_answered(caller: Caller) -> None:
+    worker = PlainWorker(caller, "keyed")
+    body = {"service": "keyed", "task": "t", "key": "shared"}
+    first = caller.post("/v1/jobs", body).json["job"]
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(caller.post("/v1/call", body)))
+    waiting.start()
+    with caller.events("/v1/events?after=0&topic=broker.adopted") as events:
+        assert any(event["data"]["event"]["job"] == first for event in events)
+    worker.report(worker.poll(), value="one run")
+    waiting.join(20)
+    assert found[0].json["value"] == "one run"
+    worker.leave()
+
+
+def test_a_failed_task_is_a_problem_with_its_words(caller: Caller) -> None:
+    said = caller.post("/v1/call", {"service": "math", "task": "fail"})
+    assert (said.status, said.json["code"], said.json["definite"]) == (500, "task_failed", True)
+    assert "out of luck" in said.json["detail"]
+    assert said.json["state"] == "failed"
+    assert said.is_problem
+
+
+def test_a_call_ends_at_its_deadline(caller: Caller) -> None:
+    began = time.monotonic()
+    said = caller.post("/v1/call", {"service": "nobody", "timeout": 0.5})
+    assert (said.status, said.json["code"]) == (504, "job_timeout")
+    assert time.monotonic() - began < 5
+
+
+def test_a_pending_job_says_how_it_stands_and_a_poll_ends_in_time(caller: Caller) -> None:
+    job = caller.post("/v1/jobs", {"service": "nobody-yet", "timeout": 30}).json["job"]
+    pending = caller.get(f"/v1/jobs/{job}/result?wait=0.2")
+    assert (pending.status, pending.json["state"]) == (202, "queued")
+    assert caller.get(f"/v1/jobs/{job}/why").json["reason"] == "no_service"
+    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (said["cancelled"], said["confirmed"]) == (True, True)
+    gone = caller.get(f"/v1/jobs/{job}/result")
+    assert (gone.status, gone.json["code"]) == (410, "cancelled")
+
+
+def test_a_running_job_is_cancelled_and_its_worker_confirms(caller: Caller) -> None:
+    body = {"service": "math", "task": "wait_to_be_stopped"}
+    job = caller.post("/v1/jobs", body).json["job"]
+    until(lambda: caller.get(f"/v1/jobs/{job}").json["state"] == "running", "it runs")
+    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (said["state"], said["cancelled"], said["confirmed"]) == ("cancelled", True, True)
+
+
+def test_cancelling_what_has_ended_changes_nothing(caller: Caller) -> None:
+    job = caller.post("/v1/call", CALL).json["job"]
+    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (said["state"], said["cancelled"], said["confirmed"]) == ("succeeded", False, False)
+
+
+def test_bytes_go_in_and_come_out(caller: Caller) -> None:
+    raw = bytes(range(256)) * 4096
+    said = caller.ask("POST", "/v1/call/math", raw=raw, Content_Type="application/octet-stream")
+    assert said.headers["content-type"] == "application/octet-stream"
+    assert said.body == raw[::-1]
+    wrong = caller.ask("POST", "/v1/call/math", {"task": "add"})
+    assert wrong.status == 415
+
+
+def test_a_job_for_all_workers_has_a_result_from_each(caller: Caller, math: Worker) -> None:
+    said = caller.post("/v1/call", CALL | {"target": "all"})
+    assert said.json["results"] == {math.name: {"value": 5}}
+
+
+def test_input_reaches_a_running_job_and_is_refused_when_nothing_runs(caller: Caller) -> None:
+    worker = PlainWorker(caller, "asks")
+    job = caller.post("/v1/jobs", {"service": "asks"}).json["job"]
+    word = worker.poll()
+    worker.report(word, kind="ask", request="q1", value="name?")
+    until(lambda: caller.get(f"/v1/jobs/{job}").json.get("waiting_for_input"), "it asks")
+    given = caller.post(f"/v1/jobs/{job}/input", {"request": "q1", "value": "bob"})
+    assert given.status == 202
+    answered = worker.poll()
+    assert (answered["kind"], answered["request"], answered["value"]) == ("input", "q1", "bob")
+    worker.report(word, value="hello bob")
+    late = caller.post(f"/v1/jobs/{job}/input", {"value": "more"})
+    assert (late.status, late.json["code"]) == (404, "unknown_job")
+    worker.leave()
+
+
+def test_a_caller_that_leaves_may_take_its_job_with_it(caller: Caller) -> None:
+    worker = PlainWorker(caller, "left")
+    for how, kept in (("cancel", False), ("continue", True)):
+        line = http.client.HTTPConnection(caller.host, caller.port, timeout=10)
+        body = {"service": "left", "job": f"left-{how}", "on_disconnect": how}
+        line.request("POST", "/v1/call", json.dumps(body), {"Content-Type": "application/json"})
+        word = worker.poll()
+        assert word["kind"] == "job"
+        line.close()
+        if kept:
+            worker.report(word, value=1)
+            said = caller.get(f"/v1/jobs/left-{how}/result?wait=5")
+            assert (said.status, said.json["value"]) == (200, 1)
+        else:
+            assert worker.poll()["kind"] == "cancel"
+            worker.report(word, kind="cancelled")
+            until(
+                lambda: caller.get("/v1/jobs/left-cancel").json["state"] == "cancelled", "cancelled"
+            )
+    worker.leave()
+
+
+def test_many_calls_at_once_are_answered_to_the_right_callers(caller: Caller) -> None:
+    found: dict[int, int] = {}
+
+    def call(n: int) -> None:
+        body = {"service": "math", "task": "add", "args": [n, n]}
+        found[n] = caller.post("/v1/call", body).json["value"]
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {n: 2 * n for n in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "service"),
+        ({"service": ""}, "service"),
+        ({"service": "s", "args": {}}, "args"),
+        ({"service": "s", "surprise": 1}, "surprise"),
+        ({"service": "s", "timeout": -1}, "timeout"),
+        ({"service": "s", "timeout": "soon"}, "timeout"),
+        ({"service": "s", "target": ","}, "nobody"),
+        ({"service": "s", "target": "labels:??"}, "label"),
+        ({"service": "s\n", "task": "t"}, "service"),
+        ({"service": "s", "job": "x" * 300}, "job"),
+        ({"service": "s", "on_disconnect": "panic"}, "on_disconnect"),
+        ([1], "object"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_refused_with_a_reason(
+    caller: Caller, body: object, words: str
+) -> None:
+    said = caller.post("/v1/jobs", body)
+    assert said.status == 400
+    assert said.is_problem
+    assert words in said.json["detail"]
+
+
+def test_a_job_nobody_knows_is_not_found_but_has_an_answer_to_why(caller: Caller) -> None:
+    for path in ("/v1/jobs/nope", "/v1/jobs/nope/result", "/v1/jobs/a/b/result"):
+        said = caller.get(path)
+        assert (said.status, said.json["code"]) == (404, "unknown_job")
+    assert caller.ask("DELETE", "/v1/jobs/nope").status == 404
+    assert caller.get("/v1/jobs/nope/why").json["reason"] == "unknown"
+
+
+def test_an_id_with_slashes_and_spaces_is_an_id(caller: Caller) -> None:
+    body = CALL | {"job": "a/b c/result"}
+    assert caller.post("/v1/jobs", body).headers["location"] == "/v1/jobs/a%2Fb%20c%2Fresult"
+    said = caller.get("/v1/jobs/a%2Fb%20c%2Fresult/result?wait=5")
+    assert said.json["value"] == 5

@@ -58,13 +58,14 @@ def test_a_body_that_any_page_could_send_is_refused(caller: Caller, kind: str) -
 
 def test_a_name_of_another_host_is_refused(caller: Caller) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example:80", ""):
-        said = caller.raw(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() * 1)
-        assert said.startswith(b"HTTP/1.1 421"), host
+        assert _status(caller, host) == b"421", host
     for host in ("localhost", "127.0.0.1:1", "[::1]:8420"):
-        said = caller.raw(
-            f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
-        )
-        assert said.startswith(b"HTTP/1.1 200"), host
+        assert _status(caller, host) == b"200", host
+
+
+def _status(caller: Caller, host: str) -> bytes:
+    head = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    return caller.raw(head.encode()).split()[1]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_paths_that_lead_nowhere_say_so(
     [
         b"\x00\x01\x02\r\n\r\n",
         b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/9.9\r\nConnection: close\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"a" * 200_000 + b"\r\n\r\n",

@@ -27,7 +27,8 @@ def test_a_scrape_counts_jobs_by_how_they_ended(caller: Caller) -> None:
         return after[name, labels] - before[name, labels]
 
     assert grown("dragoman_jobs_submitted_total") == 2
-    assert grown("dragoman_jobs_ended_total", "failed") == 2
+    assert grown("dragoman_jobs_ended_total", "failed") == 1
+    assert grown("dragoman_jobs_ended_total", "succeeded") == 1
     assert grown("dragoman_jobs_ended_total", "dead") == 0
     assert grown("dragoman_ledger_seq") >= 6
     assert grown("dragoman_link_received_total", "http") > 0

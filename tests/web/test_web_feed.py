@@ -29,9 +29,9 @@ def test_a_stream_resumes_after_the_last_event_seen(caller: Caller) -> None:
     for _ in range(3):
         caller.post("/v1/call", CALL)
     with caller.events("/v1/events?after=0") as events:
-        first = [int(event["id"]) for event, _ in zip(events, range(4), strict=False)]
+        first = [int(event["id"]) for _, event in zip(range(4), events, strict=False)]
     with caller.events("/v1/events", Last_Event_ID=str(first[-1])) as events:
-        rest = [int(event["id"]) for event, _ in zip(events, range(4), strict=False)]
+        rest = [int(event["id"]) for _, event in zip(range(4), events, strict=False)]
     assert [*first, *rest] == list(range(1, 9))
 
 
@@ -39,7 +39,7 @@ def test_topics_are_globs_and_now_means_now(caller: Caller) -> None:
     caller.post("/v1/call", CALL)
     with caller.events("/v1/events?topic=broker.ended&topic=broker.sub*") as events:
         job = caller.post("/v1/call", CALL).json["job"]
-        found = [event for event, _ in zip(events, range(2), strict=False)]
+        found = [event for _, event in zip(range(2), events, strict=False)]
     assert [event["event"] for event in found] == ["broker.submitted", "broker.ended"]
     assert {event["data"]["event"]["job"] for event in found} == {job}
 
@@ -58,7 +58,7 @@ def test_a_reader_that_is_behind_gets_more_than_its_window_holds(caller: Caller)
         caller.post("/v1/jobs", CALL)
     until(lambda: _total(caller) >= 130, "enough records")
     with caller.events("/v1/events?after=0") as events:
-        seqs = [int(event["id"]) for event, _ in zip(events, range(130), strict=False)]
+        seqs = [int(event["id"]) for _, event in zip(range(130), events, strict=False)]
     assert seqs == list(range(1, 131))
 
 

@@ -1,0 +1,161 @@
+"""What NFP costs: our broker, strict and relaxed, beside NorFab's own and a bare loop.
+
+All in one run, with the same raw peers (`nfp_peers`), each broker in a process of its own. A
+request is a POST and its result: two messages in; a broker sends three (202, POST, 200), the bare
+loop two. `accepts` are jobs on disk and acknowledged (202), from 200 clients at once.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import psutil
+
+Row: TypeAlias = tuple[str, float, str]
+Endpoints: TypeAlias = tuple[str, str]
+
+SETTINGS = """
+[listen]
+nfp = "tcp://127.0.0.1:0"
+{others}
+[services.bench]
+durability = "{durability}"
+[nfp]
+patience = 600
+[ledger]
+seal = false
+[limits]
+queued_jobs = 1000000
+"""
+
+
+def run(seconds: float = 4.0) -> list[Row]:
+    """Measure everything; `seconds` is the time for each figure."""
+    rows: list[Row] = []
+    rates: dict[str, float] = {}
+    makers = {
+        "bare loop": bare(),
+        "dragoman relaxed": dragoman("relaxed"),
+        "dragoman strict": dragoman("strict"),
+        "norfab": norfab(),
+    }
+    for name, maker in makers.items():
+        with maker as (process, endpoints):
+            for mode in ("sequential", "pipelined"):
+                found = load(process, endpoints, mode, seconds)
+                rates[f"{name} {mode}"] = found["rate"]
+                rows += _rows(f"nfp: {name}, {mode}", found)
+    with dragoman("strict") as (process, endpoints):
+        found = load(process, endpoints, "accepts", seconds)
+        rows += _rows("nfp: dragoman strict, accepts of 200 clients", found)
+    ours, bare_rate = rates["dragoman relaxed pipelined"], rates["bare loop pipelined"]
+    strict, theirs = rates["dragoman strict pipelined"], rates["norfab pipelined"]
+    return [
+        *rows,
+        ("nfp: relaxed against norfab, pipelined (aim 10)", ours / theirs, "times"),
+        ("nfp: strict against norfab, pipelined", strict / theirs, "times"),
+        ("nfp: relaxed against the bare loop, pipelined (aim 50)", 100 * ours / bare_rate, "%"),
+    ]
+
+
+def _rows(name: str, found: dict[str, float]) -> list[Row]:
+    return [
+        (name, found["rate"], "/s"),
+        (f"{name}: CPU", found["cpu"], "us each"),
+        (f"{name}: p50", found["p50"], "ms"),
+        (f"{name}: p99", found["p99"], "ms"),
+    ]
+
+
+def load(
+    broker: psutil.Process, endpoints: Endpoints, mode: str, seconds: float
+) -> dict[str, float]:
+    """Put load on a broker; return rate, latencies, and the CPU time for each request."""
+    with subprocess.Popen(
+        [*_peers("load"), *endpoints, mode, str(seconds)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as peers:
+        assert peers.stdin is not None
+        assert peers.stdout is not None
+        assert peers.stdout.readline() == "measuring\n"
+        before = _cpu(broker)
+        peers.stdin.write("\n")
+        peers.stdin.flush()
+        found: dict[str, float] = json.loads(peers.stdout.readline())
+        found["cpu"] = (_cpu(broker) - before) / found["requests"] * 1e6
+    return found
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _peers(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "benches.nfp_peers", *arguments]
+
+
+@contextmanager
+def _started(*arguments: str) -> Iterator[tuple[psutil.Process, Endpoints]]:
+    with subprocess.Popen(
+        _peers(*arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            first, second = json.loads(process.stdout.readline())
+            yield psutil.Process(process.pid), (first, second)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def bare() -> Iterator[tuple[psutil.Process, Endpoints]]:
+    """Run the bare loop."""
+    with _started("bare") as found:
+        yield found
+
+
+@contextmanager
+def norfab() -> Iterator[tuple[psutil.Process, Endpoints]]:
+    """Run NorFab's broker."""
+    with TemporaryDirectory() as folder, _started("norfab", folder) as found:
+        yield found
+
+
+@contextmanager
+def dragoman(durability: str) -> Iterator[tuple[psutil.Process, Endpoints]]:
+    """Run our broker with nothing but its NFP link."""
+    from dragoman.server.settings import Listen
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        config, ready = folder / "dragoman.toml", folder / "ready.json"
+        others = "\n".join(f'{link} = "off"' for link in Listen.model_fields if link != "nfp")
+        config.write_text(SETTINGS.format(durability=durability, others=others))
+        command = [str(Path(sys.executable).with_name("dragoman")), "up", "--config", str(config)]
+        with subprocess.Popen(
+            [*command, "--data", str(folder / "data"), "--ready-file", str(ready)],
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                yield psutil.Process(process.pid), _ready(process, ready)
+            finally:
+                process.kill()
+
+
+def _ready(process: "subprocess.Popen[Any]", ready: Path) -> Endpoints:
+    while not ready.exists():
+        try:
+            process.wait(0.02)
+        except subprocess.TimeoutExpired:
+            continue
+        raise RuntimeError(f"the broker ended with code {process.returncode}")
+    endpoint = json.loads(ready.read_text())["nfp"]
+    return endpoint, endpoint

@@ -1,0 +1,174 @@
+"""Processes for `bench_nfp`: raw peers that make load, NorFab's own broker, and a bare loop.
+
+    python -m benches.nfp_peers load CLIENTS-ENDPOINT WORKERS-ENDPOINT MODE SECONDS
+    python -m benches.nfp_peers norfab FOLDER
+    python -m benches.nfp_peers bare
+
+Clients and worker share one process and one thread, so that on a machine with two cores the broker
+has one of them to itself. Frames are made once and patched, so that the load costs little.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any, Final
+
+import zmq
+
+BODY: Final = b'{"task":"noop","kwargs":{},"args":[],"timeout":60}'
+RESULT: Final = (
+    b'{"w":{"result":1,"failed":false,"errors":[],"task":"w:noop","status":"completed"}}'
+)
+#: Mode: clients, requests of each in flight.
+MODES: Final = {"sequential": (1, 1), "pipelined": (1, 100), "accepts": (200, 1)}
+
+
+class Load:
+    """Clients that always have the same number of requests open, and one worker."""
+
+    def __init__(self, clients: str, workers: str, mode: str) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        count, self.window = MODES[mode]
+        self.accepts = mode == "accepts"
+        self.service = b"nobody" if self.accepts else b"bench"
+        self.worker = self._dealer(workers, b"w")
+        self.clients = [self._dealer(clients, b"c%d" % i) for i in range(count)]
+        self.poller = zmq.Poller()
+        for socket in (self.worker, *self.clients):
+            self.poller.register(socket, zmq.POLLIN)
+        self.number = 0
+        self.run = os.urandom(4).hex().encode()
+        self.begun: dict[bytes, float] = {}
+        self.took: list[float] = []
+
+    def _dealer(self, endpoint: str, identity: bytes) -> "zmq.Socket[bytes]":
+        socket = self.context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.IDENTITY, identity)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, 0)
+        socket.setsockopt(zmq.RCVHWM, 0)
+        socket.connect(endpoint)
+        return socket
+
+    def start(self) -> None:
+        self.worker.send_multipart([b"", b"NFPW01", b"0x01", b"bench"])
+        if self.accepts:
+            # So that a job that only waits is acknowledged too.
+            for client in self.clients:
+                client.send_multipart([b"", b"NFPC01", b"0x00", b'{"push":true}'])
+        time.sleep(0.5)
+        for client in self.clients:
+            for _ in range(self.window):
+                self._post(client)
+
+    def _post(self, client: "zmq.Socket[bytes]") -> None:
+        self.number += 1
+        uuid = b"%s%024d" % (self.run, self.number)
+        self.begun[uuid] = time.perf_counter()
+        client.send_multipart([b"", b"NFPC01", b"0x04", self.service, b"any", uuid, BODY])
+
+    def turn(self) -> None:
+        for socket, _ in self.poller.poll(1000):
+            take = self._work if socket is self.worker else self._answer
+            try:
+                for _ in range(200):
+                    take(socket, socket.recv_multipart(zmq.NOBLOCK))
+            except zmq.Again:
+                pass
+
+    def _work(self, socket: "zmq.Socket[bytes]", frames: list[bytes]) -> None:
+        if frames[2] == b"0x04":
+            client, uuid = frames[3], frames[5]
+            socket.send_multipart([b"", b"NFPW01", b"0x05", client, b"", uuid, b"200", RESULT])
+        elif frames[2] == b"0x02":
+            socket.send_multipart([b"", b"NFPW01", b"0x02", b"bench"])
+
+    def _answer(self, client: "zmq.Socket[bytes]", frames: list[bytes]) -> None:
+        if len(frames) < 7 or frames[5] != (b"202" if self.accepts else b"200"):
+            return
+        begun = self.begun.pop(frames[4], None)
+        if begun is not None:
+            self.took.append(time.perf_counter() - begun)
+            self._post(client)
+
+    def measure(self, seconds: float) -> dict[str, float]:
+        self.start()
+        self._until(time.monotonic() + min(1.0, seconds / 3))
+        print("measuring", flush=True)
+        sys.stdin.readline()
+        self.took.clear()
+        begun = time.monotonic()
+        self._until(begun + seconds)
+        took, span = sorted(self.took), time.monotonic() - begun
+        assert took, "no answers"
+        return {
+            "rate": len(took) / span,
+            "requests": len(took),
+            "p50": took[len(took) // 2] * 1e3,
+            "p99": took[len(took) * 99 // 100] * 1e3,
+        }
+
+    def _until(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            self.turn()
+
+
+def bare() -> None:
+    """Pass frames between two ROUTERs, and nothing else: what Python and ZeroMQ cost."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    front, back = context.socket(zmq.ROUTER), context.socket(zmq.ROUTER)
+    ports = [socket.bind_to_random_port("tcp://127.0.0.1") for socket in (front, back)]
+    print(json.dumps([f"tcp://127.0.0.1:{port}" for port in ports]), flush=True)
+    poller = zmq.Poller()
+    poller.register(front, zmq.POLLIN)
+    poller.register(back, zmq.POLLIN)
+    while True:
+        for socket, _ in poller.poll():
+            pump = _forward if socket is front else _back
+            try:
+                for _ in range(1000):
+                    pump(front, back, socket.recv_multipart(zmq.NOBLOCK))
+            except zmq.Again:
+                pass
+
+
+def _forward(front: Any, back: Any, frames: list[bytes]) -> None:
+    client, _, _, _, _, _, uuid, body = frames
+    back.send_multipart([b"w", b"", b"NFPB01", b"0x04", client, b"", uuid, body])
+
+
+def _back(front: Any, back: Any, frames: list[bytes]) -> None:
+    if len(frames) > 7:
+        client, uuid, status, body = frames[4], *frames[6:9]
+        front.send_multipart([client, b"", b"NFPB01", b"0x05", b"bench", uuid, status, body])
+
+
+def norfab(folder: str) -> None:
+    """Run NorFab's own broker, without encryption and with its logging quiet."""
+    from norfab.core.broker import NFPBroker
+    from norfab.core.inventory import NorFabInventory
+
+    probe = zmq.Context().socket(zmq.ROUTER)
+    port = probe.bind_to_random_port("tcp://127.0.0.1")
+    probe.close()
+    endpoint = f"tcp://127.0.0.1:{port}"
+    inventory = NorFabInventory(data={"broker": {"zmq_auth": False}}, base_dir=folder)
+    broker = NFPBroker(endpoint, threading.Event(), inventory, log_level="ERROR")
+    print(json.dumps([endpoint, endpoint]), flush=True)
+    broker.mediate()
+
+
+def main(role: str, *arguments: str) -> None:
+    if role == "load":
+        clients, workers, mode, seconds = arguments
+        print(json.dumps(Load(clients, workers, mode).measure(float(seconds))))
+    elif role == "norfab":
+        norfab(*arguments)
+    else:
+        bare()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -29,6 +29,8 @@ from dragoman.core.events import (
     InputReceived,
     Noted,
     ReplyKind,
+    ResourcesDeclared,
+    ResourcesSettled,
     ResultRequested,
 )
 from dragoman.core.limits import Limits
@@ -37,7 +39,7 @@ from dragoman.core.why import why
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL, JobState
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Kind
 from dragoman.model.target import ALL, ANY, Labelled, Target, parse_target
 from dragoman.model.terms import BALANCES
@@ -188,6 +190,18 @@ class BrokerLife(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 1.0, 4.0]))
     def wait(self, seconds: float) -> None:
         self.check(self.stage.wait(seconds))
+
+    @rule(
+        service=st.sampled_from(["a", "b"]),
+        names=st.sampled_from([(), ("r1",), ("r1", "r2", "r3")]),
+        replicas=st.integers(0, 2),
+    )
+    def declare(self, service: str, names: tuple[str, ...], replicas: int) -> None:
+        self.tell(ResourcesDeclared(ServiceName(service), names, replicas))
+
+    @rule(worker=WORKERS)
+    def settle(self, worker: str) -> None:
+        self.check(self.stage.tell(ResourcesSettled(peer(worker))))
 
     @rule()
     def note(self) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
-from dragoman.core.events import DrainAsked, Event
+from dragoman.core.events import DrainAsked, Event, ResourcesDeclared, ResourcesSettled
 from dragoman.core.limits import Limits
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
@@ -22,7 +22,7 @@ from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.server import Server
 from dragoman.testing.workers import LocalWorker
-from dragoman.testing.workload import LINK, draw_offer, plentiful_offer
+from dragoman.testing.workload import LINK, RESOURCES, SERVICES, draw_offer, plentiful_offer
 from dragoman.testing.world import EPOCH, World
 
 #: Simulated seconds of trouble, and at most this many until everything has ended.
@@ -84,6 +84,7 @@ class Simulation:
         for worker in self.workers:
             world.after(world.random.random() * 5, worker.start)
             self._sometimes(8.0, self._disturb, worker)
+        self._sometimes(6.0, self._declare)
         for client in self.clients:
             self._sometimes(1.0, client.ask)
             self._sometimes(2.0, client.meddle, self.clients)
@@ -148,6 +149,16 @@ class Simulation:
         elif self.server.is_up:
             self._to_broker("operator", DrainAsked(worker.offer.worker))
         self.world.after(random.random() * 6, worker.start)
+
+    def _declare(self) -> None:
+        """Let an operator say what resources a service has, and workers that they know theirs."""
+        random = self.world.random
+        names = tuple(random.sample(RESOURCES, random.randint(0, len(RESOURCES))))
+        service = random.choice(SERVICES)
+        self._to_broker("operator", ResourcesDeclared(service, names, random.randint(1, 2)))
+        for worker in self.workers:
+            if worker.is_up and random.random() < 0.7:
+                self._to_broker(worker.name, ResourcesSettled(worker.offer.worker))
 
     def _flap(self, worker: LocalWorker) -> None:
         """Let a worker lose its connection for a while, and perhaps once more soon after."""

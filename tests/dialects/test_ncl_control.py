@@ -20,6 +20,7 @@ from dragoman.dialects.ncl.control import (
 from dragoman.dialects.ncl.messages import (
     BacError,
     BidResult,
+    CancelExecution,
     HandshakeRequest,
     HandshakeResponse,
     HeartbeatRequest,
@@ -45,7 +46,7 @@ def info(**more: Any) -> NodeInfo:
 
 @pytest.fixture
 def plane() -> ControlPlane:
-    return ControlPlane("ncl", OrchestratorSettings(), lambda name: (0, NOTHING), lambda: 1203)
+    return ControlPlane("ncl", OrchestratorSettings(), lambda name: NOTHING, lambda: 1203)
 
 
 def shake(plane: ControlPlane, last: int = 0, **more: Any) -> HandshakeResponse:
@@ -63,18 +64,30 @@ def test_a_new_node_begins_at_the_newest_sequence(plane: ControlPlane) -> None:
 def test_a_known_node_goes_on_where_both_agree_it_was(plane: ControlPlane) -> None:
     shake(plane)
     node = plane.nodes["n-1"]
-    node.publisher.last = 1300
-    node.came_to(1250)
+    node.publisher.last = 1250
+    node.publisher.put(1300, CancelExecution(None, "e"))
     node.compute_seq = 17
-    assert shake(plane, last=1260) == HandshakeResponse(True, "node reconnected", 17, 1250)
+    assert shake(plane, last=1300) == HandshakeResponse(True, "node reconnected", 17, 1299)
+    assert shake(plane, last=1250) == HandshakeResponse(True, "node reconnected", 17, 1250)
 
 
 def test_a_node_that_lost_its_state_gets_what_it_lost_again(plane: ControlPlane) -> None:
     shake(plane)
     node = plane.nodes["n-1"]
     node.publisher.last = 1300
-    node.came_to(1250)
     assert shake(plane, last=0).LastOrchestratorSeqNum == 0
+    assert node.had == 0
+
+
+def test_a_new_process_may_have_lost_anything_whatever_it_says(plane: ControlPlane) -> None:
+    shake(plane)
+    node = plane.nodes["n-1"]
+    node.publisher.last = 1300
+    request = HandshakeRequest(info(), "2026-01-02T03:04:05Z", 1300)
+    plane.answer(request, NOW)
+    assert node.had == 0
+    plane.answer(request, NOW)
+    assert node.had == 1300
 
 
 def test_a_handshake_while_connected_is_a_reconnection(plane: ControlPlane) -> None:
@@ -99,19 +112,21 @@ def test_a_rejected_node_is_refused(plane: ControlPlane) -> None:
 def test_a_heartbeat_is_life_capacity_and_progress(plane: ControlPlane) -> None:
     shake(plane)
     node = plane.nodes["n-1"]
-    node.publisher.last = 1211
     node.compute_seq = 19
     request = HeartbeatRequest("n-1", Resources(CPU=1), Resources(), 1211)
     answer, events = plane.answer(request, NOW + 15)
     assert answer == HeartbeatResponse(19)
     assert [type(e) for e in events] == [BeatReceived]
-    assert (node.heard_at, node.resume) == (NOW + 15, 1211)
+    assert (node.heard_at, node.available.CPU) == (NOW + 15, 1)
 
 
-def test_a_heartbeat_from_the_future_is_not_believed(plane: ControlPlane) -> None:
+def test_the_number_of_a_heartbeat_is_no_ack(plane: ControlPlane) -> None:
     shake(plane)
-    plane.answer(HeartbeatRequest("n-1", LastOrchestratorSeqNum=2**64 - 1), NOW)
-    assert plane.nodes["n-1"].resume == 1203
+    node = plane.nodes["n-1"]
+    node.publisher.put(1300, CancelExecution(None, "e"))
+    for number in (1300, 2**64 - 1):
+        plane.answer(HeartbeatRequest("n-1", LastOrchestratorSeqNum=number), NOW)
+    assert node.resume == 1299
 
 
 @pytest.mark.parametrize(
@@ -172,11 +187,10 @@ def test_an_update_cannot_make_a_node_something_else(plane: ControlPlane) -> Non
 
 def test_a_goodbye_ends_the_session_at_once(plane: ControlPlane) -> None:
     shake(plane)
-    plane.nodes["n-1"].publisher.last = 1300
     answer, events = plane.answer(ShutdownNoticeRequest("n-1", "", 1211), NOW)
     assert isinstance(answer, ShutdownNoticeResponse)
     assert events[0] == PeerLeft(plane.nodes["n-1"].peer, "graceful shutdown", 0.0)
-    assert plane.nodes["n-1"].resume == 1211
+    assert not plane.nodes["n-1"].is_connected
 
 
 def test_silence_makes_a_node_unknown_with_a_grace(plane: ControlPlane) -> None:

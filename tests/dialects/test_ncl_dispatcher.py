@@ -29,7 +29,7 @@ class Stage:
         wardrobe = {"ncl": Dress()}
         self.dispatcher = Dispatcher("_INBOX.t", wardrobe, settings, self.executions, following)
         self.node = Node("ncl", NodeInfo("n-1", "Compute"), settings)
-        self.node.connect(0, NOW)
+        self.node.connect(0, "", NOW)
 
     def start(self, job: str = "j1", seq: int = 10, target: str = "any") -> None:
         self.dispatcher.start(self.node, work(job, seq, target), NOW)
@@ -115,18 +115,31 @@ def test_a_claim_sends_only_what_the_node_may_have_lost(stage: Stage) -> None:
     stage.start("j1", 10)
     stage.start("j2", 20)
     stage.leave()
+    stage.node.publisher.ack(10)
     stage.node.publisher.ack(20)
     # It comes back with less than it had acked: it lost what came after 10.
-    stage.node.connect(10, NOW)
+    stage.node.connect(10, "", NOW)
     assert stage.dispatcher.claim(stage.node, poll("j1"))
     assert stage.dispatcher.claim(stage.node, poll("j2"))
     assert stage.leave() == [("AskForBid", 21)]
 
 
+def test_a_claim_sends_all_that_followed_what_may_be_lost(stage: Stage) -> None:
+    stage.start()
+    (execution,) = stage.executions.live.values()
+    stage.dispatcher.accept(stage.node, execution)
+    stage.leave()
+    stage.node.publisher.ack(10)
+    # A new process: the ask is lost for sure, and the taken bid means nothing without it.
+    stage.node.connect(10, "another", NOW)
+    assert stage.dispatcher.claim(stage.node, poll())
+    assert stage.leave() == [("BidAccepted", 11), ("AskForBid", 12), ("BidAccepted", 13)]
+
+
 def test_a_claim_does_not_double_what_waits_anyway(stage: Stage) -> None:
     stage.start()
     stage.leave()
-    stage.node.connect(0, NOW)
+    stage.node.connect(0, "", NOW)
     assert stage.dispatcher.claim(stage.node, poll())
     assert stage.leave() == [("AskForBid", 10)]
 
@@ -140,7 +153,7 @@ def test_what_was_out_before_a_restart_is_sent_again_when_claimed(stage: Stage) 
     stage.dispatcher.remember(WasOut(work(seq=10), NOW, accepted=12))
     assert stage.live() == BID_ACCEPTED
     assert stage.leave() == []
-    stage.node.connect(50, NOW)
+    stage.node.connect(50, "", NOW)
     assert stage.dispatcher.claim(stage.node, poll())
     assert stage.leave() == [("AskForBid", 51), ("BidAccepted", 52)]
     assert stage.dispatcher.claim(stage.node, poll())

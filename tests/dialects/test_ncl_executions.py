@@ -152,11 +152,12 @@ def test_live_executions_are_counted_by_node() -> None:
     one, other = tracked("j1", Capacity(cpu=1)), tracked("j2", Capacity(cpu=2))
     executions.add(one)
     executions.add(other)
-    assert executions.held("n-1") == (2, Capacity(cpu=3))
+    assert executions.taken("n-1") == Capacity(cpu=3)
     assert executions.on("n-1") == [one, other]
     executions.end(one, COMPLETED)
     executions.end(other, COMPLETED)
-    assert executions.held("n-1") == (0, NOTHING)
+    assert executions.taken("n-1") == NOTHING
+    assert executions.on("n-1") == []
 
 
 def test_news_about_a_stopped_one_is_told_once_and_a_replay_never() -> None:

@@ -5,7 +5,7 @@ from tests.dialects.ncl_vectors import body
 
 from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.envelope import dump
-from dragoman.dialects.ncl.messages import HandshakeRequest
+from dragoman.dialects.ncl.messages import CancelExecution, HandshakeRequest
 from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, NodeState, Resources
 from dragoman.dialects.ncl.nodes import APPROVED, PENDING, REJECTED, Node, capacity_of
 from dragoman.dialects.ncl.settings import OrchestratorSettings
@@ -62,8 +62,8 @@ def test_a_real_node_s_handshake_is_a_worker_with_its_capacity_as_credit() -> No
     request = wire.decode(body("ctrl.handshake.request")).payload
     assert isinstance(request, HandshakeRequest)
     made = Node("ncl", request.NodeInfo, OrchestratorSettings())
-    joined = made.joined(held=1)
-    assert (joined.worker, joined.credit) == (f"ncl/{request.NodeInfo.NodeID}", 2)
+    joined = made.joined()
+    assert (joined.worker, joined.credit) == (f"ncl/{request.NodeInfo.NodeID}", 3)
     assert joined.services == ("docker", "wasm")
     assert joined.capacity == Capacity(3.2, 13421772800, 85899345920, 1)
     assert joined.labels["zone"] == "eu<1>&2"
@@ -73,7 +73,7 @@ def test_a_real_node_s_handshake_is_a_worker_with_its_capacity_as_credit() -> No
 
 def test_the_core_s_patience_is_longer_than_ours_with_the_grace() -> None:
     settings = OrchestratorSettings()
-    joined = node().joined(0)
+    joined = node().joined()
     assert joined.beat_every is not None
     patience = settings.disconnect_timeout + settings.grace
     assert joined.beat_every * joined.missed_allowed > patience
@@ -88,21 +88,21 @@ def test_a_beat_tells_what_there_is_for_us_in_all() -> None:
     assert made.beat(NOTHING).capacity == Capacity(cpu=4)
 
 
-def test_progress_never_falls_and_never_passes_what_was_sent() -> None:
+def test_progress_is_what_is_surely_acked() -> None:
     made = node()
-    made.publisher.last = 10
-    made.came_to(5)
-    made.came_to(3)
-    made.came_to(99)
-    assert made.resume == 5
+    made.connect(5, "", NOW)
+    made.publisher.put(8, CancelExecution(None, "e"))
+    made.publisher.put(9, CancelExecution(None, "f"))
+    made.publisher.ack(9)
+    assert made.resume == 7
+    made.publisher.ack(8)
+    assert made.resume == 9
     assert made.is_dirty
 
 
 def test_its_state_is_on_record_and_comes_back() -> None:
     made = node()
-    made.connect(0, NOW)
-    made.publisher.last = 10
-    made.came_to(7)
+    made.connect(7, "", NOW)
     made.compute_seq = 3
     noted = made.noted(NOW)
     assert (noted.kind, noted.detail) == (Kind.CHANGED, "ncl node n-1")

@@ -149,6 +149,7 @@ class NclSection(Section):
     follow_logs: bool = True
     ack_wait: float = Field(default=30.0, gt=0)
     max_pending: int = Field(default=1000, ge=1)
+    cumulative_acks: bool = False
     retry_base: float = Field(default=5.0, gt=0)
     retry_max: float = Field(default=300.0, gt=0)
     checkpoint_interval: float = Field(default=30.0, gt=0)

@@ -84,7 +84,7 @@ class BrokerSide:
             self._inbox, wardrobe, self.settings, self.executions, self._following
         )
         self.control = ControlPlane(
-            link, self.settings, self.executions.held, lambda: self.dispatcher.newest
+            link, self.settings, self.executions.taken, lambda: self.dispatcher.newest
         )
         self._alarms = Alarms()
         #: What a render found out that only `advance` may tell.
@@ -127,7 +127,7 @@ class BrokerSide:
         if membership == REJECTED and node.is_connected:
             node.disconnect("node rejected", now)
             return [node.left(0.0), node.noted(now)]
-        told: Told = [node.joined(self.executions.held(name)[0])] if node.is_connected else []
+        told: Told = [node.joined()] if node.is_connected else []
         return [*told, node.noted(now)]
 
     def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
@@ -219,10 +219,10 @@ class BrokerSide:
         return [execution.reply(ReplyKind.FINAL, body, fault)]
 
     def _bid_offered(self, node: Node, execution: Tracked) -> Told:
-        if execution.state != NEW:
-            return []
+        """Take a bid, and take it again if it is offered again: the node may have missed that."""
+        is_news = execution.state == NEW
         self.dispatcher.accept(node, execution)
-        return [execution.reply(ReplyKind.ACCEPTED)]
+        return [execution.reply(ReplyKind.ACCEPTED)] if is_news else []
 
     def _late(self, node: Node, payload: BidResult | RunResult | ComputeError) -> Told:
         """Tell news about a stopped execution (the core records it) from a mere replay."""
@@ -262,7 +262,6 @@ class BrokerSide:
             return []
         if wire.is_ack(frames[0]):
             node.publisher.ack(at)
-            node.came_to(at)
             return self._following.begin(node, at) + self._serve(node, now)
         # Nothing is lost by a refusal: the message is sent again until its execution is over.
         node.publisher.fail(now)
@@ -358,10 +357,7 @@ class BrokerSide:
         """Stop what nobody claims any more, and put progress on record."""
         if node.is_connected and not node.is_reconciled:
             if now >= node.connected_at + self.settings.reconcile_after:
-                node.is_reconciled = True
-                for execution in self.executions.on(node.id):
-                    if execution.polled_in != node.session:
-                        self.dispatcher.stop(node, execution)
+                self._reconcile(node)
         elif not (node.is_connected or node.is_lost) and now >= self._given_up_at(node):
             node.is_lost = True
             for execution in self.executions.on(node.id):
@@ -369,6 +365,13 @@ class BrokerSide:
         if node.is_dirty and now >= node.recorded_at + self.settings.checkpoint_interval:
             return [node.noted(now)]
         return []
+
+    def _reconcile(self, node: Node) -> None:
+        """Stop what a returned node still runs and the core has not claimed."""
+        node.is_reconciled = True
+        for execution in self.executions.on(node.id):
+            if execution.polled_in != node.session:
+                self.dispatcher.stop(node, execution)
 
     def _given_up_at(self, node: Node) -> float:
         """When the core has surely given a silent node's work to others."""

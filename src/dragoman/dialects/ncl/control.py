@@ -35,20 +35,20 @@ Answer = tuple[Wire, list[Event]]
 class ControlPlane:
     """Answers the control requests of all nodes.
 
-    `held` tells how many live executions a node has and what they take; `newest` is the highest
-    position of the ledger that any node was sent.
+    `taken` tells what a node's live executions take of it; `newest` is the highest position of the
+    ledger that any node was sent.
     """
 
     def __init__(
         self,
         link: str,
         settings: OrchestratorSettings,
-        held: Callable[[str], tuple[int, Capacity]],
+        taken: Callable[[str], Capacity],
         newest: Callable[[], int],
     ) -> None:
         self._link = link
         self._settings = settings
-        self._held = held
+        self._taken = taken
         self._newest = newest
         #: Every node that ever joined, connected or not.
         self.nodes: dict[str, Node] = {}
@@ -81,10 +81,10 @@ class ControlPlane:
         # A new node is not told of the past. A known one goes on where both agree it was; if it
         # has come less far than we know, it lost its state, and gets what it lost again.
         start = self._newest() if is_new else min(node.resume, request.LastOrchestratorSeqNum)
-        node.connect(start, now)
+        node.connect(start, request.StartTime, now)
         reason = "node registered" if is_new else "node reconnected"
         response = HandshakeResponse(True, reason, node.compute_seq, start)
-        return response, [node.joined(self._held(node.id)[0]), node.noted(now)]
+        return response, [node.joined(), node.noted(now)]
 
     def _heartbeat(self, request: HeartbeatRequest, now: float) -> Answer:
         node = self._live(request.NodeID)
@@ -92,11 +92,9 @@ class ControlPlane:
             return handshake_required(request.NodeID), []
         node.heard_at = now
         node.available = request.AvailableCapacity
-        # Lost acks do no harm: what the node says it has stored counts as acked.
-        if request.LastOrchestratorSeqNum <= node.publisher.last:
-            node.publisher.ack(request.LastOrchestratorSeqNum)
-            node.came_to(request.LastOrchestratorSeqNum)
-        return HeartbeatResponse(node.compute_seq), [node.beat(self._held(node.id)[1])]
+        # The number it reports is the last it has seen, not that it has seen all before: what has
+        # no ack is sent again all the same.
+        return HeartbeatResponse(node.compute_seq), [node.beat(self._taken(node.id))]
 
     def _update(self, request: UpdateNodeInfoRequest, now: float) -> Answer:
         node = self._live(request.NodeInfo.NodeID)
@@ -108,13 +106,12 @@ class ControlPlane:
         if node.info == request.NodeInfo:
             return UpdateNodeInfoResponse(True), []
         node.info = request.NodeInfo
-        return UpdateNodeInfoResponse(True), [node.joined(self._held(node.id)[0]), node.noted(now)]
+        return UpdateNodeInfoResponse(True), [node.joined(), node.noted(now)]
 
     def _shutdown(self, request: ShutdownNoticeRequest, now: float) -> Answer:
         node = self._live(request.NodeID)
         if node is None:
             return handshake_required(request.NodeID), []
-        node.came_to(request.LastOrchestratorSeqNum)
         node.disconnect(SAID_GOODBYE, now)
         return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted(now)]
 

@@ -92,6 +92,7 @@ class Dispatcher:
     def accept(self, node: Node, execution: Tracked) -> None:
         """Take a node's bid."""
         execution.state = BID_ACCEPTED
+        execution.sent = execution.sent[:1]
         self.put(node, execution, BidAccepted(None, execution.id), 0)
 
     def stop(self, node: Node, execution: Tracked, seq: int = 0) -> None:
@@ -111,13 +112,22 @@ class Dispatcher:
             node.publisher.put(0, CancelExecution(None, name))
             return False
         execution.polled_in = node.session
-        again = [i for i in execution.sent if execution.is_unsure or i.seq > node.start]
-        if again and not node.publisher.holds(again[0].seq):
-            execution.sent = [i for i in execution.sent if i not in again]
-            execution.is_unsure = False
+        lost = [self._may_be_lost(node, execution, item) for item in execution.sent]
+        if any(lost):
+            # From the first that may be lost on: what came after it means nothing without it.
+            first = lost.index(True)
+            again, execution.sent = execution.sent[first:], execution.sent[:first]
             for item in again:
                 self.put(node, execution, item.payload, 0)
+        execution.is_unsure = False
         return True
+
+    @staticmethod
+    def _may_be_lost(node: Node, execution: Tracked, item: Item) -> bool:
+        """Whether a node may lack a message that will not reach it anyway."""
+        if execution.is_unsure:
+            return True
+        return item.seq > node.had and not node.publisher.holds(item.seq)
 
     def put(self, node: Node, execution: Tracked, payload: Wire, seq: int) -> None:
         """Queue one message about an execution."""

@@ -149,14 +149,13 @@ class Executions:
         """Return a node's live executions, oldest first."""
         return list(self._by_node.get(node, {}).values())
 
-    def held(self, node: str) -> tuple[int, Capacity]:
-        """Count a node's live executions and add up what they take."""
-        held = self._by_node.get(node, {})
+    def taken(self, node: str) -> Capacity:
+        """Add up what a node's live executions take."""
         used = NOTHING
-        for execution in held.values():
+        for execution in self._by_node.get(node, {}).values():
             if execution.needs is not NOTHING:
                 used = used.plus(execution.needs)
-        return len(held), used
+        return used
 
     def late(self, name: str, node: str, state: int) -> Ended | None:
         """Take a message about an ended execution: news (returned) or a replay (None)."""

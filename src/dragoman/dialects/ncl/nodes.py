@@ -53,8 +53,6 @@ class Node:
         self.last_error = ""
         #: Highest of its own sequence numbers that was taken in.
         self.compute_seq = 0
-        #: How far it has come in ours, by acks and heartbeats: where the next session starts.
-        self.resume = 0
         self.available = info.ComputeNodeInfo.AvailableCapacity
         #: Counts sessions, so that an ack of an old one is known as such.
         self.session = 0
@@ -64,11 +62,17 @@ class Node:
         self.is_lost = False
         #: Whether the core has had its time to claim what the node held when its session began.
         self.is_reconciled = True
-        #: Where the running session began in our sequence.
-        self.start = 0
+        #: What it had when its session began: all of ours up to here.
+        self.had = 0
+        #: When its process started, as it says; another instant means another process.
+        self.started = ""
         self._recorded = (0, 0)
         self.publisher = Publisher(
-            settings.ack_wait, settings.max_pending, settings.retry_base, settings.retry_max
+            settings.ack_wait,
+            settings.max_pending,
+            settings.retry_base,
+            settings.retry_max,
+            settings.cumulative_acks,
         )
 
     @staticmethod
@@ -97,8 +101,8 @@ class Node:
             return 0
         return max(1, int(most.CPU * self.settings.slots_per_core))
 
-    def joined(self, held: int) -> WorkerJoined:
-        """Say to the core who it is; `held` executions already take of its slots.
+    def joined(self) -> WorkerJoined:
+        """Say to the core who it is.
 
         The core's own lease is longer than ours plus the grace: silence is judged here, where a
         node can be unknown before it is lost.
@@ -109,7 +113,7 @@ class Node:
             self.peer,
             WorkerName(self.id),
             self.services,
-            credit=max(0, self.slots - held),
+            credit=self.slots,
             credit_returns=True,
             beat_every=beat,
             missed_allowed=int(patience / beat) + 2,
@@ -136,13 +140,18 @@ class Node:
             ),
         )
 
-    def connect(self, start: int, now: float) -> None:
-        """Begin a session after a position of our sequence."""
+    def connect(self, start: int, started: str, now: float) -> None:
+        """Begin a session after a position of our sequence.
+
+        A new process may have lost anything, whatever it says: the numbers of messages that reached
+        it before its handshake did would make it look complete.
+        """
+        self.had = start if started == self.started else 0
+        self.started = started
         self.is_connected, self.is_lost, self.is_reconciled = True, False, False
         self.heard_at = self.connected_at = now
         self.disconnected_at, self.last_error = 0.0, ""
         self.session += 1
-        self.start = self.resume = start
         self.publisher.open(start)
 
     def disconnect(self, reason: str, now: float) -> None:
@@ -155,10 +164,10 @@ class Node:
         """Say to the core that it is gone, for the reason of the last disconnection."""
         return PeerLeft(self.peer, self.last_error, grace)
 
-    def came_to(self, seq: int) -> None:
-        """Note how far it has come in our sequence. Never falls: a replay is not a step back."""
-        if seq <= self.publisher.last:
-            self.resume = max(self.resume, seq)
+    @property
+    def resume(self) -> int:
+        """How far it has surely come in our sequence: where its next session starts."""
+        return self.publisher.settled
 
     @property
     def is_dirty(self) -> bool:
@@ -201,9 +210,8 @@ class Node:
         self.info = state.Info
         self.membership = state.Membership or self.membership
         self.compute_seq = state.ConnectionState.LastComputeSeqNum
-        self.resume = state.ConnectionState.LastOrchestratorSeqNum
         self.heard_at = time_of(state.ConnectionState.LastHeartbeat)
-        self.publisher.last = max(self.publisher.last, self.resume)
+        self.publisher.last = max(self.publisher.last, state.ConnectionState.LastOrchestratorSeqNum)
         self._recorded = (self.resume, self.compute_seq)
 
 

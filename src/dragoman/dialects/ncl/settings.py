@@ -34,6 +34,8 @@ class OrchestratorSettings:
     ack_wait: float = 30.0
     #: How many messages to one node may be without an ack.
     max_pending: int = 1000
+    #: Take an ack for all messages before it too, as the peers do. Can lose work with a connection.
+    cumulative_acks: bool = False
     #: First wait after a failed delivery (BaseRetryInterval); doubles.
     retry_base: float = 5.0
     #: Longest wait after a failed delivery (MaxRetryInterval).

@@ -154,7 +154,9 @@ class WorkerSide:
             message = wire.decode(body)
             if self._compute.handles(message.payload):
                 words = self._compute.receive(message.payload, now)
-                self._received = max(self._received, message.seq)
+                # What comes outside a session says nothing about what came before it.
+                if self.is_connected:
+                    self._received = max(self._received, message.seq)
             else:
                 self._noted(f"{type(message.payload).__name__} is no message to a node")
         except MalformedMessage as error:
@@ -181,7 +183,7 @@ class WorkerSide:
         """Begin the data plane: go on after what was acked, and from where we are told we are."""
         self._opened += 1
         self._received = response.LastOrchestratorSeqNum
-        self._publisher.open(self._publisher.acked)
+        self._publisher.open()
         return self._pump(now)
 
     def _acked(self, token: str, body: bytes, now: float) -> None:
@@ -249,7 +251,7 @@ class WorkerSide:
     def checkpoint(self) -> None:
         """Store how far both directions have come."""
         self._checkpoint_at = self._clock() + self.settings.checkpoint_interval
-        self.store.came_to(self._received, self._publisher.acked)
+        self.store.came_to(self._received, self._publisher.settled)
 
     def leave(self) -> list[Frames]:
         """Say good-bye: last messages, a final checkpoint, the notice."""
@@ -302,7 +304,7 @@ class WorkerSide:
 
     def _resume(self, now: float) -> list[Work]:
         """Go on after a restart: settle interrupted work, queue what was never acked."""
-        self._publisher.last = self._publisher.acked = self.store.acked
+        self._publisher.last = self.store.acked
         for seq, payload in self.store.out.items():
             self._publisher.put(seq, payload)
         return self._compute.restart(now)

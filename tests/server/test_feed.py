@@ -116,3 +116,14 @@ def test_a_subscriber_that_is_gone_or_full_is_let_go() -> None:
     house.write("a", "b")
     assert len(house.feed) == 0
     assert house.seen() == [1]
+
+
+def test_who_asks_for_what_retention_has_removed_gets_the_oldest_that_is_kept(
+    house: House,
+) -> None:
+    house.write("a", "b", "c", "d")
+    asyncio.run(house.ledger.retain(keep_records=2))
+    assert house.ledger.first_seq == 3
+    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 1, "t"))
+    house.turn()
+    assert house.seen() == [3, 4]

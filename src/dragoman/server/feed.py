@@ -82,7 +82,9 @@ class Feed:
         for key, subscriber in list(self._subscribers.items()):
             if subscriber.after >= last:
                 continue
-            records = list(self._ledger.read(subscriber.after, PIECE))
+            # Who asks for what retention has removed goes on with the oldest that is kept.
+            after = max(subscriber.after, self._ledger.first_seq - 1)
+            records = list(self._ledger.read(after, PIECE))
             if not self._offer(subscriber, ((r, self._body(r)) for r in records)):
                 del self._subscribers[key]
             behind = behind or subscriber.after < last

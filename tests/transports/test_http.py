@@ -1,0 +1,224 @@
+"""HTTP as a peer uses it: lanes keep order, what is not answered is asked again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from dragoman.transports.base import Sent
+from dragoman.transports.http import Events, HttpRequester
+
+Handler = Callable[[str, bytes], Awaitable[bytes | None]]
+
+
+class Server:
+    """A server that answers as the test says; None cuts the connection."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self.asked: list[str] = []
+        self.connections = 0
+
+    async def __aenter__(self) -> "Server":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                line, _, rest = head.decode().partition("\r\n")
+                lengths = [x.split(":")[1] for x in rest.split("\r\n") if "content-length" in x]
+                body = await reader.readexactly(int(lengths[0])) if lengths else b""
+                self.asked.append(line.rpartition(" ")[0])
+                answer = await self._handler(head.decode(), body)
+                if answer is None:
+                    break
+                writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def ok(body: bytes = b"{}", status: int = 200) -> bytes:
+    return f"HTTP/1.1 {status} OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def request(tag: str, lane: str = "l", mode: str = "once", path: str = "/") -> list[bytes]:
+    words = [tag, lane, mode, "POST" if mode == "once" else "GET", path, "x-name: text"]
+    return [*(word.encode() for word in words), b""]
+
+
+class Peer:
+    """The requester, and what arrives."""
+
+    def __init__(self, port: int) -> None:
+        self.transport = HttpRequester(f"tcp://127.0.0.1:{port}")
+        self.arrived: list[list[bytes]] = []
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> "Peer":
+        await self.transport.open(self._wake)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.transport.close()
+
+    def _wake(self) -> None:
+        self.arrived += [frames for _, frames in self.transport.drain(100)]
+        self._changed.set()
+
+    def ask(self, *requests: list[bytes]) -> None:
+        for frames in requests:
+            assert self.transport.send(b"", frames) is Sent.YES
+
+    async def wait_for(self, number: int) -> list[list[bytes]]:
+        async with asyncio.timeout(10):
+            while len(self.arrived) < number:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.arrived
+
+
+def play(handler: Handler, scene: Callable[[Server, Peer], Awaitable[None]]) -> None:
+    async def act() -> None:
+        async with Server(handler) as server, Peer(server.port) as peer:
+            await scene(server, peer)
+
+    asyncio.run(act())
+
+
+def test_a_lane_keeps_its_order_on_one_connection() -> None:
+    async def handler(head: str, body: bytes) -> bytes:
+        assert "x-name: text" in head
+        return ok(head.split()[1].encode())
+
+    async def scene(server: Server, peer: Peer) -> None:
+        peer.ask(*(request(f"t{n}", path=f"/{n}") for n in range(20)))
+        arrived = await peer.wait_for(20)
+        assert arrived == [[f"t{n}".encode(), b"200", f"/{n}".encode()] for n in range(20)]
+        assert server.connections == 1
+
+    play(handler, scene)
+
+
+def test_lanes_do_not_wait_for_each_other() -> None:
+    free = asyncio.Event()
+
+    async def handler(head: str, body: bytes) -> bytes:
+        if head.startswith("POST /slow"):
+            await free.wait()
+        return ok()
+
+    async def scene(server: Server, peer: Peer) -> None:
+        peer.ask(request("slow", "a", path="/slow"), request("quick", "b"))
+        assert (await peer.wait_for(1))[0][0] == b"quick"
+        free.set()
+        await peer.wait_for(2)
+
+    play(handler, scene)
+
+
+def test_a_request_whose_connection_is_cut_is_made_again() -> None:
+    failures = iter([True, True, False])
+
+    async def handler(head: str, body: bytes) -> bytes | None:
+        return None if next(failures) else ok(b"at last")
+
+    async def scene(server: Server, peer: Peer) -> None:
+        peer.ask(request("t"))
+        assert await peer.wait_for(1) == [[b"t", b"200", b"at last"]]
+        assert len(server.asked) == 3
+
+    play(handler, scene)
+
+
+def test_the_same_tag_again_is_the_same_request_while_it_is_under_way() -> None:
+    async def handler(head: str, body: bytes) -> bytes:
+        return ok()
+
+    async def scene(server: Server, peer: Peer) -> None:
+        peer.ask(request("t"), request("t"), request("u"))
+        await peer.wait_for(2)
+        assert len(server.asked) == 2
+        peer.ask(request("t"))
+        await peer.wait_for(3)
+
+    play(handler, scene)
+
+
+def test_a_broker_that_is_not_there_yet_is_asked_when_it_is() -> None:
+    async def handler(head: str, body: bytes) -> bytes:
+        return ok()
+
+    async def act() -> None:
+        async with Server(handler) as server:
+            port = server.port
+        async with Peer(port) as peer:
+            peer.ask(request("t"))
+            late = Server(handler)
+            late._server = await asyncio.start_server(late._serve, "127.0.0.1", port)
+            assert (await peer.wait_for(1))[0][:2] == [b"t", b"200"]
+            late._server.close()
+
+    asyncio.run(act())
+
+
+def test_a_stream_opens_first_and_goes_on_after_the_last_event_when_it_is_cut() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+    async def handler(said: str, body: bytes) -> bytes:
+        if said.startswith("POST"):
+            return ok()
+        seen = [x.split(": ")[1] for x in said.split("\r\n") if x.startswith("last-event-id")]
+        number = int(seen[0]) + 1 if seen else 1
+        return head + f": hi\n\nid: {number}\nevent: e\ndata: {{}}\n\n".encode()
+
+    class Cutting(Server):
+        async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            said = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.asked.append(said.split("\r\n")[0])
+            writer.write(await handler(said, b""))
+            writer.close()
+
+    async def act() -> None:
+        async with Cutting(handler) as server, Peer(server.port) as peer:
+            peer.ask(request("s", "", "first"), request("t"))
+            arrived = await peer.wait_for(5)
+            assert arrived[0] == [b"s", b"open"]
+            events = [frames for frames in arrived if frames[0] == b"s"]
+            assert events[1] == [b"s", b"event", b"e", b"{}"]
+            assert [b"s", b"open"] in events[2:]
+            assert server.asked[0].startswith("GET")
+
+    asyncio.run(act())
+
+
+def test_the_last_word_is_said_after_all_others_and_before_the_peer_closes() -> None:
+    async def handler(head: str, body: bytes) -> bytes:
+        await asyncio.sleep(0.02)
+        return ok()
+
+    async def act() -> None:
+        async with Server(handler) as server:
+            async with Peer(server.port) as peer:
+                peer.ask(request("leave", "", "last", "/leave"))
+                peer.ask(*(request(f"t{n}", f"lane{n % 3}") for n in range(6)))
+            assert len(server.asked) == 7
+            assert server.asked[-1] == "GET /leave"
+
+    asyncio.run(act())
+
+
+def test_events_are_read_in_whatever_pieces_they_come() -> None:
+    text = b": open\n\nid: 7\nevent: a\ndata: {}\n\n: alive\n\ndata: 1\n\n"
+    for size in (1, 3, len(text)):
+        events = Events([])
+        found = []
+        for at in range(0, len(text), size):
+            found += events.feed(text[at : at + size])
+        assert found == [(b"a", b"{}"), (b"", b"1")]
+        assert (b"last-event-id", b"7") in events.headers()

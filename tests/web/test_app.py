@@ -1,0 +1,71 @@
+"""The application as a whole: what the framework refuses, and what is our own fault."""
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+from dragoman.transports.memory import MemoryHub
+from dragoman.web.app import Application, KnownHosts
+from dragoman.web.settings import Settings
+
+
+def ask(method: str, path: str, app: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
+    """Make a request of an application that has no broker."""
+    app = app or Application(MemoryHub(), Settings(), lambda: "id").asgi
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"",
+        "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8420),
+    }
+    # An error of ours is raised once more, for the server's log, after it was answered.
+    with contextlib.suppress(AttributeError):
+        asyncio.run(app(scope, receive, send))
+    body = b"".join(m.get("body", b"") for m in sent[1:])
+    return sent[0]["status"], json.loads(body)
+
+
+def test_what_leads_nowhere_is_a_problem_that_names_the_way() -> None:
+    status, problem = ask("GET", "/nowhere")
+    assert (status, problem["code"]) == (404, "not_found")
+    assert "/openapi.json" in problem["detail"]
+    assert ask("PUT", "/v1/jobs")[0] == 405
+
+
+def test_before_there_is_a_broker_it_is_starting() -> None:
+    for path in ("/readyz", "/metrics", "/v1/services"):
+        status, problem = ask("GET", path)
+        assert (status, problem["code"]) == (503, "starting")
+    assert ask("GET", "/healthz") == (200, {"status": "ok"})
+    assert ask("GET", "/openapi.json")[1]["openapi"] == "3.1.0"
+
+
+def test_an_error_of_our_own_is_a_problem_without_our_secrets() -> None:
+    application = Application(MemoryHub(), Settings(), lambda: "id")
+    application.look.sight = object()  # type: ignore[assignment]
+    status, problem = ask("GET", "/v1/services", application.asgi)
+    assert (status, problem["code"]) == (500, "internal")
+    assert "attribute" not in problem["detail"]
+
+
+def test_only_known_hosts_pass() -> None:
+    inner = Application(MemoryHub(), Settings(), lambda: "id").asgi
+    app = KnownHosts(inner, frozenset({"localhost"}))
+    assert ask("GET", "/healthz", app, host="localhost:1")[0] == 200
+    assert ask("GET", "/healthz", app, host="evil.example")[0] == 421
+    assert ask("GET", "/healthz", app)[0] == 421

@@ -1,0 +1,78 @@
+"""The door opens, closes, and leaves nothing behind."""
+
+import asyncio
+import socket
+import threading
+
+import pytest
+from tests.web.caller import Caller, PlainWorker
+
+from dragoman.testing.harness import LocalBroker
+from dragoman.web.app import host_name
+from dragoman.web.door import Door, is_loopback
+from dragoman.web.settings import Settings
+
+
+def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
+    async def scene() -> int:
+        door = Door("http://127.0.0.1:0", Settings(), lambda: "id")
+        endpoint = await door.open(lambda: None)
+        assert endpoint.startswith("http://127.0.0.1:")
+        port = int(endpoint.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"200" in await reader.readline()
+        writer.close()
+        await door.close()
+        return port
+
+    port = asyncio.run(scene())
+    with socket.socket() as line, pytest.raises(ConnectionRefusedError):
+        line.connect(("127.0.0.1", port))
+
+
+def test_a_port_that_is_taken_is_said_so_by_name() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        door = Door(f"http://127.0.0.1:{port}", Settings(), lambda: "id")
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+            asyncio.run(door.open(lambda: None))
+
+
+@pytest.mark.interop
+def test_a_broker_that_goes_down_answers_who_waits() -> None:
+    with LocalBroker("http", ledger={"seal": False}) as broker:
+        caller = Caller(broker.endpoints["http"])
+        worker = PlainWorker(caller, "s")
+        found: dict[str, int] = {}
+
+        def ask(name: str, path: str, body: object) -> None:
+            found[name] = caller.post(path, body).status
+
+        threads = [
+            threading.Thread(target=ask, args=("call", "/v1/call", {"service": "nobody"})),
+            threading.Thread(target=ask, args=("poll", f"{worker.path}/poll", {"wait": 50})),
+        ]
+        for thread in threads:
+            thread.start()
+        with caller.events("/v1/events?after=0") as events:
+            for event in events:
+                if event["event"] == "broker.submitted":
+                    break
+            broker.stop()
+            assert all(event["event"] for event in events)
+        for thread in threads:
+            thread.join(20)
+    assert found == {"call": 503, "poll": 404}
+
+
+def test_hosts_are_told_apart() -> None:
+    assert [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example")] == [
+        *(True, True, True),
+        *(False, False),
+    ]
+    assert host_name("[::1]:80") == "::1"
+    assert host_name("LocalHost:80") == "localhost"
+    assert host_name("") == ""

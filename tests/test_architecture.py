@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "core.effects",
         "dialects.base",
         "dialects.talk",
+        "dialects.json_values",
         "{folder}",
     ),
     "transports": ("transports.base",),

@@ -1,13 +1,16 @@
 """Values in JSON: what the dialects that speak JSON share.
 
 JSON has no bytes. They are written as `{"$bytes": "<base64>"}`, at any depth, and read back from
-it. What JSON cannot hold at all (keys that are not text, infinities) is `Unmappable`.
+it. JSON that is written already (`msgspec.Raw`) stays as it is. What JSON cannot hold at all (keys
+that are not text, infinities) is `Unmappable`.
 """
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
+
+import msgspec
 
 from dragoman.model.content import Unmappable
 
@@ -27,7 +30,7 @@ def plain(said: Any) -> Any:
         return [plain(value) for value in said]
     if isinstance(said, float) and not isfinite(said):
         raise Unmappable(f"JSON has no {said}")
-    if not isinstance(said, str | int | float):
+    if not isinstance(said, str | int | float | msgspec.Raw):
         raise Unmappable(f"JSON has no form for {kind.__name__}")
     return said
 

@@ -30,7 +30,7 @@ class LogBook:
     def attach(self) -> None:
         """Listen to everything this process logs, before it is rendered."""
         processors = structlog.get_config()["processors"]
-        if not any(isinstance(each, LogBook) for each in processors):
+        if not any(each is self for each in processors):
             structlog.configure(processors=[*processors[:-1], self, processors[-1]])
 
     def detach(self) -> None:

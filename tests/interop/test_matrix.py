@@ -35,6 +35,8 @@ missed_allowed_busy = 8
 [memo]
 beat_every = 1.0
 beat_answer = 3.0
+[http]
+beat_every = 0.5
 [ncl]
 heartbeat_interval = 1.0
 disconnect_timeout = 4.0

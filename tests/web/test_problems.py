@@ -1,6 +1,8 @@
 """Problem documents."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,9 @@ def test_a_problem_of_http_itself_goes_by_its_name_there() -> None:
     problem = Problem(415, "send JSON")
     assert problem.document()["code"] == "unsupported_media_type"
     assert problem.response().media_type == "application/problem+json"
+
+
+def test_the_page_has_the_status_of_every_fault() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+    told = dict(re.findall(r"\| `(\w+)` \| (\d{3})", page))
+    assert told == {code.value: str(status) for code, status in STATUS_OF.items()}

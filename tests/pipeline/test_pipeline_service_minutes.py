@@ -51,7 +51,7 @@ def test_each_minute_has_its_rate_faults_percentiles_and_levels(
     assert minutes(spark, history, NOON) == [
         (0, 2, 0, 0, {}, None, 2, 0),
         (1, 0, 0, 0, {}, None, 0, 2),
-        (2, 0, 1, 2, {"queue_full": 1, "task_failed": 1}, 56_000_000, 0, 0),
+        (2, 0, 1, 2, {"queue_full": 1, "task_failed": 1}, 55_500_000, 0, 0),
     ]
 
 

@@ -11,7 +11,7 @@ ripple odd.
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dragoman.pipeline.schema import columns, shaped
@@ -63,22 +63,29 @@ def _values(minutes: DataFrame) -> DataFrame:
 
 
 def _history(values: DataFrame, since: datetime) -> DataFrame:
-    """Return the median and the deviation that each hour is judged by."""
-    later = F.sequence(F.lit(1), F.lit(HISTORY_HOURS))
-    lent = values.select(*_SERIES, "value", "hour", F.explode(later).alias("ahead"))
-    lent = lent.withColumn("hour", F.expr("hour + make_interval(0, 0, 0, 0, ahead)"))
-    lent = lent.where(F.col("hour") >= F.date_trunc("hour", F.lit(since)))
-    key = [*_SERIES, "hour"]
-    middle = lent.groupBy(*key).agg(
-        F.count(F.lit(1)).alias("size"), F.median("value").alias("median")
-    )
-    middle = middle.where(F.col("size") >= LEAST_HISTORY)
-    away = F.abs(F.col("value") - F.col("median"))
-    spread = (
-        lent.join(middle, key)
-        .groupBy(*key)
-        .agg(F.max("median").alias("median"), (F.median(away) * 1.4826).alias("mad"))
-    )
+    """Return the median and the deviation that each hour is judged by.
+
+    Minutes are gathered by hour first, so that the window slides over a few arrays and not over
+    every minute of every day.
+    """
+    number = F.floor(F.unix_seconds("hour") / 3600).cast("bigint")
+    hours = values.groupBy(*_SERIES, "hour").agg(F.collect_list("value").alias("values"))
+    before = Window.partitionBy(*_SERIES).orderBy(number).rangeBetween(-HISTORY_HOURS, -1)
+    lent = F.sort_array(F.flatten(F.collect_list("values").over(before)))
+    wanted = F.col("hour") >= F.date_trunc("hour", F.lit(since))
+    known = hours.withColumn("lent", lent).where(wanted & (F.size("lent") >= LEAST_HISTORY))
+    known = known.withColumn("median", _middle("lent"))
+    away = F.transform("lent", lambda value: F.abs(value - F.col("median")))
+    known = known.withColumn("away", F.sort_array(away))
     floors = F.create_map(*[F.lit(x) for pair in FLOORS.items() for x in pair])
     floor = floors[F.col("metric")] + F.abs("median") * FLOOR_SHARE
-    return spread.withColumn("deviation", F.greatest("mad", floor))
+    deviation = F.greatest(_middle("away") * 1.4826, floor)
+    return known.select(*_SERIES, "hour", "median", deviation.alias("deviation"))
+
+
+def _middle(name: str) -> Column:
+    """Return the median of a sorted array."""
+    return F.expr(
+        f"(element_at({name}, int((size({name}) + 1) div 2)) + "
+        f"element_at({name}, int((size({name}) + 2) div 2))) / 2"
+    )

@@ -85,16 +85,7 @@ def repeats(repeated: DataFrame) -> DataFrame:
 
 def of_lives(annotated: DataFrame) -> DataFrame:
     """Report what the records of a job show, each where it stands."""
-    rows = lived(annotated)
-    never = F.lit(None).cast("string")
-    rule = F.coalesce(
-        F.when(_is_stale(), "stale_result_applied"),
-        F.when(_is_out_of_nothing(), "result_without_dispatch"),
-        F.when(_goes_to_the_lost(), "lost_worker_dispatch"),
-        F.when(_breaks_a_lease(), "lease_broken"),
-        never,
-    )
-    found = rows.withColumn("rule", rule).where(F.col("rule").isNotNull())
+    found = lived(annotated).withColumn("rule", breach()).where(F.col("rule").isNotNull())
     said = {
         "stale_result_applied": (
             _words(
@@ -123,6 +114,16 @@ def of_lives(annotated: DataFrame) -> DataFrame:
         seqs = F.when(is_it, F.array(*[F.col(p) for p in proof])).otherwise(seqs)
     day = F.when(F.col("end_seq").isNotNull(), day_of(F.col("at")))
     return shaped(found.withColumns({"words": words, "seqs": seqs, "day": day}), SCHEMA)
+
+
+def breach() -> Column:
+    """Name the promise that an annotated record of a job breaks, if it does."""
+    return (
+        F.when(_is_stale(), "stale_result_applied")
+        .when(_is_out_of_nothing(), "result_without_dispatch")
+        .when(_goes_to_the_lost(), "lost_worker_dispatch")
+        .when(_breaks_a_lease(), "lease_broken")
+    )
 
 
 def _is_result() -> Column:

@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.schema import LIFE_KINDS, columns, is_kind, shaped
@@ -43,6 +44,25 @@ SCHEMA: Final = columns("""
     said_seq bigint
     boundary_seq bigint
 """)
+#: The same with what `annotate` adds.
+ANNOTATED: Final = StructType(
+    [
+        *SCHEMA.fields,
+        *columns("""
+    held_seq bigint
+    held_attempt bigint
+    held_worker string
+    end_seq bigint
+    end_at timestamp
+    end_state string
+    end_fault string
+    end_attempt bigint
+    end_nbytes bigint
+    submitted_seq bigint
+    dialect_in string
+""").fields,
+    ]
+)
 #: What makes two records speak of the same job.
 KEY: Final = ("job", "submitted_at")
 
@@ -92,6 +112,12 @@ def annotate(life: DataFrame) -> DataFrame:
 
     firsts = {"submitted_seq": first("seq"), "dialect_in": first("dialect")}
     return rows.withColumns({**ends, **firsts})
+
+
+def is_unfinished() -> Column:
+    """Whether a record is more than a part of a job that came and ended in this step."""
+    is_stray = F.col("submitted_seq").isNull()
+    return is_stray | F.col("end_seq").isNull() | (F.col("seq") > F.col("end_seq"))
 
 
 def lived(annotated: DataFrame) -> DataFrame:

@@ -143,10 +143,15 @@ class _Advance:
 
     @cached_property
     def annotated(self) -> DataFrame:
+        """The records of jobs, annotated.
+
+        Not kept: each table needs other columns of it, and making those three times is cheaper
+        than keeping them all.
+        """
         marks = [row.seq for row in control.boundaries(self.control).select("seq").collect()]
-        carried = self.store.read(life.TABLE, life.SCHEMA)
+        carried = life.still_open(self.store.read(life.TABLE, life.ANNOTATED))
         fresh = life.life(self.new, control.spans(self.control), sorted(marks))
-        return self.keep(life.annotate(carried.unionAll(fresh)))
+        return life.annotate(carried.unionAll(fresh))
 
     def silver(self) -> None:
         self.notice("jobs")
@@ -154,7 +159,8 @@ class _Advance:
         self.notice("assignments")
         self.step.append(assignments.TABLE, assignments.assignments(self.annotated))
         self.notice("carried records")
-        self.step.carry(life.TABLE, life.still_open(self.annotated))
+        notable = life.is_unfinished() | audit.breach().isNotNull()
+        self.step.carry(life.TABLE, shaped(self.annotated.where(notable), life.ANNOTATED))
         self.step.carry(control.TABLE, control.still_needed(self.control))
 
     def jobs(self) -> DataFrame:
@@ -229,12 +235,13 @@ class _Advance:
     def judge(self) -> None:
         self.notice("audit")
         here = self.step.written(jobs.TABLE, jobs.SCHEMA)
+        notable = self.step.read(life.TABLE, life.ANNOTATED)
         found = [
-            audit.of_lives(self.annotated),
-            audit.after_own_ends(self.annotated),
+            audit.of_lives(notable),
+            audit.after_own_ends(notable),
             audit.never_ended(here.where(F.col("day").isNull()), self.horizon),
             *self._sequence(),
-            *self._strays(),
+            *self._strays(life.strays(notable)),
             *self._unfair(here.where(F.col("day").isNotNull())),
         ]
         self.step.append(audit.TABLE, reduce(DataFrame.unionAll, found).coalesce(1))
@@ -245,8 +252,7 @@ class _Advance:
         gone = sequence.missing(self.raw, self.check, self.after, self.upto)
         return [audit.gaps(gone), audit.repeats(sequence.repeated(self.raw, self.check))]
 
-    def _strays(self) -> list[DataFrame]:
-        strays = life.strays(self.annotated)
+    def _strays(self, strays: DataFrame) -> list[DataFrame]:
         oldest = strays.agg(F.unix_micros(F.min("submitted_at"))).collect()[0][0]
         if oldest is None:
             return []

@@ -13,7 +13,7 @@ import pytest
 from dragoman.cli.up import endpoint, start_logging
 
 UP = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "up"]
-OFF = [w for link in ("dcp", "zss", "zss-backend", "memo") for w in (f"--{link}", "off")]
+OFF = [w for link in ("dcp", "zss", "zss-backend", "memo", "http") for w in (f"--{link}", "off")]
 
 
 def wait_for(path: Path, process: "subprocess.Popen[str]") -> dict[str, str]:
@@ -29,12 +29,14 @@ def wait_for(path: Path, process: "subprocess.Popen[str]") -> dict[str, str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_tells_its_endpoints_and_stops_cleanly(tmp_path: Path, number: int) -> None:
     ready = tmp_path / "ready.json"
-    words = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "d")]
+    free = "127.0.0.1:0"
+    words = [*UP, *OFF, "--nfp", free, "--http", free, "--data", str(tmp_path / "d")]
     with subprocess.Popen(
         [*words, "--ready-file", str(ready)], stderr=subprocess.PIPE, text=True
     ) as process:
         endpoints = wait_for(ready, process)
         assert endpoints["nfp"].startswith("tcp://127.0.0.1:")
+        assert endpoints["http"].startswith("http://127.0.0.1:")
         assert "dcp" not in endpoints
         os.kill(process.pid, number)
         _, err = process.communicate(timeout=20)

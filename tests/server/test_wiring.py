@@ -11,8 +11,9 @@ def names(**listen: str) -> set[str]:
 
 def test_what_is_off_is_not_there_and_the_house_always_is() -> None:
     everything = names()
-    assert {"local", "nfp", "dcp", "memo"} <= everything
+    assert {"local", "nfp", "dcp", "memo", "http"} <= everything
     assert names(nfp="off") == everything - {"nfp"}
+    assert names(http="off") == everything - {"http"}
 
 
 def test_either_end_of_zss_may_be_off() -> None:
@@ -25,7 +26,7 @@ def test_either_end_of_zss_may_be_off() -> None:
 def test_every_dialect_has_a_dress_under_its_own_name() -> None:
     wardrobe = make_wardrobe()
     assert all(dress.name == name for name, dress in wardrobe.items())
-    assert {"nfp", "dcp", "zss", "memo", "local"} <= set(wardrobe)
+    assert {"nfp", "dcp", "zss", "memo", "http", "local"} <= set(wardrobe)
 
 
 def test_ids_are_fresh() -> None:

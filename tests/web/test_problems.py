@@ -34,5 +34,5 @@ def test_a_problem_of_http_itself_goes_by_its_name_there() -> None:
 
 def test_the_page_has_the_status_of_every_fault() -> None:
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
-    told = dict(re.findall(r"\| `(\w+)` \| (\d{3})", page))
+    told = dict(re.findall(r"\| `(\w+)` \| (\d{3}) \|", page))
     assert told == {code.value: str(status) for code, status in STATUS_OF.items()}

@@ -69,10 +69,15 @@ def seal(metadata: Mapping[str, str], payload: bytes, version: int = JSON) -> by
     """Put a payload (finished JSON) into an envelope. Metadata is never null."""
     ordered = {key: metadata[key] for key in sorted(metadata)}
     if version == JSON:
-        body = b'{"metadata":' + dump(ordered) + b',"payload":' + payload + b"}"
-    else:
-        body = _protobuf(ordered, payload)
+        return seal_json(dump(ordered), payload)
+    body = _protobuf(ordered, payload)
     return _HEAD.pack(version, crc32(body)) + body
+
+
+def seal_json(metadata: bytes, payload: bytes) -> bytes:
+    """Put finished JSON of both into an envelope; metadata keys are sorted already."""
+    body = b'{"metadata":' + metadata + b',"payload":' + payload + b"}"
+    return _HEAD.pack(JSON, crc32(body)) + body
 
 
 def unseal(data: bytes) -> Envelope:

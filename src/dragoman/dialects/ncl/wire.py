@@ -15,7 +15,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 
 from dragoman.dialects.base import MalformedMessage
-from dragoman.dialects.ncl.envelope import BAD_JSON, dump, seal, unseal
+from dragoman.dialects.ncl.envelope import BAD_JSON, dump, seal, seal_json, unseal
 from dragoman.dialects.ncl.messages import NAMES, TYPES
 from dragoman.dialects.ncl.models import Wire
 from dragoman.model.value import value
@@ -140,7 +140,8 @@ def encode(payload: Wire, pairs: Mapping[str, str]) -> bytes:
 
 def frames(payload: Wire, pairs: Mapping[str, str], reply: str = "") -> list[bytes]:
     """Write a message as frames: body, the same metadata as headers, reply subject."""
-    return [encode(payload, pairs), dump(pairs), reply.encode()]
+    said = dump({key: pairs[key] for key in sorted(pairs)})
+    return [seal_json(said, dump(payload)), said, reply.encode()]
 
 
 def decode(data: bytes) -> Message:
@@ -191,6 +192,8 @@ def inbox_token(text: str) -> str:
 
 def is_ack(body: bytes) -> bool:
     """Tell an ack from a refusal; an empty body (nobody listens, or a broken peer) is none."""
+    if body == b"{}":
+        return True
     try:
         found = msgspec.json.decode(body, type=dict[str, object])
     except BAD_JSON:

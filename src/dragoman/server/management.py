@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -71,8 +72,11 @@ class Sight:
         return list(self._links.by_name.values())
 
     def totals(self) -> view.Totals:
-        """Return the broker's counts."""
-        return view.totals(self._desk)
+        """Return the broker's counts; the question that is being answered is no open job."""
+        totals = view.totals(self._desk)
+        workers = self._desk.registry.workers.values()
+        own = sum(len(w.held) for w in workers if w.is_of_the_house)
+        return replace(totals, open_jobs=totals.open_jobs - own)
 
     def job(self, job: str) -> dict[str, Any] | None:
         """Return how a job stands, from the ledger if need be."""

@@ -18,7 +18,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.lists(VALUES), st.dictionaries(st.text(), VALUES))
+@given(st.lists(VALUES, max_size=3), st.dictionaries(st.text(max_size=5), VALUES, max_size=3))
 def test_a_call_comes_back_as_it_was(args: list[object], kwargs: dict[str, object]) -> None:
     call = Call("t", tuple(args), kwargs, None, {"h": "1"}, 2.5)
     assert DRESS.read_call(DRESS.write_call(call)) == call

@@ -1,7 +1,10 @@
 """A kit per dialect."""
 
+from pathlib import Path
+
 import pytest
 
+from dragoman.dialects.talk import Unsupported
 from dragoman.sdk.kits import Offer, kit_for
 from dragoman.sdk.url import Endpoint
 
@@ -30,3 +33,20 @@ def test_a_dialect_without_peers_is_said() -> None:
 def test_one_service_is_asked_for_where_a_dialect_has_one() -> None:
     with pytest.raises(ValueError, match="one service"):
         _ = Offer("w", ("a", "b"), 1, {}).only_service
+
+
+def test_ncl_has_workers_whose_url_sets_them_and_no_clients(tmp_path: Path) -> None:
+    kit = kit_for("ncl")
+    options = (("heartbeat_interval", "0.5"), ("store", str(tmp_path / "store")))
+    offer = Offer("w.with.dots", ("math",), 4, {"zone": "eu"}, options)
+    worker = kit.worker_side(offer, lambda: "id")
+    (hello,) = worker.join()
+    assert hello[0] == b"bacalhau.global.compute.w-with-dots.out.ctrl"
+    assert worker.hold == 2.5
+    assert (tmp_path / "store").exists()
+    endpoint = Endpoint("ncl", "tcp://127.0.0.1:1")
+    assert kit.worker_transport(endpoint, offer, True) is not None
+    with pytest.raises(ValueError, match="no client role"):
+        kit.client_transport(endpoint, "c")
+    with pytest.raises(Unsupported):
+        kit.client_side("c", lambda: "id").hello()

@@ -1,8 +1,11 @@
 """The links a broker has are those its settings turn on."""
 
+from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.server.settings import load
 from dragoman.server.wiring import make_links, make_wardrobe, new_id
 from dragoman.transports.memory import MemoryHub
+from dragoman.transports.nats import Nats
+from dragoman.transports.nats_server import NatsServer
 
 
 def names(**listen: str) -> set[str]:
@@ -31,3 +34,26 @@ def test_every_dialect_has_a_dress_under_its_own_name() -> None:
 
 def test_ids_are_fresh() -> None:
     assert len({new_id() for _ in range(1000)}) == 1000
+
+
+def test_nats_is_ncl_s_listener_and_may_be_somebody_else_s() -> None:
+    def server_of(nats: str) -> NatsServer | None:
+        links = make_links(load(listen={"nats": nats}), MemoryHub())
+        (link,) = [each for each in links if each.name == "ncl"]
+        assert link.listener == "nats"
+        assert isinstance(link.transport, Nats)
+        found = link.transport.server
+        assert found is None or isinstance(found, NatsServer)
+        return found
+
+    assert "ncl" not in names(nats="off")
+    for own in ("", "tcp://127.0.0.1:0"):
+        assert server_of(own) is not None
+    exact = server_of("tcp://127.0.0.1:4333")
+    assert exact is not None
+    assert exact.port == 4333
+    assert server_of("nats://elsewhere:4222") is None
+
+
+def test_the_defaults_of_the_ncl_section_are_the_dialect_s() -> None:
+    assert OrchestratorSettings(**load().ncl.model_dump()) == OrchestratorSettings()

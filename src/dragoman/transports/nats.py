@@ -89,7 +89,7 @@ class Nats:
         self._url = url
         self._subscriptions = tuple(subscriptions)
         self._name = name
-        self._server = server
+        self.server = server
         self._is_patient = is_patient
         self._options = options
         self._wake: Callable[[], None] = lambda: None
@@ -112,8 +112,8 @@ class Nats:
     async def open(self, wake: Callable[[], None]) -> str:
         """Connect and subscribe; return the endpoint as `tcp://host:port`."""
         self._wake = wake
-        if self._server is not None:
-            self._url = await self._server.start()
+        if self.server is not None:
+            self._url = await self.server.start()
         self._runner = asyncio.create_task(self._run(), name=f"dragoman nats {self._name}")
         if not self._is_patient:
             try:
@@ -162,8 +162,8 @@ class Nats:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._runner
         await self._disconnect()
-        if self._server is not None:
-            await self._server.stop()
+        if self.server is not None:
+            await self.server.stop()
 
     # --- the connection -------------------------------------------------------------------------
 

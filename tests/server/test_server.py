@@ -73,19 +73,23 @@ def test_the_ready_file_is_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def logged(client: Client) -> list[str]:
+    return [line["message"] for line in client.call(MMI, "get_logs", timeout=20)]
+
+
 def test_a_restart_keeps_every_acknowledged_job_and_every_port() -> None:
     with LocalBroker("nfp", "dcp") as broker, Client(broker.url("nfp")) as client:
         before = dict(broker.endpoints)
         job = client.submit("math", "inc", x=1, timeout=60)
         assert job.wait_until_acknowledged(10)
         assert client.call(MMI, "restart", timeout=10) == {"status": "restarting"}
+        while "starting again in the same process" not in logged(client):
+            assert not job.is_done
         worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
         worker.task(lambda x: x + 1, name="inc")
         with worker:
             assert job.result(30) == 2
         assert broker.endpoints == before
-        logs = client.call(MMI, "get_logs", timeout=10)
-        assert "starting again in the same process" in [each["message"] for each in logs]
 
 
 def test_a_shutdown_asked_for_over_the_wire_drains_with_its_own_deadline() -> None:

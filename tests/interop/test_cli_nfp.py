@@ -10,7 +10,7 @@ import pytest
 from tests.interop.harness import Broker, Fleet, free_port, run_dragoman
 from tests.interop.raw_nfp import until_workers
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 COMMANDS = "up worker call submit result cancel why services workers clients jobs events".split()
 

@@ -28,7 +28,7 @@ from tests.interop.raw_nfp import (
 
 from dragoman import Client, Worker
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 
 def serve_one(client: RawClient, worker: RawWorker, result: Any = 1) -> None:

@@ -16,7 +16,7 @@ from tests.interop.raw_nfp import RawClient, RawWorker, new_id, until_workers
 from dragoman import Client, JobFailed
 from dragoman.dialects.talk import InputAsked, Progress
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 #: NorFab's client polls every 10 s. What takes less was announced in time and in order.
 PROMPT = 2.0

@@ -17,7 +17,7 @@ from tests.interop.conftest import StartBroker
 from tests.interop.harness import ROOT, Fleet
 from tests.interop.raw_nfp import GET, KEEPALIVE, MMI, RESPONSE, Raw, until_workers
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (ROOT / "tests/vectors/nfp/norfab-0.25.0.json").read_text()

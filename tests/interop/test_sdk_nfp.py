@@ -17,7 +17,7 @@ from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress
 from dragoman.model.fault import FaultCode
 from dragoman.sdk.errors import Cancelled, Expired, StillRunning, Unreachable
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 
 def start_worker(

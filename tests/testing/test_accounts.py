@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.core.events import CreditGranted, DeliveryFailed, PeerLeft, TimeAdvanced, WorkerJoined
+from dragoman.core.events import (
+    CreditGranted,
+    DeliveryFailed,
+    PeerLeft,
+    ResourcesSettled,
+    TimeAdvanced,
+    WorkerJoined,
+)
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
@@ -153,3 +160,9 @@ def test_a_job_is_found_by_the_id_it_was_asked_by() -> None:
     script = Script().submit()
     script.record(Kind.ADOPTED, client="local/c2", detail="j2")
     assert script.accounts.client_of("j2") == "local/c2"
+
+
+def test_a_word_said_for_a_worker_is_no_sign_of_life() -> None:
+    script = Script(joined(beat_every=1.0, missed_allowed=3)).submit().dispatch()
+    script.hear(ResourcesSettled(W1), now=2.0)
+    assert script.accounts.heard[W1] == 0.0

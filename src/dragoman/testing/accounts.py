@@ -15,6 +15,7 @@ from dragoman.core.events import (
     DeliveryFailed,
     Event,
     PeerLeft,
+    ResourcesSettled,
     TimeAdvanced,
     WorkerJoined,
 )
@@ -102,7 +103,8 @@ class Accounts:
     def hear(self, event: Event | None, now: float) -> None:
         """Take in what an event says about its worker."""
         self.now = now
-        peer = getattr(event, "worker", None)
+        # That somebody knows what it owns may be said for it; it is no sign of life.
+        peer = getattr(event, "worker", None) if type(event) is not ResourcesSettled else None
         if peer in self.sessions or type(event) is WorkerJoined:
             self.heard[peer] = now  # type: ignore[index]
         if type(event) is WorkerJoined:

@@ -52,3 +52,45 @@ def test_an_unknown_suite_is_a_usage_error(
 ) -> None:
     assert runner.main(["unti"]) == 2
     assert "no suite unti" in capsys.readouterr().err
+
+
+def report(path: Path, tests: int, failures: int) -> None:
+    path.write_text(
+        f'<testsuite tests="{tests}" failures="{failures}" errors="0" skipped="0"></testsuite>'
+    )
+
+
+def test_a_few_failures_are_run_once_more_and_said(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = iter([(1, 10, 2), (0, 2, 0)])
+
+    def run_pytest(suite: str, path: Path, *more: str) -> int:
+        code, tests, failures = next(runs)
+        report(path, tests, failures)
+        return code
+
+    monkeypatch.setattr(runner, "pytest", run_pytest)
+    outcome = runner.run("interop", tmp_path / "r.xml")
+    assert (outcome.code, outcome.passed, outcome.failed, outcome.again) == (0, 10, 0, 2)
+
+
+@pytest.mark.parametrize(("second", "failures"), [((1, 2, 1), 2), (None, 9)])
+def test_what_fails_twice_or_fails_in_numbers_has_failed(
+    runner: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    second: tuple[int, int, int] | None,
+    failures: int,
+) -> None:
+    runs = iter([(1, 20, failures), *([second] if second else [])])
+
+    def run_pytest(suite: str, path: Path, *more: str) -> int:
+        code, tests, failed = next(runs)
+        report(path, tests, failed)
+        return code
+
+    monkeypatch.setattr(runner, "pytest", run_pytest)
+    outcome = runner.run("interop", tmp_path / "r.xml")
+    assert outcome.code == 1
+    assert outcome.failed == (1 if second else 9)

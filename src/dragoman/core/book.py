@@ -172,7 +172,8 @@ class Job:
         #: One part at once, or none until the target's workers are bound.
         self.parts: list[Part] = []
         # Not on record:
-        self.cancellers: dict[PeerId, JobId] = {}
+        #: Who asked for the cancel, and by which id; there seldom is anybody.
+        self.cancellers: dict[PeerId, JobId] | None = None
         self.due: Timer | None = None
         self.queue_due: Timer | None = None
         self.cancel_due: Timer | None = None

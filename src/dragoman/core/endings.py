@@ -15,6 +15,7 @@ from dragoman.core.registry import Worker
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
+from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind
 from dragoman.model.target import Named, Target
 
@@ -115,7 +116,8 @@ def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: i
     """Tell everybody that a job has ended, and keep its result for a while."""
     if job.due or job.queue_due or job.cancel_due or job.unbound_due:
         for timer in (job.due, job.queue_due, job.cancel_due, job.unbound_due):
-            desk.deadlines.cancel(timer)
+            if timer is not None:
+                desk.deadlines.cancel(timer)
         job.due = job.queue_due = job.cancel_due = job.unbound_due = None
     job.request = None
     for each in job.parts:
@@ -129,20 +131,20 @@ def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: i
         state=job.state,
         seq=seq,
     )
-    if job.cancellers:
-        _answer_cancellers(desk, job)
+    if job.cancellers is not None:
+        _answer_cancellers(desk, job, job.cancellers)
     desk.keep_result(job)
     forget_finished(desk)
 
 
-def _answer_cancellers(desk: Desk, job: Job) -> None:
+def _answer_cancellers(desk: Desk, job: Job, cancellers: dict[PeerId, JobId]) -> None:
     status = status_of(job)
-    for peer, asked_as in job.cancellers.items():
+    for peer, asked_as in cancellers.items():
         if peer not in desk.gone:
             desk.out.append(
                 SendStatus(peer, asked_as, Asked.CANCEL, status, job.fault, job.terms.strict)
             )
-    job.cancellers = {}
+    job.cancellers = None
 
 
 def take_back(desk: Desk, part: Part, fault: Fault) -> None:

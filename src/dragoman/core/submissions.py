@@ -198,6 +198,8 @@ def job_cancelled(desk: Desk, event: JobCancelled) -> None:
     if job is None or job.is_final:
         _answer(desk, event.client, event.job, Asked.CANCEL, job)
         return
+    if job.cancellers is None:
+        job.cancellers = {}
     job.cancellers[event.client] = event.job
     if job.cancel_asked_at:
         return

@@ -6,6 +6,11 @@ from typing import Protocol
 
 Address = bytes
 Frames = Sequence[bytes]
+#: What somebody has proved to be: `scheme:value`, or "" for nothing. The schemes are `curve:` (a
+#: Z85 public key), `tls:` (the SHA-256 of a certificate, in hex), `nkey:` and `token:` (its id).
+Key = str
+#: Asked at every handshake whether the key proved in it may come in.
+Admits = Callable[[Key], bool]
 
 
 class Sent(Enum):
@@ -40,4 +45,16 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Let go of everything; messages already accepted get a short time to leave."""
+        ...
+
+
+class Proving(Protocol):
+    """A transport whose peers prove who they are before they are heard."""
+
+    def key_of(self, address: Address) -> Key:
+        """Return the key that whoever speaks from this address has proved."""
+        ...
+
+    def cut(self, key: Key) -> None:
+        """Close every connection of that key now."""
         ...

@@ -1,0 +1,1 @@
+"""Who may speak, who may do what, and the account of it."""

@@ -1,0 +1,355 @@
+"""The registry: which keys may speak, and for whom. One file, changed whole or not at all.
+
+The broker and the command line both use this class, each in its own process: every change takes
+a lock, reads the file again, changes it, and gives the new one its name. The broker looks at the
+file several times a second, so a change is in force there at once.
+"""
+
+import fcntl
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dragoman.model.names import Principal
+from dragoman.security.keys import Change, State, check_key, check_name, hashed
+from dragoman.security.register import (
+    Enrolment,
+    KeyEntry,
+    PrincipalEntry,
+    Register,
+    read_register,
+    write_register,
+)
+
+#: Keys of strangers that are kept for a person to look at; the rest are only refused.
+MOST_PENDING: Final = 200
+#: How a bearer token and an enrolment token begin, so that people and scanners know them.
+TOKEN_MARK: Final = "drgt"
+ENROLMENT_MARK: Final = "drge"
+
+OnChange = Callable[[tuple[Change, ...]], None]
+
+
+class RegistryError(ValueError):
+    """The registry cannot do what was asked; the message says why."""
+
+
+class EnrolmentRefused(RegistryError):
+    """A token lets nobody in: unknown, used, or too old. The message never has the token."""
+
+
+class Registry:
+    """The keys of one broker, from a file that need not exist yet."""
+
+    def __init__(self, path: Path, register: Register) -> None:
+        self.path = path
+        self._register = register
+        self._stamp: tuple[int, int, int] | None = None
+        self._listeners: list[OnChange] = []
+        #: Where each key stood when listeners were last told.
+        self._told: dict[str, State] = {}
+        self._strangers: dict[str, KeyEntry] = {}
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Registry":
+        """Read the registry at a path. Raises RegistryError if the file is broken."""
+        registry = cls(Path(path), Register())
+        registry._read()
+        return registry
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def state_of(self, key: str, now: float) -> State:
+        """Return where a key stands."""
+        return self._register.state_of(key, now)
+
+    def admits(self, key: str, now: float) -> bool:
+        """Tell whether whoever proved this key may speak."""
+        return self._register.state_of(key, now) is State.ALLOWED
+
+    def principal_of(self, key: str) -> Principal:
+        """Return whom a key speaks for; a key without a name is its own principal."""
+        return self._register.principal_of(key)
+
+    def entry_of(self, principal: str) -> PrincipalEntry:
+        """Return the roles of a principal and the bounds of what it may register."""
+        return self._register.entry_of(principal)
+
+    def keys_of(self, principal: str) -> list[str]:
+        """Return every key of a principal, whatever its state."""
+        return self._register.keys_of(principal)
+
+    def entries(self) -> dict[str, KeyEntry]:
+        """Return every key and what is known of it."""
+        return dict(self._register.keys)
+
+    def enrolments(self) -> dict[str, Enrolment]:
+        """Return every enrolment token by its id."""
+        return dict(self._register.enrolments)
+
+    def check_token(self, secret: str, now: float) -> str | None:
+        """Return the key of a bearer token that may speak now; None for any other text."""
+        key = _id_in(secret, TOKEN_MARK)
+        entry = self._register.keys.get(f"token:{key}") if key else None
+        # Compared in any case, so that an unknown id takes as long as a wrong secret.
+        is_right = hmac.compare_digest(hashed(secret), entry.hash if entry else hashed(""))
+        if entry is None or not is_right or entry.state_at(now) is not State.ALLOWED:
+            return None
+        return f"token:{key}"
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def add(
+        self,
+        key: str,
+        principal: str = "",
+        *,
+        now: float,
+        roles: tuple[str, ...] = (),
+        state: State = State.ALLOWED,
+        expires_at: float = 0.0,
+        note: str = "",
+    ) -> None:
+        """Take a key in, for a principal that may have others already."""
+        check_key(key)
+        with self._changing() as register:
+            if key in register.keys and register.keys[key].state is not State.PENDING:
+                raise RegistryError(f"{key} is in the registry already")
+            name = check_name(principal) if principal else ""
+            register.keys[key] = KeyEntry(name, state, now, expires_at, note=note)
+            if name and roles:
+                _give_roles(register, name, roles)
+
+    def new_token(
+        self, principal: str, *, now: float, roles: tuple[str, ...] = (), expires_at: float = 0.0
+    ) -> str:
+        """Make a bearer token; return its secret, which is nowhere else and not shown again."""
+        id_, secret = _new_secret(TOKEN_MARK)
+        with self._changing() as register:
+            name = check_name(principal)
+            entry = KeyEntry(name, State.ALLOWED, now, expires_at, hashed(secret))
+            register.keys[f"token:{id_}"] = entry
+            if roles:
+                _give_roles(register, name, roles)
+        return secret
+
+    def approve(self, key: str, principal: str = "", roles: tuple[str, ...] = ()) -> None:
+        """Let a key speak that waits for it, under a name if it is given one."""
+        with self._changing() as register:
+            entry = _entry(register, key)
+            if entry.state is State.REVOKED:
+                raise RegistryError(f"{key} was revoked, and stays so; make a new key")
+            entry.state = State.ALLOWED
+            entry.principal = check_name(principal) if principal else entry.principal
+            if roles:
+                _give_roles(register, entry.principal or key, roles)
+
+    def revoke(self, key_or_principal: str) -> list[str]:
+        """Take the word from a key, or from every key of a principal; return which."""
+        with self._changing() as register:
+            keys = [key_or_principal] if key_or_principal in register.keys else []
+            keys = keys or register.keys_of(key_or_principal)
+            if not keys:
+                raise RegistryError(f"{key_or_principal!r} is no key and no principal here")
+            for key in keys:
+                register.keys[key].state = State.REVOKED
+        return keys
+
+    def expire(self, key: str, at: float) -> None:
+        """Say until when a key may speak."""
+        with self._changing() as register:
+            _entry(register, key).expires_at = at
+
+    def set_roles(self, principal: str, roles: tuple[str, ...]) -> None:
+        """Say which roles a principal has, instead of those it had."""
+        with self._changing() as register:
+            if not register.keys_of(principal):
+                raise RegistryError(f"there is no principal {principal!r}")
+            entry = register.entry_of(principal)
+            register.principals[principal] = PrincipalEntry(roles, entry.services, entry.names)
+
+    def new_enrolment(
+        self,
+        *,
+        now: float,
+        life: float = 900.0,
+        services: tuple[str, ...] = ("*",),
+        names: tuple[str, ...] = ("*",),
+        roles: tuple[str, ...] = ("worker",),
+        key_life: float = 0.0,
+    ) -> str:
+        """Make a one-time token; return its secret, which is nowhere else and not shown again."""
+        id_, secret = _new_secret(ENROLMENT_MARK)
+        with self._changing() as register:
+            made = Enrolment(hashed(secret), now + life, roles, services, names, key_life)
+            register.enrolments[id_] = made
+        return secret
+
+    def enrol(self, token: str, key: str, now: float, name: str = "") -> Principal:
+        """Let a key in on the strength of a one-time token, which is used up by that.
+
+        The principal is called `name`, which must match the token's pattern; without one it is the
+        key itself, and its workers' names are bound by the pattern all the same.
+        """
+        check_key(key)
+        with self._changing() as register:
+            enrolment = _enrolment(register, token, now)
+            if register.state_of(key, now) not in (State.UNKNOWN, State.PENDING):
+                raise EnrolmentRefused("this key is in the registry already")
+            principal = check_name(name) if name else Principal(key)
+            if name and not _is_within(name, enrolment.names):
+                raise EnrolmentRefused(f"the token is not for the name {name!r}")
+            if register.keys_of(principal) not in ([], [key]):
+                raise EnrolmentRefused(f"the name {name!r} has a key already")
+            enrolment.used_by = key
+            until = now + enrolment.key_life if enrolment.key_life else 0.0
+            register.keys[key] = KeyEntry(name, State.ALLOWED, now, until, note="enrolled")
+            register.principals[principal] = PrincipalEntry(
+                enrolment.roles, enrolment.services, enrolment.names
+            )
+        return principal
+
+    def note_stranger(self, key: str, now: float, source: str = "") -> None:
+        """Keep a key that nobody knows, for a person to look at; only so many are kept.
+
+        The next `refresh` writes them all at once: handshakes never wait for the disk.
+        """
+        if key and len(self._strangers) < MOST_PENDING and key not in self._register.keys:
+            self._strangers[key] = KeyEntry("", State.PENDING, now, note=source)
+
+    def _write_strangers(self) -> None:
+        strangers, self._strangers = self._strangers, {}
+        with self._changing() as register:
+            waiting = sum(e.state is State.PENDING for e in register.keys.values())
+            for key in list(strangers)[: max(0, MOST_PENDING - waiting)]:
+                register.keys.setdefault(key, strangers[key])
+
+    # --- watching -----------------------------------------------------------------------------
+
+    def on_change(self, callback: OnChange) -> None:
+        """Have `callback` told of every key that moves to another state, in this process's order.
+
+        It is told from `refresh`, and of changes made through this very object.
+        """
+        self._listeners.append(callback)
+
+    def refresh(self, now: float) -> tuple[Change, ...]:
+        """Look at the file and the clock; tell listeners what has changed since the last look."""
+        if self._strangers:
+            self._write_strangers()
+        elif self._stamp_of_file() != self._stamp:
+            self._read()
+        states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
+        changes = tuple(
+            Change(key, self.principal_of(key), self._told.get(key, State.UNKNOWN), state)
+            for key, state in states.items()
+            if self._told.get(key, State.UNKNOWN) is not state
+        ) + tuple(
+            Change(key, Principal(key), before, State.UNKNOWN)
+            for key, before in self._told.items()
+            if key not in states
+        )
+        self._told = states
+        if changes:
+            for tell in self._listeners:
+                tell(changes)
+        return changes
+
+    # --- the file -----------------------------------------------------------------------------
+
+    def _stamp_of_file(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> None:
+        stamp = self._stamp_of_file()
+        try:
+            raw = self.path.read_bytes() if stamp is not None else b"{}"
+            self._register = read_register(raw)
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            raise RegistryError(f"{self.path}: the registry cannot be read: {error}") from None
+        self._stamp = stamp
+
+    @contextmanager
+    def _changing(self) -> Iterator[Register]:
+        """Change the newest register; nothing is changed if the block raises."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            try:
+                yield self._register
+            except BaseException:
+                self._read()
+                raise
+            self._write()
+        finally:
+            os.close(lock)
+
+    def _write(self) -> None:
+        draft = self.path.with_name(self.path.name + ".new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with open(os.open(draft, flags, 0o600), "wb") as file:
+            file.write(write_register(self._register))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._stamp = self._stamp_of_file()
+
+
+def _entry(register: Register, key: str) -> KeyEntry:
+    if key not in register.keys:
+        raise RegistryError(f"there is no key {key!r}; `dragoman keys list` shows those there are")
+    return register.keys[key]
+
+
+def _give_roles(register: Register, principal: str, roles: tuple[str, ...]) -> None:
+    entry = register.entry_of(principal)
+    both = tuple(dict.fromkeys((*entry.roles, *roles)))
+    register.principals[principal] = PrincipalEntry(both, entry.services, entry.names)
+
+
+def _enrolment(register: Register, token: str, now: float) -> Enrolment:
+    """Find the enrolment a token is for, if it may still be used."""
+    id_ = _id_in(token, ENROLMENT_MARK)
+    found = register.enrolments.get(id_) if id_ else None
+    if found is None or not hmac.compare_digest(found.hash, hashed(token)):
+        raise EnrolmentRefused("no such enrolment token")
+    if found.used_by:
+        raise EnrolmentRefused("the enrolment token was used already")
+    if now >= found.expires_at:
+        raise EnrolmentRefused("the enrolment token is too old")
+    return found
+
+
+def _is_within(name: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _new_secret(mark: str) -> tuple[str, str]:
+    """Return a public id and a secret that has it inside."""
+    id_ = secrets.token_hex(6)
+    return id_, f"{mark}_{id_}_{secrets.token_urlsafe(32)}"
+
+
+def _id_in(secret: str, mark: str) -> str:
+    """Return the public id in a secret; empty if it is not one of ours."""
+    said, _, rest = secret.partition("_")
+    id_, _, tail = rest.partition("_")
+    return id_ if said == mark and tail and len(secret) < 200 else ""

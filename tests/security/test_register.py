@@ -1,0 +1,49 @@
+"""What the registry holds, and its form on disk."""
+
+import pytest
+
+from dragoman.security.keys import State
+from dragoman.security.register import (
+    Enrolment,
+    KeyEntry,
+    PrincipalEntry,
+    Register,
+    read_register,
+    write_register,
+)
+
+KEY = "token:0a1b2c3d4e5f"
+
+
+def test_a_register_reads_back_as_it_was_written() -> None:
+    register = Register(
+        keys={KEY: KeyEntry("alice", State.ALLOWED, 1.0, 9.0, "00", "why")},
+        principals={"alice": PrincipalEntry(("admin",), ("a*",), ("b*",))},
+        enrolments={"x": Enrolment("00", 5.0, used_by=KEY)},
+    )
+    assert read_register(write_register(register)) == register
+    assert read_register(b"{}") == Register()
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b'{"keys": {"a": 1}}', b'{"version": 9}'])
+def test_a_broken_form_is_named(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        read_register(raw)
+
+
+def test_time_ends_a_key_that_is_allowed_and_moves_no_other() -> None:
+    entry = KeyEntry("alice", State.ALLOWED, 0.0, 10.0)
+    assert entry.state_at(9.9) is State.ALLOWED
+    assert entry.state_at(10.0) is State.EXPIRED
+    assert KeyEntry("a", State.REVOKED, 0.0, 10.0).state_at(11.0) is State.REVOKED
+    assert KeyEntry("a", State.ALLOWED).state_at(1e12) is State.ALLOWED
+
+
+def test_a_key_without_a_name_is_its_own_principal() -> None:
+    register = Register(keys={KEY: KeyEntry(), "tls:1": KeyEntry("bob")})
+    assert register.principal_of(KEY) == KEY
+    assert register.principal_of("tls:1") == "bob"
+    assert register.principal_of("tls:2") == "tls:2"
+    assert register.keys_of("bob") == ["tls:1"]
+    assert register.keys_of(KEY) == [KEY]
+    assert register.state_of("tls:2", 0.0) is State.UNKNOWN

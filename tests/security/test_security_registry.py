@@ -1,0 +1,172 @@
+"""The registry on disk: keys, tokens, enrolment, and two processes at once."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.security.keys import Change, State
+from dragoman.security.registry import MOST_PENDING, EnrolmentRefused, Registry, RegistryError
+
+CURVE = "curve:" + "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
+OTHER = "tls:" + "0f" * 32
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry.open(tmp_path / "registry.json")
+
+
+def key(number: int) -> str:
+    return f"tls:{number:064x}"
+
+
+def test_a_new_key_may_speak_and_a_stranger_may_not(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0, roles=("submitter",))
+    assert registry.admits(CURVE, 1.0)
+    assert registry.principal_of(CURVE) == "alice"
+    assert registry.entry_of("alice").roles == ("submitter",)
+    assert registry.state_of(OTHER, 1.0) is State.UNKNOWN
+    assert not registry.admits(OTHER, 1.0)
+    assert not registry.admits("", 1.0)
+
+
+def test_what_one_process_changes_another_sees_at_its_next_look(registry: Registry) -> None:
+    broker = Registry.open(registry.path)
+    told: list[Change] = []
+    broker.on_change(told.extend)
+    registry.add(CURVE, "alice", now=0.0)
+    broker.refresh(1.0)
+    registry.revoke("alice")
+    broker.refresh(2.0)
+    assert not broker.admits(CURVE, 2.0)
+    assert told == [
+        Change(CURVE, broker.principal_of(CURVE), State.UNKNOWN, State.ALLOWED),
+        Change(CURVE, broker.principal_of(CURVE), State.ALLOWED, State.REVOKED),
+    ]
+    assert broker.refresh(3.0) == ()
+
+
+def test_time_alone_ends_a_key_and_listeners_are_told(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0, expires_at=10.0)
+    registry.refresh(9.0)
+    (change,) = registry.refresh(10.0)
+    assert (change.before, change.after) == (State.ALLOWED, State.EXPIRED)
+    assert not registry.admits(CURVE, 10.0)
+
+
+def test_a_revoked_key_never_comes_back(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0)
+    registry.revoke(CURVE)
+    with pytest.raises(RegistryError, match="revoked"):
+        registry.approve(CURVE)
+    with pytest.raises(RegistryError, match="already"):
+        registry.add(CURVE, "alice", now=1.0)
+    token = registry.new_enrolment(now=1.0)
+    with pytest.raises(EnrolmentRefused, match="already"):
+        registry.enrol(token, CURVE, 2.0)
+
+
+def test_a_principal_may_have_two_keys_and_loses_all_of_them_by_name(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0, roles=("viewer",))
+    registry.add(OTHER, "alice", now=0.0, roles=("operator",))
+    assert registry.entry_of("alice").roles == ("viewer", "operator")
+    assert sorted(registry.revoke("alice")) == sorted([CURVE, OTHER])
+    with pytest.raises(RegistryError, match="no key and no principal"):
+        registry.revoke("bob")
+
+
+def test_a_bearer_token_is_known_by_its_secret_which_is_not_kept(registry: Registry) -> None:
+    secret = registry.new_token("carol", now=0.0, roles=("viewer",), expires_at=100.0)
+    found = registry.check_token(secret, 1.0)
+    assert found is not None
+    assert registry.principal_of(found) == "carol"
+    assert secret not in registry.path.read_text()
+    assert registry.check_token(secret + "x", 1.0) is None
+    assert registry.check_token(secret.replace("drgt", "drge"), 1.0) is None
+    assert registry.check_token("", 1.0) is None
+    assert registry.check_token(secret, 100.0) is None
+    registry.revoke(found)
+    assert registry.check_token(secret, 1.0) is None
+
+
+def test_an_enrolment_token_lets_one_key_in_once(registry: Registry) -> None:
+    token = registry.new_enrolment(now=0.0, services=("resize",), names=("edge-*",))
+    assert token not in registry.path.read_text()
+    principal = registry.enrol(token, CURVE, 1.0, "edge-1")
+    assert registry.admits(CURVE, 1.0)
+    entry = registry.entry_of(principal)
+    assert (entry.roles, entry.services, entry.names) == (("worker",), ("resize",), ("edge-*",))
+    with pytest.raises(EnrolmentRefused, match="used already"):
+        Registry.open(registry.path).enrol(token, OTHER, 2.0, "edge-2")
+    assert not registry.admits(OTHER, 2.0)
+
+
+def test_an_enrolment_token_is_bound_in_time_and_name(registry: Registry) -> None:
+    token = registry.new_enrolment(now=0.0, life=10.0, names=("edge-*",), key_life=60.0)
+    with pytest.raises(EnrolmentRefused, match="not for the name"):
+        registry.enrol(token, CURVE, 1.0, "core-1")
+    with pytest.raises(EnrolmentRefused, match="too old"):
+        registry.enrol(token, CURVE, 10.0, "edge-1")
+    with pytest.raises(EnrolmentRefused, match="no such"):
+        registry.enrol(token[:-1] + "?", CURVE, 1.0, "edge-1")
+    registry.enrol(token, CURVE, 9.0, "edge-1")
+    assert registry.admits(CURVE, 68.9)
+    assert registry.state_of(CURVE, 69.0) is State.EXPIRED
+
+
+def test_nobody_enrols_under_the_name_of_another(registry: Registry) -> None:
+    registry.add(CURVE, "edge-1", now=0.0)
+    token = registry.new_enrolment(now=0.0)
+    with pytest.raises(EnrolmentRefused, match="has a key already"):
+        registry.enrol(token, OTHER, 1.0, "edge-1")
+    assert registry.enrol(token, OTHER, 1.0) == OTHER
+
+
+def test_strangers_wait_for_a_person_and_a_flood_of_them_is_bounded(registry: Registry) -> None:
+    for number in range(3 * MOST_PENDING):
+        registry.note_stranger(key(number), 0.0, "nfp")
+    registry.refresh(0.0)
+    registry.note_stranger(key(10**6), 1.0, "nfp")
+    registry.refresh(1.0)
+    assert len(registry.entries()) == MOST_PENDING
+    assert registry.state_of(key(0), 1.0) is State.PENDING
+    assert not registry.admits(key(0), 1.0)
+    registry.approve(key(0), "dora", ("worker",))
+    assert registry.admits(key(0), 1.0)
+    assert registry.entry_of("dora").roles == ("worker",)
+
+
+def test_a_broken_file_is_named_and_the_last_good_one_stays_in_force(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0)
+    registry.path.write_text('{"keys": {"a": 1}}')
+    with pytest.raises(RegistryError, match=r"registry\.json.*keys"):
+        registry.refresh(1.0)
+    assert registry.admits(CURVE, 1.0)
+
+
+def test_a_change_that_fails_changes_nothing(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0)
+    before = registry.path.read_bytes()
+    with pytest.raises(RegistryError, match="no key"):
+        registry.approve(OTHER)
+    with pytest.raises(ValueError, match="no name"):
+        registry.approve(CURVE, "a b")
+    assert registry.path.read_bytes() == before
+    assert json.loads(before)["keys"][CURVE]["principal"] == "alice"
+
+
+def test_the_file_is_for_its_owner_only(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0)
+    assert os.stat(registry.path).st_mode & 0o077 == 0
+
+
+def test_roles_are_set_and_a_key_is_given_an_end(registry: Registry) -> None:
+    registry.add(CURVE, "alice", now=0.0, roles=("admin",))
+    registry.set_roles("alice", ("viewer",))
+    assert registry.entry_of("alice").roles == ("viewer",)
+    with pytest.raises(RegistryError, match="no principal"):
+        registry.set_roles("bob", ("viewer",))
+    registry.expire(CURVE, 5.0)
+    assert registry.state_of(CURVE, 6.0) is State.EXPIRED

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from dragoman.cli.demo.fabric import DemoFailed, Fabric
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
+from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
 
 #: A value of every kind that all dialects can carry.
 VALUE: Final[dict[str, Any]] = {
@@ -28,26 +28,12 @@ _SMALL: Final = (
 Tell = Callable[[str, str, str], None]
 
 
-def wait_for_workers(fabric: Fabric, services: list[str]) -> None:
-    """Wait until every service has a worker."""
-    until = time.monotonic() + _PATIENCE
-    with Client(fabric.url("nfp")) as client:
-        while True:
-            rows = client.call("mmi.service.broker", "list_services", timeout=10)
-            missing = set(services) - {row["name"] for row in rows if row["workers"]}
-            if not missing:
-                return
-            if time.monotonic() > until:
-                raise DemoFailed(f"no worker came for {', '.join(sorted(missing))}")
-            time.sleep(0.1)
-
-
 def bridge(fabric: Fabric, tell: Tell) -> int:
     """Let a client of every dialect use a worker of every dialect; return the number of pairs."""
     pairs = 0
-    for caller in fabric.client_dialects():
+    for caller in client_dialects():
         with Client(fabric.url(caller)) as client:
-            for worker in fabric.worker_dialects():
+            for worker in worker_dialects():
                 started = time.monotonic()
                 _check_pair(client, caller, worker)
                 took = (time.monotonic() - started) * 1000
@@ -60,7 +46,7 @@ def _check_pair(client: Client, caller: str, worker: str) -> None:
     service = f"demo-{worker}"
     said = client.call(service, "echo", VALUE, timeout=20)
     if said != VALUE:
-        raise DemoFailed(f"{caller} to {worker}: sent {VALUE!r}, got {said!r}")
+        raise Failed(f"{caller} to {worker}: sent {VALUE!r}, got {said!r}")
     if caller == "memo":
         # Its text has no word for failure: a failed request is never answered.
         return
@@ -68,21 +54,21 @@ def _check_pair(client: Client, caller: str, worker: str) -> None:
         client.call(service, "refuse", timeout=20)
     except DragomanError as error:
         if "refused" not in str(error):
-            raise DemoFailed(f"{caller} to {worker}: the failure says {error}") from None
+            raise Failed(f"{caller} to {worker}: the failure says {error}") from None
     else:
-        raise DemoFailed(f"{caller} to {worker}: a failed task was reported as a success")
+        raise Failed(f"{caller} to {worker}: a failed task was reported as a success")
 
 
 def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
     """Kill a worker and the broker in the middle of work, and count what comes back."""
     for name in ("square-1", "square-2"):
         fabric.start_worker("nfp", "squares", name)
-    wait_for_workers(fabric, ["squares"])
+    fabric.wait_for(["squares"])
     with Client(fabric.url("nfp")) as client:
         jobs = [client.submit("squares", "square", n=n, timeout=120) for n in range(JOBS)]
         for job in jobs:
             if not job.wait_until_acknowledged(_PATIENCE):
-                raise DemoFailed(f"job {job.id} was never acknowledged")
+                raise Failed(f"job {job.id} was never acknowledged")
         say(f"{JOBS} jobs acknowledged; killing a worker, then the broker")
         fabric.kill_worker("square-1")
         fabric.kill_broker()
@@ -90,7 +76,7 @@ def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
         say("broker restarted on its ledger; waiting for the answers")
         answers = [job.result(120) for job in jobs]
     if answers != [n * n for n in range(JOBS)]:
-        raise DemoFailed("some answers are wrong or missing")
+        raise Failed("some answers are wrong or missing")
     say(f"{JOBS} of {JOBS} answers came back, all of them right")
 
 
@@ -109,5 +95,5 @@ def pipeline(fabric: Fabric) -> Path:
     words = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
     done = subprocess.run([*command, *words, *_SMALL], check=False)
     if done.returncode != 0:
-        raise DemoFailed(f"`dragoman pipeline run` exited with {done.returncode}")
+        raise Failed(f"`dragoman pipeline run` exited with {done.returncode}")
     return report

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dragoman.cli.demo.acts import bridge, crash, pipeline, totals, wait_for_workers
-from dragoman.cli.demo.fabric import DemoFailed, Fabric
+from dragoman.cli.demo.acts import bridge, crash, pipeline, totals
+from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
 
 
 def demo(
@@ -31,7 +31,7 @@ def demo(
     started = time.monotonic()
     try:
         _show(console, fabric, spark=spark, keep=keep)
-    except DemoFailed as error:
+    except Failed as error:
         console.print(f"[red]the demo failed:[/] {error}\nlogs are in {place}")
         raise typer.Exit(1) from None
     finally:
@@ -48,9 +48,9 @@ def demo(
 def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
     console.print(f"[bold]1.[/] a broker and a worker of every dialect, in {fabric.folder}")
     fabric.start_broker()
-    for dialect in fabric.worker_dialects():
+    for dialect in worker_dialects():
         fabric.start_worker(dialect, f"demo-{dialect}", f"demo-{dialect}-1")
-    wait_for_workers(fabric, [f"demo-{d}" for d in fabric.worker_dialects()])
+    fabric.wait_for([f"demo-{d}" for d in worker_dialects()])
     console.print("[bold]2.[/] a client of every dialect uses a worker of every dialect")
     pairs = _bridge_with_table(console, fabric)
     console.print(f"   {pairs} pairs, values and failures across all of them")
@@ -69,7 +69,7 @@ def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
 
 
 def _bridge_with_table(console: Console, fabric: Fabric) -> int:
-    callers, workers = fabric.client_dialects(), fabric.worker_dialects()
+    callers, workers = client_dialects(), worker_dialects()
     cells: dict[tuple[str, str], str] = {}
 
     def table() -> Table:

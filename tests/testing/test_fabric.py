@@ -1,11 +1,12 @@
-"""The demo's processes."""
+"""A fabric of real processes."""
 
 from pathlib import Path
 
 import pytest
 
-from dragoman.cli.demo import fabric as fabrics
-from dragoman.cli.demo.fabric import DemoFailed, Fabric
+from dragoman.testing import fabric as fabrics
+from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
+from dragoman.testing.harness import LocalBroker
 
 ENDPOINTS = {
     "nfp": "tcp://h:1",
@@ -24,9 +25,8 @@ def test_workers_and_clients_connect_where_their_dialect_says(tmp_path: Path) ->
     assert fabric.url("ncl", is_worker=True) == "ncl://h:4"
 
 
-def test_ncl_has_workers_and_no_clients(tmp_path: Path) -> None:
-    fabric = Fabric(tmp_path)
-    assert set(fabric.worker_dialects()) - set(fabric.client_dialects()) == {"ncl"}
+def test_ncl_has_workers_and_no_clients() -> None:
+    assert set(worker_dialects()) - set(client_dialects()) == {"ncl"}
 
 
 def test_a_broker_that_does_not_start_is_said_with_its_log(
@@ -34,7 +34,15 @@ def test_a_broker_that_does_not_start_is_said_with_its_log(
 ) -> None:
     monkeypatch.setattr(fabrics, "LINKS", ("no_such_link",))
     fabric = Fabric(tmp_path)
-    with pytest.raises(DemoFailed, match=r"broker\.log"):
+    with pytest.raises(Failed, match=r"broker\.log"):
         fabric.start_broker()
     assert "no-such-link" in fabric.log("broker").read_text()
     fabric.stop()
+
+
+def test_a_missing_worker_is_named(tmp_path: Path) -> None:
+    with LocalBroker("nfp") as broker:
+        fabric = Fabric(tmp_path)
+        fabric.endpoints = broker.endpoints
+        with pytest.raises(Failed, match="nobody-here"):
+            fabric.wait_for(["nobody-here"], at_most=0.0)

@@ -1,9 +1,9 @@
-"""What the demo's workers do."""
+"""What the workers of demo, fuzzer and soak do."""
 
 import pytest
 
-from dragoman.cli.demo.tasks import echo, refuse, square
 from dragoman.sdk.tasks import TaskFailed
+from dragoman.testing.tasks import echo, refuse, square
 
 
 def test_they_echo_refuse_and_square() -> None:

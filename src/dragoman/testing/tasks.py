@@ -1,4 +1,4 @@
-"""What the demo's workers do."""
+"""What the workers of demo, fuzzer and soak do."""
 
 import time
 from typing import Any

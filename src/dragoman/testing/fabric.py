@@ -1,0 +1,191 @@
+"""A fabric of real processes: a broker and workers around it, started, killed, frozen, stopped.
+
+For the demo, the fuzzer and the soak, and for whoever wants to try what happens to theirs. Every
+process has its log in the fabric's folder; the broker keeps its ports over restarts.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from dragoman.sdk.blocking import Client
+from dragoman.sdk.kits import DIALECTS
+
+_COMMAND: Final = [sys.executable, "-c", "from dragoman.cli.main import main; main()"]
+#: The link workers of a dialect connect to, where it is not called like the dialect.
+_WORKER_LINK: Final = {"zss": "zss_backend", "ncl": "nats"}
+_CLIENT_LINK: Final = {"ncl": "nats"}
+_LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+#: What the broker is told to open: where peers of some dialect can connect.
+LINKS: Final = tuple(n for n in _LINKS if n in (*DIALECTS, "zss_backend", "nats"))
+#: Ports below the range that systems give to outgoing connections: a client that tries again and
+#: again while its broker is away could otherwise be given the broker's port.
+PORTS: Final = range(12_000, 32_000)
+READY_WITHIN: Final = 60.0
+TASKS: Final = "dragoman.testing.tasks"
+
+
+class Failed(Exception):
+    """Something that should have held did not; the message says what."""
+
+
+def free_port() -> int:
+    """Find a port of 127.0.0.1 that nobody listens on."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class Fabric:
+    """A broker process on a data folder, and worker processes around it."""
+
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        """Prepare a folder; `settings` is what the broker reads as its TOML."""
+        self.folder = folder
+        self.data = folder / "data"
+        self.endpoints: dict[str, str] = {}
+        self._broker: subprocess.Popen[bytes] | None = None
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._config = folder / "dragoman.toml"
+        self._config.write_text(settings)
+
+    # --- broker -------------------------------------------------------------------------------
+
+    def start_broker(self) -> None:
+        """Start the broker; a restarted one listens where the first one did."""
+        ready = self.folder / "ready.json"
+        ready.unlink(missing_ok=True)
+        words = ["up", "--config", str(self._config), "--data", str(self.data)]
+        words += ["--ready-file", str(ready)]
+        for link in LINKS:
+            self.endpoints.setdefault(link, f"tcp://127.0.0.1:{free_port()}")
+            words += [f"--{link.replace('_', '-')}", self.endpoints[link]]
+        self._broker = self._start("broker", words)
+        until = time.monotonic() + READY_WITHIN
+        while not ready.exists():
+            if self._broker.poll() is not None or time.monotonic() > until:
+                raise Failed(f"the broker did not start; see {self.log('broker')}")
+            time.sleep(0.02)
+        self.endpoints = json.loads(ready.read_text())
+
+    @property
+    def broker_pid(self) -> int:
+        """The broker's process; 0 before there is one."""
+        return self._broker.pid if self._broker is not None else 0
+
+    @property
+    def is_broker_up(self) -> bool:
+        """Whether the broker's process lives."""
+        return self._broker is not None and self._broker.poll() is None
+
+    def kill_broker(self) -> None:
+        """Kill the broker without warning."""
+        assert self._broker is not None
+        self._broker.send_signal(signal.SIGKILL)
+        self._broker.wait()
+
+    def stop_broker(self) -> None:
+        """Stop the broker in good order."""
+        if self._broker is not None and self._broker.poll() is None:
+            self._broker.terminate()
+            self._broker.wait(timeout=60)
+
+    # --- workers ------------------------------------------------------------------------------
+
+    def start_worker(self, dialect: str, service: str, name: str, url: str = "") -> None:
+        """Start a worker of a dialect; `url` leads it another way than straight to the broker."""
+        words = ["worker", TASKS, "--service", service, "--name", name]
+        self._workers[name] = self._start(
+            name, [*words, "--url", url or self.url(dialect, is_worker=True)]
+        )
+
+    def kill_worker(self, name: str) -> None:
+        """Kill a worker without warning."""
+        process = self._workers.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def signal_worker(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a worker: SIGSTOP lets it stand still until SIGCONT."""
+        self._workers[name].send_signal(number)
+
+    def wait_for(self, services: list[str], at_most: float = READY_WITHIN) -> None:
+        """Wait until every service has a worker. Raises `Failed` and names those without."""
+        until = time.monotonic() + at_most
+        with Client(self.url("nfp")) as client:
+            while True:
+                rows = client.call("mmi.service.broker", "list_services", timeout=10)
+                missing = set(services) - {row["name"] for row in rows if row["workers"]}
+                if not missing:
+                    return
+                if time.monotonic() > until:
+                    raise Failed(f"no worker came for {', '.join(sorted(missing))}")
+                time.sleep(0.1)
+
+    def url(self, dialect: str, *, is_worker: bool = False) -> str:
+        """Return where peers of a dialect connect."""
+        return f"{dialect}://{self.endpoints[link_of(dialect, is_worker)].partition('://')[2]}"
+
+    # --- both ---------------------------------------------------------------------------------
+
+    def log(self, name: str) -> Path:
+        """Return where a process's log is."""
+        return self.folder / f"{name}.log"
+
+    def _start(self, name: str, words: list[str]) -> "subprocess.Popen[bytes]":
+        with self.log(name).open("ab") as log:
+            return subprocess.Popen(
+                [*_COMMAND, *words],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    def stop(self) -> None:
+        """Stop everything in good order; what does not go is killed."""
+        for process in self._workers.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self._workers.values():
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._workers.clear()
+        self.stop_broker()
+
+    def describe(self) -> str:
+        """Say what runs where, for whoever wants to play with it."""
+        pids = [f"{n} {p.pid}" for n, p in self._workers.items()]
+        return "\n".join(
+            [f"broker pid {self.broker_pid}", *pids, json.dumps(self.endpoints, indent=2)]
+        )
+
+
+def link_of(dialect: str, is_worker: bool = False) -> str:
+    """Name the listener that peers of a dialect connect to."""
+    return (_WORKER_LINK if is_worker else _CLIENT_LINK).get(dialect, dialect)
+
+
+def client_dialects() -> list[str]:
+    """Return the dialects that have clients."""
+    return [d for d in DIALECTS if d != "ncl"]
+
+
+def worker_dialects() -> list[str]:
+    """Return the dialects that have workers."""
+    return list(DIALECTS)

@@ -29,11 +29,17 @@ log = structlog.get_logger("dragoman.loop")
 DRAIN_LIMIT: Final = 1000
 #: Records that may wait for the disk before no more input is taken in.
 WAITING_LIMIT: Final = 50_000
+#: How long records that nobody waits for may wait for others to be written with, in seconds.
+RELAXED_DELAY: Final = 0.005
 #: How long to wait before a full disk is tried again.
 RETRY_AFTER: Final = 1.0
 
 #: A send that waits for the disk: an effect, or a side's own answer with its link.
 Waiting = Effect | tuple[Link, Send]
+
+
+def _never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Stand in for a timer while nothing runs: `run` writes what it finds."""
 
 
 class Loop:
@@ -65,6 +71,9 @@ class Loop:
         self._is_writing = False
         self._followups: list[Event] = []
         self._to_write = asyncio.Event()
+        #: Set while records that nobody waits for gather company.
+        self._relaxed_timer: asyncio.TimerHandle | None = None
+        self._later: Callable[[float, Callable[[], None]], asyncio.TimerHandle | None] = _never
         self._written = asyncio.Event()
         self._error: BaseException | None = None
         #: Until when the loop sleeps if nothing arrives; None: for ever.
@@ -82,9 +91,11 @@ class Loop:
 
     async def run(self, first: Iterable[Effect] = ()) -> None:
         """Serve until stopped; everything handled is written before this returns."""
+        self._later = asyncio.get_running_loop().call_later
         writer = asyncio.create_task(self._write_all(), name="dragoman ledger writer")
         try:
             self._carry_out(first, self.clock.now())
+            self._to_write.set()
             while not self.is_stopping and self._error is None:
                 await self.links.traffic(self._until_due())
                 self.turn()
@@ -147,9 +158,18 @@ class Loop:
                 self._waiting.append(effect)
             else:
                 self._send(effect, now)
-        if self._entries or self._waiting:
-            self._to_write.set()
+        self._ask_to_write()
         self.links.flush()
+
+    def _ask_to_write(self) -> None:
+        """Have what is in line written: at once if somebody waits for it, soon otherwise.
+
+        Each commit costs an fsync and a change of threads, so records without a waiter share one.
+        """
+        if self._waiting or len(self._entries) > DRAIN_LIMIT or self.is_stopping:
+            self._to_write.set()
+        elif self._entries and self._relaxed_timer is None and not self._is_writing:
+            self._relaxed_timer = self._later(RELAXED_DELAY, self._to_write.set)
 
     @property
     def _has_unwritten(self) -> bool:
@@ -192,19 +212,20 @@ class Loop:
 
     async def _write_all(self) -> None:
         """Write what is in line, again and again, then send what waited for it."""
-        while True:
+        while self._entries or self._waiting or not self.is_stopping:
             await self._to_write.wait()
             self._to_write.clear()
+            if self._relaxed_timer is not None:
+                self._relaxed_timer.cancel()
+                self._relaxed_timer = None
             try:
-                while self._entries or self._waiting:
-                    await self._write_once()
+                await self._write_once()
             except BaseException as error:
                 self._error = error
                 self._written.set()
                 self.links.wake()
                 return
-            if self.is_stopping:
-                return
+            self._ask_to_write()
 
     async def _write_once(self) -> None:
         entries, self._entries = self._entries, []

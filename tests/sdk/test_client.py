@@ -132,6 +132,18 @@ def test_another_client_can_read_the_result(url: str) -> None:
     with_client(url, play)
 
 
+def test_a_job_that_was_forgotten_goes_on_and_can_be_asked_for_again(url: str) -> None:
+    async def play(client: AsyncClient) -> None:
+        job = client.order("math", Call("add", (), {"x": 1, "y": 4}))
+        await job.wait_until_acknowledged(10)
+        client.forget(job)
+        again = client.job(job.id)
+        assert again is not job
+        assert await again.result(10) == 5
+
+    with_client(url, play)
+
+
 def test_the_fabrics_events_can_be_followed(url: str) -> None:
     async def play(client: AsyncClient) -> None:
         seen = []

@@ -176,6 +176,13 @@ class AsyncClient:
         self._connection.send(self._side.ask(job.id))
         return job
 
+    def forget(self, job: AsyncJob) -> None:
+        """Stop waiting for a job; it goes on, and can be asked for by its id."""
+        self._jobs.pop(job.id, None)
+        forget = getattr(self._side, "forget", None)
+        if forget is not None:
+            forget(job.id)
+
     def cancel_job(self, job: AsyncJob) -> None:
         """Ask the broker to stop a job."""
         self._connection.send(self._side.cancel(job.id))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.core.resources import Distribution, Moves, score, seed
+from dragoman.core.resources import Distribution, Member, Moves, numbers, score, seed
 from dragoman.model.names import PeerId, WorkerName
 
 NAMES = [f"device-{n}" for n in range(2000)]
@@ -105,8 +105,20 @@ def test_more_replicas_keep_the_first_owner() -> None:
 
 def test_numbers_are_the_same_everywhere_and_always() -> None:
     assert seed("device-1") == 12328502384846073323
-    assert score(seed("r"), seed("w"), 1.0) == 10237101812292708958
-    assert score(1, 2, 2.0) > score(1, 2, 1.0)
+    light, heavy = (Member(PeerId("w"), numbers("w"), weight) for weight in (1.0, 2.0))
+    assert score(seed("r"), light) == 12576801148136609361
+    assert score(seed("r"), heavy) > score(seed("r"), light)
+
+
+def test_a_weighted_newcomer_takes_what_one_that_was_always_there_has() -> None:
+    """Leaving out what is below every floor must leave out nothing that would be won."""
+    for weight in (0.1, 0.5, 2.0, 7.5, 64.0):
+        late, early = Distribution(NAMES), Distribution(NAMES)
+        joined(late, *(f"w{n}" for n in range(30)))
+        joined(late, "odd", weight=weight)
+        joined(early, "odd", weight=weight)
+        joined(early, *(f"w{n}" for n in range(30)))
+        assert owners(late) == owners(early)
 
 
 @settings(max_examples=60)

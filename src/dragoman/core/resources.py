@@ -5,20 +5,27 @@ the worker's weight; the highest scores own. So a worker that comes takes only w
 highest score for, and one that goes leaves only its own: nothing else moves, and a broker that
 starts anew comes to the same result. Coming costs a score for each resource, going a score of each
 worker for each resource that was its own.
+
+A score is a number of the worker's combined with one of the resource's by exclusive or. A worker
+has many numbers, one for each *lane* of resources, so that no two workers are neighbours
+everywhere. To score high, a resource's number must begin as the opposite of the worker's does, so
+in a sorted lane the few that a newcomer can win lie together, and only they are looked at.
 """
 
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b, shake_128
 from heapq import nlargest
+from struct import unpack
 from typing import Final
 
 from dragoman.model.names import PeerId, WorkerName
 from dragoman.model.value import field, value
 
-_MASK: Final = (1 << 64) - 1
-_FIRST: Final = 0xFF51AFD7ED558CCD
-_SECOND: Final = 0xC4CEB9FE1A85EC53
-_SPAN: Final = float(1 << 64)
+LANES: Final = 256
+_BITS: Final = 64
+_MASK: Final = (1 << _BITS) - 1
+_SPAN: Final = float(1 << _BITS)
 
 
 @value
@@ -38,20 +45,24 @@ class Member:
     """A worker that takes part."""
 
     peer: PeerId
-    seed: int
+    numbers: tuple[int, ...]
     weight: float
 
 
 def seed(name: str) -> int:
-    """Return a number for a name, the same everywhere and always."""
+    """Return a resource's number, the same everywhere and always."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def score(resource: int, member: int, weight: float) -> int:
+def numbers(name: str) -> tuple[int, ...]:
+    """Return a worker's numbers, the same everywhere and always."""
+    return unpack(f">{LANES}Q", shake_128(name.encode()).digest(8 * LANES))
+
+
+def score(resource: int, member: Member) -> int:
     """Say how much a member wants a resource; twice the weight wins twice as often."""
-    mixed = ((resource ^ member) * _FIRST) & _MASK
-    mixed = ((mixed ^ (mixed >> 32)) * _SECOND) & _MASK
-    return mixed if weight == 1.0 else _weighted(mixed, weight)
+    mixed = member.numbers[resource % LANES] ^ resource
+    return mixed if member.weight == 1.0 else _weighted(mixed, member.weight)
 
 
 def _weighted(mixed: int, weight: float) -> int:
@@ -59,25 +70,74 @@ def _weighted(mixed: int, weight: float) -> int:
     return int(((mixed + 0.5) / _SPAN) ** (1.0 / weight) * _SPAN)
 
 
+class Lane:
+    """Resources that a worker has the same number for, in the order of their own numbers."""
+
+    def __init__(self, found: list[tuple[int, str]]) -> None:
+        found.sort()
+        self.seeds = [number for number, _ in found]
+        self.names = [name for _, name in found]
+        #: What a score must exceed to own each; -1: too few own it.
+        self.floors = [-1] * len(found)
+
+    def wanted(self, number: int, weight: float) -> Iterator[tuple[str, int]]:
+        """Yield what somebody with this number has a high enough score for. The hot loop."""
+        first, end = self._hopeful(number, weight)
+        for at in range(first, end):
+            found = number ^ self.seeds[at]
+            if weight != 1.0:
+                found = _weighted(found, weight)
+            if found > self.floors[at]:
+                yield self.names[at], found
+
+    def _hopeful(self, number: int, weight: float) -> tuple[int, int]:
+        """Return where those lie that could reach the lowest floor."""
+        floor = min(self.floors)
+        if weight != 1.0 and floor > 0:
+            # Somewhat less, for the weighing rounds.
+            floor = int((floor / _SPAN) ** weight * _SPAN * (1.0 - 1e-9))
+        # A number above the floor begins with as many ones as the floor does.
+        free = _BITS if floor < 0 else (floor ^ _MASK).bit_length()
+        lowest = (number ^ _MASK) >> free << free
+        return bisect_left(self.seeds, lowest), bisect_left(self.seeds, lowest + (1 << free))
+
+
 class Distribution:
     """The declared resources of one service over its workers."""
 
     def __init__(self, names: Iterable[str] = (), replicas: int = 1) -> None:
         self.replicas = max(1, replicas)
-        self._seeds = {name: seed(name) for name in names}
         self._members: dict[PeerId, Member] = {}
-        #: Resource -> its owners with their scores, the highest first.
-        self._owners: dict[str, list[tuple[int, PeerId]]] = {name: [] for name in self._seeds}
-        #: What a score must exceed to own; -1: too few own it.
-        self._floors: dict[str, int] = dict.fromkeys(self._seeds, -1)
         self._owned: dict[PeerId, set[str]] = {}
+        #: Resource -> its owners with their scores, the highest first.
+        self._owners: dict[str, list[tuple[int, PeerId]]] = {name: [] for name in names}
+        #: The lanes that are not empty, by number, and each resource's place.
+        self._lanes: dict[int, Lane] = {}
+        self._at: dict[str, tuple[Lane, int]] = {}
+        self._line_up()
+
+    def _line_up(self) -> None:
+        """Put what is declared into lanes."""
+        found: dict[int, list[tuple[int, str]]] = {}
+        for name in self._owners:
+            number = seed(name)
+            found.setdefault(number % LANES, []).append((number, name))
+        self._lanes = {number: Lane(those) for number, those in found.items()}
+        for lane in self._lanes.values():
+            self._at.update({name: (lane, at) for at, name in enumerate(lane.names)})
+        for name in self._owners:
+            self._set_floor(name)
+
+    def _set_floor(self, resource: str) -> None:
+        (lane, at), owners = self._at[resource], self._owners[resource]
+        lane.floors[at] = owners[-1][0] if len(owners) == self.replicas else -1
 
     def __len__(self) -> int:
-        return len(self._seeds)
+        return len(self._owners)
 
     def names(self) -> Iterable[str]:
         """Return what is declared."""
-        return self._seeds.keys()
+        return self._owners.keys()
 
     def owners(self, name: str) -> Sequence[PeerId]:
         """Return who owns a resource."""
@@ -93,31 +153,15 @@ class Distribution:
         if known is not None and known.weight == weight:
             return Moves()
         moves = self.leave(peer) if known is not None else Moves()
-        member = self._members[peer] = Member(peer, seed(name), weight)
+        member = self._members[peer] = Member(peer, numbers(name), weight)
         self._owned[peer] = set()
-        for resource, found in self._wanted(member):
-            self._insert(resource, self._owners[resource], (found, peer), moves)
+        for at, lane in self._lanes.items():
+            for resource, found in lane.wanted(member.numbers[at], weight):
+                self._insert(resource, (found, peer), moves)
         return moves
 
-    def _wanted(self, member: Member) -> list[tuple[str, int]]:
-        """Return what a new member has a high enough score for. The hot loop of this module."""
-        number, weight, floors = member.seed, member.weight, self._floors
-        if weight != 1.0:
-            scores = ((r, score(h, number, weight)) for r, h in self._seeds.items())
-            return [(r, found) for r, found in scores if found > floors[r]]
-        wanted = []
-        for (resource, hashed), floor in zip(self._seeds.items(), floors.values(), strict=True):
-            # `score` written out: a call costs more than the sum.
-            mixed = ((hashed ^ number) * _FIRST) & _MASK
-            mixed = ((mixed ^ (mixed >> 32)) * _SECOND) & _MASK
-            if mixed > floor:
-                wanted.append((resource, mixed))
-        return wanted
-
-    def _insert(
-        self, resource: str, owners: list[tuple[int, PeerId]], new: tuple[int, PeerId],
-        moves: Moves,
-    ) -> None:  # fmt: skip
+    def _insert(self, resource: str, new: tuple[int, PeerId], moves: Moves) -> None:
+        owners = self._owners[resource]
         owners.append(new)
         owners.sort(reverse=True)
         self._owned[new[1]].add(resource)
@@ -126,7 +170,7 @@ class Distribution:
             _, loser = owners.pop()
             self._owned[loser].discard(resource)
             moves.lost.setdefault(loser, []).append(resource)
-        self._floors[resource] = owners[-1][0] if len(owners) == self.replicas else -1
+        self._set_floor(resource)
 
     def leave(self, peer: PeerId) -> Moves:
         """Let a worker go; what it owned goes to those who want it most."""
@@ -135,41 +179,39 @@ class Distribution:
             return moves
         for resource in self._owned.pop(peer):
             self._owners[resource] = [o for o in self._owners[resource] if o[1] != peer]
-            self._floors[resource] = -1
             self._refill(resource, moves)
         return moves
 
     def _refill(self, resource: str, moves: Moves) -> None:
         """Find owners for a resource that has too few."""
-        owners, hashed = self._owners[resource], self._seeds[resource]
+        lane, at = self._at[resource]
+        owners, number = self._owners[resource], lane.seeds[at]
         have = {peer for _, peer in owners}
-        wanting = [
-            (score(hashed, m.seed, m.weight), m.peer)
-            for m in self._members.values()
-            if m.peer not in have
-        ]
+        wanting = [(score(number, m), m.peer) for m in self._members.values() if m.peer not in have]
         for new in nlargest(self.replicas - len(owners), wanting):
-            self._insert(resource, owners, new, moves)
+            self._insert(resource, new, moves)
+        self._set_floor(resource)
 
     def declare(self, names: Iterable[str], replicas: int) -> Moves:
         """Change what is declared; what stays declared stays where it is if it can."""
-        wanted, moves = {name: seed(name) for name in names}, Moves()
+        wanted, moves = dict.fromkeys(names), Moves()
         if max(1, replicas) != self.replicas:
-            self._withdraw(list(self._seeds), moves)
+            self._withdraw(list(self._owners), moves)
             self.replicas = max(1, replicas)
-        self._withdraw([name for name in self._seeds if name not in wanted], moves)
-        for name in wanted:
-            if name not in self._seeds:
-                self._seeds[name], self._owners[name], self._floors[name] = wanted[name], [], -1
-                self._refill(name, moves)
+        self._withdraw([name for name in self._owners if name not in wanted], moves)
+        new = [name for name in wanted if name not in self._owners]
+        self._owners.update({name: [] for name in new})
+        self._line_up()
+        for name in new:
+            self._refill(name, moves)
         return _net(moves)
 
     def _withdraw(self, names: list[str], moves: Moves) -> None:
         for name in names:
+            del self._at[name]
             for _, peer in self._owners.pop(name):
                 self._owned[peer].discard(name)
                 moves.lost.setdefault(peer, []).append(name)
-            del self._seeds[name], self._floors[name]
 
 
 def _net(moves: Moves) -> Moves:

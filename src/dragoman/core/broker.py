@@ -22,6 +22,7 @@ from dragoman.core.events import (
     JobSubmitted,
     Noted,
     PeerLeft,
+    Refused,
     ReplyReceived,
     ResourcesDeclared,
     ResourcesSettled,
@@ -32,6 +33,7 @@ from dragoman.core.events import (
 from dragoman.core.invariants import check
 from dragoman.core.limits import Limits
 from dragoman.core.ownership import resources_declared, resources_settled
+from dragoman.core.refusals import refused
 from dragoman.core.replies import job_forwarded, reply_received
 from dragoman.core.submissions import (
     input_received,
@@ -94,6 +96,7 @@ def noted(desk: Desk, event: Noted) -> None:
             dialect=event.dialect or (dialect_of(event.peer) if event.peer else ""),
             detail=event.detail,
             nbytes=event.body.size if event.body else 0,
+            digest=event.body.digest() if event.body else "",
         ),
         event.body,
     )
@@ -116,5 +119,6 @@ HANDLERS: Final[dict[type, Callable[[Desk, Any], None]]] = {
     ResourcesDeclared: resources_declared,
     ResourcesSettled: resources_settled,
     Noted: noted,
+    Refused: refused,
     TimeAdvanced: time_advanced,
 }

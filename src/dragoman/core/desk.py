@@ -106,7 +106,7 @@ class Desk:
             fault.code if fault else "",
             detail or (fault.message if fault else ""),
             body.size if body else 0,
-            "",
+            body.digest() if body else "",
             job.terms.priority,
             "",
             "",

@@ -184,6 +184,7 @@ class DrainAsked:
 
     peer: PeerId | None = None
     at_once: bool = False
+    reason: str = ""
 
 
 @value
@@ -218,6 +219,31 @@ class Noted:
 
 
 @value
+class Refused:
+    """Somebody asked for what they may not have: `event` did not happen, and they are told so."""
+
+    event: (
+        JobSubmitted
+        | JobCancelled
+        | InputReceived
+        | ResultRequested
+        | WorkerJoined
+        | CreditGranted
+        | BeatReceived
+        | ReplyReceived
+        | JobForwarded
+        | PeerLeft
+        | Noted
+    )
+    fault: Fault
+    principal: Principal = ANONYMOUS
+    #: Whether the peer's own session ends with it. Not if somebody only spoke in its name.
+    dismisses: bool = True
+    #: A flood of refusals goes on record in part.
+    is_recorded: bool = True
+
+
+@value
 class TimeAdvanced:
     """Nothing happened, but it is later."""
 
@@ -238,5 +264,6 @@ Event = (
     | ResourcesDeclared
     | ResourcesSettled
     | Noted
+    | Refused
     | TimeAdvanced
 )

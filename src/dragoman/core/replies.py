@@ -94,6 +94,7 @@ def _late(desk: Desk, event: ReplyReceived, worker: Worker | None) -> None:
             state=job.state if job else "",
             detail=event.kind,
             nbytes=event.body.size if is_result else 0,
+            digest=event.body.digest() if is_result else "",
             submitted_at=job.submitted_at if job else 0.0,
         ),
         event.body if is_result else None,

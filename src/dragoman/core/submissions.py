@@ -31,7 +31,7 @@ def job_submitted(desk: Desk, event: JobSubmitted) -> None:
         return
     fault = _refusal(desk, event)
     if fault is not None:
-        _refuse(desk, event, fault)
+        refuse(desk, event, fault)
         return
     job = _take_in(desk, event, digest)
     earlier = desk.book.memo.get((job.service, digest)) if job.terms.memoize else None
@@ -50,9 +50,13 @@ def _known(desk: Desk, event: JobSubmitted) -> Job | None:
 
 def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
     """Answer a job that was submitted before: the same run, the same answer."""
+    if job.principal != event.principal:
+        words = f"the job id {event.job} belongs to somebody else; use a new id"
+        refuse(desk, event, Fault(FaultCode.CONFLICT, words))
+        return
     if job.digest != digest or job.service != event.service:
         words = f"job {job.id} was submitted before with another body or service; use a new id"
-        _refuse(desk, event, Fault(FaultCode.CONFLICT, words))
+        refuse(desk, event, Fault(FaultCode.CONFLICT, words))
         return
     if job.client != event.client or job.asked_as != event.job:
         _adopt(desk, job, event)
@@ -114,7 +118,23 @@ def _refusal(desk: Desk, event: JobSubmitted) -> Fault | None:
     return None
 
 
-def _refuse(desk: Desk, event: JobSubmitted, fault: Fault) -> None:
+def refuse(desk: Desk, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:
+    """Turn a submission down, on record."""
+    if is_recorded:
+        _note_refused(desk, event, fault)
+    desk.out.append(
+        SendReply(
+            event.client,
+            event.job,
+            ReplyKind.FINAL,
+            event.service,
+            fault=fault,
+            is_strict=event.terms.strict,
+        )
+    )
+
+
+def _note_refused(desk: Desk, event: JobSubmitted, fault: Fault) -> None:
     desk.record(
         Record(
             desk.next_seq,
@@ -129,17 +149,8 @@ def _refuse(desk: Desk, event: JobSubmitted, fault: Fault) -> None:
             target=str(event.target),
             fault=fault.code,
             detail=fault.message,
+            digest=event.body.digest(),
             strict=event.terms.strict,
-        )
-    )
-    desk.out.append(
-        SendReply(
-            event.client,
-            event.job,
-            ReplyKind.FINAL,
-            event.service,
-            fault=fault,
-            is_strict=event.terms.strict,
         )
     )
 

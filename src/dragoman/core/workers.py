@@ -244,7 +244,7 @@ def drain_asked(desk: Desk, event: DrainAsked) -> None:
     worker.is_draining = True
     desk.registry.refresh(worker)
     if event.at_once:
-        lose(desk, worker, "disconnected")
+        lose(desk, worker, event.reason or "disconnected")
     elif not worker.held:
         lose(desk, worker, "drained")
 

@@ -46,7 +46,11 @@ class Kind(StrEnum):
     FORGOTTEN = "forgotten"  #: the memoised answers of `service` are void
     STARTED = "started"  #: a broker process took over the ledger
     STOPPED = "stopped"  #: a broker process let go of it in good order
-    CHANGED = "changed"  #: inventory, policy or settings changed; `detail` says what
+    CHANGED = "changed"  #: inventory, policy, keys or settings changed; `detail` says what
+    #: The policy let `principal` do something that has no record of its own; `detail` = the verb
+    #: and the rule that decided.
+    ALLOWED = "allowed"
+    DENIED = "denied"  #: `principal` was not let do something; `detail` says what and why
 
 
 @value

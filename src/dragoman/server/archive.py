@@ -1,13 +1,19 @@
 """What has left the broker's memory: bodies and finished jobs, read back from the ledger."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from dragoman.core.desk import status_of
 from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus
 from dragoman.core.recovery import fold
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.body import EMPTY, Body
+from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
+
+
+#: Faults of the question itself: whoever asked it is not told how the job stands.
+_NO_ANSWER: Final = frozenset({FaultCode.DENIED, FaultCode.QUEUE_FULL})
 
 
 class Archive:
@@ -49,6 +55,9 @@ class Archive:
 
     def complete(self, answer: SendStatus) -> SendStatus:
         """Look up a job the core has forgotten, and fill in the bodies of results."""
+        fault = answer.fault
+        if answer.status is None and fault is not None and fault.code in _NO_ANSWER:
+            return answer
         status = answer.status or self.status(answer.job)
         if status is None:
             return answer

@@ -1,24 +1,28 @@
-"""Run the test suites one after another, the quick ones first, and add up what they say.
+"""Run the test suites, two at a time, and add up what they say.
 
 Each suite is a process of its own, so that a thousand peers or a Java machine left over from
-one cannot disturb the next. `run_tests.py unit sim` runs only those two.
+one cannot disturb the next. Suites that calculate run beside suites that mostly wait for processes
+and sockets. `run_tests.py unit sim` runs only those two.
 
 Many tests are about real processes, sockets and clocks, and a busy machine can be late for them.
-A few failures of a suite are therefore run once more, alone; what passes then is counted as passed
-and named as having needed it. What fails twice has failed.
+A few failures of a suite are therefore run once more, when nothing else runs; what passes then is
+counted as passed and named as having needed it. What fails twice has failed.
 """
 
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-#: Marked suites in the order they run. A test with several marks belongs to the last of them.
+#: Marked suites. A test with several marks belongs to the last of them.
 MARKED = ("sim", "interop", "spark", "scale", "crash")
 SUITES = ("unit", *MARKED)
+#: What runs one after the other, beside the other lane.
+LANES = (("unit", "sim", "spark"), ("interop", "scale", "crash"))
 NO_TESTS = 5
 #: More failures than this are no accident.
 SECOND_CHANCES = 8
@@ -45,25 +49,46 @@ def expression(suite: str) -> str:
     return " and ".join(wanted + [f"not {mark}" for mark in later])
 
 
-def run(suite: str, report: Path) -> Outcome:
+def run(suite: str, folder: Path) -> Outcome:
     """Run one suite in a process of its own."""
-    print(f"\n=== {suite}: pytest -m '{expression(suite)}'", flush=True)
+    say(suite, f"=== pytest -m '{expression(suite)}'")
     started = time.monotonic()
+    report = folder / f"{suite}.xml"
     code = pytest(suite, report, "--durations=5")
-    passed, failed, skipped = totals(report)
-    again = 0
-    if code == 1 and 0 < failed <= SECOND_CHANCES:
-        print(f"\n=== {suite}: {failed} failed; once more, alone", flush=True)
-        code = pytest(suite, report, "--last-failed", "--last-failed-no-failures=none")
-        again, failed, _ = totals(report)
-        passed += again
-    return Outcome(suite, code, passed, failed, skipped, time.monotonic() - started, again)
+    return Outcome(suite, code, *totals(report), time.monotonic() - started)
+
+
+def run_again(first: Outcome, folder: Path) -> Outcome:
+    """Run a suite's failures once more, if they are few."""
+    if first.code != 1 or not 0 < first.failed <= SECOND_CHANCES:
+        return first
+    say(first.suite, f"=== {first.failed} failed; once more, alone")
+    started = time.monotonic()
+    report = folder / f"{first.suite}-again.xml"
+    code = pytest(first.suite, report, "--last-failed", "--last-failed-no-failures=none")
+    again, failed, _ = totals(report)
+    seconds = first.seconds + time.monotonic() - started
+    return Outcome(first.suite, code, first.passed + again, failed, first.skipped, seconds, again)
 
 
 def pytest(suite: str, report: Path, *more: str) -> int:
-    """Run a suite's tests; return pytest's exit code."""
-    arguments = ["-m", expression(suite), f"--junitxml={report}", "-q", *more]
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+    """Run a suite's tests, its output line by line behind its name; return the exit code."""
+    # A cache of its own: two suites at once would overwrite each other's list of failures.
+    cache = f"cache_dir=.pytest_cache/{suite}"
+    arguments = ["-m", expression(suite), f"--junitxml={report}", "-q", "-o", cache, *more]
+    command = [sys.executable, "-m", "pytest", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            say(suite, line.rstrip())
+    return process.returncode
+
+
+def say(suite: str, line: str) -> None:
+    """Print a line of one suite."""
+    print(f"{suite:8}{line}", flush=True)
 
 
 def totals(report: Path) -> tuple[int, int, int]:
@@ -83,8 +108,12 @@ def main(suites: list[str]) -> int:
     if unknown := [suite for suite in suites if suite not in SUITES]:
         print(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes = [run(suite, Path(folder, f"{suite}.xml")) for suite in suites or SUITES]
+    wanted = suites or SUITES
+    lanes = [[suite for suite in lane if suite in wanted] for lane in LANES]
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(lanes)) as pool:
+        folder = Path(name)
+        firsts = list(pool.map(lambda lane: [run(suite, folder) for suite in lane], lanes))
+        outcomes = [run_again(first, folder) for lane in firsts for first in lane]
     print("\n=== all suites")
     for each in outcomes:
         verdict = {0: "ok", NO_TESTS: "has no tests"}.get(each.code, f"FAILED ({each.code})")

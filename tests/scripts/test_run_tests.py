@@ -35,6 +35,10 @@ def test_every_mark_of_the_project_has_its_suite(runner: ModuleType) -> None:
     assert {mark.partition(":")[0] for mark in marks} == set(runner.MARKED)
 
 
+def test_every_suite_runs_in_exactly_one_lane(runner: ModuleType) -> None:
+    assert sorted(itertools.chain(*runner.LANES)) == sorted(runner.SUITES)
+
+
 def test_the_totals_are_read_from_the_report(runner: ModuleType, tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(
@@ -71,7 +75,7 @@ def test_a_few_failures_are_run_once_more_and_said(
         return code
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
-    outcome = runner.run("interop", tmp_path / "r.xml")
+    outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
     assert (outcome.code, outcome.passed, outcome.failed, outcome.again) == (0, 10, 0, 2)
 
 
@@ -91,6 +95,6 @@ def test_what_fails_twice_or_fails_in_numbers_has_failed(
         return code
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
-    outcome = runner.run("interop", tmp_path / "r.xml")
+    outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
     assert outcome.code == 1
     assert outcome.failed == (1 if second else 9)

@@ -37,7 +37,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "dialects.json_values",
         "{folder}",
     ),
-    "transports": ("transports.base",),
+    # One CURVE, one TLS and one form of NATS's keys for all that need them.
+    "transports": (
+        "transports.base",
+        "transports.nkeys",
+        "transports.tls",
+        "transports.zap",
+        "transports.zmq",
+    ),
     "ledger": ("model", "ledger"),
     "services": ("model", "core.view", "services"),
     "security": ("model", "core.events", "core.effects", "security"),
@@ -75,6 +82,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "pipeline": ("model.record", "pipeline"),
+    # A peer like any other, that also reads the pipeline's tables.
+    "spark": (
+        "model",
+        "dialects.talk",
+        "sdk",
+        "pipeline.session",
+        "pipeline.store",
+        "pipeline.tables",
+        "spark",
+    ),
     "testing": (
         "model",
         "core",

@@ -7,7 +7,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.sdk.courier import MESSAGE, PULSE, Courier, Unpacker, pack, pack_beat
+from dragoman.sdk.courier import KEYS, MESSAGE, PULSE, Courier, Unpacker, pack, pack_beat
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=4)
 
@@ -35,6 +35,7 @@ def test_it_passes_frames_both_ways_and_beats_by_itself_until_the_worker_goes() 
         courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, out.fileno())
         running = threading.Thread(target=courier.run, daemon=True)
         running.start()
+        os.write(worker_out, pack(KEYS, []))
         os.write(worker_out, pack(MESSAGE, [b"hello"]))
         assert broker.recv_multipart() == [b"w", b"hello"]
         broker.send_multipart([b"w", b"work"])
@@ -61,6 +62,7 @@ def test_it_stops_beating_for_a_worker_that_shows_no_life() -> None:
         courier = Courier(f"tcp://127.0.0.1:{port}", b"w", courier_in, nowhere.fileno())
         running = threading.Thread(target=courier.run, daemon=True)
         running.start()
+        os.write(worker_out, pack(KEYS, []))
         os.write(worker_out, pack_beat(0.05, 0.2, [[b"beat"]]))
         assert broker.poll(10_000)
         beats = 0

@@ -1,10 +1,13 @@
 """A DEALER in a process of its own, seen from the worker."""
 
 import asyncio
+from pathlib import Path
 
 import zmq
 
 from dragoman.sdk.couriered import CourieredDealer
+from dragoman.transports.curve import CurveRouter
+from dragoman.transports.zmq import CurveKeys
 
 
 def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
@@ -36,3 +39,42 @@ def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
     asyncio.run(scene())
     broker.close()
     context.term()
+
+
+def _seen_by_others(pid: int) -> bytes:
+    folder = Path(f"/proc/{pid}")
+    return (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+
+
+def test_a_courier_proves_the_workers_key_and_tells_it_that_it_was_refused() -> None:
+    server, own = zmq.curve_keypair(), zmq.curve_keypair()
+    admitted: set[str] = set()
+
+    async def scene() -> None:
+        arrived = asyncio.Event()
+        router = CurveRouter("tcp://127.0.0.1:0", [server[1]], admits=admitted.__contains__)
+        endpoint = await router.open(arrived.set)
+        dealer = CourieredDealer(endpoint, b"w", CurveKeys(*own, server[0]))
+        told = asyncio.Event()
+        await dealer.open(told.set)
+        async with asyncio.timeout(20):
+            await told.wait()
+        assert "refuses this key" in dealer.refusal
+        await dealer.close()
+
+        admitted.add(f"curve:{own[0].decode()}")
+        dealer = CourieredDealer(endpoint, b"w", CurveKeys(*own, server[0]))
+        await dealer.open(told.set)
+        dealer.send(b"", [b"join"])
+        heard: list[bytes] = []
+        async with asyncio.timeout(20):
+            while not heard:
+                await arrived.wait()
+                arrived.clear()
+                heard += [name for name, _ in router.drain(10)]
+        assert router.key_of(b"w") == f"curve:{own[0].decode()}"
+        assert own[1] not in _seen_by_others(dealer.pid)
+        await dealer.close()
+        await router.close()
+
+    asyncio.run(scene())

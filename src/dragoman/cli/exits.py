@@ -6,13 +6,22 @@ from typing import Any, Final
 import typer
 
 from dragoman.ledger.base import LedgerError
-from dragoman.sdk.errors import Denied, DragomanError, Expired, JobFailed, StillRunning, Unreachable
+from dragoman.sdk.errors import (
+    Denied,
+    DragomanError,
+    Expired,
+    JobFailed,
+    Refused,
+    StillRunning,
+    Unreachable,
+)
 
 #: The first class that fits decides.
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (Unreachable, 3),
     (ConnectionError, 3),
     (Denied, 4),
+    (Refused, 4),
     (Expired, 5),
     (StillRunning, 5),
     (JobFailed, 1),

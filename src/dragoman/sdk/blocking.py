@@ -12,6 +12,7 @@ from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress, Publ
 from dragoman.model.content import Call
 from dragoman.model.target import Target
 from dragoman.sdk.client import AsyncClient
+from dragoman.sdk.credentials import Given
 from dragoman.sdk.jobs import AsyncJob
 
 T = TypeVar("T")
@@ -103,8 +104,8 @@ def _pull(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
 class Client:
     """A client of one broker. Use as `with Client(url) as client`."""
 
-    def __init__(self, url: str, name: str | None = None) -> None:
-        self._client = AsyncClient(url, name)
+    def __init__(self, url: str, name: str | None = None, credentials: Given = None) -> None:
+        self._client = AsyncClient(url, name, credentials)
         self.name = self._client.name
         self._portal: Portal | None = None
 

@@ -18,6 +18,8 @@ from dragoman.model.content import Call
 from dragoman.model.names import JobId
 from dragoman.model.target import Target, parse_target
 from dragoman.sdk.connection import Connection
+from dragoman.sdk.credentials import Given, find_credentials
+from dragoman.sdk.errors import Refused
 from dragoman.sdk.jobs import AsyncJob
 from dragoman.sdk.kits import kit_for
 from dragoman.sdk.url import parse_url
@@ -48,10 +50,10 @@ def default_name() -> str:
 class AsyncClient:
     """A client of one broker. Use as `async with AsyncClient(url) as client`."""
 
-    def __init__(self, url: str, name: str | None = None) -> None:
+    def __init__(self, url: str, name: str | None = None, credentials: Given = None) -> None:
         self.endpoint = parse_url(url)
         self.name = name or default_name()
-        kit = kit_for(self.endpoint.dialect)
+        kit = kit_for(self.endpoint.dialect, find_credentials(credentials))
         self._side: ClientSide = kit.client_side(self.name, new_id)
         #: Whether the broker says that it has a job before it is done.
         self.is_acknowledged = self.endpoint.dialect in ACKNOWLEDGING
@@ -229,6 +231,8 @@ class AsyncClient:
         while True:
             await asyncio.sleep(_TICK)
             now = self._now()
+            if self.refusal:
+                self._give_up_unheard()
             late = [j for j in self._jobs.values() if now - j.asked_at >= _patience(j)]
             if not late:
                 continue
@@ -240,6 +244,17 @@ class AsyncClient:
             for job in late:
                 job.asked_at, job.asks = now, job.asks + 1
                 self._connection.send(self._again(job))
+
+    @property
+    def refusal(self) -> str:
+        """Why the broker does not let this client in, if it said so; empty otherwise."""
+        return self._connection.refusal
+
+    def _give_up_unheard(self) -> None:
+        """End the waiting for jobs that the broker will not hear of."""
+        for job in [job for job in self._jobs.values() if not job.is_acknowledged]:
+            job.give_up(Refused(f"{self.endpoint}: {self.refusal}"))
+            del self._jobs[job.id]
 
     def _again(self, job: AsyncJob) -> list[Any]:
         if not job.is_acknowledged:

@@ -27,6 +27,11 @@ class Connection:
         #: When something was last heard, on the loop's clock.
         self.heard_at = 0.0
 
+    @property
+    def refusal(self) -> str:
+        """Why the broker does not let this peer in, if it said so; empty otherwise."""
+        return str(getattr(self._transport, "refusal", ""))
+
     async def open(self) -> None:
         """Connect. Connecting never fails by itself: silence is what tells."""
         self.heard_at = asyncio.get_running_loop().time()

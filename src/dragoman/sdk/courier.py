@@ -19,14 +19,17 @@ from typing import Final
 
 import zmq
 
+from dragoman.transports.zmq import HANDSHAKES, CurveKeys, read_handshake
+
 _HEAD: Final = struct.Struct(">cI")
 _LENGTH: Final = struct.Struct(">I")
 _BEAT: Final = struct.Struct(">dd")
 #: Bytes that wait for a worker that does not read, before the rest is left in the socket.
 MOST: Final = 16 * 1024 * 1024
 _PIECE: Final = 1 << 16
-#: Letters: a message to send or received, the beat to send by itself, a sign of life.
-MESSAGE, SET_BEAT, PULSE = b"M", b"B", b"P"
+#: Letters: a message to send or received, the beat to send by itself, a sign of life, the keys
+#: to connect with (public, secret, the broker's; or none), and why the broker does not answer.
+MESSAGE, SET_BEAT, PULSE, KEYS, REFUSAL = b"M", b"B", b"P", b"K", b"R"
 
 
 def pack(letter: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> bytes:
@@ -85,7 +88,10 @@ class Courier:
         self._socket.setsockopt(zmq.IPV6, int("[" in endpoint))
         if identity:
             self._socket.setsockopt(zmq.IDENTITY, identity)
-        self._socket.connect(endpoint)
+        self._endpoint = endpoint
+        self._has_keys = False
+        self._refusal = ""
+        self._monitor = self._socket.get_monitor_socket(HANDSHAKES)
         self._in, self._out = incoming, outgoing
         # The worker may not read for minutes; the beat must not wait for it.
         os.set_blocking(outgoing, False)
@@ -97,19 +103,26 @@ class Courier:
 
     def run(self) -> None:
         """Pass frames both ways until the worker goes."""
-        descriptor = self._socket.fileno()
+        descriptor, handshakes = self._socket.fileno(), self._monitor.fileno()
+        self._look()
         try:
             while True:
                 writing = [self._out] if self._unwritten else []
-                watched = [self._in] if len(self._unwritten) > MOST else [self._in, descriptor]
+                watched = [self._in, handshakes]
+                if len(self._unwritten) <= MOST:
+                    watched.append(descriptor)
                 ready, _, _ = select.select(watched, writing, [], self._wait())
                 if self._in in ready and not self._from_worker():
                     break
+                if handshakes in ready:
+                    self._look()
                 self._to_worker()
                 self._beat_if_due()
         except (BrokenPipeError, KeyboardInterrupt):
             pass
         finally:
+            self._socket.disable_monitor()
+            self._monitor.close()
             self._socket.close()
             self._context.term()
 
@@ -129,7 +142,27 @@ class Courier:
                 self._socket.send_multipart(frames)
             elif letter == SET_BEAT:
                 self._set_beat(frames)
+            elif letter == KEYS:
+                self._connect(frames)
         return True
+
+    def _connect(self, keys: "list[bytes]") -> None:
+        """Connect, as the first thing that the worker asks for."""
+        self._has_keys = bool(keys)
+        if keys:
+            CurveKeys(*keys).prepare(self._socket)
+        self._socket.connect(self._endpoint)
+
+    def _look(self) -> None:
+        """Tell the worker what became of handshakes."""
+        try:
+            while True:
+                words = read_handshake(self._monitor.recv_multipart(zmq.NOBLOCK)[0], self._has_keys)
+                if words != self._refusal:
+                    self._refusal = words
+                    self._unwritten += pack(REFUSAL, [words.encode()])
+        except zmq.Again:
+            return
 
     def _set_beat(self, frames: "list[bytes]") -> None:
         self._every, self._patience = _BEAT.unpack(frames[0])

@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from dragoman.sdk.courier import MESSAGE, PULSE, Unpacker, pack, pack_beat
+from dragoman.sdk.courier import KEYS, MESSAGE, PULSE, REFUSAL, Unpacker, pack, pack_beat
 from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.zmq import CurveKeys
 
 #: The courier stops beating after so many seconds without a sign of life of the worker.
 PATIENCE: Final = 300.0
@@ -20,9 +21,12 @@ _PIPE_BOUND: Final = 64 * 1024 * 1024
 class CourieredDealer:
     """A DEALER in a process of its own; beats go on whatever this process does."""
 
-    def __init__(self, endpoint: str, identity: bytes) -> None:
+    def __init__(self, endpoint: str, identity: bytes, keys: CurveKeys | None = None) -> None:
         self._endpoint = endpoint
         self._identity = identity
+        self._keys = keys
+        #: Why the broker is not heard, if that is known.
+        self.refusal = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._unpacker = Unpacker()
         self._arrived: deque[list[bytes]] = deque()
@@ -45,8 +49,17 @@ class CourieredDealer:
         os.set_blocking(process.stdin.fileno(), False)
         os.set_blocking(process.stdout.fileno(), False)
         asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._read)
+        # Through the pipe: arguments and environments are there for others to see.
+        keys = self._keys
+        self._write(pack(KEYS, [keys.public, keys.secret, keys.server] if keys else []))
         self._beat_heart()
         return self._endpoint
+
+    @property
+    def pid(self) -> int:
+        """The courier's process."""
+        assert self._process is not None, "the transport is not open"
+        return self._process.pid
 
     def keep_beating(self, every: float, messages: "list[list[bytes]]") -> None:
         """Have the courier send these by itself."""
@@ -64,7 +77,11 @@ class CourieredDealer:
         if not data:
             asyncio.get_running_loop().remove_reader(process.stdout.fileno())
             return
-        self._arrived.extend(f for letter, f in self._unpacker.feed(data) if letter == MESSAGE)
+        for letter, frames in self._unpacker.feed(data):
+            if letter == MESSAGE:
+                self._arrived.append(frames)
+            elif letter == REFUSAL:
+                self.refusal = frames[0].decode()
         self._wake()
 
     def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:

@@ -12,6 +12,10 @@ class Unreachable(DragomanError):
     """No answer from the broker within the time given."""
 
 
+class Refused(DragomanError):
+    """The broker, or this side, does not take what the other proves itself with."""
+
+
 class StillRunning(DragomanError, TimeoutError):
     """The result did not come in time; the job goes on, and may be asked for again."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client
+from dragoman.sdk.credentials import Given
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import SCHEME, Files
 from dragoman.sdk.url import Endpoint
@@ -29,10 +30,13 @@ def default_cache() -> Path:
 class Fetcher:
     """Replaces the `nf://` arguments of calls by paths. Connects when the first one comes."""
 
-    def __init__(self, url: str, name: str, cache: Path | None = None) -> None:
+    def __init__(
+        self, url: str, name: str, cache: Path | None = None, credentials: Given = None
+    ) -> None:
         self._url = url
         self._name = name
         self._cache = cache or default_cache()
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._client: Client | None = None
 
@@ -68,7 +72,7 @@ class Fetcher:
         if not self._url:
             raise NotFetched("this worker knows no broker to fetch from; give it a files_url")
         if self._client is None:
-            self._client = Client(self._url, f"{self._name}-files")
+            self._client = Client(self._url, f"{self._name}-files", self._credentials)
         return self._client
 
     def close(self) -> None:

@@ -159,6 +159,7 @@ class AsyncJob:
         """End the waiting on this side."""
         if not self._finished.done():
             self._finished.set_exception(error)
+            self._acknowledged.set()
             # Nobody may be waiting; that is no reason for a warning.
             with contextlib.suppress(Exception):
                 self._finished.exception()

@@ -5,12 +5,16 @@ the libraries of the others.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dragoman.dialects.talk import ClientSide, WorkerSide
 from dragoman.model.value import value
+from dragoman.sdk.credentials import NONE, Credentials
 from dragoman.sdk.url import Endpoint
 from dragoman.transports.base import Transport
+
+if TYPE_CHECKING:
+    from dragoman.transports.zmq import CurveKeys
 
 Ids = Callable[[], str]
 
@@ -59,11 +63,24 @@ class Kit(Protocol):
 class ZeroMqKit:
     """What the ZeroMQ dialects share: a DEALER whose identity is the peer's name."""
 
+    def __init__(self, credentials: Credentials = NONE) -> None:
+        self._credentials = credentials
+
+    def _keys(self) -> "CurveKeys | None":
+        from dragoman.transports.zmq import CurveKeys
+
+        own = self._credentials
+        if own.has_curve:
+            return CurveKeys(own.public.encode(), own.secret.encode(), own.server.encode())
+        if own.public:
+            raise ValueError("the broker's public key is not known: give its --server-key")
+        return None
+
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
         """Connect a DEALER."""
         from dragoman.transports.zmq import Dealer
 
-        return Dealer(endpoint.address, name.encode())
+        return Dealer(endpoint.address, name.encode(), keys=self._keys())
 
     def worker_transport(
         self, endpoint: Endpoint, offer: Offer, own_process_beats: bool
@@ -72,7 +89,7 @@ class ZeroMqKit:
         if own_process_beats:
             from dragoman.sdk.couriered import CourieredDealer
 
-            return CourieredDealer(endpoint.address, offer.name.encode())
+            return CourieredDealer(endpoint.address, offer.name.encode(), self._keys())
         return self.client_transport(endpoint, offer.name)
 
 
@@ -127,6 +144,9 @@ class ZssKit(ZeroMqKit):
 class MemoKit:
     """MemoDB's protocol, over NNG. A worker's concurrency is so many memo01 workers."""
 
+    def __init__(self, credentials: Credentials = NONE) -> None:
+        self._credentials = credentials
+
     def client_side(self, name: str, ids: Ids) -> ClientSide:
         """Make a client's end."""
         from dragoman.dialects.memo01.client_side import ClientSide as Side
@@ -158,7 +178,8 @@ class MemoKit:
 class NclKit:
     """Bacalhau's protocol, over NATS. It has workers (compute nodes) and no clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials = NONE) -> None:
+        self._credentials = credentials
         self._subscriptions: tuple[str, ...] = ()
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
@@ -209,6 +230,9 @@ class NclKit:
 class HttpKit:
     """The HTTP door: requests, one stream of all that a client is told, and long polls."""
 
+    def __init__(self, credentials: Credentials = NONE) -> None:
+        self._credentials = credentials
+
     def client_side(self, name: str, ids: Ids) -> ClientSide:
         """Make a client's end."""
         from dragoman.dialects.http.client_side import ClientSide as Side
@@ -234,7 +258,7 @@ class HttpKit:
         return self.client_transport(endpoint, offer.name)
 
 
-_KITS: Final[dict[str, Callable[[], Kit]]] = {
+_KITS: Final[dict[str, Callable[[Credentials], Kit]]] = {
     "nfp": NfpKit,
     "dcp": DcpKit,
     "zss": ZssKit,
@@ -248,9 +272,9 @@ _KITS: Final[dict[str, Callable[[], Kit]]] = {
 DIALECTS: Final = tuple(_KITS)
 
 
-def kit_for(dialect: str) -> Kit:
+def kit_for(dialect: str, credentials: Credentials = NONE) -> Kit:
     """Return a dialect's kit. Raises ValueError for one that has none."""
     try:
-        return _KITS[dialect]()
+        return _KITS[dialect](credentials)
     except KeyError:
         raise ValueError(f"no peers of dialect {dialect!r} can be made; try {[*_KITS]}") from None

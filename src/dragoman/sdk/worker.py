@@ -33,6 +33,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.client import new_id
 from dragoman.sdk.connection import Connection
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.credentials import Given, find_credentials
 from dragoman.sdk.fetched import Fetcher, NotFetched
 from dragoman.sdk.fetched import files_url as default_files_url
 from dragoman.sdk.kits import Offer, kit_for
@@ -61,13 +62,15 @@ class Worker:
         own_process_beats: bool = True,
         files_url: str | None = None,
         files_cache: Path | None = None,
+        credentials: Given = None,
     ) -> None:
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
         self.name = name or f"{service}-{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
         self.concurrency = concurrency
         self.tasks = Tasks()
-        self._kit = kit_for(self.endpoint.dialect)
+        proved = find_credentials(credentials)
+        self._kit = kit_for(self.endpoint.dialect, proved)
         self._offer = Offer(
             self.name,
             self.services,
@@ -82,6 +85,7 @@ class Worker:
             default_files_url(self.endpoint) if files_url is None else files_url,
             self.name,
             files_cache,
+            proved,
         )
         self._connection = Connection(self._make_transport, self._receive)
         self._transport: Any = None
@@ -247,7 +251,8 @@ class Worker:
                 beat_at = now + self._side.beat_every
             hold = self._side.hold
             if hold is not None and now - self._connection.heard_at >= hold:
-                log.warning("the broker is silent; connecting anew", worker=self.name, after=hold)
+                why = self._connection.refusal or "the broker is silent"
+                log.warning(f"{why}; connecting anew", worker=self.name, after=hold)
                 await self._rejoin()
 
     # --- what the broker says -----------------------------------------------------------------

@@ -96,8 +96,9 @@ def test_exit_codes_say_what_happened(scene: Broker) -> None:
     run(scene, "result", "0" * 32, expect=1)
     run(scene, "call", "probe", "add", "not json", expect=2)
     run(scene, "call", "probe", "slow", '{"seconds": 30}', "--timeout", "1", expect=5)
-    run(scene, "result", run(scene, "submit", "probe", "slow", '{"seconds": 4}').strip(),
-        "--timeout", "0.5", expect=5)  # fmt: skip
+    unfinished = run(scene, "submit", "probe", "patient", '{"seconds": 600}').strip()
+    run(scene, "result", unfinished, "--timeout", "0.5", expect=5)
+    run(scene, "cancel", unfinished)
     assert run_dragoman("call").returncode == 2
     assert run_dragoman("no-such-command").returncode == 2
     assert run_dragoman("call", "probe", "add", "--url", "gopher://x").returncode == 2

@@ -1,0 +1,71 @@
+"""NATS's keys: Ed25519, in the text form that NATS has for them.
+
+A key in text is base 32 of one prefix (two in a seed), the 32 bytes, and a CRC-16 of it all. The
+signatures are `cryptography`'s.
+"""
+
+import base64
+import binascii
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_SEED: Final = 18 << 3
+_USER: Final = 20 << 3
+_RAW: Final = 32
+
+
+class Nkey:
+    """A user's key pair."""
+
+    __slots__ = ("_private", "_raw", "public")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._private = Ed25519PrivateKey.from_private_bytes(raw)
+        public = self._private.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+        #: The public key, `U...`.
+        self.public = _text(bytes([_USER]) + public)
+
+    def __repr__(self) -> str:
+        """Show the public key."""
+        return f"Nkey({self.public})"
+
+    @classmethod
+    def new(cls) -> "Nkey":
+        """Make a new pair."""
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def from_seed(cls, seed: str) -> "Nkey":
+        """Read a seed, `SU...`. Raises ValueError, without the seed in it."""
+        try:
+            data = base64.b32decode(seed + "=" * (-len(seed) % 8))
+        except ValueError:
+            data = b""
+        body, sum_ = data[:-2], data[-2:]
+        is_user = len(body) == _RAW + 2 and body[0] & 0xF8 == _SEED
+        is_user = is_user and ((body[0] & 7) << 5 | body[1] >> 3) == _USER
+        if not is_user or _sum(body) != sum_:
+            raise ValueError("that is no seed of a NATS user (SU...)")
+        return cls(body[2:])
+
+    @property
+    def seed(self) -> str:
+        """The secret half, `SU...`."""
+        return _text(bytes([_SEED | _USER >> 5, (_USER & 31) << 3]) + self._raw)
+
+    def sign(self, nonce: str) -> bytes:
+        """Sign what a server asks to have signed; base 64, as it goes over the wire."""
+        return base64.b64encode(self._private.sign(nonce.encode()))
+
+
+def _text(body: bytes) -> str:
+    return base64.b32encode(body + _sum(body)).decode().rstrip("=")
+
+
+def _sum(body: bytes) -> bytes:
+    return binascii.crc_hqx(body, 0).to_bytes(2, "little")

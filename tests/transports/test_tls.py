@@ -1,0 +1,87 @@
+"""TLS contexts: a handshake between both ends, in memory."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
+from dragoman.transports.tls import PeerTls, ServerTls, key_of_certificate
+
+AUTHORITY = new_authority("test authority")
+OURS = new_certificate(AUTHORITY, "broker", ("localhost", "127.0.0.1"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> ServerTls:
+    for name, text in (
+        ("certificate", OURS.certificate),
+        ("key", OURS.secret),
+        ("authority", AUTHORITY.certificate),
+    ):
+        (tmp_path / name).write_text(text)
+    return ServerTls(tmp_path / "certificate", tmp_path / "key", tmp_path / "authority")
+
+
+def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost") -> str:
+    """Let both sides talk until they agree; return the key that the server saw."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    there = server.wrap_bio(up, down, server_side=True)
+    here = client.wrap_bio(down, up, server_hostname=host)
+    waiting = [here, there]
+    for _ in range(10):
+        for each in list(waiting):
+            try:
+                each.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            waiting.remove(each)
+        if not waiting:
+            break
+    return key_of_certificate(there.getpeercert(binary_form=True))
+
+
+def test_the_key_of_a_peer_is_the_fingerprint_of_its_certificate(server: ServerTls) -> None:
+    anna = new_certificate(AUTHORITY, "anna")
+    peer = PeerTls(AUTHORITY.certificate, anna.certificate, anna.secret)
+    assert shake_hands(server.context(), peer.context()) == anna.key
+
+
+def test_a_peer_without_a_certificate_is_refused_unless_that_will_do(server: ServerTls) -> None:
+    peer = PeerTls(AUTHORITY.certificate)
+    with pytest.raises(ssl.SSLError, match=r"(?i)peer did not return a certificate"):
+        shake_hands(server.context(), peer.context())
+    assert shake_hands(server.context(is_optional=True), peer.context()) == ""
+
+
+def test_a_certificate_of_another_authority_is_refused(server: ServerTls) -> None:
+    elsewhere = new_authority("elsewhere")
+    mallory = new_certificate(elsewhere, "mallory")
+    peer = PeerTls(AUTHORITY.certificate, mallory.certificate, mallory.secret)
+    with pytest.raises(ssl.SSLError, match=r"(?i)unable to get local issuer|unknown ca"):
+        shake_hands(server.context(is_optional=True), peer.context())
+
+
+def test_a_peer_believes_no_other_broker(server: ServerTls) -> None:
+    peer = PeerTls(new_authority("elsewhere").certificate)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(server.context(is_optional=True), peer.context())
+
+
+def test_a_peer_wants_the_host_it_asked_for(server: ServerTls) -> None:
+    peer = PeerTls(AUTHORITY.certificate)
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"(?i)hostname mismatch"):
+        shake_hands(server.context(is_optional=True), peer.context(), "example.net")
+
+
+def test_files_that_are_none_are_named(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere.pem"
+    with pytest.raises(ValueError, match=r"no TLS with .*nowhere"):
+        ServerTls(nowhere, nowhere, nowhere).context()
+
+
+def test_nothing_secret_is_shown() -> None:
+    anna = new_certificate(AUTHORITY, "anna")
+    shown = repr(anna) + repr(PeerTls(AUTHORITY.certificate, anna.certificate, anna.secret))
+    assert "PRIVATE" not in shown
+    assert isinstance(anna, Certificate)

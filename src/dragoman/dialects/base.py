@@ -13,6 +13,7 @@ from dragoman.core.effects import Effect
 from dragoman.core.events import Event
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
@@ -136,6 +137,25 @@ class BrokerSide(Protocol):
 
     def next_deadline(self) -> float | None:
         """When `advance` wants to be called next (seconds since the epoch)."""
+        ...
+
+
+class DenyingSide(BrokerSide, Protocol):
+    """A side with words of its own for those who may not be heard. The others need none."""
+
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Return what is said to a message that is refused, instead of `sends`.
+
+        Those are what `receive` was going to say; None: the message came in another peer's name,
+        and was not received at all. The core's own answers go out beside what is returned.
+        """
         ...
 
 

@@ -11,7 +11,6 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 
-
 #: Faults of the question itself: whoever asked it is not told how the job stands.
 _NO_ANSWER: Final = frozenset({FaultCode.DENIED, FaultCode.QUEUE_FULL})
 

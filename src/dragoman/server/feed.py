@@ -5,7 +5,7 @@ caught up gets each batch as it becomes durable. Nobody is ever sent a record tw
 order.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dragoman.dialects.base import EventSide, Subscribed, topic_of
@@ -40,6 +40,8 @@ class Feed:
     def __init__(self, ledger: Ledger, links: Links) -> None:
         self._ledger = ledger
         self._links = links
+        #: Set while security is on: tells whether a peer may see a record.
+        self.sees: Callable[[PeerId, Record], bool] | None = None
         self._subscribers: dict[tuple[PeerId, str], Subscriber] = {}
         self._is_behind = False
 
@@ -94,13 +96,22 @@ class Feed:
     def _body(self, record: Record) -> Body | None:
         return self._ledger.body(record.seq) if record.nbytes else None
 
+    def forget(self, peers: Iterable[PeerId]) -> None:
+        """End every subscription of some peers."""
+        gone = set(peers)
+        for key in [key for key in self._subscribers if key[0] in gone]:
+            del self._subscribers[key]
+
+    def _is_seen(self, subscriber: Subscriber, record: Record) -> bool:
+        return self.sees is None or self.sees(subscriber.wish.peer, record)
+
     def _offer(self, subscriber: Subscriber, records: Iterable[tuple[Record, Body | None]]) -> bool:
         """Send what is wanted of some records; tell whether the subscriber is still there."""
         for record, body in records:
             if record.seq <= subscriber.after:
                 continue
             subscriber.after = record.seq
-            if not subscriber.wish.wants(topic_of(record)):
+            if not subscriber.wish.wants(topic_of(record)) or not self._is_seen(subscriber, record):
                 continue
             for send in subscriber.side.render_event(subscriber.wish, record, body):
                 # A full queue ends the subscription too: its client notices the gap in the

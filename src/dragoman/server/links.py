@@ -28,6 +28,8 @@ from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, link_of, peer_id, text_of
 from dragoman.model.record import Kind
+from dragoman.security.gate import Gate
+from dragoman.server.checkpoint import Checkpoint
 from dragoman.server.rejections import Rejections
 from dragoman.transports.base import Sent, Transport
 
@@ -45,6 +47,8 @@ _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
     Dismiss: attrgetter("peer"),
 }
 _PEERS: Final = 100_000
+#: The link of the broker's own services.
+HOUSE: Final = "local"
 
 
 class Link:
@@ -56,6 +60,8 @@ class Link:
         self.listener = listener or self.name
         self.side = side
         self.transport = transport
+        #: Set while security is on: everything that peers say passes it.
+        self.checkpoint: Checkpoint | None = None
         self.endpoint = ""
         #: Names whoever speaks from an address; where each request has one, the side knows better.
         self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
@@ -68,11 +74,11 @@ class Link:
         self, limit: int, now: float, rejections: Rejections
     ) -> Iterator[Event | Send | Subscribed]:
         """Yield what peers said; at most `limit` messages."""
-        side = self.side
+        receive = (self.checkpoint or self.side).receive
         for address, frames in self.transport.drain(limit):
             self.received += 1
             try:
-                yield from side.receive(address, frames, now)
+                yield from receive(address, frames, now)
             except MalformedMessage as error:
                 peer = peer_id(self.name, self._speaker(address))
                 if rejections.is_worth_a_record(peer, now):
@@ -156,6 +162,19 @@ class Links:
             if timer is not None:
                 timer.cancel()
         traffic.clear()
+
+    def guard(self, gate: Gate) -> None:
+        """Let everything that peers say pass the gate; the house itself need not."""
+        for link in self.by_name.values():
+            if link.name != HOUSE:
+                link.checkpoint = Checkpoint(gate, link.side, link.transport)
+
+    def cut(self, key: str) -> None:
+        """Close every connection of a key, where connections have keys."""
+        for link in self.by_name.values():
+            cut = getattr(link.transport, "cut", None)
+            if cut is not None:
+                cut(key)
 
     def wake(self) -> None:
         """Let `traffic` return."""

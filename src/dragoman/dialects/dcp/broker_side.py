@@ -291,6 +291,17 @@ class BrokerSide:
     def _peer(self, address: Address) -> PeerId:
         return peer_id(self.link, text_of(address))
 
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Echo no registration, answer no ping: the text's only no is to ask for another one."""
+        return []
+
     # --- what the broker says ---------------------------------------------------------------
 
     def render(self, effect: Effect, now: float) -> list[Send]:

@@ -109,6 +109,27 @@ class BrokerSide:
         """Name whoever speaks from an address: clients have no name, so their connection does."""
         return speaker_at(address)
 
+    def speaks_as(self, address: Address, frames: Frames) -> str:
+        """Name the worker whose ID a message has, or else its connection."""
+        try:
+            id_ = getattr(decode(frames[0]), "id", b"")
+        except MalformedMessage:
+            id_ = b""
+        return id_.hex() if id_ in self._workers.by_id else speaker_at(address)
+
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Tell whoever uses another worker's ID that it is not known here."""
+        if sends is not None:
+            return sends
+        return self._unknown(address, getattr(decode(frames[0]), "id", b""))
+
     # --- what peers say -----------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> Outcome:

@@ -23,6 +23,7 @@ from dragoman.dialects.ncl.control import (
     bad_request,
     node_of,
     status_of,
+    turned_away,
     undecodable,
 )
 from dragoman.dialects.ncl.dispatcher import Dispatcher
@@ -277,6 +278,32 @@ class BrokerSide:
 
     def _rejected(self, name: str, words: str) -> Noted:
         return Noted(Kind.REJECTED, Node.name_peer(self.link, name), words, dialect=NAME)
+
+    def speaks_as(self, address: Address, frames: Frames) -> str:
+        """Name the node whose subject a message came on.
+
+        Nobody, if it is an answer on a subject of ours: those are for the node that was asked, and
+        the NATS server lets no other use them.
+        """
+        subject = address.decode(errors="replace")
+        if subject.startswith(self._inbox) or self._following.owns(subject):
+            return ""
+        return wire.parse_subject(subject)[1] or subject
+
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Turn a node away that asks for something; results are acked, and count for nothing."""
+        channel, _ = wire.parse_subject(address.decode(errors="replace"))
+        if channel != wire.CTRL or len(frames) != 3 or not frames[2]:
+            return sends or []
+        answer = turned_away(frames[0], fault.message)
+        return [_answer(_reply_of(frames), answer, CONTROL_SOURCE, frames[1], now)]
 
     # --- out ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dragoman.core.events import Event
+from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.messages import (
     NAMES,
     BacError,
@@ -23,6 +24,7 @@ from dragoman.dialects.ncl.messages import (
 from dragoman.dialects.ncl.models import NodeInfo, Wire
 from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.dialects.ncl.wire import decode
 from dragoman.model.capacity import Capacity
 
 HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
@@ -161,6 +163,19 @@ def undecodable(reason: str) -> BacError:
 def bad_request(cause: str, component: str) -> BacError:
     """Tell a node that what it asks for cannot be."""
     return BacError(Cause=cause, Component=component, HTTPStatusCode=400, Code="BadRequest")
+
+
+def turned_away(data: bytes, reason: str) -> Wire:
+    """Tell a node that it may not be one: a handshake has its own form for that."""
+    try:
+        is_handshake = isinstance(decode(data).payload, HandshakeRequest)
+    except MalformedMessage:
+        is_handshake = False
+    if is_handshake:
+        return HandshakeResponse(False, reason)
+    return BacError(
+        Cause=reason, Component="ConnectionManager", HTTPStatusCode=403, Code="Forbidden"
+    )
 
 
 #: Status of an error reply whose payload has none, by code.

@@ -40,7 +40,7 @@ from dragoman.dialects.nfp.told import Memory
 from dragoman.dialects.nfp.worker_desk import WorkerDesk
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import JobId, ServiceName
+from dragoman.model.names import JobId, ServiceName, peer_id, text_of
 from dragoman.model.record import Kind, Record
 from dragoman.model.target import ANY
 from dragoman.model.terms import Terms
@@ -132,6 +132,21 @@ class BrokerSide:
         assert len(self.peers) <= self.peers.bound
         for bounded in (self.memory.told, self.memory.asked, workers.announcements):
             assert len(bounded) <= bounded.bound
+
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Refuse a subscription, or whatever came in another's name; jobs are the core's answer."""
+        message, peer = wire.decode(frames), self.peers.of(peer_id(self.link, text_of(address)))
+        is_for_us = isinstance(message, wire.Request) and message.service == _EVENTS
+        if isinstance(message, wire.Request) and (sends is None or is_for_us):
+            return [said for said in refuse(peer, message, fault) if isinstance(said, Send)]
+        return sends or []
 
     # --- introductions --------------------------------------------------------------------------
 

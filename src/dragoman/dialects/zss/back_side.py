@@ -115,14 +115,24 @@ class BackSide:
         service = self._instances.find(to.sid, to.sversion)
         return [JobForwarded(peer, asked.job, service, body_of(m), task=task_of(to.verb))]
 
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Answer a request to SMI with 500; what is no request has no answer here."""
+        m = decode(frames)
+        return [Send(address, encode(_came_to_nothing(m)))] if m.kind == REQ else []
+
     def _smi(self, address: Address, m: Message, events: list[Event] | None) -> list[Event | Send]:
         """Answer a request to SMI: 200 with its payload, or 500 if it came to nothing."""
-        reply = replace(m, kind=REP, identity=None)
         if events is None:
-            reply = replace(reply, status=b"500", payload=refusal_payload(500))
-        else:
-            reply = replace(reply, status=b"200")
-        return [Send(address, encode(reply)), *(events or ())]
+            return [Send(address, encode(_came_to_nothing(m)))]
+        reply = replace(m, kind=REP, identity=None, status=b"200")
+        return [Send(address, encode(reply)), *events]
 
     def _up(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
         # One of ours that starts anew under its old name is not the one that registered.
@@ -301,6 +311,11 @@ class BackSide:
     def next_deadline(self) -> float | None:
         """Want nothing."""
         return None
+
+
+def _came_to_nothing(m: Message) -> Message:
+    """Write SMI's answer to a request that came to nothing."""
+    return replace(m, kind=REP, identity=None, status=b"500", payload=refusal_payload(500))
 
 
 def _sid(payload: bytes) -> str:

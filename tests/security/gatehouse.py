@@ -1,0 +1,90 @@
+"""A broker in memory behind its gate: every dialect's real side, and a key for each address."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from tests.security.keyring import NOW
+
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append, Effect
+from dragoman.dialects.base import BrokerSide, Send, Subscribed
+from dragoman.dialects.http.broker_side import BrokerSide as HttpBroker
+from dragoman.dialects.http.dress import Dress as HttpDress
+from dragoman.model.names import JobId, link_of
+from dragoman.model.record import Record
+from dragoman.security.gate import Gate, Owned
+from dragoman.security.policy_text import read_policy
+from dragoman.security.register import Register
+from dragoman.server.checkpoint import Checkpoint
+from dragoman.testing.tongues import TONGUES, make_wardrobe
+
+
+class Doorbell:
+    """What a gate needs of a transport: the key of each address."""
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, str] = {}
+
+    def key_of(self, address: bytes) -> str:
+        """Return the key that was proved from an address."""
+        return self.keys.get(address, "")
+
+
+class Gatehouse:
+    """All broker sides with a core behind them."""
+
+    def __init__(self, keys: Register, policy: str = "") -> None:
+        numbers = count(1)
+        self.now = NOW
+        self.broker = Broker()
+        self.bells = Doorbell()
+        self.records: list[Record] = []
+        self.subscribed: list[Subscribed] = []
+        wardrobe = {**make_wardrobe(), "http": HttpDress()}
+        ids = lambda: f"id-{next(numbers)}"  # noqa: E731 - one word is enough for a counter
+        sides: list[BrokerSide] = [HttpBroker(wardrobe=wardrobe)]
+        for tongue in TONGUES.values():
+            sides += tongue.broker(wardrobe, ids)
+        self.sides = {side.link: side for side in sides}
+        self.gate = Gate(keys, read_policy(policy), owner_of=self._owner_of)
+        transport: Any = self.bells
+        self.points = {s.link: Checkpoint(self.gate, s, transport) for s in sides}
+
+    def _owner_of(self, job: JobId) -> Owned | None:
+        found = self.broker.desk.book.find(job)
+        return Owned(found.principal, found.service) if found else None
+
+    def say(self, link: str, address: bytes, frames: Iterable[bytes], key: str = "") -> list[Send]:
+        """Let somebody who proved a key say something; return what everybody is told about it."""
+        self.bells.keys[address] = key
+        sends: list[Send] = []
+        for item in self.points[link].receive(address, list(frames), self.now):
+            if isinstance(item, Send):
+                sends.append(item)
+            elif isinstance(item, Subscribed):
+                self.subscribed.append(item)
+            else:
+                sends += self._carry_out(self.broker.handle(item, self.now))
+        return sends
+
+    def _carry_out(self, effects: list[Effect]) -> list[Send]:
+        sends: list[Send] = []
+        for effect in effects:
+            if isinstance(effect, Append):
+                self.records.append(effect.record)
+                self.gate.meter.saw(effect.record)
+                continue
+            effect_: Any = effect
+            peer = next(
+                getattr(effect_, name)
+                for name in ("client", "worker", "peer")
+                if hasattr(effect_, name) and not (name == "client" and hasattr(effect_, "attempt"))
+            )
+            sends += self.sides[link_of(peer)].render(effect, self.now)
+        return sends
+
+    def kinds(self) -> list[str]:
+        """Return what was put on record since the last time, and forget it."""
+        found, self.records = [str(r.kind) for r in self.records], []
+        return found

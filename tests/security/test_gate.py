@@ -1,0 +1,312 @@
+"""The gate: who is let through with what, and what becomes of the rest."""
+
+from typing import get_args
+
+import pytest
+from tests.security.keyring import NOW, gate, ring
+
+from dragoman.core.events import (
+    BeatReceived,
+    CreditGranted,
+    Event,
+    InputReceived,
+    JobCancelled,
+    JobForwarded,
+    JobSubmitted,
+    Noted,
+    PeerLeft,
+    Refused,
+    ReplyKind,
+    ReplyReceived,
+    ResultRequested,
+    WorkerJoined,
+)
+from dragoman.model.body import Body
+from dragoman.model.fault import FaultCode
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.record import Kind, Record
+from dragoman.model.target import Named
+from dragoman.security import gate as module
+from dragoman.security.gate import Gate
+from dragoman.security.keys import State
+from dragoman.security.policy_text import read_policy
+from dragoman.security.register import PrincipalEntry
+from dragoman.security.verbs import Ask, Verb
+
+ME, YOU = PeerId("nfp/me"), PeerId("nfp/you")
+BODY = Body("nfp", (b"{}",))
+
+
+def submitted(
+    service: str = "resize", job: str = "j1", peer: PeerId = ME, task: str = "run"
+) -> JobSubmitted:
+    return JobSubmitted(JobId(job), peer, ServiceName(service), BODY, task=task)
+
+
+def joined(*services: str, name: str = "w1", peer: PeerId = ME, dialect: str = "nfp") -> Event:
+    return WorkerJoined(peer, WorkerName(name), tuple(map(ServiceName, services)), dialect=dialect)
+
+
+def judge(at: Gate, key: str, event: Event, now: float = NOW) -> tuple[Event, ...]:
+    return at.judge(event, at.speaker(key, now), now)
+
+
+def why_not(judged: tuple[Event, ...]) -> str:
+    (refused,) = judged
+    assert isinstance(refused, Refused), refused
+    return refused.fault.message
+
+
+def test_what_is_let_through_carries_its_principal() -> None:
+    (event,) = judge(gate(ring(alice="submitter")), "alice", submitted())
+    assert isinstance(event, JobSubmitted)
+    assert event.principal == "alice"
+
+
+def test_what_nobody_allowed_is_refused_with_the_reason() -> None:
+    (refused,) = judge(gate(ring(vera="viewer")), "vera", submitted())
+    assert isinstance(refused, Refused)
+    assert refused.fault.code is FaultCode.DENIED
+    assert refused.fault.message == "no rule of viewer allows: submit resize task run"
+    assert refused.principal == "vera"
+    assert isinstance(refused.event, JobSubmitted)
+    assert refused.event.principal == "vera"
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.REVOKED, State.EXPIRED])
+@pytest.mark.parametrize(
+    "event",
+    [
+        submitted(),
+        JobCancelled(JobId("j1"), ME),
+        ResultRequested(JobId("j1"), ME),
+        InputReceived(JobId("j1"), ME, BODY),
+        joined("resize"),
+        CreditGranted(ME),
+        BeatReceived(ME),
+        ReplyReceived(ME, JobId("j1"), ReplyKind.FINAL),
+        JobForwarded(ME, JobId("j1"), ServiceName("b"), BODY),
+        PeerLeft(ME, "bye"),
+        Noted(Kind.PUBLISHED, ME, "topic", BODY),
+    ],
+)
+def test_a_key_that_may_not_speak_is_refused_whatever_it_says(state: State, event: Event) -> None:
+    keys = ring(alice="admin")
+    keys.keys["alice"].state = state
+    assert "key" in why_not(judge(gate(keys), "alice", event))
+
+
+def test_a_stranger_and_who_proved_nothing_are_refused() -> None:
+    assert "nobody here knows" in why_not(judge(gate(ring()), "tls:00", submitted()))
+    assert "no role" in why_not(judge(gate(ring()), "", submitted()))
+    open_house = gate(ring(), "[principals]\nanonymous = ['submitter']")
+    assert isinstance(judge(open_house, "", submitted())[0], JobSubmitted)
+
+
+def test_ones_own_jobs_and_those_of_others_are_two_things() -> None:
+    jobs = {"mine": ("alice", "resize"), "theirs": ("bob", "resize")}
+    at = gate(ring(alice="submitter", olga="operator"), "", jobs)
+    for ask in (ResultRequested, JobCancelled):
+        allowed, event = judge(at, "alice", ask(JobId("mine"), ME))
+        assert isinstance(allowed, Noted)
+        assert (allowed.kind, allowed.principal, allowed.job) == (Kind.ALLOWED, "alice", "mine")
+        assert "role submitter, rule 1" in allowed.detail
+        assert isinstance(event, ask)
+        assert "others resize" in why_not(judge(at, "alice", ask(JobId("theirs"), ME)))
+        assert len(judge(at, "olga", ask(JobId("theirs"), YOU))) == 2
+    unknown = judge(at, "alice", ResultRequested(JobId("nowhere"), ME))
+    assert isinstance(unknown[-1], ResultRequested)
+
+
+def test_input_is_for_the_one_who_submitted_whatever_the_role() -> None:
+    jobs = {"mine": ("olga", "resize"), "theirs": ("bob", "resize")}
+    at = gate(ring(olga="admin"), "", jobs)
+    assert isinstance(judge(at, "olga", InputReceived(JobId("mine"), ME, BODY))[0], InputReceived)
+    told = why_not(judge(at, "olga", InputReceived(JobId("theirs"), ME, BODY)))
+    assert "the one who submitted" in told
+
+
+def test_a_worker_needs_the_right_to_each_of_its_services_and_to_its_name() -> None:
+    policy = """
+    [roles.lifter]
+    verbs = ["register"]
+    services = ["lift", "drop"]
+    names = ["edge-*"]
+    """
+    at = gate(ring(w="lifter"), policy)
+    (event,) = judge(at, "w", joined("lift", "drop", name="edge-1"))
+    assert isinstance(event, WorkerJoined)
+    assert event.principal == "w"
+    assert "register hoist" in why_not(judge(at, "w", joined("lift", "hoist", name="edge-1")))
+    assert "as core-1" in why_not(judge(at, "w", joined("lift", name="core-1")))
+
+
+def test_who_was_enrolled_is_bound_to_services_and_names() -> None:
+    keys = ring(w="worker")
+    keys.principals["w"] = PrincipalEntry(("worker",), ("lift",), ("edge-*",))
+    at = gate(keys)
+    assert isinstance(judge(at, "w", joined("lift", name="edge-1"))[0], WorkerJoined)
+    assert "enrolled for lift" in why_not(judge(at, "w", joined("drop", name="edge-1")))
+    assert "enrolled as edge-*" in why_not(judge(at, "w", joined("lift", name="core-1")))
+    made_up = joined("lift", name="memo-00", dialect="memo01", peer=PeerId("memo/00"))
+    assert isinstance(judge(at, "w", made_up)[0], WorkerJoined)
+    inventory = submitted("sid.service.broker", task="get_inventory", peer=PeerId("nfp/edge-1"))
+    assert isinstance(judge(at, "w", inventory)[0], JobSubmitted)
+    other = submitted("sid.service.broker", task="get_inventory", peer=PeerId("nfp/core-1"))
+    assert "core-1 is none of" in why_not(judge(at, "w", other))
+
+
+def test_a_name_is_not_taken_over() -> None:
+    at = gate(ring(alice="admin", mallory="admin"))
+    assert not isinstance(at.hear("alice", ME, NOW), Noted)
+    thief = at.hear("mallory", ME, NOW)
+    assert isinstance(thief, Noted)
+    assert (thief.kind, thief.principal) == (Kind.DENIED, "mallory")
+    assert "take-over refused" in thief.detail
+    assert isinstance(at.hear("stranger", ME, NOW), Noted)
+    assert not isinstance(at.hear("stranger", YOU, NOW), Noted)
+    assert at.names.owner_of(YOU) is None, "a stranger gets no name"
+    for event in (submitted(), BeatReceived(ME), PeerLeft(ME, "bye"), joined("a")):
+        (refused,) = judge(at, "mallory", event)
+        assert isinstance(refused, Refused)
+        assert not refused.dismisses, "the owner keeps its session"
+
+
+def test_a_workers_name_is_not_taken_over_from_another_address_or_dialect() -> None:
+    at = gate(ring(alice="worker", mallory="worker"))
+    judge(at, "alice", joined("lift", name="edge-1"))
+    (refused,) = judge(at, "mallory", joined("lift", name="edge-1", peer=PeerId("dcp/x")))
+    assert isinstance(refused, Refused)
+    assert "the worker name edge-1 belongs to alice" in refused.fault.message
+    assert refused.dismisses, "it is the thief's own session that ends"
+
+
+def test_two_keys_of_one_principal_share_its_names() -> None:
+    keys = ring(alice="admin")
+    keys.keys["alice-2"] = keys.keys["alice"]
+    at = gate(keys)
+    at.hear("alice", ME, NOW)
+    assert not isinstance(at.hear("alice-2", ME, NOW), Noted)
+
+
+def test_a_worker_that_passes_work_on_needs_the_right_to_submit_it() -> None:
+    at = gate(ring(w="worker", both="admin"))
+    passed = JobForwarded(ME, JobId("j1"), ServiceName("b"), BODY)
+    assert "submit b" in why_not(judge(at, "w", passed))
+    assert judge(gate(ring(both="admin")), "both", passed) == (passed,)
+
+
+def test_a_task_in_the_body_counts_as_much_as_the_one_beside_it() -> None:
+    policy = """
+    [roles.runner]
+    verbs = ["submit"]
+    tasks = ["run"]
+    """
+    at = Gate(
+        ring(a="runner"), read_policy(policy), owner_of=lambda job: None, task_in=lambda b: "erase"
+    )
+    assert "task erase" in why_not(judge(at, "a", submitted(task="run")))
+
+
+def test_named_targets_are_part_of_the_question() -> None:
+    policy = """
+    [roles.near]
+    verbs = ["submit"]
+    names = ["edge-*"]
+    """
+    at = gate(ring(a="near"), policy)
+    near = JobSubmitted(JobId("1"), ME, ServiceName("s"), BODY, Named((WorkerName("edge-1"),)))
+    far = JobSubmitted(JobId("2"), ME, ServiceName("s"), BODY, Named((WorkerName("core"),)))
+    assert isinstance(judge(at, "a", near)[0], JobSubmitted)
+    assert "as core" in why_not(judge(at, "a", far))
+
+
+def test_limits_refuse_what_is_too_much_and_say_to_come_back_later() -> None:
+    policy = """
+    [limits.alice]
+    requests_per_second = 2
+    open_jobs = 1
+    results_per_second = 1
+    connections = 1
+    """
+    at = gate(ring(alice="admin"), policy)
+    assert isinstance(judge(at, "alice", submitted(job="1"))[0], JobSubmitted)
+    (refused,) = judge(at, "alice", submitted(job="2"))
+    assert isinstance(refused, Refused)
+    assert refused.fault.code is FaultCode.QUEUE_FULL
+    assert "1 jobs of alice" in refused.fault.message
+    assert "2 requests" in why_not(judge(at, "alice", JobCancelled(JobId("1"), ME)))
+    asked = ResultRequested(JobId("1"), ME)
+    assert len(judge(at, "alice", asked, NOW + 5)) == 2
+    assert "1 results" in why_not(judge(at, "alice", asked, NOW + 5))
+    at.meter.saw(Record(1, NOW, Kind.ENDED, "1"))
+    assert isinstance(judge(at, "alice", submitted(job="2"), NOW + 9)[0], JobSubmitted)
+    heard = at.hear("alice", ME, NOW)
+    assert not isinstance(heard, Noted)
+    assert heard.fault is None
+    second = at.hear("alice", YOU, NOW)
+    assert not isinstance(second, Noted)
+    assert second.fault is not None
+    judge(at, "alice", PeerLeft(ME, "bye"))
+    third = at.hear("alice", YOU, NOW)
+    assert not isinstance(third, Noted)
+    assert third.fault is None
+
+
+def test_a_subscriber_sees_the_services_it_may_and_what_is_nobodys_only_with_all() -> None:
+    policy = """
+    [roles.watcher]
+    verbs = ["events"]
+    services = ["lift"]
+    """
+    at = gate(ring(w="watcher", a="auditor", v="viewer"), policy)
+    for key, peer in (("w", ME), ("a", YOU), ("v", PeerId("nfp/v"))):
+        at.hear(key, peer, NOW)
+    lift, other = Record(1, NOW, "ended", service="lift"), Record(2, NOW, "ended", service="x")
+    key_change = Record(3, NOW, "changed")
+    assert [at.sees(ME, r) for r in (lift, other, key_change)] == [True, False, False]
+    assert [at.sees(YOU, r) for r in (lift, other, key_change)] == [True, True, True]
+    assert not at.sees(PeerId("nfp/v"), lift)
+    assert not at.sees(PeerId("nfp/unknown"), lift)
+    at.house.add(PeerId("http/:watch"))
+    assert at.sees(PeerId("http/:watch"), key_change)
+    assert at.may_subscribe(ME, at.speaker("w", NOW)).kind == Kind.ALLOWED
+    assert at.may_subscribe(ME, at.speaker("v", NOW)).kind == Kind.DENIED
+
+
+def test_publishing_needs_the_right_to_be_a_worker_and_other_notes_do_not() -> None:
+    at = gate(ring(w="worker", s="submitter"))
+    published = Noted(Kind.PUBLISHED, ME, "topic", BODY)
+    assert judge(at, "w", published)[0] == published
+    rejected = Noted(Kind.REJECTED, YOU, "bad frame")
+    (event,) = judge(at, "s", rejected)
+    assert isinstance(event, Noted)
+    assert event.principal == "s"
+    again = Noted(Kind.PUBLISHED, YOU, "topic", BODY)
+    assert "register" in why_not(judge(at, "s", again))
+
+
+def test_another_policy_and_changed_keys_are_in_force_at_once() -> None:
+    keys = ring(alice="submitter")
+    at = gate(keys)
+    assert isinstance(judge(at, "alice", submitted())[0], JobSubmitted)
+    keys.keys["alice"].state = State.REVOKED
+    at.keys_changed()
+    assert "revoked" in why_not(judge(at, "alice", submitted()))
+    keys.keys["alice"].state = State.ALLOWED
+    keys.principals["alice"] = PrincipalEntry()
+    at.change_policy(read_policy("[principals]\nalice = ['viewer']"))
+    assert "viewer" in why_not(judge(at, "alice", submitted()))
+    assert at.policy.roles_of(Principal("alice")) == ("viewer",)
+
+
+def test_questions_that_are_no_events_are_decided_too() -> None:
+    at = gate(ring(v="viewer"))
+    look = Ask(Verb.MANAGE, "mmi.service.broker", "list_workers")
+    assert at.ask("v", look, NOW).is_allowed
+    assert not at.ask("v", Ask(Verb.EVENTS), NOW).is_allowed
+    assert not at.ask("stranger", look, NOW).is_allowed
+
+
+def test_there_is_a_judge_for_every_event_that_a_peer_can_cause() -> None:
+    assert set(module._JUDGES) == set(get_args(Refused.__annotations__["event"]))

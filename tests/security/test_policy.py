@@ -1,0 +1,52 @@
+"""Decisions and their reasons."""
+
+from dragoman.security.allowances import UNLIMITED, Allowance
+from dragoman.security.policy import Decisions, Policy
+from dragoman.security.roles import SHIPPED, Rule
+from dragoman.security.verbs import Ask, Verb
+
+ROLES = {**SHIPPED, "resizer": (Rule(frozenset({Verb.CANCEL})), Rule(frozenset({Verb.SUBMIT})))}
+
+
+def test_denied_is_the_default() -> None:
+    decision = Policy().decide((), Ask(Verb.SUBMIT, "resize"))
+    assert not decision.is_allowed
+    assert "no role" in decision.reason
+
+
+def test_a_decision_names_the_rule_that_made_it() -> None:
+    policy = Policy(ROLES)
+    assert policy.decide(("viewer", "resizer"), Ask(Verb.SUBMIT, "a")).reason == (
+        "role resizer, rule 2"
+    )
+    denied = policy.decide(("viewer", "nobody"), Ask(Verb.SUBMIT, "a", "run"))
+    assert denied.reason == "no rule of viewer, nobody (unknown) allows: submit a task run"
+
+
+def test_roles_come_from_the_registry_and_from_every_glob_that_fits() -> None:
+    policy = Policy(ROLES, {"edge-*": ("worker",), "edge-1": ("resizer", "worker")})
+    assert policy.roles_of("edge-1", ("viewer",)) == ("viewer", "worker", "resizer")
+    assert policy.roles_of("core-1") == ()
+
+
+def test_who_proved_nothing_is_meant_by_name_only() -> None:
+    everybody = Policy(ROLES, {"*": ("admin",)}, {"*": Allowance(open_jobs=1)})
+    assert everybody.roles_of("anonymous") == ()
+    assert everybody.allowance_of("anonymous") == UNLIMITED
+    assert Policy(ROLES, {"anonymous": ("viewer",)}).roles_of("anonymous") == ("viewer",)
+
+
+def test_later_bounds_that_fit_say_more() -> None:
+    bounds = {"*": Allowance(open_jobs=10, connections=2), "alice": Allowance(open_jobs=50)}
+    policy = Policy(ROLES, {}, bounds)
+    assert policy.allowance_of("alice") == Allowance(open_jobs=50, connections=2)
+    assert policy.allowance_of("bob") == Allowance(open_jobs=10, connections=2)
+
+
+def test_what_was_decided_is_remembered_and_the_memory_is_bounded() -> None:
+    decisions = Decisions(Policy())
+    ask = Ask(Verb.SUBMIT, "a")
+    assert decisions.decide(("submitter",), ask) is decisions.decide(("submitter",), ask)
+    for number in range(30_000):
+        decisions.decide(("submitter",), Ask(Verb.SUBMIT, f"s{number}"))
+    assert len(decisions._made) <= 20_000

@@ -1,0 +1,86 @@
+"""A policy in TOML: what it means, and how a mistake is told."""
+
+import pytest
+
+from dragoman.security.allowances import Allowance
+from dragoman.security.policy_text import BadPolicy, read_policy
+from dragoman.security.roles import SHIPPED, Rule
+from dragoman.security.verbs import TargetClass, Verb
+
+GOOD = """
+[roles.resizer]
+verbs = ["submit", "read-own"]
+services = ["resize", "thumb-*"]
+tasks = ["run"]
+targets = ["any", "names"]
+names = ["edge-*"]
+
+[[roles.mixed]]
+verbs = ["events"]
+[[roles.mixed]]
+verbs = ["register"]
+services = ["lift"]
+
+[principals]
+alice = ["resizer", "viewer"]
+"edge-*" = ["worker"]
+
+[limits."*"]
+requests_per_second = 0.5
+[limits.alice]
+open_jobs = 7
+"""
+
+
+def test_a_policy_says_roles_principals_and_limits() -> None:
+    policy = read_policy(GOOD)
+    assert policy.roles["resizer"] == (
+        Rule(
+            frozenset({Verb.SUBMIT, Verb.READ_OWN}),
+            ("resize", "thumb-*"),
+            ("run",),
+            frozenset({TargetClass.ANY, TargetClass.NAMES}),
+            ("edge-*",),
+        ),
+    )
+    assert policy.roles["mixed"] == (
+        Rule(frozenset({Verb.EVENTS})),
+        Rule(frozenset({Verb.REGISTER}), ("lift",)),
+    )
+    assert policy.roles_of("alice") == ("resizer", "viewer")
+    assert policy.allowance_of("alice") == Allowance(requests_per_second=0.5, open_jobs=7)
+
+
+def test_an_empty_policy_has_the_shipped_roles_and_gives_them_to_nobody() -> None:
+    policy = read_policy("")
+    assert policy.roles == SHIPPED
+    assert policy.roles_of("alice") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[roles.x]\nverbs = a", "not TOML.*line 2"),
+        ("[rules]", "the policy: 'rules'"),
+        ("roles = 1", "roles: a table"),
+        ("[roles.admin]\nverbs = ['submit']", "roles.admin: this role ships"),
+        ("[roles]\nx = []", "roles.x: a role has"),
+        ("[roles.x]", "roles.x: verbs is missing"),
+        ("[roles.x]\nverbs = ['fly']", "roles.x.verbs: 'fly' is none of submit"),
+        ("[[roles.x]]\nverbs = ['submit']\n[[roles.x]]\nverbs = []", r"roles.x\[1\].verbs"),
+        ("[roles.x]\nverbs = ['submit']\nservice = ['a']", "roles.x: 'service'"),
+        ("[roles.x]\nverbs = ['submit']\nservices = 'a'", "roles.x.services: a list"),
+        ("[roles.x]\nverbs = ['submit']\nservices = ['']", "roles.x.services: a list"),
+        ("[roles.x]\nverbs = ['submit']\ntargets = ['some']", "roles.x.targets: 'some'"),
+        ("[principals]\nalice = ['boss']", "principals.alice: there is no role 'boss'"),
+        ("[principals]\nalice = 'admin'", "principals.alice: a list"),
+        ("[limits.alice]\njobs = 1", "limits.alice: 'jobs'"),
+        ("[limits.alice]\nopen_jobs = -1", "limits.alice.open_jobs: -1"),
+        ("[limits.alice]\nopen_jobs = 1.5", "limits.alice.open_jobs: 1.5"),
+        ("[limits.alice]\nopen_jobs = true", "limits.alice.open_jobs: True"),
+        ("[limits]\nalice = 3", "limits.alice: a table"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(BadPolicy, match=place):
+        read_policy(text)

@@ -1,0 +1,51 @@
+"""What a request is: the verb that its service and task make it."""
+
+import pytest
+
+from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
+from dragoman.security.verbs import Ask, TargetClass, Verb, class_of, house_name, verb_for
+
+
+@pytest.mark.parametrize(
+    ("service", "task", "verb"),
+    [
+        ("resize", "run", Verb.SUBMIT),
+        ("mmi.service.broker", "show_jobs", Verb.MANAGE),
+        ("MMI.SERVICE.BROKER", "show_jobs", Verb.MANAGE),
+        ("mmi.service.worker", "restart", Verb.MANAGE),
+        ("sid.service.broker", "get", Verb.INVENTORY),
+        ("fss.service.broker", "walk", Verb.FILES),
+        ("filesharing", "walk", Verb.FILES),
+        ("resize", "mmi.restart", Verb.MANAGE),
+        ("resize", "shutdown", Verb.MANAGE),
+        ("mmixer", "run", Verb.SUBMIT),
+        ("all", "", Verb.SUBMIT),
+    ],
+)
+def test_the_service_and_the_task_make_the_verb(service: str, task: str, verb: Verb) -> None:
+    assert verb_for(service, task) is verb
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (ANY, TargetClass.ANY),
+        (ALL, TargetClass.ALL),
+        (Named(()), TargetClass.NAMES),
+        (Labelled("a=b"), TargetClass.LABELS),
+        (OnResource(("r",)), TargetClass.RESOURCES),
+    ],
+)
+def test_every_target_has_its_class(target: Target, expected: TargetClass) -> None:
+    assert class_of(target) is expected
+
+
+def test_only_the_names_of_the_house_are_read_without_regard_to_capitals() -> None:
+    assert house_name("SID.SERVICE.BROKER") == "sid.service.broker"
+    assert house_name("Resize") == "Resize"
+
+
+def test_a_question_reads_as_a_sentence() -> None:
+    assert str(Ask(Verb.EVENTS)) == "events anything"
+    ask = Ask(Verb.SUBMIT, "resize", "run", TargetClass.NAMES, ("a", "b"))
+    assert str(ask) == "submit resize task run for names as a, b"

@@ -48,39 +48,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ledger": ("model", "ledger"),
     "services": ("model", "core.view", "services"),
     "security": ("model", "core.events", "core.effects", "security"),
-    "server": (
-        "model",
-        "core",
-        "dialects",
-        "transports",
-        "ledger",
-        "services",
-        "security",
-        "server",
-        "web",
-    ),
+    "server": tuple("model core dialects transports ledger services security server web".split()),
     "sdk": ("model", "dialects", "transports", "sdk"),
-    "web": (
-        "model",
-        "core.view",
-        "dialects.base",
-        "dialects.http",
-        "transports.memory",
-        "security",
-        "web",
+    "web": tuple(
+        "model core.view dialects.base dialects.http transports.memory security web".split()
     ),
-    "cli": (
-        "model",
-        "sdk",
-        "ledger",
-        "security",
-        "server",
-        "services",
-        "pipeline",
-        "testing",
-        "web",
-        "cli",
-    ),
+    "cli": tuple("model sdk ledger security server services pipeline testing web cli".split()),
     "pipeline": ("model.record", "pipeline"),
     # A peer like any other, that also reads the pipeline's tables.
     "spark": (
@@ -92,17 +65,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "pipeline.tables",
         "spark",
     ),
-    "testing": (
-        "model",
-        "core",
-        "dialects",
-        "transports",
-        "ledger",
-        "services",
-        "security",
-        "server",
-        "sdk",
-        "testing",
+    "testing": tuple(
+        "model core dialects transports ledger services security server sdk testing".split()
     ),
 }
 

@@ -10,6 +10,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Dismiss, Effect, SendReply, SendStatus, SendWork
 from dragoman.core.events import DeliveryFailed, Event, TimeAdvanced
 from dragoman.dialects.base import BrokerSide, Frames, MalformedMessage, Send, Subscribed
+from dragoman.ledger.rows import to_row
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, link_of
@@ -81,6 +82,7 @@ class Fabric:
     def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
+            to_row(effect.record)  # what cannot be stored would end a real broker
             return
         peer = _peer_of(effect)
         link = link_of(peer)

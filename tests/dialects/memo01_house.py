@@ -16,6 +16,7 @@ from dragoman.dialects.memo01.dress import MemoDress
 from dragoman.dialects.memo01.settings import Settings
 from dragoman.dialects.memo01.worker_side import WorkerSide
 from dragoman.dialects.talk import Alive, Finished, Order, Reply, Word, Work
+from dragoman.ledger.rows import to_row
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call
 from dragoman.model.names import JobId
@@ -73,6 +74,7 @@ class House:
         for effect in effects:
             if isinstance(effect, Append):
                 self.records.append(effect.record)
+                to_row(effect.record)  # what cannot be stored would end a real broker
                 self.bodies[effect.record.seq] = effect.body
                 continue
             if isinstance(effect, SendReply) and effect.seq:

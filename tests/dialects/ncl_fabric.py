@@ -21,6 +21,7 @@ from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
 from dragoman.dialects.ncl.store import Store
 from dragoman.dialects.ncl.worker_side import WorkerSide
 from dragoman.dialects.talk import Reply, Stop, Word, Work
+from dragoman.ledger.rows import to_row
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -232,6 +233,7 @@ class Fabric:
         for effect in effects:
             if isinstance(effect, Append):
                 self.entries.append((effect.record, effect.body))
+                to_row(effect.record)  # what cannot be stored would end a real broker
             elif isinstance(effect, SendReply):
                 self.replies.append(effect)
             elif isinstance(effect, SendStatus):

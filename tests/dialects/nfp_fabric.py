@@ -11,6 +11,7 @@ from dragoman.core.events import DeliveryFailed, Event, TimeAdvanced
 from dragoman.dialects.base import Frames, Send, Subscribed
 from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.broker_side import BrokerSide
+from dragoman.ledger.rows import to_row
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.record import Kind, Record
@@ -50,6 +51,7 @@ class Fabric:
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
+            to_row(effect.record)  # what cannot be stored would end a real broker
             return
         try:
             sends = self.side.render(effect, self.now)

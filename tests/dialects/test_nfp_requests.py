@@ -84,6 +84,13 @@ def test_a_post_becomes_a_submission_with_the_body_untouched() -> None:
     )
 
 
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 10**30])
+def test_a_priority_beyond_what_the_ledger_counts_is_refused(priority: int) -> None:
+    fabric = Fabric()
+    fabric.say("c1", post(body=b'{"task":"x","priority":%d}' % priority))
+    assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
+
+
 def test_the_time_out_of_the_body_wins_over_the_setting() -> None:
     settings = Settings(timeout=99.0, patience=0.0)
     assert submitted(post(body=b'{"task":"x"}'), settings).terms.timeout == 99.0

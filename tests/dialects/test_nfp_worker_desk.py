@@ -282,6 +282,14 @@ def test_the_attempt_travels_only_to_workers_that_asked_for_it(fabric: Fabric) -
     assert Kind.LATE in fabric.kinds()
 
 
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_an_attempt_that_is_no_number_of_ours_is_none(fabric: Fabric, digits: int) -> None:
+    fabric.say("c1", post("j1"))
+    report = wire.Report(wire.RESPONSE, b"c1", b"j1", b"200", b"{}", attempt=b"9" * digits)
+    fabric.say("w1", report)
+    assert max(record.attempt for record in fabric.records) <= 1
+
+
 # --- other dialects -----------------------------------------------------------------------------
 
 

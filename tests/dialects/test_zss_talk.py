@@ -429,6 +429,7 @@ pieces = st.sampled_from(
         b"\x82\xa3sid\xacTITANIC/PONG\xa1n\xcf" + b"\xff" * 8,
         b"\x82\xa3sid\xa4pong\xa1n\xcf" + b"\xff" * 8,
         write_address("PONG", "x", job=5, timeout="x", priority="y", partial=1),
+        b"\x82\xa3sid\xa4PONG\xa8priority\xcf" + b"\xff" * 8,
     ]
 )  # fmt: skip
 headed = st.lists(pieces, min_size=6, max_size=6).map(lambda rest: [b"ZSS:0.0", *rest])

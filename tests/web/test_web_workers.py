@@ -40,6 +40,13 @@ def test_a_result_posted_twice_counts_once(caller: Caller) -> None:
     worker.leave()
 
 
+def test_an_attempt_that_nobody_counts_to_is_not_found(caller: Caller) -> None:
+    worker = PlainWorker(caller, "many")
+    said = caller.post(f"{worker.path}/jobs/j/{10**20}", {"kind": "final", "value": 1})
+    assert (said.status, said.is_problem) == (404, True)
+    worker.leave()
+
+
 def test_a_word_is_said_again_until_it_has_arrived(caller: Caller) -> None:
     worker = PlainWorker(caller, "again")
     caller.post("/v1/jobs", {"service": "again"})

@@ -38,6 +38,8 @@ from dragoman.web.problems import Problem
 from dragoman.web.settings import Settings
 
 _DRESS: Final = Dress()
+#: More attempts than any job has, and than the ledger can count.
+_NO_ATTEMPT: Final = 2**31
 #: Sessions at a time; one more is refused.
 MOST: Final = 10_000
 #: Words taken for a worker that does not fetch them; the rest waits in its inbox, which is bounded.
@@ -291,6 +293,8 @@ class Workers:
         """POST /v1/workers/{session}/jobs/{job}/{attempt}: say something about a job."""
         session = self._find(request)
         settings, about = self._settings, request.path_params
+        if about["attempt"] >= _NO_ATTEMPT:
+            raise Problem(404, f"no job has {about['attempt']} attempts")
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
         if media_type(request.headers) == BYTES:
             said, parts = Said(request.query_params.get("kind", "final")), _raw(raw)

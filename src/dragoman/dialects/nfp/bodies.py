@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -25,6 +25,10 @@ _OBJECT: Final = msgspec.Raw(b"{}")
 _HUGE: Final = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
+#: JSON has numbers of any length; the ledger has not.
+_Number = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
 class PostHead(msgspec.Struct):
     """What the broker wants to know of a POST or MMI body."""
 
@@ -32,7 +36,7 @@ class PostHead(msgspec.Struct):
     timeout: float | None = None
     args: msgspec.Raw = _ARRAY
     kwargs: msgspec.Raw = _OBJECT
-    priority: int = 0
+    priority: _Number = 0
     key: str = ""
 
 
@@ -46,7 +50,7 @@ class OpenBody(msgspec.Struct):
     can_cancel: bool = False
     #: A worker that wants to hear the attempt's number, and repeats it in its reports.
     attempts: bool = False
-    credit: int | None = None
+    credit: _Number | None = None
     #: The jobs the worker can still answer for.
     holds: list[str] | None = None
     labels: dict[str, str] = {}

@@ -186,7 +186,9 @@ class WorkerDesk:
         kind: ReplyKind,
         fault: Fault | None = None,
     ) -> ReplyReceived:
-        attempt = int(message.attempt) if message.attempt.isdigit() else None
+        # A longer one than any attempt has is nobody's number.
+        said = message.attempt
+        attempt = int(said) if said.isdigit() and len(said) < 10 else None
         return ReplyReceived(worker.peer.id, job, kind, Body(NAME, (message.body,)), fault, attempt)
 
     def _done(self, worker: Worker, job: JobId, message: wire.Report, now: float) -> Heard:

@@ -122,7 +122,7 @@ class FrontSide:
         timeout, priority = to.extra.get("timeout"), to.extra.get("priority")
         if isinstance(timeout, int | float) and 0 < timeout < 1e9:
             terms = replace(terms, timeout=float(timeout))
-        if type(priority) is int and priority:
+        if type(priority) is int and priority and abs(priority) < 2**31:
             terms = replace(terms, priority=priority)
         return terms
 

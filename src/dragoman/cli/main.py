@@ -4,15 +4,18 @@ Exit codes: 0 ok, 1 the job failed, 2 wrong usage, 3 the broker cannot be reache
 out.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
 import typer
 
 from dragoman.cli import files, inventory, jobs, look, pipeline, up, worker
 from dragoman.cli.demo.command import demo
 from dragoman.cli.exits import run_to_exit_code
+from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
 
 app = typer.Typer(
     name="dragoman",
@@ -47,8 +50,23 @@ def _root(
     show_version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
+    key: Path | None = typer.Option(
+        None,
+        "--key",
+        envvar=FILE_VARIABLE,
+        help="Your credentials, a file of `dragoman keys new`, for brokers that ask for them.",
+    ),
+    server_key: str = typer.Option(
+        "",
+        "--server-key",
+        envvar=SERVER_VARIABLE,
+        help="The broker's public CURVE key, where the file does not say it.",
+    ),
 ) -> None:
-    """Nothing to do before the commands."""
+    """Let every command, and the processes it starts, find the credentials."""
+    for name, said in ((FILE_VARIABLE, str(key or "")), (SERVER_VARIABLE, server_key)):
+        if said:
+            os.environ[name] = said
 
 
 def main() -> None:

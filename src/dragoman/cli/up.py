@@ -32,10 +32,14 @@ def up(
         " [127.0.0.1, port 4222 if free].",
     ),
     http: str | None = typer.Option(None, help="HTTP endpoint, or off [http://127.0.0.1:8420]."),
+    insecure: bool = typer.Option(
+        False, "--insecure", help="Let listeners without security be reached by other machines."
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
 
+    Listeners without credentials are for this machine alone, unless --insecure is said.
     An endpoint is `tcp://HOST:PORT`, `HOST:PORT` or `off`; port 0 picks a free one. Settings come
     from the file, then DRAGOMAN_... environment variables, then these flags. The first signal
     drains (running jobs get some time), the second stops at once; open jobs are safe in the
@@ -59,6 +63,8 @@ def up(
     said = {name: endpoint(value) for name, value in listen.items() if value is not None}
     if said:
         flags["listen"] = said
+    if insecure:
+        flags["credentials"] = {"insecure": True}
     if data is not None:
         flags["data"] = data
     settings = load(config, **flags)

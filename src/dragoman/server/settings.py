@@ -7,7 +7,7 @@ Sources, later ones win: defaults, the TOML file, environment variables (`DRAGOM
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -37,6 +37,30 @@ class Listen(Section):
     #: port 4222 if free). `nats://` or `tls://`: that server is used.
     nats: str = ""
     http: str = "http://127.0.0.1:8420"
+
+
+class CredentialsSection(Section):
+    """What listeners prove themselves with; see `server.credentials`."""
+
+    #: Files with secret CURVE keys, for nfp, dcp and zss. During a rotation there are two, the one
+    #: to stay first, and each of those listeners has two endpoints, by commas, in the same order.
+    curve: tuple[Path, ...] = ()
+    #: PEM files for memo, http and nats: the broker's certificate, the key for it, and the
+    #: authority that vouches for the certificates of peers.
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    #: Listeners that stay plain all the same.
+    plain: tuple[Literal["nfp", "dcp", "zss", "zss_backend", "memo", "http", "nats"], ...] = ()
+    #: Let plain listeners be reached by others than this machine.
+    insecure: bool = False
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "CredentialsSection":
+        pem = (self.certificate, self.key, self.authority)
+        if any(pem) and not all(pem):
+            raise ValueError("certificate, key and authority belong together")
+        return self
 
 
 class LedgerSection(Section):
@@ -200,6 +224,7 @@ class Settings(BaseSettings):
     #: Where the ledger lives.
     data: Path = Path("dragoman-data")
     listen: Listen = Listen()
+    credentials: CredentialsSection = CredentialsSection()
     ledger: LedgerSection = LedgerSection()
     limits: LimitsSection = LimitsSection()
     nfp: NfpSection = NfpSection()

@@ -27,15 +27,20 @@ from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
 from dragoman.dialects.zss.dress import Dress as ZssDress
 from dragoman.dialects.zss.settings import Settings as ZssSettings
+from dragoman.server.credentials import Proofs, warn_of
 from dragoman.server.links import Link
 from dragoman.server.settings import Settings
+from dragoman.transports.base import Admits, Transport
+from dragoman.transports.curve import CurveRouter
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
-from dragoman.transports.zmq import Router
+from dragoman.transports.zmq import MAX_FRAME, Router
 
 T = TypeVar("T")
+#: Returns the key of a bearer token that may speak now.
+CheckToken = Callable[[str], str | None]
 
 #: The port NATS has everywhere; ours takes it when it is free.
 NATS_PORT: Final = 4222
@@ -57,33 +62,55 @@ def nfp_settings(settings: Settings) -> NfpSettings:
     return NfpSettings(**settings.nfp.model_dump())
 
 
-def _nfp(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+class Doorkeeper:
+    """What listeners need for security: what to prove, and whom to let in."""
+
+    def __init__(
+        self,
+        proofs: Proofs,
+        admits: Admits | None = None,
+        check_token: CheckToken | None = None,
+    ) -> None:
+        self.proofs = proofs
+        self.admits = admits
+        self.check_token = check_token
+
+    def router(self, settings: Settings, listener: str, max_frame: int = MAX_FRAME) -> Transport:
+        """Make the transport of a ZeroMQ listener."""
+        endpoint = getattr(settings.listen, listener)
+        secrets = self.proofs.curve(listener)
+        if secrets:
+            return CurveRouter(endpoint, secrets, admits=self.admits, max_frame=max_frame)
+        return Router(endpoint, max_frame=max_frame)
+
+
+def _nfp(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     side = NfpSide(wardrobe=wardrobe, settings=nfp_settings(settings))
-    return [Link(side, Router(settings.listen.nfp, max_frame=settings.nfp.max_body))]
+    return [Link(side, keeper.router(settings, "nfp", settings.nfp.max_body))]
 
 
-def _dcp(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+def _dcp(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     side = DcpSide(wardrobe=wardrobe, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
-    return [Link(side, Router(settings.listen.dcp))]
+    return [Link(side, keeper.router(settings, "dcp"))]
 
 
-def _zss(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+def _zss(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     zss = ZssSettings(**settings.zss.model_dump())
     front, back = zss_sides(wardrobe=wardrobe, ids=new_id, settings=zss)
     links = [
-        Link(front, Router(settings.listen.zss)),
-        Link(back, Router(settings.listen.zss_backend)),
+        Link(front, keeper.router(settings, "zss")),
+        Link(back, keeper.router(settings, "zss_backend")),
     ]
     return [link for link in links if getattr(settings.listen, link.name) != "off"]
 
 
-def _memo(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+def _memo(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
     return [Link(MemoSide(new_id, wardrobe, memo), SpReplier(settings.listen.memo))]
 
 
-def _ncl(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
@@ -98,7 +125,7 @@ def _ncl(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
     return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
 
 
-def _http(settings: Settings, wardrobe: Wardrobe) -> list[Link]:
+def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     # Here, not above: a broker whose door is off starts without the web server.
     from dragoman.web.door import Door
     from dragoman.web.settings import Settings as WebSettings
@@ -115,7 +142,7 @@ def _of(kind: type[T], said: dict[str, Any]) -> T:
 
 
 #: What opens each kind of listener; of several endpoints in one, each may be off.
-_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe], list[Link]]]] = {
+_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Doorkeeper], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
     "zss": _zss,
@@ -128,12 +155,27 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe], list[Link]]]] = {
 _BESIDE: Final = {"zss": ("zss_backend",)}
 
 
-def make_links(settings: Settings, hub: MemoryHub) -> list[Link]:
-    """Make the links that the settings turn on, and the one of the house itself."""
+def make_links(
+    settings: Settings,
+    hub: MemoryHub,
+    admits: Admits | None = None,
+    check_token: CheckToken | None = None,
+) -> list[Link]:
+    """Make the links that the settings turn on, and the one of the house itself.
+
+    Args:
+        settings: what to listen on, and with which credentials.
+        hub: where the house's own services are.
+        admits: asked with the key of every handshake; without it every key may come in.
+        check_token: returns the key of a bearer token that may speak now.
+
+    """
     wardrobe = make_wardrobe()
+    keeper = Doorkeeper(Proofs(settings), admits, check_token)
+    warn_of(settings, keeper.proofs)
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():
         endpoints = (name, *_BESIDE.get(name, ()))
         if any(getattr(settings.listen, each) != "off" for each in endpoints):
-            links += make(settings, wardrobe)
+            links += make(settings, wardrobe, keeper)
     return links

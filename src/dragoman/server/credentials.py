@@ -1,0 +1,117 @@
+"""What the broker's listeners prove themselves with, and which of them may do without.
+
+Without credentials a listener is *plain*: whoever reaches it is heard, and everybody on the way can
+read along. That is for the loopback; anywhere else somebody has to say that it is meant.
+"""
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from dragoman.server.settings import Settings
+from dragoman.transports.tls import ServerTls
+
+log = structlog.get_logger("dragoman.security")
+
+#: Listeners by what secures them.
+_BY_CURVE: Final = ("nfp", "dcp", "zss", "zss_backend")
+_BY_TLS: Final = ("memo", "http", "nats")
+_SECRET: Final = re.compile(r"""^\s*secret(?:-key)?\s*=\s*["']([^"']{40})["']""", re.MULTILINE)
+_SECRET_LENGTH: Final = 40
+_HOW: Final = {
+    **dict.fromkeys(_BY_CURVE, "give the broker a CURVE key ([credentials] curve)"),
+    **dict.fromkeys(_BY_TLS, "give it a certificate ([credentials] certificate, key, authority)"),
+}
+
+
+class Proofs:
+    """The broker's credentials, read from their files."""
+
+    def __init__(self, settings: Settings) -> None:
+        said = settings.credentials
+        self._plain = frozenset(said.plain)
+        self._curve = [read_secret(path) for path in said.curve]
+        self._tls: ServerTls | None = None
+        if said.certificate is not None and said.key is not None and said.authority is not None:
+            self._tls = ServerTls(said.certificate, said.key, said.authority)
+
+    def curve(self, listener: str) -> list[bytes]:
+        """Return the secret keys of a ZeroMQ listener; none: it is plain."""
+        return [] if listener in self._plain else self._curve
+
+    def tls(self, listener: str) -> ServerTls | None:
+        """Return what a listener needs for TLS; None: it is plain."""
+        return None if listener in self._plain else self._tls
+
+    def is_plain(self, listener: str) -> bool:
+        """Tell whether a listener has no security."""
+        if listener in _BY_CURVE:
+            return not self.curve(listener)
+        return self.tls(listener) is None
+
+
+def read_secret(path: Path) -> bytes:
+    """Read a CURVE secret: alone in its file, or in one of `dragoman keys new` or of pyzmq."""
+    try:
+        mode, text = path.stat().st_mode, path.read_text()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    if mode & 0o077:
+        raise ValueError(f"{path} can be read by others; make it yours alone: chmod 600 {path}")
+    found = _SECRET.search(text)
+    secret = found[1] if found else text.strip()
+    if len(secret) != _SECRET_LENGTH:
+        raise ValueError(f"{path} has no CURVE secret key (40 characters of Z85)")
+    return secret.encode()
+
+
+def check_listeners(settings: Settings, proofs: Proofs) -> list[str]:
+    """Return a warning for each plain listener that others can reach.
+
+    Raises ValueError where nobody said that this is meant.
+    """
+    exposed = {
+        name: endpoint
+        for name in (*_BY_CURVE, *_BY_TLS)
+        if (endpoint := getattr(settings.listen, name)) != "off"
+        and proofs.is_plain(name)
+        and not is_local(endpoint)
+    }
+    if exposed and not settings.credentials.insecure:
+        name, endpoint = next(iter(exposed.items()))
+        raise ValueError(
+            f"{name} would listen on {endpoint} without security, for everybody who can reach it. "
+            f"Let it listen on 127.0.0.1, or {_HOW[name]} - `dragoman init` makes all of them - or,"
+            " if this network is yours alone, say --insecure"
+        )
+    return [
+        f"{name} listens on {endpoint} without security: everybody who can reach it may do anything"
+        for name, endpoint in exposed.items()
+    ]
+
+
+def warn_of(settings: Settings, proofs: Proofs) -> None:
+    """Check the listeners, and put the warnings into the log: at every start anew."""
+    for words in check_listeners(settings, proofs):
+        log.warning(words)
+
+
+def is_local(endpoints: str) -> bool:
+    """Tell whether only this machine can reach every one of these endpoints."""
+    return all(_is_local(each.strip()) for each in endpoints.split(","))
+
+
+def _is_local(endpoint: str) -> bool:
+    scheme = endpoint.partition("://")[0]
+    if not endpoint or scheme in ("ipc", "nats", "tls"):
+        # Nothing listens: the broker's own default, a file, or a server somewhere else.
+        return True
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

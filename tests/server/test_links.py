@@ -12,7 +12,6 @@ from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind
 from dragoman.server.links import Link, Links
-from dragoman.server.rejections import Rejections
 from dragoman.transports.memory import MemoryHub
 
 WORKER = PeerId("odd/w")
@@ -54,7 +53,7 @@ def test_what_cannot_be_read_becomes_a_record_and_the_next_message_is_read() -> 
     link, hub = make()
     for word in (b"malformed", b"bug", b"fine"):
         hub.connect(b"p").say([word])
-    heard = list(link.receive(10, 1.0, Rejections()))
+    heard = list(link.receive(10, 1.0))
     assert [type(item) for item in heard] == [Noted, Noted, PeerLeft]
     assert all(item.kind is Kind.REJECTED for item in heard if isinstance(item, Noted))
     assert link.internal_errors == 1

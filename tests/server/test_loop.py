@@ -18,6 +18,7 @@ from dragoman.model.terms import Terms
 from dragoman.server.clock import Clock
 from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
+from dragoman.server.rejections import PER_WINDOW
 
 
 def submission(job: str, *, strict: bool = True) -> JobSubmitted:
@@ -166,6 +167,19 @@ def test_bad_input_is_recorded_and_others_are_served_on() -> None:
     rejected = [r for r in stage.ledger.read() if r.kind == "rejected"]
     assert [r.peer for r in rejected] == ["local/bad"]
     assert "nonsense" in rejected[0].detail
+
+
+def test_a_flood_of_bad_input_is_counted_and_does_not_fill_the_ledger() -> None:
+    stage = Stage()
+
+    async def play(stage: Stage) -> None:
+        flood = stage.hub.connect(b"bad")
+        for _ in range(100):
+            flood.say([b"nonsense"])
+        await settle(lambda: stage.loop.links.rejections.total == 100)
+
+    stage.run(play)
+    assert sum(r.kind == "rejected" for r in stage.ledger.read()) == PER_WINDOW
 
 
 def test_work_for_a_vanished_worker_is_taken_back() -> None:

@@ -1,6 +1,8 @@
 """Bad input is recorded until it becomes a flood."""
 
+from dragoman.core.events import Noted
 from dragoman.model.names import PeerId
+from dragoman.model.record import Kind
 from dragoman.server.rejections import PER_WINDOW, WINDOW, Rejections
 
 
@@ -19,3 +21,12 @@ def test_a_new_window_and_another_peer_start_anew() -> None:
         rejections.is_worth_a_record(PeerId("nfp/bad"), 1.0)
     assert rejections.is_worth_a_record(PeerId("nfp/other"), 1.0)
     assert rejections.is_worth_a_record(PeerId("nfp/bad"), 1.0 + WINDOW + 0.1)
+
+
+def test_what_a_side_turns_away_is_bounded_and_what_peers_publish_is_not() -> None:
+    rejections = Rejections()
+    rejected = Noted(Kind.REJECTED, PeerId("nfp/bad"), "no such target")
+    found = [rejections.is_too_much(rejected, 1.0) for _ in range(PER_WINDOW + 2)]
+    assert found == [False] * PER_WINDOW + [True] * 2
+    published = Noted(Kind.PUBLISHED, PeerId("nfp/bad"))
+    assert not rejections.is_too_much(published, 1.0)

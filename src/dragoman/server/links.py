@@ -70,9 +70,7 @@ class Link:
         self.sent = 0
         self.internal_errors = 0
 
-    def receive(
-        self, limit: int, now: float, rejections: Rejections
-    ) -> Iterator[Event | Send | Subscribed]:
+    def receive(self, limit: int, now: float) -> Iterator[Event | Send | Subscribed]:
         """Yield what peers said; at most `limit` messages."""
         receive = (self.checkpoint or self.side).receive
         for address, frames in self.transport.drain(limit):
@@ -81,8 +79,7 @@ class Link:
                 yield from receive(address, frames, now)
             except MalformedMessage as error:
                 peer = peer_id(self.name, self._speaker(address))
-                if rejections.is_worth_a_record(peer, now):
-                    yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
+                yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
             except Exception:
                 # A bug of ours must not take the others down; it is logged, counted and recorded.
                 self.internal_errors += 1

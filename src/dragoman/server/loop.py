@@ -14,7 +14,7 @@ import structlog
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, SendReply, SendStatus
-from dragoman.core.events import Event, JobSubmitted, TimeAdvanced
+from dragoman.core.events import Event, JobSubmitted, Noted, TimeAdvanced
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry, Ledger, LedgerFull
 from dragoman.server.archive import Archive
@@ -116,7 +116,7 @@ class Loop:
         for event in followups:
             effects += handle(event, now)
         for link in self.links.by_name.values():
-            for item in link.receive(DRAIN_LIMIT, now, self.links.rejections):
+            for item in link.receive(DRAIN_LIMIT, now):
                 self._take(link, item, effects, now)
         effects += handle(TimeAdvanced(), now)
         for link in self.links.by_name.values():
@@ -145,6 +145,8 @@ class Loop:
         else:
             if kind is JobSubmitted and self.policies:
                 item = self.policies.apply(item)  # type: ignore[arg-type]
+            elif kind is Noted and self.links.rejections.is_too_much(item, now):  # type: ignore[arg-type]
+                return
             effects += self.broker.handle(item, now)  # type: ignore[arg-type]
 
     def _carry_out(self, effects: Iterable[Effect], now: float) -> None:

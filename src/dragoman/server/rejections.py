@@ -7,7 +7,9 @@ fill the ledger.
 from collections import OrderedDict
 from typing import Final
 
+from dragoman.core.events import Noted
 from dragoman.model.names import PeerId
+from dragoman.model.record import Kind
 
 WINDOW: Final = 10.0
 PER_WINDOW: Final = 20
@@ -22,6 +24,12 @@ class Rejections:
         #: Rejections that were counted but not recorded.
         self.unrecorded = 0
         self._peers: OrderedDict[PeerId, tuple[float, int]] = OrderedDict()
+
+    def is_too_much(self, noted: Noted, now: float) -> bool:
+        """Count what a link or its side turned away; tell whether it is one too many to record."""
+        if noted.kind is not Kind.REJECTED or noted.peer is None:
+            return False
+        return not self.is_worth_a_record(noted.peer, now)
 
     def is_worth_a_record(self, peer: PeerId, now: float) -> bool:
         """Count one rejection; tell whether it should be recorded."""

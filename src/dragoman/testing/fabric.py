@@ -64,6 +64,17 @@ class Fabric:
 
     def start_broker(self) -> None:
         """Start the broker; a restarted one listens where the first one did."""
+        if self.endpoints:
+            self._start_broker()
+            return
+        try:
+            self._start_broker()
+        except Failed:
+            # Somebody else may have taken one of the ports meanwhile.
+            self.endpoints.clear()
+            self._start_broker()
+
+    def _start_broker(self) -> None:
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         words = ["up", "--config", str(self._config), "--data", str(self.data)]

@@ -1,0 +1,240 @@
+"""The attack: fire at a live broker while honest peers go on working, then look at the broker.
+
+What has to hold: the broker lives and answers, nothing inside it failed, honest peers of the
+attacked dialect are served throughout, and its memory does not grow with the number of messages.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dragoman.sdk.blocking import Client
+from dragoman.sdk.errors import DragomanError
+from dragoman.testing.fabric import Fabric
+from dragoman.testing.fuzz.dcp import DcpGrammar
+from dragoman.testing.fuzz.grammar import SERVICES, Grammar
+from dragoman.testing.fuzz.hoses import Hose, HttpHose, NatsHose, SpHose, ZmqHose
+from dragoman.testing.fuzz.http import HttpGrammar
+from dragoman.testing.fuzz.memo import MemoGrammar
+from dragoman.testing.fuzz.ncl import NclGrammar
+from dragoman.testing.fuzz.nfp import NfpGrammar
+from dragoman.testing.fuzz.zss import ZssBackGrammar, ZssFrontGrammar
+from dragoman.testing.gauges import read_metrics, resident_bytes
+
+#: Terms under which spoilt jobs do not stay: what one message can hold on to is soon let go of.
+SETTINGS: Final = """
+[ledger]
+seal = false
+[limits]
+finished_jobs = 2000
+retention = 5
+queued_jobs = 2000
+[nfp]
+patience = 0.2
+timeout = 2
+[memo]
+queue_timeout = 0.2
+[http]
+patience = 0.05
+timeout = 1
+[ncl]
+remember = 2000
+heartbeat_interval = 2
+disconnect_timeout = 6
+grace = 2
+""" + "".join(
+    f'[services."{name}"]\npatience = 0.02\nqueue_timeout = 0.03\ntimeout = 0.1\n'
+    for name in (*SERVICES, "pong", "echo", "demo")
+)
+_MIB: Final = 2**20
+_BATCH: Final = 1000
+#: Batches that are sent before the broker is asked how far it has come.
+_AHEAD: Final = 3
+#: The first part of the messages fills what is bounded; only after it memory has to be flat.
+_WARM: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Front:
+    """One link to attack: what is said there, how, and who is honest there."""
+
+    grammar: Callable[[random.Random, Path | None], Grammar]
+    hose: Callable[[str, random.Random], Hose]
+    #: The dialects of the honest client and worker.
+    client: str
+    worker: str
+
+
+FRONTS: Final = {
+    "nfp": Front(NfpGrammar, ZmqHose, "nfp", "nfp"),
+    "dcp": Front(DcpGrammar, ZmqHose, "dcp", "dcp"),
+    "zss": Front(ZssFrontGrammar, ZmqHose, "zss", "zss"),
+    "zss_backend": Front(ZssBackGrammar, ZmqHose, "zss", "zss"),
+    "memo": Front(MemoGrammar, SpHose, "memo", "memo"),
+    "nats": Front(NclGrammar, NatsHose, "nfp", "ncl"),
+    "http": Front(lambda chance, vectors: HttpGrammar(chance), HttpHose, "http", "http"),
+}
+
+
+@dataclass
+class Outcome:
+    """What came of one attack."""
+
+    link: str
+    seed: int
+    fired: int = 0
+    seconds: float = 0.0
+    honest_calls: int = 0
+    slowest: float = 0.0
+    rejected: int = 0
+    grown: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        verdict = "; ".join(self.troubles[:3]) or "held"
+        return (
+            f"{self.link:11} seed {self.seed}  {self.fired:7} messages in {self.seconds:5.1f} s,"
+            f" {self.rejected} on record as rejected, {self.honest_calls} honest calls (slowest"
+            f" {self.slowest * 1000:.0f} ms), memory {self.grown / _MIB:+.1f} MiB: {verdict}"
+        )
+
+
+class Honest(threading.Thread):
+    """A client that calls its worker again and again, and notes whatever is not right."""
+
+    def __init__(self, url: str, service: str, outcome: Outcome) -> None:
+        super().__init__(daemon=True)
+        self._url, self._service, self._outcome = url, service, outcome
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        """Call until told to stop."""
+        with Client(self._url) as client:
+            while not self._is_over.wait(0.02):
+                self._call(client)
+
+    def _call(self, client: Client) -> None:
+        outcome, said = self._outcome, {"n": self._outcome.honest_calls, "text": "naïve"}
+        started = time.monotonic()
+        try:
+            if client.call(self._service, "echo", said, timeout=30) != said:
+                outcome.troubles.append("an honest peer got a wrong answer")
+        except DragomanError as error:
+            outcome.troubles.append(f"an honest peer was not served: {error}")
+        outcome.honest_calls += 1
+        outcome.slowest = max(outcome.slowest, time.monotonic() - started)
+
+    def end(self) -> None:
+        """Stop after the call under way."""
+        self._is_over.set()
+        self.join(60)
+
+
+def honest_service(link: str) -> str:
+    """Name the service that only honest peers use."""
+    return f"honest-{link.replace('_', '-')}"
+
+
+def station(fabric: Fabric, links: list[str]) -> None:
+    """Start the broker and an honest worker for every link."""
+    fabric.start_broker()
+    for link in links:
+        name, dialect = honest_service(link), FRONTS[link].worker
+        url = fabric.url(dialect, is_worker=True)
+        # A compute node says itself how often it beats; the broker here is less patient than most.
+        url += "?heartbeat_interval=1" if dialect == "ncl" else ""
+        fabric.start_worker(dialect, name, f"{name}-1", url)
+    fabric.wait_for([honest_service(link) for link in links])
+
+
+def attack(
+    fabric: Fabric,
+    link: str,
+    seed: int,
+    messages: int,
+    vectors: Path | None = None,
+    most_growth: int = 48 * _MIB,
+) -> Outcome:
+    """Fire at least so many messages at a link of a running fabric; see what came of it."""
+    front, outcome = FRONTS[link], Outcome(link, seed)
+    chance = random.Random(f"{seed} {link}")
+    before = _counted(fabric, link)
+    grammar = front.grammar(chance, vectors)
+    hose = front.hose(fabric.endpoints[link], chance)
+    honest = Honest(fabric.url(front.client), honest_service(link), outcome)
+    started = time.monotonic()
+    honest.start()
+    try:
+        warm = _bombard(fabric, link, grammar, hose, messages, outcome)
+    finally:
+        honest.end()
+        hose.close()
+    outcome.seconds = time.monotonic() - started
+    _judge(fabric, link, before, warm, outcome, most_growth)
+    return outcome
+
+
+def _bombard(
+    fabric: Fabric, link: str, grammar: Grammar, hose: Hose, messages: int, outcome: Outcome
+) -> int:
+    """Fire; return how much memory the broker held when it was warm."""
+    warm, before = 0, _counted(fabric, link)[1]
+    while outcome.fired < messages and fabric.is_broker_up:
+        if outcome.fired % (_AHEAD * _BATCH) == 0:
+            # Not too far ahead, or the queue of the socket is all that is tested.
+            _settled(fabric, link, before + outcome.fired - _BATCH)
+        try:
+            outcome.fired += hose.fire([grammar.message() for _ in range(_BATCH)])
+        except OSError as error:
+            outcome.troubles.append(f"the broker takes nothing more: {error}")
+            break
+        if not warm and outcome.fired >= messages * _WARM:
+            warm = resident_bytes(fabric.broker_pid)
+    return warm
+
+
+def _counted(fabric: Fabric, link: str) -> tuple[float, float, float]:
+    """Return internal errors, messages received on the link, and rejections."""
+    metrics = read_metrics(fabric.endpoints["http"])
+    errors = sum(n for (name, _), n in metrics.items() if name == "dragoman_link_internal_errors")
+    name = {"nats": "ncl"}.get(link, link)
+    received = metrics["dragoman_link_received", name]
+    return errors, received, metrics["dragoman_messages_rejected", ""]
+
+
+def _judge(
+    fabric: Fabric,
+    link: str,
+    before: tuple[float, float, float],
+    warm: int,
+    outcome: Outcome,
+    most_growth: int,
+) -> None:
+    try:
+        after = _settled(fabric, link, before[1] + outcome.fired)
+    except OSError:
+        outcome.troubles.append(f"the broker is gone; see {fabric.log('broker')}")
+        return
+    outcome.rejected = round(after[2] - before[2])
+    outcome.grown = resident_bytes(fabric.broker_pid) - warm
+    if errors := after[0] - before[0]:
+        outcome.troubles.append(f"{errors:.0f} internal errors; see {fabric.log('broker')}")
+    if link != "http" and after[1] - before[1] < outcome.fired:
+        outcome.troubles.append(f"only {after[1] - before[1]:.0f} messages arrived")
+    if outcome.grown > most_growth:
+        outcome.troubles.append("memory grows with the number of messages")
+    if not outcome.honest_calls:
+        outcome.troubles.append("no honest peer was served at all")
+
+
+def _settled(fabric: Fabric, link: str, expected: float) -> tuple[float, float, float]:
+    """Wait until the broker has taken in what was sent, or takes in nothing more."""
+    found, until = _counted(fabric, link), time.monotonic() + 30
+    while link != "http" and found[1] < expected and time.monotonic() < until:
+        time.sleep(0.05)
+        found = _counted(fabric, link)
+    return found

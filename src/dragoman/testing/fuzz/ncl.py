@@ -1,0 +1,153 @@
+"""NCL: compute nodes over NATS. Frames are subject, body, headers as JSON, reply subject."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+from zlib import crc32
+
+from dragoman.dialects.ncl.messages import TYPES
+from dragoman.dialects.ncl.wire import CTRL, HEARTBEAT, OUT_MSGS, REQUESTS, ROOT
+from dragoman.testing.fuzz.grammar import Grammar, read_vectors
+from dragoman.testing.fuzz.mutations import Frames
+
+_NODES: Final = tuple(f"n-fuzz-{number}" for number in range(8))
+_CHANNELS: Final = (CTRL, CTRL, OUT_MSGS, OUT_MSGS, REQUESTS)
+REPLY: Final = b"_INBOX.fuzz.1"
+
+
+class NclGrammar(Grammar):
+    """Makes NCL messages."""
+
+    def __init__(self, random: Random, vectors: Path | None = None) -> None:
+        super().__init__(random, _captured(vectors) if vectors else ())
+        self.kinds = (
+            self._handshake,
+            self._heartbeat,
+            self._heartbeat,
+            self._update,
+            self._farewell,
+            self._result,
+            self._result,
+            self._any_type,
+            self._legacy,
+        )
+
+    def spoil(self, frames: Frames) -> Frames:
+        """Spoil the body, under a checksum that fits or not; NATS itself keeps frames in shape."""
+        subject, body, headers, reply = frames
+        inner = self.mutator.spoil(body[5:])
+        if self.random.random() < 0.7:
+            body = body[:1] + crc32(inner).to_bytes(4, "big") + inner
+        else:
+            body = self.mutator.spoil(body)
+        if self.random.random() < 0.3:
+            body = self._protobuf(inner)
+        return [subject, body, headers, self.random.choice((reply, reply, b""))]
+
+    def _protobuf(self, inner: bytes) -> bytes:
+        """Claim to be the second version of the envelope."""
+        return b"\x02" + crc32(inner).to_bytes(4, "big") + inner
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def _node(self) -> str:
+        random = self.random
+        if random.random() < 0.9:
+            return random.choice(_NODES)
+        return f"n-{random.getrandbits(64):016x}"
+
+    def _send(self, node: str, channel: str, kind: str, payload: Any) -> Frames:
+        pairs: dict[str, Any] = {
+            "Bacalhau-Type": kind,
+            "Bacalhau-PayloadEncoding": "json",
+            "Bacalhau-Source": node,
+            "Bacalhau-EventTime": "1767323045678901234",
+        }
+        if channel == OUT_MSGS:
+            pairs["Bacalhau-SeqNum"] = str(self.random.choice((0, 1, 2, 7, 2**64, -1)))
+        said = {"metadata": pairs, "payload": self.odd(payload)}
+        if self.random.random() < 0.05:
+            said = self.mutator.value(said)
+        body = json.dumps(said).encode()
+        sealed = b"\x01" + crc32(body).to_bytes(4, "big") + body
+        headers = json.dumps(pairs).encode() if self.random.random() < 0.5 else b""
+        return [f"{ROOT}.{node}.{channel}".encode(), sealed, headers, REPLY]
+
+    def _info(self, node: str) -> dict[str, Any]:
+        capacity = {"CPU": 4, "Memory": 2**33, "Disk": 2**36, "GPU": 0}
+        info = {
+            "NodeID": node,
+            "NodeType": "Compute",
+            "Labels": {"dragoman.service": self.service(), "dragoman.slots": "2"},
+            "SupportedProtocols": ["ncl/v1"],
+            "ComputeNodeInfo": {
+                "ExecutionEngines": ["fuzz"],
+                "MaxCapacity": capacity,
+                "AvailableCapacity": capacity,
+                "QueueCapacity": {},
+                "MaxJobRequirements": capacity,
+            },
+        }
+        found: dict[str, Any] = self.odd(info)
+        return found
+
+    def _handshake(self) -> Frames:
+        node = self._node()
+        start = self.random.choice(("2026-01-02T03:04:05Z", "2026-01-02T03:04:06.5Z", "soon"))
+        seq = self.random.choice((0, 1, 10**6, 2**64 - 1))
+        said = {"NodeInfo": self._info(node), "StartTime": start, "LastOrchestratorSeqNum": seq}
+        return self._send(node, CTRL, "transport.HandshakeRequest", said)
+
+    def _heartbeat(self) -> Frames:
+        node = self._node()
+        said = {"NodeID": node, "AvailableCapacity": {"CPU": 1}, "LastOrchestratorSeqNum": 1}
+        return self._send(node, CTRL, "transport.HeartbeatRequest", said)
+
+    def _update(self) -> Frames:
+        node = self._node()
+        said = {"NodeInfo": self._info(node)}
+        return self._send(node, CTRL, "transport.UpdateNodeInfoRequest", said)
+
+    def _farewell(self) -> Frames:
+        node = self._node()
+        said = {"NodeID": node, "Reason": "done"}
+        return self._send(node, CTRL, "transport.ShutdownNoticeRequest", said)
+
+    def _result(self) -> Frames:
+        kind = self.random.choice(("BidResult", "RunResult", "ComputeError"))
+        said = {
+            "ExecutionID": f"e-{self.job()}",
+            "JobID": self.job(),
+            "JobType": "batch",
+            "Events": [{"Message": "m", "Topic": "t", "Details": {"a": "b"}}],
+            "Accepted": True,
+            "PublishResult": {"Type": "dragoman", "Params": {"value": 1}},
+            "RunCommandResult": {"Stdout": "out", "ExitCode": 0, "ErrorMsg": ""},
+        }
+        return self._send(self._node(), OUT_MSGS, kind, said)
+
+    def _any_type(self) -> Frames:
+        """Say any word of the protocol, on any channel, with whatever inside."""
+        kind, channel = self.random.choice(list(TYPES)), self.random.choice(_CHANNELS)
+        return self._send(self._node(), channel, kind, self.mutator.value({"NodeID": self._node()}))
+
+    def _legacy(self) -> Frames:
+        node = self._node()
+        method = self.random.choice(("RegisterNode/v1", "UpdateInfo/v1", "x"))
+        body = self.json({"Info": self._info(node)})
+        return [f"node.management.{node}.{method}".encode(), body, b"", REPLY]
+
+
+def _captured(vectors: Path) -> list[Frames]:
+    """Take what nodes sent; the node they speak for is one of the fuzzer's."""
+    found = []
+    for vector in read_vectors(vectors / "ncl"):
+        is_served = not vector["subject"].endswith((HEARTBEAT, "_INBOX"))
+        is_said = vector["direction"].startswith(("compute->", "any")) and is_served
+        if is_said and "payload_hex" in vector:
+            subject = vector["subject"] or f"{ROOT}.{_NODES[0]}.{CTRL}"
+            headers = json.dumps(vector.get("headers") or {}).encode()
+            body = bytes.fromhex(vector["payload_hex"])
+            found.append([subject.encode(), body, headers, REPLY])
+    return found

@@ -1,0 +1,41 @@
+"""What can be seen of a live broker from outside: its metrics, its memory, its descriptors."""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+_LINE: Final = re.compile(r'^(\w+?)(?:_total)?(?:\{\w+="([^"]*)"[^}]*\})? ([-+.\deE]+)$')
+_PATIENCE: Final = 30.0
+
+#: Numbers by name and first label; the label is empty where there is none.
+Metrics = dict[tuple[str, str], float]
+
+
+def read_metrics(endpoint: str) -> Metrics:
+    """Read `/metrics` of a broker's HTTP endpoint."""
+    with urlopen(f"{endpoint}/metrics", timeout=_PATIENCE) as answer:
+        return parse_metrics(answer.read().decode())
+
+
+def parse_metrics(text: str) -> Metrics:
+    """Read the plain text that Prometheus reads."""
+    found = (_LINE.match(line) for line in text.splitlines())
+    return {(m[1], m[2] or ""): float(m[3]) for m in found if m}
+
+
+def resident_bytes(pid: int) -> int:
+    """Return how much memory a process holds; 0 where the system does not tell."""
+    with suppress(OSError, ValueError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def open_files(pid: int) -> int:
+    """Return how many descriptors a process has open; 0 where the system does not tell."""
+    with suppress(OSError):
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    return 0

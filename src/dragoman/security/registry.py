@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from dragoman.model.names import Principal
+from dragoman.security.files import Stamp, replace_file, stamp_of
 from dragoman.security.keys import Change, State, check_key, check_name, hashed
 from dragoman.security.register import (
     Enrolment,
@@ -51,7 +52,9 @@ class Registry:
     def __init__(self, path: Path, register: Register) -> None:
         self.path = path
         self._register = register
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
+        #: Grows whenever the file was read or written: whatever was remembered of it is old then.
+        self.reads = 0
         self._listeners: list[OnChange] = []
         #: Where each key stood when listeners were last told.
         self._told: dict[str, State] = {}
@@ -244,7 +247,7 @@ class Registry:
         """Look at the file and the clock; tell listeners what has changed since the last look."""
         if self._strangers:
             self._write_strangers()
-        elif self._stamp_of_file() != self._stamp:
+        elif stamp_of(self.path) != self._stamp:
             self._read()
         states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
         changes = tuple(
@@ -264,21 +267,15 @@ class Registry:
 
     # --- the file -----------------------------------------------------------------------------
 
-    def _stamp_of_file(self) -> tuple[int, int, int] | None:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
-
     def _read(self) -> None:
-        stamp = self._stamp_of_file()
+        stamp = stamp_of(self.path)
         try:
             raw = self.path.read_bytes() if stamp is not None else b"{}"
             self._register = read_register(raw)
         except (OSError, ValueError, msgspec.DecodeError) as error:
             raise RegistryError(f"{self.path}: the registry cannot be read: {error}") from None
         self._stamp = stamp
+        self.reads += 1
 
     @contextmanager
     def _changing(self) -> Iterator[Register]:
@@ -298,19 +295,9 @@ class Registry:
             os.close(lock)
 
     def _write(self) -> None:
-        draft = self.path.with_name(self.path.name + ".new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with open(os.open(draft, flags, 0o600), "wb") as file:
-            file.write(write_register(self._register))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        self._stamp = self._stamp_of_file()
+        replace_file(self.path, write_register(self._register))
+        self.reads += 1
+        self._stamp = stamp_of(self.path)
 
 
 def _entry(register: Register, key: str) -> KeyEntry:

@@ -63,6 +63,19 @@ class CredentialsSection(Section):
         return self
 
 
+class SecuritySection(Section):
+    """Who may speak and who may do what; see `server.guard`."""
+
+    #: On: nobody may do anything that the policy does not allow. Off: everybody may do everything.
+    enabled: bool = False
+    #: The policy, in TOML; without one it is `policy.toml` in the data folder, if that exists.
+    policy: Path | None = None
+    #: The keys; without one it is `registry.json` in the data folder.
+    registry: Path | None = None
+    #: A file whose bytes key the hash chain of the ledger; best kept on another disk than the data.
+    audit_key: Path | None = None
+
+
 class LedgerSection(Section):
     """How the ledger is kept."""
 
@@ -225,6 +238,7 @@ class Settings(BaseSettings):
     data: Path = Path("dragoman-data")
     listen: Listen = Listen()
     credentials: CredentialsSection = CredentialsSection()
+    security: SecuritySection = SecuritySection()
     ledger: LedgerSection = LedgerSection()
     limits: LimitsSection = LimitsSection()
     nfp: NfpSection = NfpSection()

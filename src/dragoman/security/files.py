@@ -1,0 +1,33 @@
+"""Small files that several processes look at: replaced whole, and told apart by their stamp."""
+
+import os
+from pathlib import Path
+
+#: When it was changed, its size, and its inode: another for every replacement.
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return what tells one state of a file from another; None if there is no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Give a file new content that survives a power cut: whole, or not at all."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(draft, flags, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

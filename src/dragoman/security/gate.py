@@ -37,7 +37,7 @@ from dragoman.model.names import (
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 from dragoman.security.allowances import Meter
-from dragoman.security.names import Names, is_chosen
+from dragoman.security.names import MOST_PEERS, Names, is_chosen
 from dragoman.security.policy import Decision, Decisions, Policy
 from dragoman.security.roles import matches
 from dragoman.security.speakers import Keys, Speaker, Speakers
@@ -83,6 +83,8 @@ class Gate:
         self.names = names or Names()
         #: Peers of the process itself, which may see everything.
         self.house: set[PeerId] = set()
+        #: The key that each peer last spoke with.
+        self.spoke: dict[PeerId, str] = {}
         self.meter = Meter()
         self._decisions = Decisions(policy)
         self._speakers = Speakers(keys, policy)
@@ -98,6 +100,10 @@ class Gate:
         """Put another policy in force, from the next message on."""
         self._decisions = Decisions(policy)
         self._speakers = Speakers(self._keys, policy)
+
+    def roles_of(self, principal: Principal) -> tuple[str, ...]:
+        """Return the roles of a principal, whatever key it speaks with."""
+        return self._speakers.roles_of(principal)
 
     def keys_changed(self) -> None:
         """Ask the registry again about everybody."""
@@ -117,6 +123,9 @@ class Gate:
             return Noted(Kind.DENIED, peer, theft.message, principal=speaker.principal)
         if not is_heard:
             return speaker
+        if len(self.spoke) > MOST_PEERS:
+            self.spoke.clear()
+        self.spoke[peer] = key
         why_not = self.meter.hear(speaker.principal, peer, speaker.allowance, now)
         if why_not:
             return replace(speaker, fault=Fault(FaultCode.QUEUE_FULL, why_not))

@@ -93,6 +93,10 @@ class Registry:
         """Return every key and what is known of it."""
         return dict(self._register.keys)
 
+    def principals(self) -> dict[str, PrincipalEntry]:
+        """Return what is said of every principal of whom something is."""
+        return dict(self._register.principals)
+
     def enrolments(self) -> dict[str, Enrolment]:
         """Return every enrolment token by its id."""
         return dict(self._register.enrolments)

@@ -21,6 +21,7 @@ from dragoman.model.record import Kind
 from dragoman.server.asking import Asking
 from dragoman.server.clock import Clock
 from dragoman.server.control import Control
+from dragoman.server.guard import Guard
 from dragoman.server.host import Host
 from dragoman.server.house import House
 from dragoman.server.links import Links
@@ -29,7 +30,7 @@ from dragoman.server.management import Sight
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
 from dragoman.server.upkeep import Upkeep
-from dragoman.server.wiring import make_links, new_id, nfp_settings
+from dragoman.server.wiring import make_links, make_wardrobe, new_id, nfp_settings
 from dragoman.services.inventory import Inventory
 from dragoman.services.logs import LogBook
 from dragoman.services.sources import BrokenInventory
@@ -111,9 +112,15 @@ class Server:
     ) -> None:
         settings = self.settings
         hub = MemoryHub()
-        links = Links(make_links(settings, hub))
+        guard = self._make_guard(clock)
+        if guard is None:
+            links = Links(make_links(settings, hub))
+        else:
+            links = Links(make_links(settings, hub, guard.admits, guard.check_token))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
+        if guard is not None:
+            guard.attach(loop, make_wardrobe())
         directories = {"data": str(settings.data)}
         sight = Sight(
             broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
@@ -134,8 +141,12 @@ class Server:
             self.settings = _pinned(settings, links.endpoints())
             on_ready(links.endpoints())
             upkeep.start()
+            if guard is not None:
+                guard.start()
             await loop.run(first)
         finally:
+            if guard is not None:
+                await guard.stop()
             await host.close()
             house.close()
             await links.close()
@@ -143,6 +154,13 @@ class Server:
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
         await upkeep.stop()
         log.info("stopped", records=ledger.last_seq)
+
+    def _make_guard(self, clock: Clock) -> Guard | None:
+        """Return what stands between peers and the broker; nothing while security is off."""
+        settings = self.settings
+        if not settings.security.enabled:
+            return None
+        return Guard(settings.security, settings.data, clock.now)
 
     def _handle_signals(self) -> None:
         """Stop on signals; embedded in a program's thread, signals are the program's matter."""

@@ -61,6 +61,7 @@ def test_an_error_of_our_own_is_a_problem_without_our_secrets() -> None:
     status, problem = ask("GET", "/v1/services", application.asgi)
     assert (status, problem["code"]) == (500, "internal")
     assert "attribute" not in problem["detail"]
+    assert application.internal_errors == 1
 
 
 def test_only_known_hosts_pass() -> None:

@@ -68,7 +68,12 @@ class Link:
         #: Messages in and out, and faults of ours, since the start.
         self.received = 0
         self.sent = 0
-        self.internal_errors = 0
+        self._bugs = 0
+
+    @property
+    def internal_errors(self) -> int:
+        """Faults of our own since the start, those of a transport that can have some included."""
+        return self._bugs + int(getattr(self.transport, "internal_errors", 0))
 
     def receive(self, limit: int, now: float) -> Iterator[Event | Send | Subscribed]:
         """Yield what peers said; at most `limit` messages."""
@@ -82,7 +87,7 @@ class Link:
                 yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
             except Exception:
                 # A bug of ours must not take the others down; it is logged, counted and recorded.
-                self.internal_errors += 1
+                self._bugs += 1
                 log.exception("internal error while reading a message", link=self.name)
                 peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail="internal error; see the log")
@@ -94,7 +99,7 @@ class Link:
         except Unmappable as error:
             return [_unmappable(effect, str(error))]
         except Exception:
-            self.internal_errors += 1
+            self._bugs += 1
             log.exception("internal error while writing a message", link=self.name)
             return [_unmappable(effect, "internal error; see the log")]
         failed: list[Event] = []

@@ -31,6 +31,8 @@ class Application:
     def __init__(self, hub: MemoryHub, settings: Settings, new_id: Callable[[], str]) -> None:
         self.lines = Lines(hub)
         self.look = Look()
+        #: Requests that failed by a fault of our own.
+        self.internal_errors = 0
         self._jobs = Jobs(self.lines, settings, new_id)
         self._workers = Workers(hub, settings, new_id)
         self._streams = Streams(self.lines, settings)
@@ -41,7 +43,7 @@ class Application:
                 Problem: on_problem,
                 Gone: _on_gone,
                 HTTPException: on_http_exception,
-                Exception: _on_exception,
+                Exception: self._on_exception,
             },
         )
 
@@ -77,6 +79,11 @@ class Application:
             Route("/openapi.json", Described().document, methods=get),
         ]
 
+    async def _on_exception(self, request: Request, error: Exception) -> Response:
+        self.internal_errors += 1
+        log.error("internal error in a request", path=request.url.path, exc_info=error)
+        return await on_bug(request, error)
+
     def close(self) -> None:
         """End everything that waits: the broker is going down."""
         self.lines.close()
@@ -110,8 +117,3 @@ def host_name(host: str) -> str:
 
 async def _on_gone(request: Request, error: Exception) -> Response:
     return Response(status_code=LEFT)
-
-
-async def _on_exception(request: Request, error: Exception) -> Response:
-    log.error("internal error in a request", path=request.url.path, exc_info=error)
-    return await on_bug(request, error)

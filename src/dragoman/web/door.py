@@ -90,6 +90,11 @@ class Door(MemoryHub):
         """The routes that look at the broker."""
         return self._application.look
 
+    @property
+    def internal_errors(self) -> int:
+        """Requests that failed by a fault of our own."""
+        return self._application.internal_errors
+
     async def open(self, wake: Callable[[], None]) -> str:
         """Bind and serve; return the endpoint with its real port."""
         await super().open(wake)

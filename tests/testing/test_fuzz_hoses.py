@@ -1,0 +1,34 @@
+"""How spoilt messages reach a broker."""
+
+from random import Random
+
+import pytest
+
+from dragoman.testing.fuzz.attack import FRONTS
+from dragoman.testing.fuzz.hoses import _batches
+from dragoman.testing.fuzz.http import LAST
+from dragoman.testing.gauges import read_metrics
+from dragoman.testing.harness import LocalBroker
+
+LINK_OF = {"nats": "ncl"}
+
+
+def test_a_request_that_must_be_the_last_ends_its_connection() -> None:
+    found = _batches([[b"a"], [b"b", LAST], [b"c"], [b"d"], [b"e"]], 2)
+    assert found == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("link", FRONTS)
+def test_every_message_of_a_hose_arrives(link: str) -> None:
+    chance = Random(1)
+    grammar = FRONTS[link].grammar(chance, None)
+    with LocalBroker("http", "zss", link, zss={"grace": 0.1}) as broker:
+        hose = FRONTS[link].hose(broker.endpoints[link], chance)
+        fired = hose.fire([grammar.message() for _ in range(100)])
+        received = 0.0
+        while link != "http" and received < fired:
+            metrics = read_metrics(broker.endpoints["http"])
+            received = metrics["dragoman_link_received", LINK_OF.get(link, link)]
+        hose.close()
+    assert fired > 50

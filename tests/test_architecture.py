@@ -89,10 +89,14 @@ IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval", "__impor
 CLOCKS = {"now", "utcnow", "today"}
 WAITING = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
-#: Modules whose tests may have another name: one suite runs on every ledger.
+#: Modules whose tests may have another name: one suite runs on every ledger, every grammar.
 TWIN_OF = {
     "ledger/memory.py": "ledger/test_conformance.py",
     "ledger/sqlite.py": "ledger/test_conformance.py",
+    **{
+        f"testing/fuzz/{name}.py": "testing/test_fuzz_grammar.py"
+        for name in ("nfp", "dcp", "zss", "memo", "ncl", "http")
+    },
 }
 #: Modules without a twin of their own: interfaces and words that every neighbour's test speaks.
 WITHOUT_TWIN = {

@@ -5,6 +5,7 @@ from tests.core.builders import Stage, finished, given, joined, kinds, left, pee
 from dragoman.core.events import ResourcesDeclared, ResourcesSettled
 from dragoman.core.ownership import weight_of
 from dragoman.core.registry import Worker
+from dragoman.core.why import Reason
 from dragoman.model.capacity import Capacity
 from dragoman.model.names import ServiceName
 
@@ -89,7 +90,9 @@ def test_a_job_whose_owner_is_lost_goes_to_the_new_one(stage: Stage) -> None:
     loser = owner(stage, "r1")
     heir = "w2" if loser == "w1" else "w1"
     stage.tell(submitted("j1", target="resource:r1"))
-    assert given(stage.tell(left(loser))) == [("j1", heir, 2)]
+    assert given(stage.tell(left(loser))) == []
+    assert stage.why() is Reason.MOVING
+    assert given(stage.tell(*settled(heir))) == [("j1", heir, 2)]
     stage.tell(finished(heir, "j1"))
     assert stage.job().state == "succeeded"
 

@@ -12,6 +12,7 @@ from tests.core.builders import (
     given,
     joined,
     kinds,
+    peer,
     submitted,
 )
 
@@ -161,3 +162,25 @@ def test_beats_of_a_worker_from_before_the_restart_are_answered_with_a_dismissal
     stage.restart()
     effects = stage.tell(beat("w1"))
     assert [type(e).__name__ for e in effects] == ["Dismiss"]
+
+
+def test_a_worker_that_is_slow_to_come_back_is_waited_for_and_others_are_not(stage: Stage) -> None:
+    grace = stage.limits.recovery_grace
+    stage.tell(joined("slow", rejoins_within=60.0), submitted("j1"))
+    stage.tell(joined("w1", "b"), submitted("j2", service="b"))
+    stage.restart()
+    assert stage.job("j2").state == "running"
+    stage.wait(grace + 1.0)
+    assert (stage.job("j1").state, stage.job("j2").state) == ("running", "queued")
+    stage.wait(60.0 - grace)
+    assert stage.job("j1").state == "queued"
+
+
+def test_how_slow_a_worker_is_outlives_restarts_while_it_holds_something(stage: Stage) -> None:
+    stage.tell(joined("slow", rejoins_within=60.0), joined("idle", "b", rejoins_within=60.0))
+    stage.tell(submitted("j1"))
+    stage.restart()
+    stage.restart()
+    assert stage.broker.desk.book.graces == {peer("slow"): 60.0}
+    stage.wait(stage.limits.recovery_grace + 1.0)
+    assert stage.job("j1").state == "running"

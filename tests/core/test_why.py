@@ -14,11 +14,11 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.events import ReplyKind
+from dragoman.core.events import ReplyKind, ResourcesDeclared
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import Capacity
 from dragoman.model.fault import FaultCode
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, ServiceName
 
 
 def unknown(stage: Stage) -> None:
@@ -61,6 +61,11 @@ def worker_away(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1"), left("w1", grace=5.0))
 
 
+def moving(stage: Stage) -> None:
+    declared = ResourcesDeclared(ServiceName("a"), ("r1",))
+    stage.tell(declared, joined("w1"), submitted("j1", target="resource:r1"))
+
+
 def cancelling(stage: Stage) -> None:
     stage.tell(joined("w1", can_cancel=True), submitted("j1"), cancelled("j1"))
 
@@ -97,6 +102,7 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
     Reason.RUNNING: running,
     Reason.WAITING_FOR_INPUT: waiting_for_input,
     Reason.WORKER_AWAY: worker_away,
+    Reason.MOVING: moving,
     Reason.CANCELLING: cancelling,
     Reason.SUCCEEDED: succeeded,
     Reason.FAILED: failed,

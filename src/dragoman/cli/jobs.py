@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from dragoman.cli.show import AS_JSON, URL, print_json
+from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.errors import Unreachable
@@ -114,6 +114,8 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
         print_json(found)
     else:
         typer.echo(f"{found['reason']}: {found['words']}")
+        if found.get("candidates"):
+            print_rows(found["candidates"], as_json, "")
 
 
 def forget(service: str = SERVICE, url: str = URL) -> None:

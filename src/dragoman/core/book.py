@@ -15,7 +15,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL, TRANSITIONS, JobState
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
-from dragoman.model.target import AnyWorker, Labelled, Named, Target, parse_target
+from dragoman.model.target import AnyWorker, Labelled, Named, OnResource, Target, parse_target
 from dragoman.model.terms import Terms, read_terms
 
 _SINGLE: Final = frozenset({AnyWorker, Labelled})
@@ -41,6 +41,7 @@ class Part:
         "peer",
         "place",
         "queued_in",
+        "refusals",
         "refused_by",
         "request",
         "request_seq",
@@ -74,6 +75,8 @@ class Part:
         self.result_seq = 0
         self.dispatched_at = 0.0
         self.is_waiting_for_input = False
+        #: Who would not have it, and the last reason each gave; there seldom is anybody.
+        self.refusals: dict[WorkerName, str] | None = None
         #: These four change when a worker passes the job on.
         self.service = job.service
         self.target = job.target
@@ -90,6 +93,11 @@ class Part:
         self.patience: Timer | None = None
         self.retry: Timer | None = None
         self.runs_out: Timer | None = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources it is for, if it is for any."""
+        return self.target.resources if type(self.target) is OnResource else ()
 
     def as_recorded(self) -> tuple[object, ...]:
         """Everything the records say about this part."""
@@ -223,6 +231,8 @@ class Book:
         self.counts: Counter[str] = Counter()
         #: Live worker sessions as the records tell: peer -> name.
         self.sessions: dict[PeerId, WorkerName] = {}
+        #: Workers whose work waits for them longer than others' after a restart: peer -> seconds.
+        self.graces: dict[PeerId, float] = {}
         self.last_seq = 0
         self.last_at = 0.0
 
@@ -266,6 +276,17 @@ class Book:
         job = self.jobs[JobId(record.job)]
         names = record.detail.split("\n")
         job.parts = [Part(job, i, WorkerName(n)) for i, n in enumerate(names)]
+        for part, target in zip(job.parts, record.target.split("\n"), strict=False):
+            part.target = parse_target(target) if target else job.target
+
+    def _moved(self, record: Record) -> None:
+        job = self.jobs[JobId(record.job)]
+        if record.part == len(job.parts):
+            job.parts.append(Part(job, record.part, None))
+        part = job.parts[record.part]
+        part.bound, part.target = WorkerName(record.detail), parse_target(record.target)
+        part.attempt, part.returned = record.attempt, record.count
+        job.has_moved = True
 
     def _dispatched(self, record: Record) -> None:
         part = self._part(record)
@@ -285,6 +306,7 @@ class Book:
         part.worker, part.peer = WorkerName(""), PeerId("")
         if record.fault not in _LOSSES:
             part.returned += 1
+            part.refusals = (part.refusals or {}) | {WorkerName(record.worker): record.detail}
         if record.target and isinstance(new := parse_target(record.target), Named):
             # Its resource has another owner now.
             part.bound = new.names[0]
@@ -347,6 +369,8 @@ class Book:
 
     def _joined(self, record: Record) -> None:
         self.sessions[PeerId(record.peer)] = WorkerName(record.worker)
+        if record.count:
+            self.graces[PeerId(record.peer)] = float(record.count)
 
     def _left(self, record: Record) -> None:
         self.sessions.pop(PeerId(record.peer), None)
@@ -357,6 +381,9 @@ class Book:
 
     def _started(self, record: Record) -> None:
         self.sessions.clear()
+        if self.graces:
+            holders = {part.peer for job in self.jobs.values() for part in job.open_parts()}
+            self.graces = {p: grace for p, grace in self.graces.items() if p in holders}
 
     def _part(self, record: Record) -> Part:
         return self.jobs[JobId(record.job)].parts[record.part]
@@ -412,6 +439,7 @@ _STEPS: Final[dict[str, Callable[[Book, Record], None]]] = {
     Kind.SUBMITTED: Book._submitted,
     Kind.ADOPTED: Book._adopted,
     Kind.BOUND: Book._bound,
+    Kind.MOVED: Book._moved,
     Kind.DISPATCHED: Book._dispatched,
     Kind.REQUEUED: Book._requeued,
     Kind.FORWARDED: Book._forwarded,

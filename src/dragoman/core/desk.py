@@ -119,7 +119,14 @@ class Desk:
         return seq
 
     def note_job(
-        self, kind: Kind, job: Job, *, state: str = "", fault: Fault | None = None, detail: str = ""
+        self,
+        kind: Kind,
+        job: Job,
+        *,
+        state: str = "",
+        fault: Fault | None = None,
+        detail: str = "",
+        target: str = "",
     ) -> int:
         """Record something about a whole job; return its position."""
         seq = self.next_seq
@@ -133,6 +140,7 @@ class Desk:
                 task=job.task,
                 client=job.client,
                 principal=job.principal,
+                target=target,
                 state=state,
                 fault=fault.code if fault else "",
                 detail=detail or (fault.message if fault else ""),
@@ -199,6 +207,7 @@ class Desk:
                 state,
                 seq,
                 job.terms.strict,
+                part.resources if part else (),
             )
         )
 
@@ -261,7 +270,10 @@ def status_of(job: Job) -> JobStatus:
         service=job.service,
         client=job.client,
         parts=tuple(
-            PartStatus(p.bound or p.worker, p.state, p.attempt, p.fault, p.result_seq, p.body)
+            PartStatus(
+                *(p.bound or p.worker, p.state, p.attempt, p.fault, p.result_seq, p.body),
+                p.resources,
+            )
             for p in job.parts
         ),
         fault=job.fault,

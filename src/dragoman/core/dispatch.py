@@ -26,14 +26,15 @@ def place(desk: Desk, job: Job) -> None:
     if is_single(job):
         enqueue(desk, job.parts[0])
         return
-    names = () if _is_held(desk, job) else names_for(desk, job.service, job.target)
-    if not names:
+    shares = {} if is_held(desk, job) else shares_for(desk, job.service, job.target)
+    if not shares:
         _wait_unbound(desk, job)
         return
     desk.deadlines.cancel(job.unbound_due)
     job.unbound_due = None
-    desk.note_job(Kind.BOUND, job, detail="\n".join(names))
-    desk.reply(job, ReplyKind.DISPATCHED, workers=names)
+    targets = [str(OnResource(resources)) for resources in shares.values() if resources]
+    desk.note_job(Kind.BOUND, job, detail="\n".join(shares), target="\n".join(targets))
+    desk.reply(job, ReplyKind.DISPATCHED, workers=tuple(shares))
     for part in job.parts:
         enqueue(desk, part)
 
@@ -45,12 +46,12 @@ def _wait_unbound(desk: Desk, job: Job) -> None:
     if patience is not None:
         # What is held for a move is not waiting for somebody to come.
         limits = desk.limits
-        held = 2 * (limits.move_pause + limits.move_grace) if _is_held(desk, job) else 0.0
+        held = 2 * (limits.move_pause + limits.move_grace) if is_held(desk, job) else 0.0
         at = max(desk.now + max(patience, held), desk.settled_at)
         job.unbound_due = desk.deadlines.set(at, Due.UNBOUND, job)
 
 
-def _is_held(desk: Desk, job: Job) -> bool:
+def is_held(desk: Desk, job: Job) -> bool:
     """Whether a job is for a resource that is changing hands."""
     if not desk.moving or not isinstance(job.target, OnResource):
         return False
@@ -63,7 +64,7 @@ def _is_held(desk: Desk, job: Job) -> bool:
 def bind_held(desk: Desk) -> None:
     """Bind the jobs that were held for resources which have settled."""
     for job in desk.queues.unbound():
-        is_free = isinstance(job.target, OnResource) and not _is_held(desk, job)
+        is_free = isinstance(job.target, OnResource) and not is_held(desk, job)
         if is_free and names_for(desk, job.service, job.target):
             _bind(desk, job)
 
@@ -128,6 +129,13 @@ def feed(desk: Desk, worker: Worker) -> None:
         give(desk, worker, part)
 
 
+def feed_bound(desk: Desk) -> None:
+    """Give out what waited for a worker by name until its resources had settled."""
+    for name in desk.queues.bound_names():
+        for worker in desk.registry.named(name):
+            feed(desk, worker)
+
+
 def _take_out(desk: Desk, part: Part) -> None:
     desk.queues.discard(part)
     desk.queues.turns.served(part.waits_as)
@@ -137,15 +145,17 @@ def _next_for(desk: Desk, worker: Worker) -> Part | None:
     """Choose what a worker gets next, over all lanes that it may serve."""
     found: Ranked | None = None
     for lane in _lanes_for(desk, worker):
-        head = lane.first(lambda part: _accepts(worker, part))
+        head = lane.first(lambda part: _accepts(desk, worker, part))
         if head is not None and (found is None or head < found):
             found = head
     return found[1][4] if found else None
 
 
-def _accepts(worker: Worker, part: Part) -> bool:
+def _accepts(desk: Desk, worker: Worker, part: Part) -> bool:
     """Whether a worker may be offered this very part."""
     if part.refused_by is not None and worker.name in part.refused_by:
+        return False
+    if desk.moving and is_moving(desk, part):
         return False
     # Replies name the job, not the part: nobody holds two parts of one job.
     parts = part.job.parts
@@ -218,7 +228,7 @@ def _candidate(desk: Desk, part: Part) -> Worker | None:
     wanted = part.target.requirements if type(part.target) is Labelled and not part.bound else ()
     needs = part.job.terms.needs
     for worker in found:
-        if _suits(worker, wanted, needs) and _accepts(worker, part):
+        if _suits(worker, wanted, needs) and _accepts(desk, worker, part):
             return worker
     return None
 
@@ -242,7 +252,7 @@ def _lanes_for(desk: Desk, worker: Worker) -> Iterator[Lane]:
 def bind_waiting(desk: Desk, worker: Worker) -> None:
     """Bind the jobs that waited for somebody like this worker to come."""
     for job in desk.queues.unbound():
-        is_free = _may_mean(job, worker) and not _is_held(desk, job)
+        is_free = _may_mean(job, worker) and not is_held(desk, job)
         if is_free and names_for(desk, job.service, job.target):
             _bind(desk, job)
 
@@ -252,9 +262,28 @@ def _may_mean(job: Job, worker: Worker) -> bool:
     return job.service in (*worker.services, EVERY_SERVICE) or isinstance(job.target, Named)
 
 
+def is_moving(desk: Desk, part: Part) -> bool:
+    """Whether a part is for a resource that is changing hands."""
+    return any(name in desk.moving for name in part.resources)
+
+
 def names_for(desk: Desk, service: ServiceName, target: Target) -> tuple[WorkerName, ...]:
     """Return the workers a target with several parts is for, as they are registered now."""
-    return tuple(dict.fromkeys(w.name for w in _targeted(desk, service, target)))
+    return tuple(shares_for(desk, service, target))
+
+
+def shares_for(
+    desk: Desk, service: ServiceName, target: Target
+) -> dict[WorkerName, tuple[str, ...]]:
+    """Return the same, each with the resources that it is meant for, if it is for any."""
+    if not isinstance(target, OnResource):
+        return {w.name: () for w in _targeted(desk, service, target)}
+    shares: dict[WorkerName, tuple[str, ...]] = {}
+    for resource in _matched(desk, target):
+        owner = owner_of(desk, service, resource)
+        if owner is not None:
+            shares[owner.name] = (*shares.get(owner.name, ()), resource)
+    return shares
 
 
 def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Worker]:
@@ -265,8 +294,6 @@ def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Work
         # A name reaches its worker whatever its service, as long as somebody serves this one.
         anybody = any(True for _ in registry.members(service))
         return [w for n in target.names for w in registry.named(n)] if anybody else ()
-    if isinstance(target, OnResource):
-        return _owners(desk, service, target)
     if isinstance(target, Labelled):
         return registry.matching(service, target.requirements)[:1]
     pools = list(registry.pools.values()) if service == EVERY_SERVICE else []
@@ -274,29 +301,21 @@ def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Work
     return [worker for worker in ones if not worker.is_of_the_house]
 
 
-def _owners(desk: Desk, service: ServiceName, target: OnResource) -> list[Worker]:
-    """Return, for each resource named or matched, its least loaded owner."""
+def _matched(desk: Desk, target: OnResource) -> Iterable[str]:
+    """Return the owned resources that are named or matched, each once."""
     owners = desk.registry.owners
-    wanted: dict[str, None] = {}
+    found: dict[str, None] = {}
     for name in target.resources:
         matched = [name] if name in owners else [o for o in owners if fnmatchcase(o, name)]
-        wanted.update(dict.fromkeys(matched))
-    found = []
-    for resource in wanted:
-        able = [w for w in owners[resource].values() if service in (*w.services, EVERY_SERVICE)]
-        if able:
-            found.append(min(able, key=lambda w: (len(w.held), w.used_at)))
+        found.update(dict.fromkeys(matched))
     return found
 
 
-def new_owner(desk: Desk, part: Part) -> WorkerName | None:
-    """Return who owns the resource of a part now that its worker is gone; None: nobody else."""
-    job = part.job
-    if not isinstance(part.target, OnResource) or part.bound in desk.registry.names:
-        return None
-    names = names_for(desk, part.service, part.target)
-    taken = {p.bound for p in job.parts}
-    return next((name for name in names if name not in taken), names[0] if names else None)
+def owner_of(desk: Desk, service: ServiceName, resource: str) -> Worker | None:
+    """Return the least loaded owner of a resource that serves this service."""
+    found = desk.registry.owners.get(resource, {}).values()
+    able = [w for w in found if service in (*w.services, EVERY_SERVICE)]
+    return min(able, key=lambda w: (len(w.held), w.used_at)) if able else None
 
 
 def can_serve(desk: Desk, service: ServiceName, target: Target, bound: WorkerName | None) -> bool:

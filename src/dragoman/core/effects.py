@@ -41,7 +41,8 @@ class SendWork:
     seq: int = 0
     #: What it takes of the worker's capacity, for workers that account for it themselves.
     needs: Capacity = NOTHING
-    #: The job's target as text, for dialects that tell fan-out from single work on the wire.
+    #: The job's target as text, for dialects that tell fan-out from single work on the wire. Of a
+    #: job for resources, those that this worker is to serve.
     target: str = "any"
     is_strict: bool = True
 
@@ -89,6 +90,8 @@ class SendReply:
     #: An answer given again: the loop reads its body from the ledger, at this position.
     seq: int = 0
     is_strict: bool = True
+    #: The resources that worker's part of the job is for, if it is for any.
+    resources: tuple[str, ...] = ()
 
 
 @value
@@ -120,6 +123,7 @@ class PartStatus:
     fault: Fault | None = None
     seq: int = 0
     body: Body | None = None
+    resources: tuple[str, ...] = ()
 
 
 @value

@@ -8,16 +8,17 @@ from typing import Final
 from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk, status_of
-from dragoman.core.dispatch import enqueue_after, feed, new_owner
+from dragoman.core.dispatch import enqueue_after, feed
 from dragoman.core.effects import Asked, SendCancel, SendStatus
 from dragoman.core.events import JobForwarded, ReplyKind
+from dragoman.core.moving import follow
 from dragoman.core.registry import Worker
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind
-from dragoman.model.target import Named, Target
+from dragoman.model.target import Target
 
 #: A job with several parts ends in the first of these that one of its parts ended in.
 _WORST: Final = (
@@ -161,8 +162,8 @@ def take_back(desk: Desk, part: Part, fault: Fault) -> None:
         words = f"lost with its worker {tries} times, the last was {part.worker}"
         end_part(desk, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, words))
     else:
-        heir = str(Named((name,))) if (name := new_owner(desk, part)) else ""
-        desk.note(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker, target=heir)
+        desk.note(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker)
+        follow(desk, part)
         if not lost and worker is not None:
             part.refused_by = (refused_by or set()) | {worker.name}
         _try_again(desk, part, worker, tries)

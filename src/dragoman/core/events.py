@@ -103,6 +103,8 @@ class WorkerJoined:
     dialect: str = ""
     #: A service of the broker's own: asked for by its name only, never meant by the service `all`.
     is_of_the_house: bool = False
+    #: How long its work waits for it after a restart of the broker; 0: as long as anybody's.
+    rejoins_within: float = 0.0
 
 
 @value

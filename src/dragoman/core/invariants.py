@@ -3,7 +3,7 @@
 from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Timer
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import can_serve
+from dragoman.core.dispatch import can_serve, is_moving
 from dragoman.core.queues import Lane
 from dragoman.core.registry import Registry, Worker
 from dragoman.model.job import FINAL, JobState
@@ -128,6 +128,7 @@ def _check_no_one_idles(desk: Desk, lane: Lane, waiting: list[Part]) -> None:
         jobs = {p.job.id for p in worker.held.values()}
         for part in waiting:
             refused = part.refused_by is not None and worker.name in part.refused_by
+            refused = refused or is_moving(desk, part)
             fits = worker.fits(part.job.terms.needs) and part.job.id not in jobs
             assert refused or not fits, f"{part.key} waits although {worker.peer} has room"
 

@@ -8,8 +8,9 @@ not let go.
 
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import bind_held
+from dragoman.core.dispatch import bind_held, feed_bound
 from dragoman.core.events import ResourcesDeclared, ResourcesSettled
+from dragoman.core.moving import follow_from
 from dragoman.core.registry import Worker
 from dragoman.core.resources import Distribution, Moves
 from dragoman.model.names import PeerId, ServiceName
@@ -61,6 +62,7 @@ def leave_share(desk: Desk, worker: Worker) -> None:
     for service, share in list(desk.shares.items()):
         _carry_out(desk, service, _given_up(share, worker.peer))
     _settle(desk, worker.peer)
+    follow_from(desk, worker.name)
 
 
 def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
@@ -74,6 +76,9 @@ def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
     for peer in moves.peers():
         if peer in desk.registry.workers:
             _hold(desk, service, peer, moves)
+    for peer in moves.lost:
+        if peer in desk.registry.workers:
+            follow_from(desk, desk.registry.workers[peer].name)
 
 
 def _hold(desk: Desk, service: ServiceName, peer: PeerId, moves: Moves) -> None:
@@ -126,3 +131,4 @@ def _settle(desk: Desk, peer: PeerId) -> None:
             is_free = True
     if is_free:
         bind_held(desk)
+        feed_bound(desk)

@@ -244,6 +244,10 @@ class Queues:
         lanes = self._bound.get(name)
         return list(lanes.values()) if lanes else []
 
+    def bound_names(self) -> list[WorkerName]:
+        """Return the workers that something waits for by name."""
+        return list(self._bound)
+
     def lanes(self) -> Iterator[Lane]:
         """Yield every lane."""
         for queue in self._queues.values():

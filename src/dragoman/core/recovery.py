@@ -21,6 +21,7 @@ from dragoman.core.submissions import start_timers
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
+from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 
 
@@ -46,7 +47,8 @@ def resume(
     broker = Broker(limits, book)
     desk = broker.desk
     desk.now = max(desk.now, now)
-    desk.settled_at = desk.now + desk.limits.recovery_grace
+    sessions = (_grace(desk, peer) for peer in book.sessions)
+    desk.settled_at = desk.now + max((desk.limits.recovery_grace, *sessions))
     effects: list[Effect] = []
     desk.out = effects
     desk.record(Record(desk.next_seq, desk.now, Kind.STARTED, detail=detail))
@@ -54,6 +56,11 @@ def resume(
     for job in [j for j in book.jobs.values() if not j.is_final]:
         _resume_job(desk, job, load_body)
     return broker, effects
+
+
+def _grace(desk: Desk, peer: PeerId) -> float:
+    """Say how long what a worker held waits for it: as long as its kind takes to come back."""
+    return max(desk.limits.recovery_grace, desk.book.graces.get(peer, 0.0))
 
 
 def _resume_job(desk: Desk, job: Job, load_body: Callable[[int], Body | None]) -> None:
@@ -93,7 +100,8 @@ def _await_worker(desk: Desk, part: Part) -> None:
     if worker is None:
         worker = Worker(WorkerJoined(part.peer, part.worker, ()), desk.now)
         desk.absent[part.peer] = worker
-        worker.absence_due = desk.deadlines.set(desk.settled_at, Due.ABSENCE, worker)
+        at = desk.now + _grace(desk, part.peer)
+        worker.absence_due = desk.deadlines.set(at, Due.ABSENCE, worker)
     worker.held[part.key] = part
     run_timeout = part.job.terms.run_timeout
     if run_timeout is not None:

@@ -56,6 +56,7 @@ class Worker:
         self.principal = joined.principal
         self.dialect = joined.dialect
         self.is_of_the_house = joined.is_of_the_house
+        self.rejoins_within = joined.rejoins_within
 
     @property
     def has_room(self) -> bool:

@@ -10,6 +10,7 @@ from dragoman.core.dispatch import can_serve, enqueue, serve_part
 from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished
 from dragoman.core.events import TimeAdvanced
+from dragoman.core.moving import follow
 from dragoman.core.ownership import announce, time_to_settle
 from dragoman.core.registry import Worker
 from dragoman.core.workers import lose, lose_absent
@@ -69,6 +70,7 @@ def _retry(desk: Desk, part: Part) -> None:
     if part.state is not JobState.QUEUED:
         return
     if part.queued_in is None:
+        follow(desk, part)
         enqueue(desk, part)
     else:
         serve_part(desk, part)

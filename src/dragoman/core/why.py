@@ -3,8 +3,9 @@
 from enum import StrEnum
 
 from dragoman.core.book import Job, Part
+from dragoman.core.candidates import Candidate, candidates, words_of
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import can_serve
+from dragoman.core.dispatch import can_serve, is_held, is_moving
 from dragoman.core.registry import Worker
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
@@ -24,6 +25,7 @@ class Reason(StrEnum):
     RUNNING = "running"
     WAITING_FOR_INPUT = "waiting_for_input"  #: its worker asked the client something
     WORKER_AWAY = "worker_away"  #: its worker left; the job waits for it to come back
+    MOVING = "moving"  #: the resource it is for is changing hands
     CANCELLING = "cancelling"  #: its worker was told to stop and has not confirmed
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -39,6 +41,8 @@ class Why:
     reason: Reason
     words: str
     worker: str = ""
+    #: While it waits: who was asked or could be, and what stands in each one's way.
+    candidates: tuple[Candidate, ...] = ()
 
 
 def why(desk: Desk, job_id: JobId) -> Why:
@@ -50,6 +54,8 @@ def why(desk: Desk, job_id: JobId) -> Why:
         return _ended(job)
     if job.cancel_asked_at:
         return Why(Reason.CANCELLING, "cancel was asked; its worker has not confirmed yet")
+    if not job.parts and is_held(desk, job):
+        return Why(Reason.MOVING, f"{job.target} is changing hands; it is bound when that is over")
     if not job.parts:
         return _unserved(desk, job, None)
     return _open(desk, job)
@@ -71,8 +77,8 @@ def _open(desk: Desk, job: Job) -> Why:
     found = _queued(desk, part) if part.state is JobState.QUEUED else _running(desk, part)
     if len(job.parts) > 1:
         done = len(job.parts) - len(parts)
-        return Why(found.reason, f"{done} of {len(job.parts)} parts done; {found.words}",
-                   found.worker)  # fmt: skip
+        words = f"{done} of {len(job.parts)} parts done; {found.words}"
+        return Why(found.reason, words, found.worker, found.candidates)
     return found
 
 
@@ -84,7 +90,9 @@ def _running(desk: Desk, part: Part) -> Why:
     if part.is_waiting_for_input:
         return Why(Reason.WAITING_FOR_INPUT, f"{name} waits for the client's answer", name)
     words = f"on {name} since {since:.1f} s, attempt {part.attempt}"
-    return Why(Reason.RUNNING, words, name)
+    if part.refusals:
+        words += f"; before that refused by {', '.join(sorted(part.refusals))}"
+    return Why(Reason.RUNNING, words, name, candidates(desk, part, ()) if part.refusals else ())
 
 
 def _queued(desk: Desk, part: Part) -> Why:
@@ -95,17 +103,22 @@ def _queued(desk: Desk, part: Part) -> Why:
         return Why(Reason.BACKING_OFF, words)
     if not can_serve(desk, part.service, part.target, part.bound):
         return _unserved(desk, job, part)
+    if is_moving(desk, part):
+        return Why(Reason.MOVING, f"its resource is moving to {part.bound}", part.bound or "")
     able = _able(desk, part)
-    needs = job.terms.needs
+    needs, asked = job.terms.needs, candidates(desk, part, able)
     if not any(w.capacity is None or w.capacity.holds(needs) for w in able):
-        return Why(Reason.NO_CAPACITY, f"no worker of {part.service} has {needs}")
+        words = f"no worker of {part.service} has {words_of(needs)}"
+        return Why(Reason.NO_CAPACITY, words, candidates=asked)
     refused = part.refused_by or set()
     if any(w.has_room and w.name in refused for w in able):
-        names = ", ".join(sorted(refused))
-        return Why(Reason.REFUSED_BY_ALL, f"handed back by {names}; offered again shortly")
+        said = (part.refusals or {}).get
+        names = ", ".join(f"{n} ({said(n)})" if said(n) else n for n in sorted(refused))
+        words = f"handed back by {names}; offered again shortly"
+        return Why(Reason.REFUSED_BY_ALL, words, candidates=asked)
     ahead = desk.queues.of(part.service).jobs - 1
     words = f"all {len(able)} workers are busy; {ahead} other jobs wait for {part.service}"
-    return Why(Reason.ALL_BUSY, words)
+    return Why(Reason.ALL_BUSY, words, candidates=asked)
 
 
 def _able(desk: Desk, part: Part) -> list[Worker]:

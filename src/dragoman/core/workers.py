@@ -14,6 +14,7 @@ from dragoman.core.events import (
     PeerLeft,
     WorkerJoined,
 )
+from dragoman.core.moving import follow_from, follow_from_the_gone
 from dragoman.core.ownership import leave_share, take_share
 from dragoman.core.queues import Lane
 from dragoman.core.registry import Worker
@@ -42,13 +43,16 @@ def worker_joined(desk: Desk, event: WorkerJoined) -> None:
     _reconcile(desk, worker, event)
     if desk.shares:
         take_share(desk, worker)
+    if desk.shares or worker.resources:
+        follow_from_the_gone(desk)
     feed(desk, worker)
     bind_waiting(desk, worker)
     _arm_unserved(desk, before)
 
 
 def _note_joined(desk: Desk, worker: Worker, kind: Kind) -> None:
-    desk.note_worker(kind, worker, detail="\n".join(worker.services))
+    within = int(worker.rejoins_within)
+    desk.note_worker(kind, worker, detail="\n".join(worker.services), count=within)
     if worker.resources:
         desk.note_worker(Kind.OWNS, worker, detail="\n".join(worker.resources))
 
@@ -155,6 +159,8 @@ def _end_session(desk: Desk, worker: Worker, fault: str, reason: str) -> None:
     desk.registry.remove(worker)
     if desk.shares:
         leave_share(desk, worker)
+    elif worker.resources:
+        follow_from(desk, worker.name)
     desk.note_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
     _arm_unserved(desk, _waiting_for(desk, worker))
 

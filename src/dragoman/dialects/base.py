@@ -5,9 +5,10 @@ Each dialect folder has `wire` (stateless codec), `dress` (content <-> body), `b
 be imported there; one dialect never imports another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
@@ -17,6 +18,8 @@ from dragoman.model.fault import Fault
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
+
+T = TypeVar("T")
 
 #: Where a message comes from or goes to, as its transport knows it. Opaque to everybody else.
 Address = bytes
@@ -87,20 +90,42 @@ class Dress(Protocol):
 Wardrobe = Mapping[str, Dress]
 
 
-def redress_call(wardrobe: Wardrobe, body: Body, dialect: str) -> Body:
-    """Give a request the form `dialect` expects; its own form passes untouched."""
+def redress_call(
+    wardrobe: Wardrobe, body: Body, dialect: str, headers: Mapping[str, str] | None = None
+) -> Body:
+    """Give a request the form `dialect` expects; its own form passes untouched.
+
+    `headers` are added to the call's own where it is dressed anew.
+    """
     if body.dialect == dialect:
         return body
-    return wardrobe[dialect].write_call(_dress_of(wardrobe, body).read_call(body))
+    call = _dress_of(wardrobe, body).read_call(body)
+    if headers:
+        call = replace(call, headers={**call.headers, **headers})
+    return wardrobe[dialect].write_call(call)
 
 
-def redress_answer(wardrobe: Wardrobe, body: Body, dialect: str, worker: str = "") -> Body:
+def redress_answer(
+    wardrobe: Wardrobe,
+    body: Body,
+    dialect: str,
+    worker: str = "",
+    resources: tuple[str, ...] = (),
+) -> Body:
     """Give a result the form `dialect` expects; its own form passes untouched."""
     if body.dialect == dialect:
         return body
     answer = _dress_of(wardrobe, body).read_answer(body)
-    named = Answer(answer.value, answer.raw, answer.fault, worker or answer.worker)
+    named = Answer(answer.value, answer.raw, answer.fault, worker or answer.worker, resources)
     return wardrobe[dialect].write_answer(named)
+
+
+def keyed(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Key results by worker; one that had several parts of a job is there as often, numbered."""
+    found: dict[str, T] = {}
+    for worker, said in parts:
+        found[worker if worker not in found else f"{worker}#{len(found)}"] = said
+    return found
 
 
 def _dress_of(wardrobe: Wardrobe, body: Body) -> Dress:

@@ -167,6 +167,8 @@ class Work:
     client: str = ""
     #: How long it may run, in seconds; None: not said.
     timeout: float | None = None
+    #: The resources that this worker is to serve with it, where the job is for resources.
+    resources: tuple[str, ...] = ()
 
 
 @value

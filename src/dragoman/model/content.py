@@ -33,6 +33,8 @@ class Answer:
     raw: bytes | None = None
     fault: Fault | None = None
     worker: str = ""
+    #: The resources it is about, where the job was for resources.
+    resources: tuple[str, ...] = ()
 
 
 class Unmappable(Exception):

@@ -24,7 +24,9 @@ class Kind(StrEnum):
     #: The same job was submitted again: replies go to `client` from now on, under the id in
     #: `detail` where it was recognised by its key.
     ADOPTED = "adopted"
-    BOUND = "bound"  #: the job's parts were fixed; `detail` = worker names, one per line
+    #: The job's parts were fixed; `detail` = worker names, one per line; `target` = the resources
+    #: each is for, one target per line, where the job is for resources.
+    BOUND = "bound"
     DISPATCHED = "dispatched"  #: part `part` went to `worker` as attempt `attempt`
     ACCEPTED = "accepted"  #: the worker confirmed that it has it
     PROGRESS = "progress"  #: the worker reported; body = the report
@@ -36,8 +38,10 @@ class Kind(StrEnum):
     ENDED = "ended"  #: the job reached its final `state`; body = the result of its only part
     CANCEL_ASKED = "cancel_asked"  #: somebody asked to cancel
     LATE = "late"  #: a result of an old attempt or a finished job: recorded, never applied
-    JOINED = "joined"  #: a worker session began; `detail` = services, one per line
-    RESYNCED = "resynced"  #: a live worker said READY again; `detail` = services, one per line
+    #: A worker session began; `detail` = services, one per line; `count` = how many seconds its
+    #: work waits for it after a restart of the broker, where its kind needs long to come back.
+    JOINED = "joined"
+    RESYNCED = "resynced"  #: a live worker said READY again; fields as in `joined`
     LEFT = "left"  #: a worker session ended; `fault` or `detail` says why; `count` = beats heard
     OWNS = "owns"  #: `worker` now owns the resources in `detail`, one per line
     REJECTED = "rejected"  #: input from `peer` was malformed or hostile; `detail` says how
@@ -51,6 +55,10 @@ class Kind(StrEnum):
     #: and the rule that decided.
     ALLOWED = "allowed"
     DENIED = "denied"  #: `principal` was not let do something; `detail` says what and why
+    #: A waiting part follows its resources: it is for the worker in `detail` and the resources in
+    #: `target` now. A part number beyond the last is a new part, split off from another with as
+    #: many attempts; `count` = how many of them came back unrun.
+    MOVED = "moved"
 
 
 @value

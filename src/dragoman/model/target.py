@@ -86,6 +86,11 @@ ANY: Final = AnyWorker()
 ALL: Final = AllWorkers()
 
 
+def resources_of(text: str) -> tuple[str, ...]:
+    """Return the resources that the text of a target names; none if it is for something else."""
+    return _split(text.removeprefix("resource:")) if text.startswith("resource:") else ()
+
+
 def parse_target(text: str) -> Target:
     """Read the text form. Raises ValueError with a sentence a user can act on."""
     if text.strip() in ("any", ""):

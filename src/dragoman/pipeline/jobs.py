@@ -76,7 +76,7 @@ def jobs(annotated: DataFrame) -> DataFrame:
         {
             "state": F.coalesce(F.col("end_state"), F.col("newest_state")),
             "fault": F.coalesce(F.col("end_fault"), F.lit("")),
-            "parts": F.coalesce(F.col("bound_parts"), F.lit(1)),
+            "parts": F.greatest(F.coalesce(F.col("bound_parts"), F.lit(1)), F.col("moved_parts")),
             "queue_us": span_us(submitted, F.coalesce(started, ended)),
             "run_us": span_us(F.coalesce(started, ended), ended),
             "total_us": span_us(submitted, ended),
@@ -101,6 +101,8 @@ def _counted() -> list[Column]:
         F.count_if(is_kind(Kind.FORWARDED)).alias("hops"),
         F.count_if(is_kind(Kind.CANCEL_ASKED)).alias("cancels"),
         F.max(F.when(is_kind(Kind.BOUND), F.size(names))).alias("bound_parts"),
+        # A part that follows its resources to several workers makes more of them.
+        F.max(F.when(is_kind(Kind.MOVED), F.col("part") + 1)).alias("moved_parts"),
         F.coalesce(F.sum(results), F.lit(0)).alias("result_bytes"),
     ]
 

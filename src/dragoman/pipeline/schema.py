@@ -77,6 +77,7 @@ RECORD: Final = columns("""
 LIFE_KINDS: Final = (
     Kind.SUBMITTED,
     Kind.BOUND,
+    Kind.MOVED,
     Kind.DISPATCHED,
     Kind.ACCEPTED,
     Kind.REQUEUED,

@@ -72,6 +72,10 @@ class Job:
         """Wait for the result."""
         return self._portal.wait(self._job.result(timeout))
 
+    def served(self, timeout: float | None = None) -> dict[str, str]:
+        """Wait for the result; return which worker served which resource, by resource."""
+        return self._portal.wait(self._job.served(timeout))
+
     def events(self) -> Iterator[Progress | Chunk | InputAsked | Dispatched]:
         """Yield what happens to the job until it ends."""
         return _pull(self._portal, self._job.events)

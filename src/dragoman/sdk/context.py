@@ -41,6 +41,11 @@ class JobContext:
         return self._work.client
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that this worker is to serve, of a job that is for resources."""
+        return self._work.resources
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """The call's headers."""
         return self._work.call.headers

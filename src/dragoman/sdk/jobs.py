@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
+from dragoman.dialects.base import keyed
 from dragoman.dialects.talk import (
     Chunk,
     Dispatched,
@@ -127,7 +128,15 @@ class AsyncJob:
         answers = await self.answers(timeout)
         if self._is_for_one:
             return _value(answers[0]) if answers else None
-        return {answer.worker: _value(answer) for answer in answers}
+        return keyed((answer.worker, _value(answer)) for answer in answers)
+
+    async def served(self, timeout: float | None = None) -> dict[str, str]:  # noqa: ASYNC109
+        """Wait for the result; return which worker served which resource, by resource.
+
+        Workers that cannot say so (of another make, over their own dialect) are left out.
+        """
+        answers = await self.answers(timeout)
+        return {name: answer.worker for answer in answers for name in answer.resources}
 
     @property
     def _is_for_one(self) -> bool:

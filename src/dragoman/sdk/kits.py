@@ -122,7 +122,8 @@ class DcpKit(ZeroMqKit):
         """Make a worker's end."""
         from dragoman.dialects.dcp.worker_side import WorkerSide as Side
 
-        return Side(offer.only_service, name=offer.name, concurrency=offer.concurrency)
+        service, hands = offer.only_service, offer.concurrency
+        return Side(service, name=offer.name, concurrency=hands, labels=offer.labels)
 
 
 class ZssKit(ZeroMqKit):
@@ -138,7 +139,7 @@ class ZssKit(ZeroMqKit):
         """Make a service's end."""
         from dragoman.dialects.zss.worker_side import WorkerSide as Side
 
-        return Side(offer.services, concurrency=offer.concurrency)
+        return Side(offer.services, concurrency=offer.concurrency, labels=offer.labels)
 
 
 class MemoKit:
@@ -164,7 +165,7 @@ class MemoKit:
         """Make a worker's end."""
         from dragoman.dialects.memo01.worker_side import WorkerSide as Side
 
-        return Side(offer.services, offer.concurrency)
+        return Side(offer.services, offer.concurrency, offer.labels)
 
     def worker_transport(
         self, endpoint: Endpoint, offer: Offer, own_process_beats: bool

@@ -61,9 +61,10 @@ class Management:
     def __init__(self, worker: Managed) -> None:
         self._worker = worker
         self._started = time.time()
-        self._owned: dict[str, set[str]] = {}
-        #: The ledger position of the last news of each service; jobs may overtake each other.
-        self._news: dict[str, int] = {}
+        #: By service and the name the broker has for this worker, or for one of its hands.
+        self._owned: dict[tuple[str, str], set[str]] = {}
+        #: The ledger position of the last news of each; jobs may overtake each other.
+        self._news: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         #: Called in the thread of a job whenever what the worker owns has changed.
         self.on_resources: OnResources | None = None
@@ -80,7 +81,7 @@ class Management:
     @property
     def owned(self) -> list[str]:
         """The resources the broker gave to this worker."""
-        return sorted(name for names in self._owned.values() for name in names)
+        return sorted({name for names in list(self._owned.values()) for name in names})
 
     def is_meant(self, work: Work, is_own_task: bool) -> bool:
         """Tell whether a call is for management."""
@@ -142,14 +143,18 @@ class Management:
         self._worker.go_down()
         return {"status": "shutting down"}
 
-    def own(self, service: str, resources: list[str], seq: int = 0) -> dict[str, int]:
+    def own(
+        self, service: str, resources: list[str], seq: int = 0, worker: str = ""
+    ) -> dict[str, int]:
         """Take over what the broker says this worker owns; older news is no news."""
+        key = (service, worker)
         with self._lock:
-            if seq and seq < self._news.get(service, 0):
+            if seq and seq < self._news.get(key, 0):
                 return {"gained": 0, "lost": 0}
-            self._news[service] = seq
-            new, old = set(resources), self._owned.get(service, set())
-            self._owned[service] = new
+            self._news[key] = seq
+            old = set(self.owned)
+            self._owned[key] = set(resources)
+            new = set(self.owned)
             if self.on_resources is not None and new != old:
                 self.on_resources(sorted(new - old), sorted(old - new))
         return {"gained": len(new - old), "lost": len(old - new)}

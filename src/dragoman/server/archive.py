@@ -50,6 +50,7 @@ class Archive:
             reply.state,
             0,
             reply.is_strict,
+            reply.resources,
         )
 
     def complete(self, answer: SendStatus) -> SendStatus:
@@ -86,6 +87,7 @@ class Archive:
     def _with_result(self, part: PartStatus) -> PartStatus:
         if part.body is not None or not part.seq:
             return part
+        body = self.body(part.seq)
         return PartStatus(
-            part.worker, part.state, part.attempt, part.fault, part.seq, self.body(part.seq)
+            *(part.worker, part.state, part.attempt, part.fault, part.seq, body), part.resources
         )

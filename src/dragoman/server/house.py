@@ -128,11 +128,12 @@ class House:
                 task.add_done_callback(self._tasks.discard)
 
     async def _tell_owned(self, record: Record) -> None:
-        found = next((w for w in self._managed() if w.name == record.worker), None)
-        if found is not None:
+        worker = self._loop.broker.desk.registry.workers.get(PeerId(record.peer))
+        if worker is not None and worker.labels.get(AGENT[0]) == AGENT[1]:
             names = record.detail.split("\n") if record.detail else []
             told = {"service": record.service, "resources": names, "seq": record.seq}
-            await self._ask(found, "own", told)
+            told["worker"] = record.worker
+            await self._ask(Managed(worker.name, worker.services[0]), "own", told)
         self._loop.submit(ResourcesSettled(PeerId(record.peer)))
 
     # --- inventory ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Final
 from dragoman.core import view
 from dragoman.core.desk import Desk
 from dragoman.core.effects import JobStatus
-from dragoman.core.why import why
+from dragoman.core.why import Why, why
 from dragoman.dialects.nfp import management as nfp
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.model.job import JobState
@@ -91,10 +91,20 @@ class Sight:
     def why(self, job: str) -> dict[str, Any]:
         """Say why a job is where it is; this always has an answer."""
         found = why(self._desk, JobId(job))
+        reason: str = found.reason
         if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
             words = f"{status.state} and out of memory; the ledger has it"
-            return {"job": job, "reason": status.state, "words": words, "worker": ""}
-        return {"job": job, "reason": found.reason, "words": found.words, "worker": found.worker}
+            reason, found = status.state, Why(found.reason, words)
+        return {
+            "job": job,
+            "reason": reason,
+            "words": found.words,
+            "worker": found.worker,
+            "candidates": [
+                {"worker": c.worker, "standing": c.standing, "detail": c.detail}
+                for c in found.candidates
+            ],
+        }
 
     def resources(self, service: str) -> list[dict[str, Any]]:
         """Return who owns what."""
@@ -152,6 +162,7 @@ def _job_row(status: JobStatus) -> dict[str, Any]:
         "target": status.target,
         "client": status.client,
         "workers": [p.worker for p in status.parts if p.worker],
+        "resources": {p.worker: list(p.resources) for p in status.parts if p.resources},
         "attempts": max((p.attempt for p in status.parts), default=0),
         "fault": status.fault.code if status.fault else "",
         "detail": status.fault.message if status.fault else "",

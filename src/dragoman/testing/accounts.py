@@ -156,6 +156,13 @@ class Accounts:
     def _bound(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.jobs[record.job].bound = record.detail.count("\n") + 1
 
+    def _moved(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        part = job.part(record.part)
+        assert not part.peer, f"{record.job}/{record.part} moves while it runs"
+        part.attempt, part.returned = record.attempt, record.count
+        job.bound, job.has_moved = max(job.bound, record.part + 1), True
+
     def _cancel_asked(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.jobs[record.job].cancelled = True
 
@@ -297,6 +304,7 @@ _STEPS: Final[dict[str, Callable[[Accounts, Record, Body | None, Event | None], 
     Kind.SUBMITTED: Accounts._submitted,
     Kind.ADOPTED: Accounts._adopted,
     Kind.BOUND: Accounts._bound,
+    Kind.MOVED: Accounts._moved,
     Kind.CANCEL_ASKED: Accounts._cancel_asked,
     Kind.DISPATCHED: Accounts._dispatched,
     Kind.REQUEUED: Accounts._requeued,

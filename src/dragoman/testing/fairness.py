@@ -62,6 +62,8 @@ def _could_take(desk: Desk, record: Record, part: Part) -> bool:
         return False
     if len(part.job.parts) > 1 and any(p.key in worker.held for p in part.job.parts):
         return False
+    if any(name in desk.moving for name in part.resources):
+        return False
     if part.bound:
         return bool(part.bound == worker.name)
     lane = part.queued_in

@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dragoman.dialects.base import keyed
 from dragoman.dialects.http import wire
 from dragoman.dialects.http.dress import Dress, code_of, question, spread
 from dragoman.model.content import Call, Unmappable
@@ -277,7 +278,9 @@ def _standing(standing: wire.Standing) -> dict[str, Any]:
         "client": standing.client,
         "submitted_at": standing.submitted_at,
         "parts": [
-            {"worker": s.worker, "state": s.state, "attempt": s.attempt} | _fault(s.fault, s.words)
+            {"worker": s.worker, "state": s.state, "attempt": s.attempt}
+            | _fault(s.fault, s.words)
+            | ({"resources": s.resources} if s.resources else {})
             for s in standing.shares
         ],
         **_fault(standing.fault, standing.words),
@@ -330,13 +333,13 @@ def _result(found: Standing, job: str, is_raw: bool) -> Response:
 
 def _results(standing: wire.Standing, frames: tuple[bytes, ...]) -> dict[str, dict[str, Any]]:
     """Return what each worker said, by its name."""
-    results: dict[str, dict[str, Any]] = {}
+    results: list[tuple[str, dict[str, Any]]] = []
     at = 0
     for share in standing.shares:
         said = spread(frames[at : at + share.frames])
         at += share.frames
         found = {"value": said.get("value")} | ({"raw": True} if "raw" in said else {})
-        # A worker may have several parts of one job, one for each resource.
-        name = share.worker if share.worker not in results else f"{share.worker}#{len(results)}"
-        results[name] = _fault(share.fault, share.words) or found
-    return results
+        whose = {"worker": share.worker, "resources": share.resources}
+        served = whose if share.resources else {}
+        results.append((share.worker, (_fault(share.fault, share.words) or found) | served))
+    return keyed(results)

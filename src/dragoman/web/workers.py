@@ -380,6 +380,8 @@ def _word(word: Word, is_raw: bool) -> Response:
         headers["Dragoman-Attempt"] = str(message.attempt)
     if isinstance(message, wire.Work):
         said |= {"service": message.service, "client": message.client}
+        if message.resources:
+            said["resources"] = message.resources
         headers["Dragoman-Service"] = quote(message.service, safe="")
         headers["Dragoman-Task"] = quote(call.get("task", ""), safe="")
         call = {"task": "", "args": [], "kwargs": {}} | call | {"timeout": message.timeout}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
-from dragoman.dialects.base import Wardrobe, redress_answer
+from dragoman.dialects.base import Wardrobe, keyed, redress_answer
 from dragoman.dialects.dcp.dress import NAME, answer_parts, pack
 from dragoman.dialects.dcp.notes import Note, fault_note, request_note, take_report, write_note
 from dragoman.dialects.dcp.wire import Tail, data_of, metadata_of
@@ -87,6 +87,8 @@ class Answers:
                 fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
                 return self._failed(effect, asking, fault)
             note: Note = {"kind": "result", "state": effect.state, "worker": effect.worker}
+            if effect.resources:
+                note["resources"] = effect.resources
             head = (write_note(note),) if asking.reads_notes else ()
             return (*asking.metadata, *head, b"", *data)
         return self._failed(effect, asking, effect.fault)
@@ -119,22 +121,27 @@ class Answers:
 
     def _gathered(self, effect: SendReply, asking: Asking) -> Tail:
         """Write the results of several workers as one map, by worker."""
-        each = {p.worker: self._part(p.body, p.fault, p.worker) for p in asking.parts}
+        each = keyed(
+            (p.worker, self._part(p.body, p.fault, p.worker, p.resources)) for p in asking.parts
+        )
         note: Note = {"kind": "gathered", "state": effect.state or JobState.FAILED}
         head = asking.metadata if not asking.reads_notes else (*asking.metadata, write_note(note))
         return (*head, b"", pack(each))
 
-    def _part(self, body: Body, fault: Fault | None, worker: str) -> dict[str, Any]:
+    def _part(
+        self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
+    ) -> dict[str, Any]:
+        served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is not None:
-            return {"fault": fault.code.value, "message": fault.message}
+            return {"fault": fault.code.value, "message": fault.message, **served}
         if not body.dialect:
-            return {"value": None}
+            return {"value": None, **served}
         try:
             dressed = redress_answer(self._wardrobe, body, NAME, worker)
         except Unmappable as trouble:
-            return {"fault": FaultCode.UNMAPPABLE.value, "message": str(trouble)}
+            return {"fault": FaultCode.UNMAPPABLE.value, "message": str(trouble), **served}
         answer = self._wardrobe[NAME].read_answer(dressed)
-        return {"value": answer.value if answer.raw is None else answer.raw}
+        return {"value": answer.value if answer.raw is None else answer.raw, **served}
 
     def _data(self, body: Body, worker: str) -> Tail:
         if not body.dialect:
@@ -202,11 +209,15 @@ class Answers:
         if status.fault is not None:
             note |= {"code": status.fault.code.value, "message": status.fault.message}
         if len(status.parts) > 1:
-            each = {p.worker: self._part(p.body or _NONE, p.fault, p.worker) for p in status.parts}
+            each = keyed(
+                (p.worker, self._part(p.body or _NONE, p.fault, p.worker, p.resources))
+                for p in status.parts
+            )
             return (write_note(note | {"gathered": True}), b"", pack(each))
         part = status.parts[0] if status.parts else None
         if part is not None:
             note["worker"] = part.worker
+            note |= {"resources": part.resources} if part.resources else {}
         body = part.body if part is not None and status.fault is None else None
         return (write_note(note), b"", *self._data(body or _NONE, ""))
 

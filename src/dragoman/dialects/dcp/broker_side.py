@@ -46,6 +46,7 @@ from dragoman.dialects.dcp.notes import (
     read_note,
     request_note,
     said_credit,
+    said_labels,
     said_number,
     said_target,
     said_text,
@@ -148,6 +149,7 @@ class BrokerSide:
             missed_allowed=settings.missed_allowed,
             missed_allowed_busy=None if worker.reads_notes else settings.missed_allowed_busy,
             can_cancel=worker.reads_notes,
+            labels=said_labels(note.get("labels")),
             # Only a worker of ours can say that it starts with empty hands. Of any other that
             # registers again the assignments stand: it may just repeat itself.
             holds=frozenset() if note.get("holds") == 0 else None,

@@ -16,6 +16,7 @@ from dragoman.dialects.dcp.notes import (
     fault_code,
     read_fault,
     request_note,
+    said_names,
     take_report,
     write_note,
 )
@@ -101,7 +102,8 @@ class ClientSide:
 
     def _final(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
         answer = self._dress.read_answer(Body(NAME, (b"", *data)))
-        answer = replace(answer, worker=_text(note, "worker"))
+        resources = said_names(note.get("resources"))
+        answer = replace(answer, worker=_text(note, "worker"), resources=resources)
         if answer.fault is not None:
             return [Finished(job, (answer,), answer.fault, JobState.FAILED)]
         return [Finished(job, (answer,), state=JobState.SUCCEEDED)]
@@ -195,12 +197,14 @@ def _each(data: Tail) -> list[Answer]:
 def _part(worker: str, said: Any) -> Answer:
     if not isinstance(said, dict):
         return Answer(said, worker=worker)
+    worker, resources = _text(said, "worker") or worker, said_names(said.get("resources"))
     if "fault" in said:
         fault = Fault(fault_code(said["fault"]), str(said.get("message", "")))
-        return Answer(fault=fault, worker=worker)
+        return Answer(fault=fault, worker=worker, resources=resources)
     value = said.get("value")
     is_raw = isinstance(value, bytes)
-    return Answer(None if is_raw else value, value if is_raw else None, worker=worker)
+    raw = value if is_raw else None
+    return Answer(None if is_raw else value, raw, worker=worker, resources=resources)
 
 
 _STATES: Final = frozenset(state.value for state in JobState)

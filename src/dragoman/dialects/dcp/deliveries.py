@@ -21,6 +21,7 @@ from dragoman.dialects.dcp.wire import (
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import PeerId, link_of, name_of, raw_of
+from dragoman.model.target import resources_of
 
 
 class Deliveries:
@@ -47,6 +48,10 @@ class Deliveries:
         tail = body.parts
         if body is not effect.body:
             tail = (write_note(_foreign(effect, now)), *tail)
+        elif worker.reads_notes and (resources := resources_of(effect.target)):
+            # A target that names resources was said in a note.
+            note = (request_note(tail) or {}) | {"resources": resources}
+            tail = (write_note(note), *tail[1:])
         client = self._client_frame(effect.client)
         mark = (client, metadata_of(tail))
         worker.hold(Held(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark))
@@ -120,6 +125,8 @@ def _foreign(effect: SendWork, now: float) -> Note:
     note: Note = {"job": effect.job}
     if effect.run_until is not None:
         note["timeout"] = max(0.0, round(effect.run_until - now, 3))
+    if resources := resources_of(effect.target):
+        note["resources"] = resources
     return note
 
 

@@ -19,7 +19,7 @@ Note = dict[str, Any]
 
 PREFIX: Final = b"dragoman:"
 #: A longer one is not ours: it is kept as plain metadata.
-_LONGEST: Final = 4096
+_LONGEST: Final = 256 * 1024
 _LONGEST_NAME: Final = 256
 _MOST_CREDIT: Final = 10_000
 _READ: Final = msgspec.json.Decoder(dict[str, Any])
@@ -85,6 +85,17 @@ def said_text(said: object) -> str:
     if isinstance(said, str) and len(said) <= _LONGEST_NAME and said.isprintable():
         return said
     return ""
+
+
+def said_names(said: object) -> tuple[str, ...]:
+    """Read a list of names; what is none counts as not said."""
+    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else ()
+
+
+def said_labels(said: object) -> dict[str, str]:
+    """Read a worker's labels; what is none counts as not said."""
+    pairs = said.items() if isinstance(said, dict) else ()
+    return {key: label for key, label in pairs if isinstance(label, str)}
 
 
 def said_number(said: object) -> float | None:

@@ -5,6 +5,7 @@ input and cancels have words. With any other broker it keeps to the text: result
 heartbeats, of which a ping while busy asks for more work.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
@@ -15,6 +16,7 @@ from dragoman.dialects.dcp.notes import (
     fault_note,
     read_note,
     request_note,
+    said_names,
     take_report,
     with_report,
     write_note,
@@ -73,10 +75,12 @@ class WorkerSide:
         concurrency: int = 1,
         beat_every: float = 1.0,
         width: int = NARROW,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.beat_every = beat_every
         self._service = service_bytes(service)
         self._name = name
+        self._labels = dict(labels or {})
         self._concurrency = concurrency
         self._width = width
         self._dress = Dress()
@@ -100,6 +104,8 @@ class WorkerSide:
         note: Note = {"credit": self._concurrency, "beat_every": self.beat_every}
         if self._name:
             note["name"] = self._name
+        if self._labels:
+            note["labels"] = self._labels
         if not self._tasks:
             note["holds"] = 0
         return [encode(Registration(self._service, (write_note(note),), self._width))]
@@ -144,6 +150,7 @@ class WorkerSide:
                 m.service.decode(errors="replace"),
                 m.client.decode(errors="replace"),
                 timeout if isinstance(timeout, int | float) else None,
+                said_names(note.get("resources")),
             )
         ]
 

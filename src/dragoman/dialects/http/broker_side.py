@@ -177,6 +177,7 @@ class BrokerSide:
             effect.state.value if effect.state else "",
             fault.code.value if fault else "",
             fault.message if fault else "",
+            effect.resources,
         )
         return [to(effect.client, told, body.parts)]
 
@@ -208,7 +209,7 @@ class BrokerSide:
             fault = part.fault or trouble
             frames += body.parts
             share = wire.Share(part.worker, part.state.value, part.attempt)
-            share.frames = len(body.parts)
+            share.frames, share.resources = len(body.parts), part.resources
             if fault is not None:
                 share.fault, share.words = fault.code.value, fault.message
             shares.append(share)

@@ -233,10 +233,12 @@ def _fault(said: dict[str, Any]) -> Fault | None:
 
 
 def _answer(worker: str, said: dict[str, Any]) -> Answer:
-    found = revive(said.get("value"))
+    found, names = revive(said.get("value")), said.get("resources")
+    resources = tuple(map(str, names)) if isinstance(names, list) else ()
+    worker = _of(said) or worker
     if said.get("raw") is True and isinstance(found, bytes):
-        return Answer(raw=found, worker=worker)
-    return Answer(found, fault=_fault(said), worker=worker)
+        return Answer(raw=found, worker=worker, resources=resources)
+    return Answer(found, fault=_fault(said), worker=worker, resources=resources)
 
 
 def _dispatched(job: JobId, said: dict[str, Any]) -> list[Notice]:

@@ -140,6 +140,7 @@ class Told(Message, tag="told"):
     state: str = ""
     fault: str = ""
     words: str = ""
+    resources: tuple[str, ...] = ()
 
 
 class Share(msgspec.Struct, omit_defaults=True):
@@ -151,6 +152,7 @@ class Share(msgspec.Struct, omit_defaults=True):
     fault: str = ""
     words: str = ""
     frames: int = 0
+    resources: tuple[str, ...] = ()
 
 
 class Standing(Message, tag="standing"):
@@ -192,6 +194,7 @@ class Work(Message, tag="work"):
     client: str = ""
     #: Seconds it may run; None: without limit.
     timeout: float | None = None
+    resources: tuple[str, ...] = ()
 
 
 class Stop(Message, tag="stop"):

@@ -151,7 +151,9 @@ class WorkerSide:
             return []
         self._held[ticket] = _Held(job, attempt)
         service, client = str(said.get("service", "")), str(said.get("client", ""))
-        return [Work(ticket, JobId(job), call, service, client, call.timeout)]
+        names = said.get("resources")
+        resources = tuple(map(str, names)) if isinstance(names, list) else ()
+        return [Work(ticket, JobId(job), call, service, client, call.timeout, resources)]
 
     def _cancel(self, said: dict[str, Any]) -> list[Word]:
         ticket = f"{said.get('job')}/{said.get('attempt')}"

@@ -33,6 +33,7 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, name_of, raw_of
 from dragoman.model.record import Kind
+from dragoman.model.target import resources_of
 
 Heard = list[Event | Send]
 
@@ -162,6 +163,7 @@ class Workers:
         self._held.setdefault(effect.worker, {})[effect.job] = effect.attempt
         left = None if effect.run_until is None else max(0.0, round(effect.run_until - now, 3))
         said = wire.Work(effect.job, effect.attempt, effect.service, name_of(effect.client), left)
+        said.resources = resources_of(effect.target)
         return [to(effect.worker, said, body.parts)]
 
     def give_input(self, effect: SendInput, now: float) -> list[Send]:

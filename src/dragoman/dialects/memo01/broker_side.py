@@ -31,7 +31,8 @@ from dragoman.dialects.base import (
     redress_call,
 )
 from dragoman.dialects.memo01.client_desk import ClientDesk, LoadBody, refusal, speaker_at
-from dragoman.dialects.memo01.dress import NAME, TAG, as_value, fault_in
+from dragoman.dialects.memo01.dress import NAME, RESOURCES, TAG, as_value, fault_in
+from dragoman.dialects.memo01.labels import read_labels
 from dragoman.dialects.memo01.recollection import Recollection
 from dragoman.dialects.memo01.requests import (
     CONNECTION,
@@ -60,6 +61,7 @@ from dragoman.model.names import (
     peer_id,
 )
 from dragoman.model.record import Record
+from dragoman.model.target import resources_of
 
 #: After its time is over a worker is kept this long, so that the core ends the job first.
 _LATE: Final = 1.0
@@ -151,11 +153,13 @@ class BrokerSide:
         id_ = self._new_id()
         worker = Worker(id_, peer_id(self.link, id_.hex()), address)
         self._workers.add(worker)
+        services, labels = read_labels(ready.services)
         joined = WorkerJoined(
             worker.peer,
             WorkerName(f"{self.link}-{id_.hex()}"),
-            tuple(map(ServiceName, ready.services)),
+            tuple(map(ServiceName, services)),
             credit=1,
+            labels=labels,
             dialect=NAME,
         )
         return [joined, *self._park(worker, address, now)]
@@ -310,7 +314,10 @@ class BrokerSide:
         worker = self._workers.of_peer(work.worker)
         if worker is None:
             return []
-        body = redress_call(self._wardrobe, work.body, NAME) if work.body.parts else work.body
+        headers = {RESOURCES: work.target} if resources_of(work.target) else None
+        body = work.body
+        if body.parts:
+            body = redress_call(self._wardrobe, body, NAME, headers)
         payload = b"".join(body.parts)
         worker.is_dressed = work.body.dialect != NAME and payload.startswith(TAG)
         worker.job, worker.attempt, worker.run_until = work.job, work.attempt, work.run_until

@@ -25,6 +25,8 @@ _ENCODED: Final = 24
 _MAPS: Final = frozenset(bytes([first]) for first in range(0xA1, 0xC0))
 _DEPTH: Final = 128
 _CODES: Final = frozenset(map(str, FaultCode))
+#: The header that names the resources a call is for, as a target does.
+RESOURCES: Final = "dragoman-resources"
 _CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers"})
 _OPTIONAL: Final[tuple[tuple[str, Any], ...]] = (("args", []), ("kwargs", {}), ("headers", {}))
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})

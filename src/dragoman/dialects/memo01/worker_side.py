@@ -8,10 +8,12 @@ A slot speaks only when it has no open request: a request sent over an open one 
 broker with a parked request that nobody reads. So `DISCONNECT` restarts only the slot that got it.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.memo01.dress import NAME, TAG, MemoDress, untagged, write_fault
+from dragoman.dialects.memo01.dress import NAME, RESOURCES, TAG, MemoDress, untagged, write_fault
+from dragoman.dialects.memo01.labels import write_labels
 from dragoman.dialects.memo01.settings import Settings
 from dragoman.dialects.memo01.wire import (
     Disconnect,
@@ -29,6 +31,7 @@ from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
+from dragoman.model.target import resources_of
 
 _HANDED_BACK: Final = Fault(FaultCode.HANDED_BACK, "returned unrun")
 
@@ -55,8 +58,13 @@ class WorkerSide:
     #: A busy slot hears nothing for as long as its job runs, so silence means nothing.
     hold: float | None = None
 
-    def __init__(self, services: tuple[str, ...], slots: int = 1) -> None:
-        self._ready = encode(Ready(in_order(services)))
+    def __init__(
+        self,
+        services: tuple[str, ...],
+        slots: int = 1,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self._ready = encode(Ready(in_order((*services, *write_labels(labels or {})))))
         self._slots = {str(n): _Slot(str(n)) for n in range(slots)}
         self._busy: dict[str, _Slot] = {}
         self._dress = MemoDress()
@@ -104,7 +112,8 @@ class WorkerSide:
             fault = Fault(FaultCode.BAD_REQUEST, str(error))
             return [Reply(f) for f in self.finish(slot.ticket, Answer(fault=fault))]
         timeout = job.timeout_ms / 1000
-        return [Work(slot.ticket, JobId(slot.ticket), call, job.service, "", timeout)]
+        resources = resources_of(call.headers.get(RESOURCES, ""))
+        return [Work(slot.ticket, JobId(slot.ticket), call, job.service, "", timeout, resources)]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result; a slot of a worker that leaves says so."""

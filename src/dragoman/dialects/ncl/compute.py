@@ -17,7 +17,13 @@ from collections.abc import Callable
 from typing import Final
 
 from dragoman.dialects.ncl.dress import call_of, result_of
-from dragoman.dialects.ncl.executions import HANDED_BACK, META_CLIENT, META_JOB, NODE_RESTART
+from dragoman.dialects.ncl.executions import (
+    HANDED_BACK,
+    META_CLIENT,
+    META_JOB,
+    META_RESOURCES,
+    NODE_RESTART,
+)
 from dragoman.dialects.ncl.messages import (
     AskForBid,
     BidAccepted,
@@ -49,6 +55,7 @@ from dragoman.dialects.talk import Stop, Word, Work
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId
+from dragoman.model.target import resources_of as named_in
 
 _JOB_TYPES: Final = frozenset({"batch", "ops", "service", "daemon"})
 
@@ -162,6 +169,7 @@ class Compute:
             service,
             meta.get(META_CLIENT, ""),
             float(limit) or None,
+            named_in(meta.get(META_RESOURCES) or ""),
         )
 
     def _fit(self, task: Task) -> Capacity:

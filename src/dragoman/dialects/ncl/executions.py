@@ -52,10 +52,13 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, name_of
+from dragoman.model.target import resources_of
 from dragoman.model.value import value
 
 #: Metadata of jobs that names what they are in Dragoman.
 META_JOB: Final = "dragoman/job"
+#: The resources an execution is for, as a target names them.
+META_RESOURCES: Final = "dragoman/resources"
 META_ATTEMPT: Final = "dragoman/attempt"
 META_CLIENT: Final = "dragoman/client"
 _RESERVED: Final = "bacalhau.org/"
@@ -246,6 +249,7 @@ def _job(
             META_ATTEMPT: str(work.attempt),
             META_CLIENT: work.client,
             META_JOB: work.job,
+            **({META_RESOURCES: work.target} if resources_of(work.target) else {}),
         },
         Labels={},
         Tasks=[_task(work, params, now)],

@@ -120,6 +120,8 @@ class Node:
             labels=dict(self.info.Labels or {}),
             capacity=capacity_of(self.info.ComputeNodeInfo.MaxCapacity),
             dialect="ncl",
+            # Between two handshakes a node may wait for minutes, whoever was away.
+            rejoins_within=self.settings.grace,
         )
 
     def beat(self, used: Capacity) -> BeatReceived:

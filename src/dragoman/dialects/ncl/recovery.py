@@ -47,6 +47,8 @@ class Fold:
         #: (job, part) -> the request's position, when it was passed on to another service.
         self._forwarded: dict[tuple[str, int], int] = {}
         self._out: dict[tuple[str, int], tuple[Record, int]] = {}
+        #: (job, part) -> the resources it is for, as a target names them.
+        self._targets: dict[tuple[str, int], str] = {}
         for record in records:
             self._apply(record)
             self.last = record.seq
@@ -55,6 +57,11 @@ class Fold:
         kind, key = record.kind, (record.job, record.part)
         if kind == Kind.SUBMITTED:
             self._submitted[record.job] = record
+        elif kind == Kind.MOVED:
+            self._targets[key] = record.target
+        elif kind == Kind.BOUND and record.target:
+            for part, target in enumerate(record.target.split("\n")):
+                self._targets[record.job, part] = target
         elif kind == Kind.DISPATCHED:
             if link_of(PeerId(record.peer)) == self.link:
                 self._out[key] = (record, 0)
@@ -77,6 +84,8 @@ class Fold:
         self._submitted.pop(job, None)
         for key in [k for k in self._out if k[0] == job]:
             del self._out[key]
+        for key in [k for k in self._targets if k[0] == job]:
+            del self._targets[key]
 
     def nodes(self, load_body: LoadBody) -> Iterator[NodeState]:
         """Yield the nodes as last recorded. One that cannot be read is new again: harmless."""
@@ -93,10 +102,11 @@ class Fold:
             submitted = self._submitted.get(record.job)
             if submitted is not None:
                 body = load_body(self._forwarded.get(key, submitted.seq)) or EMPTY
-                yield WasOut(_work(submitted, record, body), record.at, accepted)
+                target = self._targets.get(key) or submitted.target or "any"
+                yield WasOut(_work(submitted, record, body, target), record.at, accepted)
 
 
-def _work(submitted: Record, record: Record, body: Body) -> SendWork:
+def _work(submitted: Record, record: Record, body: Body, target: str) -> SendWork:
     """Write the order again that the core gave when it dispatched."""
     terms = read_terms(submitted.terms)
     until = record.at + terms.run_timeout if terms.run_timeout is not None else None
@@ -113,6 +123,6 @@ def _work(submitted: Record, record: Record, body: Body) -> SendWork:
         until,
         record.seq,
         terms.needs,
-        submitted.target or "any",
+        target,
         submitted.strict,
     )

@@ -101,6 +101,10 @@ class _StatusHead(msgspec.Struct):
     error: str = ""
 
 
+class _Resources(msgspec.Struct):
+    resources: list[str] = []
+
+
 class _Clean(msgspec.Struct):
     clean: bool = False
 
@@ -110,6 +114,7 @@ _OPEN: Final = msgspec.json.Decoder(OpenBody)
 _EVENT: Final = msgspec.json.Decoder(EventHead)
 _RESULT: Final = msgspec.json.Decoder(dict[str, _ResultHead])
 _STATUS: Final = msgspec.json.Decoder(_StatusHead)
+_RESOURCES: Final = msgspec.json.Decoder(_Resources)
 _CLEAN: Final = msgspec.json.Decoder(_Clean)
 _SUBSCRIPTION: Final = msgspec.json.Decoder(Subscription)
 _KEYED: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -216,6 +221,19 @@ def with_timeout(call: bytes, timeout: float) -> bytes:
     said = _KEYED.decode(call)
     said.setdefault("timeout", msgspec.Raw(_encode(round(timeout, 3))))
     return _encode(said)
+
+
+def with_resources(call: bytes, resources: tuple[str, ...]) -> bytes:
+    """Say which resources a call is for, to workers that look for it; NorFab's do not."""
+    return _encode(_KEYED.decode(call) | {"resources": resources})
+
+
+def read_resources(call: bytes) -> tuple[str, ...]:
+    """Return which resources a call is for, if it says so."""
+    try:
+        return tuple(_RESOURCES.decode(call).resources)
+    except _UNREADABLE:
+        return ()
 
 
 def with_terms(call: bytes, priority: int, key: str) -> bytes:

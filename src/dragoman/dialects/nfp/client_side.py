@@ -5,6 +5,7 @@ is announced. A job is complete when as many workers have answered as the broker
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -68,7 +69,8 @@ class _Waiting:
         self.service = service
         self.target = target
         self.workers: tuple[str, ...] = ()
-        self.answers: dict[str, Answer] = {}
+        #: By worker and the resources it answers for.
+        self.answers: dict[tuple[str, tuple[str, ...]], Answer] = {}
 
 
 class ClientSide:
@@ -109,7 +111,8 @@ class ClientSide:
     def ask(self, job: JobId) -> list[Frames]:
         """Ask for the result of a job, also of another client's."""
         waiting = self._jobs.setdefault(job, _Waiting(EVERY_SERVICE, b"all"))
-        missing = [name for name in waiting.workers if name not in waiting.answers]
+        known = {worker for worker, _ in waiting.answers}
+        missing = [name for name in waiting.workers if name not in known]
         return [self._request(wire.GET, job, waiting, b"", _names(missing))]
 
     def cancel(self, job: JobId) -> list[Frames]:
@@ -184,8 +187,9 @@ class ClientSide:
         names = said.get("workers") if isinstance(said, dict) else None
         if not names:
             return [Queued(job)]
-        if waiting.workers:
-            # The answer to a GET begins with a 202 of its own.
+        if len(waiting.workers) >= len(names):
+            # The answer to a GET begins with a 202 of its own. A part that follows its resources
+            # to several workers makes more of them.
             return []
         waiting.workers = tuple(map(str, names))
         return [Dispatched(job, tuple(map(WorkerName, waiting.workers)))]
@@ -196,7 +200,9 @@ class ClientSide:
             del self._jobs[job]
             return [Finished(job, (Answer(revive(said)),), state=JobState.SUCCEEDED)]
         if isinstance(said, dict):
-            waiting.answers |= {w: _answer(w, result) for w, result in said.items()}
+            found = [_answer(w, result) for w, result in said.items()]
+            # One worker may have several parts of a job, each for other resources.
+            waiting.answers |= {(a.worker, a.resources): a for a in found}
         if len(waiting.answers) < max(1, len(waiting.workers)):
             return []
         del self._jobs[job]
@@ -249,7 +255,7 @@ def _names(names: list[str]) -> bytes:
 
 def _answer(worker: str, result: Any) -> Answer:
     answer = _DRESS.read_answer(Body(NAME, (bodies.to_json({worker: result}),)))
-    return Answer(answer.value, answer.raw, answer.fault, worker)
+    return replace(answer, worker=worker)
 
 
 def _report(said: Any) -> Any:

@@ -113,8 +113,8 @@ def result_object(
         "task": task,
         "messages": [],
         "juuid": job,
-        "resources": [],
-        "resources_failed": [],
+        "resources": list(answer.resources),
+        "resources_failed": list(answer.resources) if fault else [],
         "status": _status(fault),
         "task_started": started,
         "task_completed": completed,
@@ -131,14 +131,17 @@ def _status(fault: Fault | None) -> str:
 
 
 def _answer(worker: str, result: dict[str, Any]) -> Answer:
+    names = result.get("resources")
+    resources = tuple(map(str, names)) if isinstance(names, list) else ()
     if result.get("failed"):
-        return Answer(fault=task_fault(result.get("errors"), result.get("messages")), worker=worker)
+        fault = task_fault(result.get("errors"), result.get("messages"))
+        return Answer(fault=fault, worker=worker, resources=resources)
     said = result["result"]
     if isinstance(said, dict) and set(said) == {BYTES, "raw"}:
         raw = revive({BYTES: said[BYTES]})
         if isinstance(raw, bytes):
-            return Answer(raw=raw, worker=worker)
-    return Answer(revive(said), worker=worker)
+            return Answer(raw=raw, worker=worker, resources=resources)
+    return Answer(revive(said), worker=worker, resources=resources)
 
 
 def task_fault(errors: Any, messages: Any = None) -> Fault:

@@ -194,7 +194,8 @@ class Replies:
     def _result(self, peer: Peer, effect: SendReply, told: Told) -> list[Send]:
         """Answer with a result, or announce it to those who fetch results themselves."""
         job, service = effect.job, effect.service
-        body = result_body(self.wardrobe, effect.worker, effect.body, effect.fault, job, service)
+        told_of = (effect.worker, effect.body, effect.fault, job, service, effect.resources)
+        body = result_body(self.wardrobe, *told_of)
         worker = effect.worker or bodies.owner(body)
         name = worker if peer.declared.push else name_for(worker, told.announced)
         announcement = self.workers.announcements.pop((job, effect.worker), None)

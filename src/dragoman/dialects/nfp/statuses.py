@@ -93,7 +93,8 @@ class Statuses:
         job, service = status.job, self.workers.service_of(part.worker) or status.service
         if part.state in FINAL:
             fault = part.fault or (None if part.state is JobState.SUCCEEDED else status.fault)
-            body = result_body(self.wardrobe, part.worker, part.body, fault, job, service)
+            told_of = (part.worker, part.body, fault, job, service, part.resources)
+            body = result_body(self.wardrobe, *told_of)
             result = renamed(body, part.worker or bodies.owner(body), name or bodies.owner(body))
             return self._answer(peer, service, job, b"200", result)
         if status.is_waiting_for_input and part.state is JobState.RUNNING:

@@ -67,15 +67,21 @@ def name_for(worker: str, announced: tuple[str, ...]) -> str:
 
 
 def result_body(
-    wardrobe: Wardrobe, worker: str, body: Body | None, fault: Fault | None, job: str, service: str
+    wardrobe: Wardrobe,
+    worker: str,
+    body: Body | None,
+    fault: Fault | None,
+    job: str,
+    service: str,
+    resources: tuple[str, ...] = (),
 ) -> bytes:
     """Dress a result for NFP; what cannot be dressed, or is missing, becomes a failed one."""
     if body is not None and body.parts:
         try:
-            return redress_answer(wardrobe, body, NAME, worker or NOBODY).parts[0]
+            return redress_answer(wardrobe, body, NAME, worker or NOBODY, resources).parts[0]
         except Unmappable as why:
             fault = Fault(FaultCode.UNMAPPABLE, str(why))
-    made = result_object(Answer(fault=fault), job=job, service=service)
+    made = result_object(Answer(fault=fault, resources=resources), job=job, service=service)
     return write({worker or NOBODY: made})
 
 

@@ -29,6 +29,7 @@ from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, link_of, name_of
 from dragoman.model.record import Kind
+from dragoman.model.target import resources_of
 
 Heard = list[Event | Send]
 
@@ -285,6 +286,8 @@ class WorkerDesk:
         body = redress_call(self.wardrobe, effect.body, NAME).parts[0]
         if effect.run_until is not None and effect.body.dialect != NAME:
             body = bodies.with_timeout(body, effect.run_until - now)
+        if resources := resources_of(effect.target):
+            body = bodies.with_resources(body, resources)
         client = self._client_frame(effect.client)
         self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
         return [self._task(wire.POST, effect.worker, effect.job, client, body, effect.attempt)]

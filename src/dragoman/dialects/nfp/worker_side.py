@@ -6,6 +6,7 @@ while, so that a GET, a second POST of the same job or a lost connection finds t
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -38,9 +39,12 @@ BEAT_EVERY: Final = 2.5
 class _Held:
     """One job that this worker runs."""
 
-    __slots__ = ("attempt", "client", "is_taken", "question", "task")
+    __slots__ = ("attempt", "client", "is_taken", "question", "resources", "task")
 
-    def __init__(self, client: bytes, attempt: bytes, task: str) -> None:
+    def __init__(
+        self, client: bytes, attempt: bytes, task: str, resources: tuple[str, ...] = ()
+    ) -> None:
+        self.resources = resources
         self.client = client
         self.attempt = attempt
         self.task = task
@@ -147,9 +151,11 @@ class WorkerSide:
             self._held[ticket] = _Held(message.client, message.attempt, "")
             answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(why)))
             return [Reply(frames) for frames in self.finish(ticket, answer)]
-        self._held[ticket] = _Held(message.client, message.attempt, call.task)
+        resources = bodies.read_resources(message.body)
+        held = _Held(message.client, message.attempt, call.task, resources)
+        self._held[ticket] = held
         client = message.client.decode(errors="backslashreplace")
-        return [Work(ticket, JobId(ticket), call, self.service, client, call.timeout)]
+        return [Work(ticket, JobId(ticket), call, self.service, client, call.timeout, resources)]
 
     def _get(self, message: wire.Task, ticket: str) -> list[Word]:
         return [Reply(self._answer(message, ticket))]
@@ -227,7 +233,9 @@ class WorkerSide:
         """Send the result, and keep it for whoever asks later."""
         if answer.fault is not None and answer.fault.code is FaultCode.CANCELLED:
             return self._end(ticket, b"417", self._standing(ticket, "CANCELLED"))
-        task = f"{self.name}:{self._held[ticket].task}"
+        held = self._held[ticket]
+        task = f"{self.name}:{held.task}"
+        answer = replace(answer, resources=answer.resources or held.resources)
         said = result_object(answer, task=task, job=ticket, service=self.service)
         try:
             body = write({self.name: said})

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
-from dragoman.dialects.base import MalformedMessage, Wardrobe, redress_answer
+from dragoman.dialects.base import MalformedMessage, Wardrobe, keyed, redress_answer
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.dress import answer_frames
 from dragoman.dialects.zss.wire import (
@@ -133,7 +133,9 @@ class Answers:
         if asking.is_titanic and asking.is_told:
             return None
         if asking.parts:
-            each = {p.worker: self._one(p.body, p.fault, p.worker) for p in asking.parts}
+            each = keyed(
+                (p.worker, self._one(p.body, p.fault, p.worker, p.resources)) for p in asking.parts
+            )
             return self._write(asking, GATHERED, oldpack.encode(each), now)
         if effect.body.dialect == NAME:
             reply = self._as_the_service_said(effect.body, asking, now)
@@ -144,7 +146,8 @@ class Answers:
 
     def _signed(self, m: Message, effect: SendReply) -> Message:
         """Say which instance a message is from, to clients that look for it."""
-        whose = {"worker": effect.worker}
+        whose: dict[str, Any] = {"worker": effect.worker}
+        whose |= {"resources": list(effect.resources)} if effect.resources else {}
         # A question of another dialect goes by its job.
         said: dict[str, Any] = {"request": effect.job} if m.kind == PRT else {}
         try:
@@ -189,18 +192,21 @@ class Answers:
         dressed = redress_answer(self._wardrobe, body, NAME, worker)
         return self._wardrobe[NAME].read_answer(dressed)
 
-    def _one(self, body: Body, fault: Fault | None, worker: str) -> dict[str, Any]:
+    def _one(
+        self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
+    ) -> dict[str, Any]:
         """Write one of several results."""
+        served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is None:
             try:
                 answer = self._answer(body, worker)
                 said = answer.value if answer.raw is None else answer.raw
                 oldpack.encode(said)
-                return {"status": 200, "payload": said}
+                return {"status": 200, "payload": said, **served}
             except Unmappable as trouble:
                 fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
         status, payload = answer_frames(Answer(fault=fault))
-        return {"status": int(status), "payload": oldpack.decode(payload)}
+        return {"status": int(status), "payload": oldpack.decode(payload), **served}
 
     def _part(self, effect: SendReply, asking: Asking, now: float) -> Message | None:
         status = _PARTS.get(effect.kind)
@@ -270,7 +276,10 @@ class Answers:
     def _ended(self, status: JobStatus) -> tuple[bytes, bytes]:
         """Write the result of a job that has ended: by instance if it had several parts."""
         if len(status.parts) > 1:
-            each = {p.worker: self._one(p.body or EMPTY, p.fault, p.worker) for p in status.parts}
+            each = keyed(
+                (p.worker, self._one(p.body or EMPTY, p.fault, p.worker, p.resources))
+                for p in status.parts
+            )
             return GATHERED, oldpack.encode(each)
         body = status.parts[0].body if status.parts else None
         if body is not None and body.dialect == NAME:

@@ -58,6 +58,7 @@ from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, WorkerName, link_of, name_of, peer_id, raw_of, text_of
 from dragoman.model.record import Kind
+from dragoman.model.target import resources_of
 
 SMI: Final = "SMI"
 _LONGEST: Final = 256
@@ -157,7 +158,8 @@ class BackSide:
         settings, is_ours = self._settings, extra.get("partial") is True
         if is_ours:
             self._reads_parts.add(peer)
-        said = extra.get("credit")
+        said, labels = extra.get("credit"), extra.get("labels")
+        pairs = labels.items() if isinstance(labels, dict) else ()
         credit = min(max(said, 1), _MOST_CREDIT) if type(said) is int else settings.credit
         return WorkerJoined(
             peer,
@@ -168,6 +170,7 @@ class BackSide:
             beat_every=settings.beat_every,
             missed_allowed=settings.missed_allowed,
             can_cancel=is_ours,
+            labels={str(key): label for key, label in pairs if isinstance(label, str)},
             holds=frozenset() if extra.get("holds") == 0 else None,
             dialect=NAME,
         )
@@ -230,6 +233,9 @@ class BackSide:
         sid = self._instances.sid(effect.worker, effect.service)
         alias = self._alias(effect.client)
         address, headers = with_sid(m.address, sid), self._traced(m.headers, effect, now)
+        resources = resources_of(effect.target)
+        if resources and effect.worker in self._reads_parts:
+            address = oldpack.encode(address_map(address) | {"resources": list(resources)})
         asked = Asked(effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service)
         self._outstanding.add(asked)
         request = Message(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)

@@ -33,6 +33,7 @@ from dragoman.dialects.zss.wire import (
     decode,
     encode,
     read_address,
+    read_names,
     status_code,
     write_address,
 )
@@ -120,7 +121,7 @@ class ClientSide:
     def _finished(self, job: JobId, m: Message) -> Finished:
         if m.status == b"207":
             return self._gathered(job, m)
-        answer = replace(self._answer(m), worker=_extra(m, "worker"))
+        answer = replace(self._answer(m), worker=_extra(m, "worker"), resources=_resources(m))
         if answer.fault is None:
             return Finished(job, (answer,), state=JobState.SUCCEEDED)
         state = _STATES.get(answer.fault.code, JobState.FAILED)
@@ -201,15 +202,25 @@ def _extra(m: Message, name: str) -> str:
         return ""
 
 
+def _resources(m: Message) -> tuple[str, ...]:
+    try:
+        return read_names(read_address(m.address).extra.get("resources"))
+    except MalformedMessage:
+        return ()
+
+
 def _part(worker: str, said: Any) -> Answer:
     status = said.get("status") if isinstance(said, dict) else None
     if not isinstance(status, int) or not isinstance(said, dict):
         return Answer(said, worker=worker)
-    payload = said.get("payload")
+    payload, resources = said.get("payload"), read_names(said.get("resources"))
+    worker = _text(said, "worker") or worker
     if not 200 <= status < 300:
-        return Answer(fault=read_fault(status_code(b"%d" % abs(status)), payload), worker=worker)
+        fault = read_fault(status_code(b"%d" % abs(status)), payload)
+        return Answer(fault=fault, worker=worker, resources=resources)
     is_raw = isinstance(payload, bytes)
-    return Answer(None if is_raw else payload, payload if is_raw else None, worker=worker)
+    raw = payload if is_raw else None
+    return Answer(None if is_raw else payload, raw, worker=worker, resources=resources)
 
 
 _PARTS: Final[dict[bytes, Callable[[ClientSide, JobId, Message], list[Notice]]]] = {

@@ -132,6 +132,11 @@ def write_address(sid: str, verb: str, sversion: str = "*", **extra: Any) -> byt
     return oldpack.encode({"sid": sid, "sversion": sversion, "verb": verb, **extra})
 
 
+def read_names(said: object) -> tuple[str, ...]:
+    """Read a list of names in an address; what is none counts as not said."""
+    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else ()
+
+
 def with_sid(frame: bytes, sid: str) -> bytes:
     """Put another service's name into an address, and leave the rest of it alone."""
     if read_address(frame).sid == sid:

@@ -5,7 +5,7 @@ ignores: how much it can hold, and that it reads parts. Its heartbeats say so to
 register it again wherever it has been forgotten.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from dragoman.dialects.zss.wire import (
     decode,
     encode,
     read_address,
+    read_names,
     write_address,
 )
 from dragoman.model.content import Answer, Call, Unmappable
@@ -39,8 +40,14 @@ class WorkerSide:
     """What one service instance says and hears."""
 
     def __init__(
-        self, services: Sequence[str], *, concurrency: int | None = None, beat_every: float = 1.0
+        self,
+        services: Sequence[str],
+        *,
+        concurrency: int | None = None,
+        beat_every: float = 1.0,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
+        self._labels = dict(labels or {})
         #: With a version after `@`, as in `math@1.2.0`, requests may ask for just that one.
         self._sids = [service.upper() for service in services]
         self._concurrency = concurrency
@@ -68,6 +75,8 @@ class WorkerSide:
     def _smi(self, verb: str, sid: str, **extra: Any) -> Frames:
         if self._concurrency is not None:
             extra["credit"] = self._concurrency
+        if self._labels:
+            extra["labels"] = self._labels
         address = write_address("SMI", verb, partial=True, **extra)
         rid = f"{verb.lower()}-{sid}".encode()
         return encode(Message(REQ, rid, address, payload=oldpack.encode(sid)))
@@ -99,7 +108,8 @@ class WorkerSide:
         job = to.extra.get("job")
         name = job if isinstance(job, str) else m.rid.decode(errors="replace")
         client = (m.identity or b"").decode(errors="replace")
-        return [Work(ticket, JobId(name), call, to.sid, client, call.timeout)]
+        resources = read_names(to.extra.get("resources"))
+        return [Work(ticket, JobId(name), call, to.sid, client, call.timeout, resources)]
 
     def _part(self, m: Message) -> list[Word]:
         """Read a word about a request in hand: the oldest one with this client and id."""

@@ -1,0 +1,90 @@
+"""Waiting parts follow their resources: to the new owner, or to several when it has split.
+
+A part that runs stays where it is. One that waits for a worker which has lost its resources, or is
+gone, goes where they are now; it is given out when the move has settled (see `ownership`).
+"""
+
+from dragoman.core.book import Job, Part
+from dragoman.core.desk import Desk
+from dragoman.core.dispatch import enqueue, owner_of
+from dragoman.core.events import ReplyKind
+from dragoman.model.job import JobState
+from dragoman.model.names import WorkerName
+from dragoman.model.record import Kind
+from dragoman.model.target import OnResource
+
+
+def follow_from(desk: Desk, name: WorkerName) -> None:
+    """Let everything that waits for a worker go where its resources are."""
+    for lane in desk.queues.bound_to(name):
+        for part in lane.waiting():
+            follow(desk, part)
+
+
+def follow_from_the_gone(desk: Desk) -> None:
+    """Let what waits for workers that are not here go to those who own its resources now."""
+    for name in desk.queues.bound_names():
+        if name not in desk.registry.names:
+            follow_from(desk, name)
+
+
+def follow(desk: Desk, part: Part) -> None:
+    """Let a waiting part go where its resources are now."""
+    if type(part.target) is not OnResource or part.job.cancel_asked_at:
+        return
+    shares = _shares(desk, part)
+    if list(shares) == [part.bound]:
+        return
+    waits = part.queued_in is not None
+    desk.queues.discard(part)
+    parts = [part, *_split(desk, part, shares)]
+    desk.deadlines.cancel(part.patience)
+    part.patience = None
+    names = tuple(p.bound for p in part.job.parts if p.bound)
+    desk.reply(part.job, ReplyKind.DISPATCHED, workers=names)
+    for each in parts if waits else parts[1:]:
+        enqueue(desk, each)
+
+
+def _shares(desk: Desk, part: Part) -> dict[WorkerName | None, tuple[str, ...]]:
+    """Return who has the part's resources; what nobody has stays with whom it waits for."""
+    shares: dict[WorkerName | None, tuple[str, ...]] = {}
+    for resource in part.resources:
+        owners = desk.registry.owners.get(resource, {}).values()
+        name = part.bound
+        if not any(w.name == name for w in owners):
+            owner = owner_of(desk, part.service, resource)
+            name = owner.name if owner else name
+        shares[name] = (*shares.get(name, ()), resource)
+    return shares
+
+
+def _split(desk: Desk, part: Part, shares: dict[WorkerName | None, tuple[str, ...]]) -> list[Part]:
+    """Put on record who has which share; return the parts that are new."""
+    job, kept = part.job, part.bound if part.bound in shares else next(iter(shares))
+    count = len(job.parts)
+    _note(desk, part, kept, shares.pop(kept))
+    for name, resources in shares.items():
+        other = _waiting_for(job, name)
+        if other is not None and not part.attempt:
+            _note(desk, other, name, other.resources + resources)
+            continue
+        # For the record to speak of; the book makes its own from that.
+        new = Part(job, len(job.parts), None)
+        new.service, new.task = part.service, part.task
+        new.attempt, new.returned = part.attempt, part.returned
+        _note(desk, new, name, resources)
+        job.parts[-1].request = part.request
+    return job.parts[count:]
+
+
+def _waiting_for(job: Job, name: WorkerName | None) -> Part | None:
+    """Return the part of a job that waits for a worker and was never given out."""
+    found = (p for p in job.parts if p.bound == name and p.state is JobState.QUEUED)
+    return next((p for p in found if not p.attempt), None)
+
+
+def _note(desk: Desk, part: Part, name: WorkerName | None, resources: tuple[str, ...]) -> None:
+    target = str(OnResource(resources))
+    words, state = str(name or ""), part.job.state
+    desk.note(Kind.MOVED, part, state=state, detail=words, target=target, count=part.returned)

@@ -5,6 +5,7 @@ its orders through a connection of `multiprocessing`, one after the other.
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from typing import Any, Final
 from tests.interop.harness import Fleet, Process
 
 AUTHKEY: Final = b"only among ourselves"
+#: Where peers find the public key of a broker that has one.
+SERVER_KEY: Final = "NORFAB_TEST_SERVER_KEY"
 
 
 class RealClient:
@@ -64,7 +67,10 @@ def _start(fleet: Fleet, *arguments: str) -> Process:
 def _inventory(state: str) -> Any:
     from norfab.core.inventory import NorFabInventory
 
-    return NorFabInventory(data={"broker": {"zmq_auth": False}}, base_dir=state)
+    # A broker with CURVE is named by its public key, which is no secret.
+    key = os.environ.get(SERVER_KEY, "")
+    broker = {"zmq_auth": True, "shared_key": key} if key else {"zmq_auth": False}
+    return NorFabInventory(data={"broker": broker}, base_dir=state)
 
 
 class _Served:

@@ -104,7 +104,7 @@ def test_a_file_without_a_secret_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "broker.key"
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(ValueError, match="broker.key has no CURVE secret key") as caught:
+    with pytest.raises(ValueError, match=r"broker\.key has no CURVE secret key") as caught:
         read_secret(path)
     assert "xxxx" not in str(caught.value)
 

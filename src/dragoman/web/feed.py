@@ -135,6 +135,8 @@ class Inbox(Stream):
         }
         if told.workers:
             said["workers"] = told.workers
+        if told.resources:
+            said["resources"] = told.resources
         if told.state:
             said["state"] = told.state
         if told.fault:

@@ -14,6 +14,7 @@ from dragoman.sdk.url import Endpoint
 from dragoman.transports.base import Transport
 
 if TYPE_CHECKING:
+    from dragoman.transports.tls import PeerTls
     from dragoman.transports.zmq import CurveKeys
 
 Ids = Callable[[], str]
@@ -142,6 +143,15 @@ class ZssKit(ZeroMqKit):
         return Side(offer.services, concurrency=offer.concurrency, labels=offer.labels)
 
 
+def peer_tls(credentials: Credentials) -> "PeerTls | None":
+    """Return what a peer needs for TLS, if its credentials ask for that."""
+    from dragoman.transports.tls import PeerTls
+
+    if not credentials.has_tls:
+        return None
+    return PeerTls(credentials.authority, credentials.certificate, credentials.key)
+
+
 class MemoKit:
     """MemoDB's protocol, over NNG. A worker's concurrency is so many memo01 workers."""
 
@@ -159,7 +169,8 @@ class MemoKit:
         from dragoman.dialects.memo01.window import Window
         from dragoman.transports.nng import RESEND_NEVER, NngRequester
 
-        return NngRequester(endpoint.address, Window(), resend_after=RESEND_NEVER)
+        tls = peer_tls(self._credentials)
+        return NngRequester(endpoint.address, Window(), resend_after=RESEND_NEVER, tls=tls)
 
     def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
         """Make a worker's end."""
@@ -173,7 +184,7 @@ class MemoKit:
         """Connect a requester. A busy memo01 worker owes no beats, so no courier is needed."""
         from dragoman.transports.nng import NngRequester
 
-        return NngRequester(endpoint.address)
+        return NngRequester(endpoint.address, tls=peer_tls(self._credentials))
 
 
 class NclKit:

@@ -107,7 +107,10 @@ def _zss(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
 def _memo(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
-    return [Link(MemoSide(new_id, wardrobe, memo), SpReplier(settings.listen.memo))]
+    tls = keeper.proofs.tls("memo")
+    # Without certificates there is nothing to ask the registry about.
+    replier = SpReplier(settings.listen.memo, tls=tls, admits=keeper.admits if tls else None)
+    return [Link(MemoSide(new_id, wardrobe, memo), replier)]
 
 
 def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:

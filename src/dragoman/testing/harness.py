@@ -29,7 +29,7 @@ class LocalBroker:
             name: "tcp://127.0.0.1:0" if name in wanted else "off"
             for name in LINKS
             if name in type(Settings().listen).model_fields
-        }
+        } | settings.pop("listen", {})
         self.server = Server(load(data=self.data, listen=listen, drain=1.0, **settings))
         self.endpoints: dict[str, str] = {}
         self.error: BaseException | None = None

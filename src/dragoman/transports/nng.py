@@ -16,10 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 import pynng
 
 from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.tls import PeerTls
 
 #: NNG's own default; long enough that a healthy broker has answered.
 RESEND_AFTER: Final = 60.0
@@ -82,8 +84,10 @@ class NngRequester:
         *,
         resend_after: float = RESEND_AFTER,
         max_message: int = 32 * 1024 * 1024,
+        tls: PeerTls | None = None,
     ) -> None:
-        self._endpoint = endpoint
+        self._tls = tls
+        self._endpoint = f"tls+{endpoint}" if tls and endpoint.startswith("tcp:") else endpoint
         self._gate: Gate = gate or _Open()
         self._resend_after = resend_after
         self._max_message = max_message
@@ -106,8 +110,20 @@ class NngRequester:
             reconnect_time_max=_RECONNECT_MS[1],
             async_backend="asyncio",
         )
+        if self._tls is not None:
+            self._socket.tls_config = self._config(self._tls)
         self._socket.dial(self._endpoint, block=False)
         return self._endpoint
+
+    def _config(self, tls: PeerTls) -> pynng.TLSConfig:
+        return pynng.TLSConfig(
+            pynng.TLSConfig.MODE_CLIENT,
+            server_name=urlsplit(self._endpoint).hostname,
+            ca_string=tls.authority or None,
+            own_key_string=tls.key or None,
+            own_cert_string=tls.certificate or None,
+            auth_mode=pynng.TLSConfig.AUTH_MODE_REQUIRED,
+        )
 
     def send(self, address: Address, frames: Frames) -> Sent:
         """Open a request, as soon as the gate allows."""

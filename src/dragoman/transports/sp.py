@@ -1,4 +1,4 @@
-"""The replier's end of SP's request and reply (nanomsg, NNG), on asyncio: TCP and IPC.
+"""The replier's end of SP's request and reply (nanomsg, NNG), on asyncio: TCP, TLS and IPC.
 
 Many requests may be open at once on each connection, and each is answered by its own address.
 
@@ -21,10 +21,11 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from itertools import count
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.base import Address, Admits, Frames, Key, Sent
+from dragoman.transports.tls import Handshakes, ServerTls, proved
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class _Connection(asyncio.Protocol):
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.has_spoken = False
+        #: What the requester has proved.
+        self.key: Key = ""
         self._is_ipc = is_ipc
         self._prefix = bytes([_IPC_MESSAGE]) if is_ipc else b""
         self._head = len(self._prefix) + _LENGTH.size
@@ -99,6 +102,7 @@ class _Connection(asyncio.Protocol):
         """Greet, unless there is no room."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self.key = proved(transport)
         if not self.replier.admit(self):
             transport.abort()
             return
@@ -232,7 +236,7 @@ class _Connection(asyncio.Protocol):
             self.transport.write(b"".join(out))
 
 
-def _keep_alive(sock: socket.socket, is_ipc: bool) -> None:
+def _keep_alive(sock: Any, is_ipc: bool) -> None:
     """Let the kernel find peers whose host has vanished, within a minute."""
     if is_ipc:
         return
@@ -243,9 +247,23 @@ def _keep_alive(sock: socket.socket, is_ipc: bool) -> None:
 
 
 class SpReplier:
-    """One or more listening endpoints, written `tcp://host:port` or `ipc:///path`, by commas."""
+    """One or more listening endpoints, written `tcp://host:port` or `ipc:///path`, by commas.
 
-    def __init__(self, endpoints: str, bounds: Bounds | None = None) -> None:
+    With `tls` those on TCP speak TLS and nothing else, as NNG does at `tls+tcp://`; every peer has
+    a certificate then, and `admits` is asked with its key.
+    """
+
+    def __init__(
+        self,
+        endpoints: str,
+        bounds: Bounds | None = None,
+        *,
+        tls: ServerTls | None = None,
+        admits: Admits | None = None,
+    ) -> None:
+        self._tls = tls
+        self._admits = admits
+        self._handshakes: list[Handshakes] = []
         self.bounds = bounds or Bounds()
         #: What was refused or given up, by reason.
         self.trouble: Counter[str] = Counter()
@@ -289,12 +307,29 @@ class SpReplier:
         found = await loop.getaddrinfo(
             wanted, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        server = await loop.create_server(
-            lambda: _Connection(self, False), *found[0][4][:2], backlog=1024
-        )
+        server = await loop.create_server(self._protocol(), *found[0][4][:2], backlog=1024)
         self._servers.append(server)
         host, port = server.sockets[0].getsockname()[:2]
         return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+    def _protocol(self) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a new connection over TCP."""
+
+        def make() -> _Connection:
+            return _Connection(self, False)
+
+        if self._tls is None:
+            return make
+        greeting = self.bounds.greeting
+        handshakes = Handshakes(
+            self._tls.context(),
+            make,
+            self._count_trouble,
+            within=greeting,
+            at_once=self.bounds.ungreeted,
+        )
+        self._handshakes.append(handshakes)
+        return handshakes.protocol
 
     async def _listen_ipc(self, path: str) -> str:
         if _is_in_use(path):
@@ -341,6 +376,8 @@ class SpReplier:
         self.flush()
         for server in self._servers:
             server.close()
+        for handshakes in self._handshakes:
+            handshakes.close()
         for connection in list(self._connections.values()):
             connection.transport.close()
         try:
@@ -355,6 +392,18 @@ class SpReplier:
             _remove(path)
         self._servers, self._paths = [], []
 
+    # --- keys ---------------------------------------------------------------------------------
+
+    def key_of(self, address: Address) -> Key:
+        """Return the key that the connection of this address has proved."""
+        connection = self._connections.get(address[:_CONNECTION])
+        return "" if connection is None else connection.key
+
+    def cut(self, key: Key) -> None:
+        """Close every connection of a key."""
+        for connection in [c for c in self._connections.values() if c.key == key]:
+            connection.fail("cut off")
+
     # --- what connections tell ----------------------------------------------------------------
 
     def next_name(self) -> bytes:
@@ -365,6 +414,9 @@ class SpReplier:
         """Let a new connection in, if there is room."""
         if len(self._connections) >= self.bounds.connections:
             self.note("too many connections", connection)
+            return False
+        if self._admits is not None and not self._admits(connection.key):
+            self.note("key refused", connection)
             return False
         self._connections[connection.name] = connection
         self._idle.clear()
@@ -415,8 +467,11 @@ class SpReplier:
 
     def note(self, why: str, connection: _Connection) -> None:
         """Count what was refused or given up."""
-        self.trouble[why] += 1
+        self._count_trouble(why)
         log.info("connection %s: %s", connection.name.hex(), why)
+
+    def _count_trouble(self, why: str) -> None:
+        self.trouble[why] += 1
 
 
 def _nobody() -> None:

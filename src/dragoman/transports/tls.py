@@ -5,16 +5,22 @@ broker trusts (usually its own), and are proved in the handshake; whether such a
 come in is decided by its key. At least TLS 1.2, because NNG's peers have nothing newer.
 """
 
+import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dragoman.transports.base import Key
+
+#: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
+HANDSHAKE_WITHIN: Final = 5.0
+HANDSHAKES: Final = 256
 
 
 class ServerTls:
@@ -86,3 +92,92 @@ def proved(transport: Any) -> Key:
     """Return the key that the other end of an asyncio transport has proved."""
     tls = transport.get_extra_info("ssl_object")
     return "" if tls is None else key_of_certificate(tls.getpeercert(binary_form=True))
+
+
+class Handshakes:
+    """The TLS handshakes of one listener: bounded in time and number, so that none is a burden.
+
+    A connection is nobody's until its handshake is done; then the protocol that was made for it
+    gets it. Reasons of those that failed go to `note`.
+    """
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        make: Callable[[], asyncio.Protocol],
+        note: Callable[[str], None],
+        *,
+        within: float = HANDSHAKE_WITHIN,
+        at_once: int = HANDSHAKES,
+    ) -> None:
+        self._context = context
+        self._make = make
+        self._note = note
+        self._within = within
+        self._at_once = at_once
+        self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def protocol(self) -> asyncio.Protocol:
+        """Make what asyncio wants for each new connection."""
+        return _Knock(self)
+
+    def begin(self, transport: asyncio.Transport, knock: asyncio.Protocol) -> None:
+        """Shake hands with whoever has connected."""
+        transport.pause_reading()
+        self._under_way[transport] = None
+        if len(self._under_way) > self._at_once:
+            oldest, _ = self._under_way.popitem(last=False)
+            self._note("gave way in its handshake")
+            oldest.abort()
+        task = asyncio.get_running_loop().create_task(self._shake(transport, knock))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _shake(self, transport: asyncio.Transport, knock: asyncio.Protocol) -> None:
+        protocol = self._make()
+        try:
+            tls = await asyncio.get_running_loop().start_tls(
+                transport,
+                protocol,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=self._within,
+            )
+        except (OSError, ssl.SSLError) as error:
+            if transport in self._under_way:
+                self._note(reason(error))
+            return
+        finally:
+            self._under_way.pop(transport, None)
+        if tls is not None:
+            protocol.connection_made(tls)
+
+    def close(self) -> None:
+        """Break off what is under way."""
+        for transport in self._under_way:
+            transport.abort()
+        self._under_way.clear()
+        for task in self._tasks:
+            task.cancel()
+
+
+class _Knock(asyncio.Protocol):
+    """A connection before its handshake."""
+
+    def __init__(self, handshakes: Handshakes) -> None:
+        self._handshakes = handshakes
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._handshakes.begin(transport, self)
+
+
+def reason(error: Exception) -> str:
+    """Name why a handshake failed, in few words that are worth counting."""
+    words = getattr(error, "reason", "") or ""
+    if "HTTP_REQUEST" in words or "WRONG_VERSION_NUMBER" in words or "UNEXPECTED_MESSAGE" in words:
+        return "no TLS"
+    if "CERTIFICATE" in words:
+        return "no certificate of ours"
+    return "handshake broken off"

@@ -27,6 +27,11 @@ _REFUSED: Final = int(zmq.Event.HANDSHAKE_FAILED_AUTH)
 _BROKEN_OFF: Final = int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL)
 _MISMATCH: Final = int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 _AGREED: Final = int(zmq.Event.HANDSHAKE_SUCCEEDED)
+_UNKNOWN_KEY: Final = (
+    "the broker refuses this key: it is unknown there, waits for approval, or has ended"
+)
+_NO_CURVE: Final = "no CURVE handshake came about: that is not the broker's key, or it has none"
+_NO_KEYS: Final = "the handshake failed: the broker wants CURVE, and this peer was given no keys"
 #: Handshakes, as far as a peer wants to know.
 HANDSHAKES: Final = _REFUSED | _BROKEN_OFF | _MISMATCH | _AGREED
 _LAST: Final = int(zmq.NOBLOCK)
@@ -196,16 +201,31 @@ class CurveKeys:
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
 
 
-def read_handshake(event: bytes, has_keys: bool) -> str:
-    """Say in words what an event of a handshake means to the peer; empty: it went well."""
-    number, _ = _EVENT.unpack_from(event)
-    if number == _AGREED:
-        return ""
-    if number == _REFUSED:
-        return "the broker refuses this key: it is unknown there, waits for approval, or has ended"
-    if has_keys:
-        return "no CURVE handshake came about: that is not the broker's key, or it has none"
-    return "the handshake failed: the broker wants CURVE, and this peer was given no keys"
+class Handshakes:
+    """Says in words what becomes of a peer's handshakes.
+
+    A connection that ends in the middle of one is no refusal by itself: a broker that dies, or a
+    wire that is cut, looks the same, and ZeroMQ tries again. Only a peer with keys that has never
+    been let in takes it for one, because another broker's key shows in no other way.
+    """
+
+    def __init__(self, has_keys: bool) -> None:
+        self._has_keys = has_keys
+        self._has_agreed = False
+        #: Why the broker is not heard; empty while nothing is known against it.
+        self.refusal = ""
+
+    def read(self, event: bytes) -> str:
+        """Take an event of the socket's monitor in; return the refusal as it stands now."""
+        number, _ = _EVENT.unpack_from(event)
+        if number == _AGREED:
+            self._has_agreed = True
+            self.refusal = ""
+        elif number == _REFUSED:
+            self.refusal = _UNKNOWN_KEY
+        elif number == _MISMATCH or (self._has_keys and not self._has_agreed):
+            self.refusal = _NO_CURVE if self._has_keys else _NO_KEYS
+        return self.refusal
 
 
 class Dealer(_Socket):
@@ -222,6 +242,7 @@ class Dealer(_Socket):
         super().__init__(zmq.DEALER, endpoint, max_frame)
         self._identity = identity
         self._keys = keys
+        self._handshakes = Handshakes(keys is not None)
         #: Why the broker is not heard, if that is known.
         self.refusal = ""
         self.refused = asyncio.Event()
@@ -245,7 +266,7 @@ class Dealer(_Socket):
                 event = self._monitor.recv_multipart(_LAST)[0]
             except zmq.Again:
                 return
-            self.refusal = read_handshake(event, self._keys is not None)
+            self.refusal = self._handshakes.read(event)
             if self.refusal:
                 self.refused.set()
 

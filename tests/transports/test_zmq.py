@@ -1,13 +1,14 @@
 """ROUTER and DEALER on their file descriptors, over real loopback sockets."""
 
 import asyncio
+import struct
 from collections.abc import Callable
 
 import pytest
 import zmq
 
 from dragoman.transports.base import Sent
-from dragoman.transports.zmq import Dealer, Router
+from dragoman.transports.zmq import Dealer, Handshakes, Router
 
 
 class Pair:
@@ -153,3 +154,32 @@ def test_a_reconnecting_peer_takes_over_its_name() -> None:
         await pair.close()
 
     asyncio.run(take_over())
+
+
+EVENTS = {
+    "agreed": zmq.Event.HANDSHAKE_SUCCEEDED,
+    "broken off": zmq.Event.HANDSHAKE_FAILED_NO_DETAIL,
+    "mismatch": zmq.Event.HANDSHAKE_FAILED_PROTOCOL,
+    "refused": zmq.Event.HANDSHAKE_FAILED_AUTH,
+}
+
+
+@pytest.mark.parametrize(
+    ("has_keys", "events", "words"),
+    [
+        (False, ["broken off"], ""),
+        (False, ["mismatch"], "wants CURVE"),
+        (False, ["mismatch", "agreed", "broken off"], ""),
+        (True, ["broken off"], "not the broker's key"),
+        (True, ["agreed", "broken off"], ""),
+        (True, ["agreed", "refused", "broken off"], "refuses this key"),
+    ],
+)
+def test_only_a_broker_that_says_no_refuses_and_one_that_dies_does_not(
+    has_keys: bool, events: list[str], words: str
+) -> None:
+    handshakes = Handshakes(has_keys)
+    for name in events:
+        handshakes.read(struct.pack("=Hi", int(EVENTS[name]), 0))
+    assert words in handshakes.refusal
+    assert bool(words) == bool(handshakes.refusal)

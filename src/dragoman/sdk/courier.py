@@ -19,7 +19,7 @@ from typing import Final
 
 import zmq
 
-from dragoman.transports.zmq import HANDSHAKES, CurveKeys, read_handshake
+from dragoman.transports.zmq import HANDSHAKES, CurveKeys, Handshakes
 
 _HEAD: Final = struct.Struct(">cI")
 _LENGTH: Final = struct.Struct(">I")
@@ -89,7 +89,7 @@ class Courier:
         if identity:
             self._socket.setsockopt(zmq.IDENTITY, identity)
         self._endpoint = endpoint
-        self._has_keys = False
+        self._handshakes = Handshakes(has_keys=False)
         self._refusal = ""
         self._monitor = self._socket.get_monitor_socket(HANDSHAKES)
         self._in, self._out = incoming, outgoing
@@ -148,7 +148,7 @@ class Courier:
 
     def _connect(self, keys: "list[bytes]") -> None:
         """Connect, as the first thing that the worker asks for."""
-        self._has_keys = bool(keys)
+        self._handshakes = Handshakes(bool(keys))
         if keys:
             CurveKeys(*keys).prepare(self._socket)
         self._socket.connect(self._endpoint)
@@ -157,7 +157,7 @@ class Courier:
         """Tell the worker what became of handshakes."""
         try:
             while True:
-                words = read_handshake(self._monitor.recv_multipart(zmq.NOBLOCK)[0], self._has_keys)
+                words = self._handshakes.read(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
                 if words != self._refusal:
                     self._refusal = words
                     self._unwritten += pack(REFUSAL, [words.encode()])

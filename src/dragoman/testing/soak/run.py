@@ -1,0 +1,147 @@
+"""One soak from beginning to end: set up, load, faults, calm, verdict."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from dragoman.ledger.sqlite import SqliteLedger
+from dragoman.server.server import LEDGER_FILE
+from dragoman.testing.fabric import Fabric, client_dialects, link_of, worker_dialects
+from dragoman.testing.gauges import open_files, read_metrics, resident_bytes
+from dragoman.testing.soak.faults import Faults
+from dragoman.testing.soak.load import Caller
+from dragoman.testing.soak.proxy import Proxy
+from dragoman.testing.soak.verdict import Figures, Sample, read_ledger
+
+#: Short beats, so that the lost are missed soon; small memories, so that they are soon full.
+SETTINGS: Final = """
+[limits]
+finished_jobs = 2000
+retention = 20
+[ledger]
+seal_age = 5
+[nfp]
+beat_every = 0.5
+missed_allowed = 6
+[dcp]
+missed_allowed = 4
+missed_allowed_busy = 8
+[memo]
+beat_every = 1.0
+beat_answer = 3.0
+[http]
+beat_every = 0.5
+[ncl]
+heartbeat_interval = 1.0
+disconnect_timeout = 4.0
+grace = 1.0
+"""
+#: A look at the broker counts once its process is so old: a young one still fills its memories.
+_GROWN_UP: Final = 12.0
+_SAMPLE_EVERY: Final = 2.0
+_CALM: Final = 120.0
+
+Say = Callable[[str], None]
+
+
+class Soak:
+    """A fabric whose peers all connect through wires that can be cut."""
+
+    def __init__(self, folder: Path, seed: int, say: Say) -> None:
+        self.fabric = Fabric(folder, SETTINGS)
+        self._seed, self._say = seed, say
+        self._proxies: dict[str, Proxy] = {}
+        self._samples: list[Sample] = []
+
+    def run(self, seconds: float, every: float = 10.0) -> Figures:
+        """Soak for so long, with a fault every so often."""
+        try:
+            return self._run(seconds, every)
+        finally:
+            for proxy in self._proxies.values():
+                proxy.close()
+            self.fabric.stop()
+
+    def _run(self, seconds: float, every: float) -> Figures:
+        workers = self._set_up()
+        callers = [
+            Caller(d, self._url(d), [f"soak-{w}" for w in worker_dialects()], self._seed)
+            for d in client_dialects()
+        ]
+        faults = Faults(self.fabric, self._proxies, workers, self._seed, every)
+        started = time.monotonic()
+        for caller in callers:
+            caller.start()
+        faults.start()
+        self._watch(started, seconds, faults)
+        faults.end()
+        self._say("no more faults; waiting for what is under way")
+        late = [c.tally.dialect for c in callers if not c.end(_CALM)]
+        found = self._count(callers, faults, time.monotonic() - started)
+        found.troubles += [f"{dialect}: still waiting for answers" for dialect in late]
+        return found
+
+    # --- set-up -------------------------------------------------------------------------------
+
+    def _set_up(self) -> dict[str, Callable[[], None]]:
+        """Start broker, wires and workers; return how to start each worker again."""
+        self.fabric.start_broker()
+        for link, endpoint in self.fabric.endpoints.items():
+            self._proxies[link] = Proxy(endpoint)
+        starts: dict[str, Callable[[], None]] = {}
+        for dialect in worker_dialects():
+            name = f"soak-{dialect}-1"
+            url = self._url(dialect, is_worker=True)
+            url += "?heartbeat_interval=1" if dialect == "ncl" else ""
+            starts[name] = partial(self.fabric.start_worker, dialect, f"soak-{dialect}", name, url)
+            starts[name]()
+        self.fabric.wait_for([f"soak-{d}" for d in worker_dialects()])
+        self._say(f"a broker, {len(starts)} workers, {len(client_dialects())} clients")
+        return starts
+
+    def _url(self, dialect: str, is_worker: bool = False) -> str:
+        return f"{dialect}://{self._proxies[link_of(dialect, is_worker)].place}"
+
+    # --- while it runs ------------------------------------------------------------------------
+
+    def _watch(self, started: float, seconds: float, faults: Faults) -> None:
+        """Look at the broker's process now and then, and tell how it goes."""
+        pid, born, told = 0, started, 0
+        while (now := time.monotonic()) < started + seconds and not faults.trouble:
+            if pid != self.fabric.broker_pid:
+                pid, born = self.fabric.broker_pid, now
+            elif now - born >= _GROWN_UP or (not self._samples and now - started > seconds / 2):
+                self._sample((now - started) / 60)
+            if (done := sum(faults.counts.values())) != told:
+                told = done
+                self._say(f"{now - started:4.0f} s: {done} faults")
+            time.sleep(_SAMPLE_EVERY)
+
+    def _sample(self, minute: float) -> None:
+        pid = self.fabric.broker_pid
+        if resident := resident_bytes(pid):
+            self._samples.append(Sample(minute, resident, open_files(pid)))
+
+    def _count(self, callers: list[Caller], faults: Faults, seconds: float) -> Figures:
+        troubles = [f"a fault failed: {faults.trouble}"] if faults.trouble else []
+        self._until_quiet()
+        self._sample(seconds / 60)
+        self.fabric.stop()
+        ledger = SqliteLedger(self.fabric.data / LEDGER_FILE)
+        ended, states, still_open = read_ledger(ledger.read(ledger.first_seq - 1))
+        errors = self.fabric.log("broker").read_text(errors="replace").count("internal error")
+        tallies = [caller.tally for caller in callers]
+        return Figures(
+            tallies, faults.counts, self._samples, ended, states, still_open, errors, seconds,
+            troubles,
+        )  # fmt: skip
+
+    def _until_quiet(self) -> None:
+        """Wait for jobs that nobody waits for, such as the slow reader's."""
+        until = time.monotonic() + _CALM
+        while time.monotonic() < until:
+            if not read_metrics(self.fabric.endpoints["http"])["dragoman_jobs_open", ""]:
+                return
+            time.sleep(0.2)

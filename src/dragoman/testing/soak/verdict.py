@@ -1,0 +1,129 @@
+"""The verdict: clients' lists against answers and ledger, memory's slope, descriptors, errors."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dragoman.model.record import Kind, Record
+from dragoman.testing.soak.load import STRICT, Tally
+
+_MIB: Final = 2**20
+#: A broker's memory may move this much in a minute, and by this much in all, for no reason at all.
+FLAT: Final = 2 * _MIB
+SLACK: Final = 24 * _MIB
+#: Descriptors that come and go with connections that are just being made.
+_SPARE_FILES: Final = 12
+
+
+@dataclass
+class Sample:
+    """One look at the broker's process."""
+
+    minute: float
+    resident: int
+    files: int
+
+
+@dataclass
+class Figures:
+    """Everything a soak has found out."""
+
+    tallies: Sequence[Tally]
+    faults: Counter[str]
+    samples: Sequence[Sample]
+    #: Ids in the ledger by how often each ended, and what is still open there.
+    ended: Counter[str]
+    states: Counter[str]
+    open_jobs: int
+    internal_errors: int
+    seconds: float
+    troubles: list[str] = field(default_factory=list)
+
+
+def read_ledger(records: Iterable[Record]) -> tuple[Counter[str], Counter[str], int]:
+    """Count how often each job ended, in which states, and how many have not ended."""
+    ended: Counter[str] = Counter()
+    states: Counter[str] = Counter()
+    taken: set[str] = set()
+    for record in records:
+        if record.kind == Kind.SUBMITTED:
+            taken.add(record.job)
+        elif record.kind == Kind.ENDED:
+            ended[record.job] += 1
+            states[record.state] += 1
+    return ended, states, len(taken - set(ended))
+
+
+def slope(samples: Sequence[Sample]) -> float:
+    """Return how much memory grows in a minute, by least squares; 0 without enough samples."""
+    if len(samples) < 3:
+        return 0.0
+    mean_x = sum(s.minute for s in samples) / len(samples)
+    mean_y = sum(s.resident for s in samples) / len(samples)
+    spread = sum((s.minute - mean_x) ** 2 for s in samples)
+    if not spread:
+        return 0.0
+    return sum((s.minute - mean_x) * (s.resident - mean_y) for s in samples) / spread
+
+
+def judge(found: Figures) -> list[str]:
+    """Return everything that did not hold."""
+    return [*found.troubles, *_of_clients(found), *_of_the_ledger(found), *_of_the_process(found)]
+
+
+def _of_clients(found: Figures) -> Iterable[str]:
+    for tally in found.tallies:
+        yield from (f"lost: {words}" for words in tally.lost[:3])
+        if tally.wrong:
+            yield f"{tally.dialect}: {tally.wrong} answers were wrong"
+        if tally.answered + len(tally.lost) != tally.asked:
+            yield f"{tally.dialect}: {tally.asked} asked, {tally.answered} answered"
+        if not tally.answered:
+            yield f"{tally.dialect}: nothing was answered at all"
+
+
+def _of_the_ledger(found: Figures) -> Iterable[str]:
+    twice = [job for job, times in found.ended.items() if times > 1]
+    if twice:
+        yield f"{len(twice)} jobs ended more than once, {twice[0]} for one"
+    if found.open_jobs:
+        yield f"{found.open_jobs} jobs of the ledger have not ended"
+    for tally in found.tallies:
+        missing = [job for job in tally.jobs if job not in found.ended]
+        if tally.dialect in STRICT and missing:
+            yield f"{tally.dialect}: {len(missing)} answered jobs are not in the ledger"
+
+
+def _of_the_process(found: Figures) -> Iterable[str]:
+    if found.internal_errors:
+        yield f"{found.internal_errors} internal errors in the broker's log"
+    if found.samples:
+        first, last = found.samples[0], found.samples[-1]
+        if slope(found.samples) > FLAT and last.resident - first.resident > SLACK:
+            yield f"memory grows by {slope(found.samples) / _MIB:.1f} MiB a minute"
+        if last.files > first.files + _SPARE_FILES:
+            yield f"descriptors went from {first.files} to {last.files}"
+
+
+def describe(found: Figures) -> str:
+    """Say the figures."""
+    lines = [f"{found.seconds:.0f} s, faults: {_counts(found.faults)}"]
+    lines += (
+        f"  {t.dialect:5} asked {t.asked:6}, answered {t.answered:6}, wrong {t.wrong},"
+        f" lost {len(t.lost)}, asked again {t.again}, slowest {t.slowest:.1f} s"
+        for t in found.tallies
+    )
+    lines.append(f"  ledger: {_counts(found.states)}; open {found.open_jobs}")
+    if found.samples:
+        first, last = found.samples[0], found.samples[-1]
+        lines.append(
+            f"  broker: {first.resident / _MIB:.0f} -> {last.resident / _MIB:.0f} MiB"
+            f" ({slope(found.samples) / _MIB:+.2f} MiB a minute), descriptors {first.files} ->"
+            f" {last.files}, internal errors {found.internal_errors}"
+        )
+    return "\n".join(lines)
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counter.items()) or "none"

@@ -67,5 +67,15 @@ class Head:
         )
 
 
+def witnessed(path: Path) -> int:
+    """Return what a head file says, without its lock; 0 where it says nothing that can be read."""
+    try:
+        found = path.read_bytes()
+    except OSError:
+        return 0
+    seq = int(_LAYOUT.unpack(found)[1]) if len(found) == _LAYOUT.size else 0
+    return seq if found == _pack(seq) else 0
+
+
 def _pack(seq: int) -> bytes:
     return _LAYOUT.pack(_MAGIC, seq, crc32(seq.to_bytes(8, "big")))

@@ -1,8 +1,10 @@
 """The SQLite file: how it is made, connected to, checked at opening and brought up to date.
 
-Tables: `records` (the fields of a record, its `chain` checksum, and the checksum of its `body` if
-it has one), `bodies` (beside them, under the same number), `checkpoints` (named readers), `origin`
-(one row: the file's format, the oldest kept record, and the checksum of the one before it).
+Tables: `records` (the fields of a record, its `chain` checksum, the checksum of its `body` if it
+has one, and its `link` in the hash chain), `bodies` (beside them, under the same number),
+`checkpoints` (named readers), `origin` (one row: the file's format, the oldest kept record, and the
+checksum of the one before it), `links` (one row: from which record on there are links, and the
+link of the one before it). Files of before there were links get them from their next record on.
 """
 
 from pathlib import Path
@@ -14,7 +16,7 @@ import apsw
 from dragoman.ledger.base import LedgerDamaged, LedgerError
 from dragoman.ledger.damage import Unsound, locate
 from dragoman.ledger.durable import publish
-from dragoman.ledger.rows import FIELDS, Row, column_definitions
+from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions
 from dragoman.model.value import value
 
 FORMAT: Final = 1
@@ -27,7 +29,7 @@ _WAL_PAGES: Final = 2000
 _BUSY_MS: Final = 5000
 
 _TABLES: Final = f"""
-CREATE TABLE records ({{columns}}, chain INTEGER NOT NULL, body INTEGER) STRICT;
+CREATE TABLE records ({{columns}}, chain INTEGER NOT NULL, body INTEGER, link BLOB) STRICT;
 CREATE INDEX by_job ON records (seq >> {CHUNK_BITS}, job) WHERE job != '';
 CREATE TABLE bodies (seq INTEGER PRIMARY KEY, blob BLOB NOT NULL) STRICT;
 CREATE TABLE checkpoints (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, crc INTEGER NOT NULL)
@@ -35,6 +37,11 @@ CREATE TABLE checkpoints (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, crc INTEG
 CREATE TABLE origin (format INTEGER NOT NULL, first INTEGER NOT NULL, chain INTEGER NOT NULL,
     crc INTEGER NOT NULL) STRICT;
 """
+
+
+_LINKS: Final = (
+    "CREATE TABLE IF NOT EXISTS links (first INTEGER NOT NULL, link BLOB NOT NULL) STRICT"
+)
 
 
 class Transaction:
@@ -84,6 +91,7 @@ def create(path: Path) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in column_definitions().items())
     connection.execute(_TABLES.format(columns=columns))
     write_origin(connection, Origin(1, 0))
+    upgrade(connection, 0)
     connection.pragma("journal_mode", "wal")
     connection.close()
     publish(fresh, path)
@@ -139,13 +147,18 @@ def check(connection: apsw.Connection, witnessed: int) -> Extent:
     return Extent(origin, last, origin.chain if chain is None else chain)
 
 
-def upgrade(connection: apsw.Connection) -> None:
-    """Add the columns that records have gained since the file was made; old rows get defaults."""
+def upgrade(connection: apsw.Connection, last: int) -> None:
+    """Add what records have gained since the file was made; old rows get defaults."""
     present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
     for name, definition in column_definitions().items():
         if name not in present:
             connection.execute(f"ALTER TABLE records ADD COLUMN {name} {definition}")
-    unknown = present - set(FIELDS) - {"chain", "body"}
+    if "link" not in present:
+        connection.execute("ALTER TABLE records ADD COLUMN link BLOB")
+    connection.execute(_LINKS)
+    if connection.execute("SELECT count(*) FROM links").get == 0:
+        connection.execute("INSERT INTO links VALUES (?, ?)", (last + 1, NO_LINK))
+    unknown = present - set(FIELDS) - {"chain", "body", "link"}
     if unknown:
         raise LedgerError(
             f"records have columns this program does not know ({', '.join(sorted(unknown))}): "
@@ -168,6 +181,23 @@ def write_origin(connection: apsw.Connection, origin: Origin) -> None:
     row = (FORMAT, origin.first, origin.chain)
     connection.execute("DELETE FROM origin")
     connection.execute("INSERT INTO origin VALUES (?, ?, ?, ?)", (*row, _fingerprint(*row)))
+
+
+def last_link(connection: apsw.Connection, last: int) -> bytes:
+    """Return the link that the record after `last` follows."""
+    found = connection.execute("SELECT link FROM records WHERE seq = ?", (last,)).get
+    if found is None:
+        found = connection.execute("SELECT link FROM links").get
+    if not isinstance(found, bytes):
+        raise Unsound("the table `links` is damaged")
+    return found
+
+
+def cut_links(connection: apsw.Connection, last: int) -> None:
+    """Let the hash chain begin after `last`, which is about to be removed."""
+    found = connection.execute("SELECT link FROM records WHERE seq = ?", (last,)).get
+    if found is not None:
+        connection.execute("UPDATE links SET first = ?, link = ?", (last + 1, found))
 
 
 def read_checkpoints(connection: apsw.Connection) -> dict[str, int]:

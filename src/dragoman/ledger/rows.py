@@ -10,6 +10,7 @@ later hold defaults in old rows and are not covered there.
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
+from hashlib import blake2b
 from itertools import starmap
 from math import isnan
 from operator import attrgetter
@@ -33,6 +34,11 @@ DEFAULTS: Final = {
     for field in fields(Record)
     if field.default is not MISSING
 }
+
+#: Bytes of a link: nobody finds a second row for one of 128 bits.
+LINK_SIZE: Final = 16
+#: What the first link follows.
+NO_LINK: Final = bytes(LINK_SIZE)
 
 _SQL_TYPES: Final[dict[object, str]] = {
     int: "INTEGER",
@@ -110,8 +116,21 @@ def to_records(rows: Sequence[Row]) -> list[Record]:
 
 def chain(row: Row, previous: int) -> int:
     """Return the checksum of a row that follows one whose checksum is `previous`."""
-    width = WIDTHS.get(row[_VERSION_AT], len(row))
-    return crc32(_encode(row[:width]), previous)
+    return crc32(encoded(row), previous)
+
+
+def encoded(row: Row) -> bytes:
+    """Return the bytes of a row that its checksum and its link are made of."""
+    return _encode(row[: WIDTHS.get(row[_VERSION_AT], len(row))])
+
+
+def link(raw: bytes, previous: bytes, key: bytes = b"") -> bytes:
+    """Return the link of a row (as `encoded`) that follows one whose link is `previous`.
+
+    A checksum finds accidents; a link finds hands. Nobody can make another row, or another order
+    of rows, that has the links of these; with a key, nobody without it can make links at all.
+    """
+    return blake2b(previous + raw, digest_size=LINK_SIZE, key=key).digest()
 
 
 def chain_block(rows: Sequence[Row], previous: int) -> int:

@@ -26,7 +26,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import FIELDS, Row, chain, to_records, to_row
+from dragoman.ledger.rows import FIELDS, Row, encoded, link, to_records, to_row
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
 from dragoman.model.record import Record
@@ -38,7 +38,8 @@ _BLOCK: Final = 1000  #: rows read at once: their objects stay in the processor'
 _SLICE: Final = 5000  #: records removed in one transaction, so that appends wait but shortly
 _VACUUM_PAGES: Final = 1000
 _INSERT: Final = (
-    f"INSERT INTO records ({_COLUMNS}, chain, body) VALUES ({', '.join('?' * (len(FIELDS) + 2))})"
+    f"INSERT INTO records ({_COLUMNS}, chain, body, link)"
+    f" VALUES ({', '.join('?' * (len(FIELDS) + 3))})"
 )
 #: The file may be whole, but this process cannot get at it.
 _UNAVAILABLE: Final = (
@@ -55,8 +56,16 @@ class SqliteLedger:
     `head`). Raises LedgerDamaged if the file is not what was written, without touching it.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, key: bytes = b"") -> None:
+        """Open or make.
+
+        Args:
+            path: the file.
+            key: what the hash chain is keyed with (at most 64 bytes); empty: a plain one.
+
+        """
         self.path = Path(path)
+        self._key = key
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._head = Head(self.path.with_name(self.path.name + ".head"))
         try:
@@ -85,7 +94,8 @@ class SqliteLedger:
         try:
             connection = layout.connect(self.path)
             extent = layout.check(connection, self._head.last_seq)
-            layout.upgrade(connection)
+            layout.upgrade(connection, extent.last)
+            self._link = layout.last_link(connection, extent.last)  #: of the newest durable record
         except Exception as error:
             if connection is not None:
                 connection.close()
@@ -133,9 +143,10 @@ class SqliteLedger:
             rows, bodies = [], []
             for entry in entries:
                 row = to_row(entry.record)
-                checksum = chain(row, checksum)
+                raw = encoded(row)
+                checksum = crc32(raw, checksum)
                 blob = None if entry.body is None else pack(entry.body)
-                rows.append((*row, checksum, None if blob is None else crc32(blob)))
+                rows.append((*row, checksum, None if blob is None else crc32(blob), raw))
                 if blob is not None:
                     bodies.append((row[0], blob))
             batch = Batch(rows, bodies, entries[-1].record.seq, checksum)
@@ -201,12 +212,22 @@ class SqliteLedger:
             self._head.write(batches[-1].last)
 
     def _insert(self, batches: list[Batch]) -> None:
-        rows = (row for batch in batches for row in batch.rows)
+        newest, key = self._link, self._key
+
+        def linked() -> Iterator[Row]:
+            """Give each row its link in place of the bytes it is made of."""
+            nonlocal newest
+            for batch in batches:
+                for row in batch.rows:
+                    newest = link(row[-1], newest, key)
+                    yield (*row[:-1], newest)
+
         bodies = [body for batch in batches for body in batch.bodies]
         with Transaction(self._connection):
-            self._connection.executemany(_INSERT, rows)
+            self._connection.executemany(_INSERT, linked())
             if bodies:
                 self._connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
+        self._link = newest
 
     def _withdrawn(self) -> None:
         """Number from what is durable again, after a commit failed."""
@@ -231,6 +252,7 @@ class SqliteLedger:
         checksum = self._connection.execute(reading.CHAIN, (last,)).get
         origin = Origin(last + 1, checksum)
         with Transaction(self._connection):
+            layout.cut_links(self._connection, last)
             self._connection.execute("DELETE FROM records WHERE seq <= ?", (last,))
             self._connection.execute("DELETE FROM bodies WHERE seq <= ?", (last,))
             layout.write_origin(self._connection, origin)

@@ -1,0 +1,170 @@
+"""Proving that a ledger is what was written: every record in its place, unchanged, none missing.
+
+Reads only, and needs no lock, so that it works beside a running broker. Checksums find accidents;
+links find hands. Who can write the file and knows the key, or that there is none, could make all
+links anew: so keep the head somewhere else, and give it to the next audit.
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import apsw
+
+from dragoman.ledger import layout
+from dragoman.ledger.base import LedgerError
+from dragoman.ledger.damage import Unsound
+from dragoman.ledger.head import witnessed
+from dragoman.ledger.layout import Transaction
+from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, link
+from dragoman.model.value import value
+
+_BLOCK: Final = 1000
+#: Findings that are listed; one wrong record is enough to look into all of them.
+MOST: Final = 100
+_DIGEST, _NBYTES = FIELDS.index("digest"), FIELDS.index("nbytes")
+_BODY_DIGEST: Final = 16
+
+
+@value
+class Finding:
+    """What is wrong with one record."""
+
+    seq: int
+    what: str
+
+
+@value
+class Verdict:
+    """What an audit found."""
+
+    first: int  #: the oldest record
+    last: int  #: the newest
+    #: The link of the newest record, in hex: it stands for all of them.
+    head: str
+    #: Records of before there were links: only their checksums were checked.
+    unlinked: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) -> Verdict:
+    """Check a ledger from its oldest record to its newest.
+
+    Args:
+        path: the ledger's file.
+        key: what its hash chain is keyed with.
+        known: a record and its link from an earlier audit, kept where nobody could change them.
+
+    """
+    if not path.is_file():
+        raise LedgerError(f"{path}: there is no ledger")
+    acknowledged = witnessed(path.with_name(path.name + ".head"))
+    try:
+        connection = layout.connect(path)
+    except apsw.Error as error:
+        raise LedgerError(f"{path}: {error}") from None
+    try:
+        return _Audit(connection, key, known).run(acknowledged)
+    except (apsw.Error, ValueError, TypeError, IndexError, Unsound) as error:
+        raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from None
+    finally:
+        connection.close()
+
+
+class _Audit:
+    def __init__(
+        self, connection: apsw.Connection, key: bytes, known: tuple[int, str] | None
+    ) -> None:
+        self._connection = connection
+        self._key = key
+        self._known = known
+        self._findings: list[Finding] = []
+        self._unlinked = 0
+        present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+        columns = [name if name in present else DEFAULTS[name] for name in FIELDS]
+        links = "records.link" if "link" in present else "NULL"
+        self._query = (
+            f"SELECT {', '.join(columns)}, chain, body, {links}, blob"
+            " FROM records LEFT JOIN bodies USING (seq) WHERE seq > ? ORDER BY seq LIMIT ?"
+        )
+        self._has_links = "link" in present
+
+    def run(self, acknowledged: int) -> Verdict:
+        origin = layout.read_origin(self._connection)
+        first, before = self._where_links_begin(origin.first)
+        expected, checksum, newest = origin.first, origin.chain, before
+        for row, stored, crc, found, blob in self._rows(origin.first - 1):
+            seq = row[0]
+            if seq != expected and self._was_retained(expected):
+                moved = layout.read_origin(self._connection)
+                checksum, (first, newest) = moved.chain, self._where_links_begin(moved.first)
+            elif seq != expected:
+                what = f"missing, with all before {seq}" if seq - expected > 1 else "missing"
+                self._find(expected, what)
+            if chain(row, checksum) != stored:
+                self._find(seq, "does not match its checksum")
+            checksum = stored
+            if seq >= first:
+                newest = self._check_link(row, found, newest)
+            else:
+                self._unlinked += 1
+            self._check_body(row, crc, blob)
+            expected = seq + 1
+        last = expected - 1
+        if last < acknowledged:
+            self._find(last + 1, f"missing at the end, with all up to {acknowledged}")
+        if self._known is not None and self._known[0] > last:
+            self._find(self._known[0], "was there at an earlier audit and is gone")
+        found = tuple(self._findings)
+        return Verdict(origin.first, last, newest.hex(), self._unlinked, found)
+
+    def _was_retained(self, seq: int) -> bool:
+        """Tell whether a record was removed in good order while we were reading."""
+        return layout.read_origin(self._connection).first > seq
+
+    def _where_links_begin(self, first: int) -> tuple[int, bytes]:
+        if not self._has_links:
+            return 2**63, b""
+        said: list[Row] = self._connection.execute("SELECT first, link FROM links").fetchall()
+        return max(said[0][0], first), said[0][1]
+
+    def _rows(self, after: int) -> Iterator[tuple[Row, int, int | None, object, object]]:
+        """Yield every record, in short reads: a long one would hold back a running broker."""
+        while True:
+            with Transaction(self._connection, "DEFERRED"):
+                rows: list[Row] = self._connection.execute(self._query, (after, _BLOCK)).fetchall()
+            if not rows:
+                return
+            for row in rows:
+                yield row[:-4], row[-4], row[-3], row[-2], row[-1]
+            after = rows[-1][0]
+
+    def _check_link(self, row: Row, found: object, previous: bytes) -> bytes:
+        made = link(encoded(row), previous, self._key)
+        if found != made:
+            self._find(row[0], "does not follow from the records before it")
+        if self._known is not None and self._known[0] == row[0] and self._known[1] != made.hex():
+            self._find(row[0], "is not what it was at an earlier audit")
+        # Go on from what is stored, so that only the record that was touched is named.
+        return found if isinstance(found, bytes) else made
+
+    def _check_body(self, row: Row, crc: int | None, blob: object) -> None:
+        if crc is None and blob is None:
+            if row[_NBYTES]:
+                self._find(row[0], "has lost its body")
+            return
+        if not isinstance(blob, bytes) or crc != crc32(blob):
+            self._find(row[0], "has a body that does not match its checksum")
+        elif row[_DIGEST] and blake2b(blob, digest_size=_BODY_DIGEST).hexdigest() != row[_DIGEST]:
+            self._find(row[0], "has another body than it says")
+
+    def _find(self, seq: int, what: str) -> None:
+        if len(self._findings) < MOST:
+            self._findings.append(Finding(seq, what))

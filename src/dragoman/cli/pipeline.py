@@ -42,7 +42,9 @@ _STAGES: Final = 14
 
 
 @contextmanager
-def _session(master: str, remote: str, memory: str, conf: list[str]) -> "Iterator[SparkSession]":
+def _session(
+    master: str, remote: str, memory: str, conf: list[str], *, is_brief: bool = False
+) -> "Iterator[SparkSession]":
     """Open a Spark session; what is missing is told in one line."""
     try:
         from dragoman.pipeline.session import JavaMissing, open_session
@@ -52,7 +54,9 @@ def _session(master: str, remote: str, memory: str, conf: list[str]) -> "Iterato
 
     settings = dict(pair.split("=", 1) for pair in conf)
     try:
-        spark = open_session(master, memory=memory, remote=remote or None, settings=settings)
+        spark = open_session(
+            master, memory=memory, remote=remote or None, settings=settings, is_brief=is_brief
+        )
     except JavaMissing as error:
         raise _stop(str(error), 2) from None
     try:
@@ -63,13 +67,27 @@ def _session(master: str, remote: str, memory: str, conf: list[str]) -> "Iterato
         spark.stop()
 
 
+def _is_little(source: str) -> bool:
+    """Whether an export on this machine is so small that Spark had better start soon."""
+    from dragoman.pipeline.manifest import head, parse_manifest
+    from dragoman.pipeline.pace import LITTLE_ROWS
+
+    manifest = Path(source.removeprefix("file://"), "manifest.json")
+    try:
+        return head(parse_manifest(manifest.read_text())) <= LITTLE_ROWS
+    except (OSError, ValueError):
+        return False
+
+
 def _existing(spark: "SparkSession", tables: str) -> "Store":
     """Return the tables of a folder; there must be some."""
+    from dragoman.pipeline.pace import set_pace
     from dragoman.pipeline.store import Store
 
     store = Store(spark, tables)
     if not store.snapshot.version:
         raise _stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
+    set_pace(spark, store.snapshot.seq)
     return store
 
 
@@ -94,7 +112,7 @@ def run(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with _session(master, remote, memory, conf) as spark:
+    with _session(master, remote, memory, conf, is_brief=_is_little(source)) as spark:
         from dragoman.pipeline.run import run as run_pipeline
 
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
@@ -106,9 +124,10 @@ def run(
 
             done = run_pipeline(spark, source, tables, notice)
         _print_summary(done, as_json)
-        is_clean = not then_audit or _print_audit(_existing(spark, tables), as_json)
-        if then_report is not None:
-            _write_report(_existing(spark, tables), then_report)
+        store = _existing(spark, tables) if then_audit or then_report else None
+        is_clean = store is None or not then_audit or _print_audit(store, as_json)
+        if store is not None and then_report is not None:
+            _write_report(store, then_report)
     if not is_clean:
         raise typer.Exit(1)
 

@@ -84,8 +84,9 @@ def _history(values: DataFrame, since: datetime) -> DataFrame:
 
 
 def _middle(name: str) -> Column:
-    """Return the median of a sorted array."""
-    return F.expr(
-        f"(element_at({name}, int((size({name}) + 1) div 2)) + "
-        f"element_at({name}, int((size({name}) + 2) div 2))) / 2"
-    )
+    """Return the median of a sorted array; null of an empty one.
+
+    `get` takes any position: Spark may look before it has asked how long the array is.
+    """
+    lower, upper = f"int((size({name}) - 1) div 2)", f"int(size({name}) div 2)"
+    return F.expr(f"(get({name}, {lower}) + get({name}, {upper})) / 2")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from dragoman.pipeline.manifest import Piece, plan
+from dragoman.pipeline.pace import paced
 from dragoman.pipeline.segments import check_files, read_manifest, read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import Store
@@ -51,9 +52,10 @@ def run(
     pieces = plan(read_manifest(spark, source), after)
     upto = pieces[-1].last if pieces else after
     if pieces:
-        notice("segments")
-        check_files(spark, source, pieces)
-        advance(store, read_records(spark, source, pieces), upto, notice)
+        with paced(spark, upto - after):
+            notice("segments")
+            check_files(spark, source, pieces)
+            advance(store, read_records(spark, source, pieces), upto, notice)
     return Summary(after, upto, len(pieces), _size(pieces), time.monotonic() - begun)
 
 

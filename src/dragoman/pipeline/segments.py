@@ -5,6 +5,7 @@ file that is needed has been found whole.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -65,12 +66,13 @@ def read_records(spark: SparkSession, source: str, pieces: Sequence[Piece]) -> D
     """Return the records of some segments; rows of older versions get nulls for what they lack."""
     reader = spark.read.schema(RECORD)
     whole = [_path(source, p) for p in pieces if p.after < p.segment.first]
-    rows = reader.parquet(*whole) if whole else spark.createDataFrame([], RECORD)
-    for piece in pieces:
-        if piece.after >= piece.segment.first:
-            rest = reader.parquet(_path(source, piece)).where(F.col("seq") > piece.after)
-            rows = rows.unionAll(rest)
-    return rows
+    found = [reader.parquet(*whole)] if whole else []
+    found += [
+        reader.parquet(_path(source, p)).where(F.col("seq") > p.after)
+        for p in pieces
+        if p.after >= p.segment.first
+    ]
+    return reduce(DataFrame.unionAll, found)
 
 
 def _path(source: str, piece: Piece) -> str:

@@ -7,7 +7,6 @@ A minute in which nothing happened has no row.
 """
 
 from datetime import datetime
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -58,17 +57,19 @@ def service_minutes(
         since: The first minute wanted.
 
     """
-    jobs = jobs.withColumn("dialect", F.col("dialect_in"))
-    rows = _changes(jobs, assignments, since)
-    rows = rows.join(_ended(jobs, since), [*_KEY], "full")
-    rows = rows.join(_asked(jobs, refusals, since), [*_KEY], "full")
-    rows = rows.join(_faults(jobs, refusals, since), [*_KEY], "left")
+    moments = _of_jobs(jobs, since)
+    moments = moments.unionByName(_of_assignments(assignments, since), allowMissingColumns=True)
+    moments = moments.unionByName(_of_refusals(refusals, since), allowMissingColumns=True)
+    rows = moments.groupBy(*_KEY).agg(*_counted(), *_shares())
     so_far = Window.partitionBy("service", "dialect").orderBy("minute")
-    levels = {n: F.sum(F.coalesce(n, F.lit(0))).over(so_far) for n in ("backlog", "running")}
-    counts = ("submitted", "refused", "ended", *STATES)
-    none = F.create_map().cast("map<string,bigint>")
-    rows = rows.withColumns({**levels, **{n: F.coalesce(n, F.lit(0)) for n in counts}})
-    rows = rows.withColumns({"faults": F.coalesce("faults", none), "day": day_of(F.col("minute"))})
+    levels = {n: F.sum(n).over(so_far) for n in ("backlog", "running")}
+    named = {
+        f"{what}_{name}_us": F.round(F.col(what)[i])
+        for what in ("queue", "run")
+        for i, name in enumerate(SHARES)
+    }
+    day = {"day": day_of(F.col("minute"))}
+    rows = rows.withColumns({**levels, **named, **day, "faults": _tally("names")})
     return shaped(rows.where(F.col("minute") >= F.lit(since)), SCHEMA)
 
 
@@ -77,70 +78,78 @@ def minute_of(instant: Column) -> Column:
     return F.date_trunc("minute", instant)
 
 
-def _in_minutes(rows: DataFrame, instant: str, since: datetime) -> DataFrame:
-    return rows.withColumn("minute", minute_of(F.col(instant))).where(
-        F.col("minute") >= F.lit(since)
-    )
+def _no_earlier(instant: Column, since: datetime) -> Column:
+    """Return the minute of an instant; what was before `since` is all in the minute before it.
 
-
-def _ended(jobs: DataFrame, since: datetime) -> DataFrame:
-    wanted = F.array(*[F.lit(share) for share in SHARES.values()])
-    summed = (
-        _in_minutes(jobs, "ended_at", since)
-        .groupBy(*_KEY)
-        .agg(
-            F.count(F.lit(1)).alias("ended"),
-            *[F.count_if(F.col("state") == state).alias(state) for state in STATES],
-            F.percentile("queue_us", wanted).alias("queue"),
-            F.percentile("run_us", wanted).alias("run"),
-        )
-    )
-    shares = {
-        f"{what}_{name}_us": F.round(F.col(what)[i])
-        for what in ("queue", "run")
-        for i, name in enumerate(SHARES)
-    }
-    return summed.withColumns(shares).drop("queue", "run")
-
-
-def _asked(jobs: DataFrame, refusals: DataFrame, since: datetime) -> DataFrame:
-    taken = _in_minutes(jobs, "submitted_at", since).select(*_KEY, F.lit(1).alias("taken"))
-    turned = _in_minutes(refusals, "at", since).select(*_KEY, F.lit(0).alias("taken"))
-    asked = taken.unionByName(turned).groupBy(*_KEY)
-    return asked.agg(
-        F.count_if(F.col("taken") == 1).alias("submitted"),
-        F.count_if(F.col("taken") == 0).alias("refused"),
-    )
-
-
-def _faults(jobs: DataFrame, refusals: DataFrame, since: datetime) -> DataFrame:
-    """Count what went wrong in each minute, by name, in the order of the names."""
-    of_jobs = _in_minutes(jobs, "ended_at", since).select(*_KEY, "fault")
-    rows = of_jobs.unionByName(_in_minutes(refusals, "at", since).select(*_KEY, "fault"))
-    counted = rows.where(F.col("fault") != "").groupBy(*_KEY, "fault").count()
-    pairs = F.sort_array(F.collect_list(F.struct("fault", "count")))
-    return counted.groupBy(*_KEY).agg(F.map_from_entries(pairs).alias("faults"))
-
-
-def _changes(jobs: DataFrame, assignments: DataFrame, since: datetime) -> DataFrame:
-    """Return by how much the number that wait and run changed in each minute."""
-    left_queue = F.coalesce("started_at", "ended_at")
-    works = assignments.withColumn("dialect", F.col("dialect_in"))
-    steps = [
-        _step(jobs, F.col("submitted_at"), "backlog", 1, since),
-        _step(jobs, left_queue, "backlog", -1, since),
-        _step(works, F.col("dispatched_at"), "running", 1, since),
-        _step(works, F.col("ended_at"), "running", -1, since),
-    ]
-    rows = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), steps)
-    return rows.groupBy(*_KEY).agg(
-        F.sum("backlog").alias("backlog"), F.sum("running").alias("running")
-    )
-
-
-def _step(rows: DataFrame, instant: Column, name: str, by: int, since: datetime) -> DataFrame:
-    """Move a level by one at an instant; what was before `since` is where it starts from."""
+    That minute is not wanted, but the levels start from it. Null if the instant has not come.
+    """
     start = F.lit(since) - F.expr("interval 1 minute")
     minute = F.greatest(minute_of(instant), start)
-    moved = rows.where(instant.isNotNull())
-    return moved.select("service", "dialect", minute.alias("minute"), F.lit(by).alias(name))
+    return F.when(instant.isNotNull(), minute).alias("minute")
+
+
+def _moments(rows: DataFrame, dialect: str, *moments: Column) -> DataFrame:
+    """Give each row its moments, without those that have not come."""
+    found = rows.select("service", F.col(dialect).alias("dialect"), F.inline(F.array(*moments)))
+    return found.where(F.col("minute").isNotNull())
+
+
+def _of_jobs(jobs: DataFrame, since: datetime) -> DataFrame:
+    """A job comes, leaves the queue and ends."""
+    nothing = {
+        **dict.fromkeys(("backlog", "submitted"), F.lit(0)),
+        **dict.fromkeys(("state", "fault"), F.lit(None).cast("string")),
+        **dict.fromkeys(("queue_us", "run_us"), F.lit(None).cast("bigint")),
+    }
+
+    def moment(instant: Column, **said: Column) -> Column:
+        words = [value.alias(name) for name, value in (nothing | said).items()]
+        return F.struct(_no_earlier(instant, since), *words)
+
+    end = {name: F.col(name) for name in ("state", "fault", "queue_us", "run_us")}
+    return _moments(
+        jobs,
+        "dialect_in",
+        moment(F.col("submitted_at"), backlog=F.lit(1), submitted=F.lit(1)),
+        moment(F.coalesce("started_at", "ended_at"), backlog=F.lit(-1)),
+        moment(F.col("ended_at"), **end),
+    )
+
+
+def _of_assignments(assignments: DataFrame, since: datetime) -> DataFrame:
+    """An assignment begins and ends."""
+
+    def moment(name: str, by: int) -> Column:
+        return F.struct(_no_earlier(F.col(name), since), F.lit(by).alias("running"))
+
+    steps = (moment("dispatched_at", 1), moment("ended_at", -1))
+    found = _moments(assignments, "dialect_in", *steps)
+    # There are two for each assignment: summed up early, they are few.
+    return found.groupBy(*_KEY).agg(F.sum("running").alias("running"))
+
+
+def _of_refusals(refusals: DataFrame, since: datetime) -> DataFrame:
+    minute = _no_earlier(F.col("at"), since)
+    return refusals.select("service", "dialect", minute, F.lit(1).alias("refused"), "fault")
+
+
+def _counted() -> list[Column]:
+    sums = ("submitted", "refused", "backlog", "running")
+    return [
+        *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums],
+        F.count("state").alias("ended"),
+        *[F.count_if(F.col("state") == state).alias(state) for state in STATES],
+        F.collect_list(F.when(F.col("fault") != "", F.col("fault"))).alias("names"),
+    ]
+
+
+def _shares() -> list[Column]:
+    wanted = F.array(*[F.lit(share) for share in SHARES.values()])
+    return [F.percentile(f"{what}_us", wanted).alias(what) for what in ("queue", "run")]
+
+
+def _tally(name: str) -> Column:
+    """Count what is in a list, by name, in the order of the names."""
+    alike = f"size(filter({name}, other -> other = one))"
+    pairs = f"transform(array_sort(array_distinct({name})), one -> struct(one, bigint({alike})))"
+    return F.expr(f"map_from_entries({pairs})")

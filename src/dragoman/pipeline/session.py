@@ -10,6 +10,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from dragoman.pipeline.pace import LITTLE_JAVA
+
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA: Final = 17
 INSTALL_JAVA: Final = "sudo apt-get install -y openjdk-17-jre-headless"
@@ -76,6 +78,7 @@ def open_session(
     memory: str = "2g",
     remote: str | None = None,
     settings: dict[str, str] | None = None,
+    is_brief: bool = False,
 ) -> SparkSession:
     """Start, or join, the session that the pipeline runs in.
 
@@ -84,6 +87,7 @@ def open_session(
         memory: Heap of the driver; local mode has no other.
         remote: Address of a Spark Connect server (`sc://host:15002`), instead of a master.
         settings: Anything else, by Spark's own names; wins over ours.
+        is_brief: Whether a JVM that starts here should start soon rather than run fast.
 
     """
     chosen = SETTINGS | (settings or {})
@@ -98,6 +102,8 @@ def open_session(
     builder = builder.config(
         "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}"
     )
+    if is_brief:
+        builder = builder.config("spark.driver.defaultJavaOptions", LITTLE_JAVA)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")

@@ -5,7 +5,6 @@ is cut off. A session is busy while it has at least one assignment: overlaps cou
 """
 
 from datetime import date, datetime
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -58,22 +57,13 @@ def session_days(
 
     """
     work = assignments.withColumn("session", F.coalesce("session", F.lit(0)))
-    pieces = [
-        _stayed(stays, since, horizon),
-        _busy(work, stays, since, horizon),
-        _given(work),
-        _done(work),
-    ]
-    rows = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), pieces)
+    worked = _worked(work, stays, since, horizon)
+    rows = _stayed(stays, since, horizon).unionByName(worked, allowMissingColumns=True)
     slowest = F.struct(F.col("slowest_us"), F.col("slowest_job"))
-    summed = (
-        rows.where(F.col("day") >= F.lit(since))
-        .groupBy(*KEY, "day")
-        .agg(
-            F.max("worker").alias("worker"),
-            *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],
-            F.max(F.when(F.col("slowest_us").isNotNull(), slowest)).alias("slowest"),
-        )
+    summed = rows.groupBy(*KEY, "day").agg(
+        F.max("worker").alias("worker"),
+        *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],
+        F.max(F.when(F.col("slowest_us").isNotNull(), slowest)).alias("slowest"),
     )
     return shaped(summed.select("*", "slowest.*").drop("slowest"), SCHEMA)
 
@@ -84,65 +74,72 @@ def each_day(start: Column, end: Column, since: date) -> Column:
     return F.when(day_of(end) >= first, F.sequence(first, day_of(end)))
 
 
-def _clipped(rows: DataFrame, since: date) -> DataFrame:
-    """Cut `start` to `end` at midnights: one row for each day."""
-    rows = rows.withColumn("day", F.explode(each_day(F.col("start"), F.col("end"), since)))
-    midnight = F.col("day").cast("timestamp")
-    next_midnight = F.date_add("day", 1).cast("timestamp")
-    return rows.withColumns(
-        {"start": F.greatest("start", midnight), "end": F.least("end", next_midnight)}
-    )
+def _within_day(start: Column, end: Column) -> tuple[Column, Column]:
+    """Cut a span at the midnights around `day`; what is not of that day is empty."""
+    begin = F.greatest(start, F.col("day").cast("timestamp"))
+    over = F.least(end, F.date_add("day", 1).cast("timestamp"))
+    return begin, F.greatest(begin, over)
+
+
+def _is_on(instant: str) -> Column:
+    """Whether an instant is on the day of the row, as 1 or 0."""
+    return F.coalesce(day_of(F.col(instant)) == F.col("day"), F.lit(False)).cast("bigint")
 
 
 def _stayed(stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
+    """Say for each day of a stay how long it was, and whether it began or ended there."""
     until = F.coalesce(F.col("left_at"), F.lit(horizon))
-    rows = stays.select(*KEY, "worker", F.col("joined_at").alias("start"), until.alias("end"))
-    connected = _clipped(rows, since).select(
-        *KEY, "worker", "day", span_us(F.col("start"), F.col("end")).alias("connected_us")
-    )
-    joins = stays.select(
-        *KEY, "worker", day_of(F.col("joined_at")).alias("day"), F.lit(1).alias("joins")
-    )
-    gone = stays.where(F.col("left_at").isNotNull())
-    leaves = gone.select(
-        *KEY, "worker", day_of(F.col("left_at")).alias("day"), F.lit(1).alias("leaves")
-    )
-    both = connected.unionByName(joins, allowMissingColumns=True)
-    return both.unionByName(leaves, allowMissingColumns=True)
-
-
-def _busy(work: DataFrame, stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
-    """Measure the union of each session's assignments, within the session."""
-    limits = stays.select(*KEY, "joined_at", F.col("left_at").alias("stay_end"))
-    rows = work.join(F.broadcast(limits), KEY, "left")
-    # A session that is not among the stays was over before `since`.
-    rows = rows.where((F.col("session") == 0) | F.col("joined_at").isNotNull())
-    end = F.least(F.coalesce("ended_at", F.lit(horizon)), F.coalesce("stay_end", F.lit(horizon)))
-    rows = rows.select(*KEY, "worker", F.col("dispatched_at").alias("start"), end.alias("end"))
-    rows = _clipped(rows.where(F.col("end") > F.col("start")), since)
-    earlier = Window.partitionBy(*KEY, "day").orderBy("start", "end")
-    earlier = earlier.rowsBetween(Window.unboundedPreceding, -1)
-    covered = F.coalesce(F.max("end").over(earlier), F.col("start"))
-    rows = rows.withColumn("from", F.greatest("start", covered))
-    fresh = F.greatest(F.lit(0), span_us(F.col("from"), F.col("end")))
-    return rows.select(*KEY, "worker", "day", fresh.alias("busy_us"))
-
-
-def _given(work: DataFrame) -> DataFrame:
-    day = day_of(F.col("dispatched_at")).alias("day")
-    return work.select(*KEY, "worker", day, F.lit(1).alias("dispatched"))
-
-
-def _done(work: DataFrame) -> DataFrame:
-    rows = work.where(F.col("ended_at").isNotNull())
+    days = each_day(F.col("joined_at"), until, since)
+    rows = stays.select(*KEY, "worker", "joined_at", "left_at", F.explode(days).alias("day"))
     return rows.select(
         *KEY,
         "worker",
-        day_of(F.col("ended_at")).alias("day"),
-        F.lit(1).alias("ended"),
-        F.col("outcome").isin("failed", "dead", "expired").cast("bigint").alias("failed"),
-        (F.col("fault") == "worker_lost").cast("bigint").alias("lost"),
-        "run_us",
-        F.col("run_us").alias("slowest_us"),
-        F.col("job").alias("slowest_job"),
+        "day",
+        span_us(*_within_day(F.col("joined_at"), until)).alias("connected_us"),
+        _is_on("joined_at").alias("joins"),
+        _is_on("left_at").alias("leaves"),
+    )
+
+
+def _worked(work: DataFrame, stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
+    """Say for each day of an assignment what it adds to its session's day."""
+    rows = _each_day_of_work(work, stays, since, horizon)
+    begin, over = _within_day(F.col("dispatched_at"), F.col("busy_until"))
+    rows = rows.withColumns({"start": begin, "end": over})
+    earlier = Window.partitionBy(*KEY, "day").orderBy("start", "end")
+    earlier = earlier.rowsBetween(Window.unboundedPreceding, -1)
+    covered = F.coalesce(F.max("end").over(earlier), F.col("start"))
+    fresh = F.greatest(F.lit(0), span_us(F.greatest("start", covered), F.col("end")))
+    rows = rows.withColumns(
+        {"busy_us": fresh, "dispatched": _is_on("dispatched_at"), "ended": _is_on("ended_at")}
+    )
+    ended_here = F.col("ended") == 1
+    failed = F.col("has_failed").cast("bigint")
+    lost = F.col("is_lost").cast("bigint")
+    counts = (F.col("busy_us") > 0) | (F.col("dispatched") == 1) | ended_here
+    return rows.where(counts).select(
+        *(*KEY, "worker", "day", "busy_us", "dispatched", "ended"),
+        F.when(ended_here, failed).alias("failed"),
+        F.when(ended_here, lost).alias("lost"),
+        F.when(ended_here, F.col("run_us")).alias("run_us"),
+        F.when(ended_here, F.col("run_us")).alias("slowest_us"),
+        F.when(ended_here, F.col("job")).alias("slowest_job"),
+    )
+
+
+def _each_day_of_work(
+    work: DataFrame, stays: DataFrame, since: date, horizon: datetime
+) -> DataFrame:
+    """Return assignments once for each day; they keep their session busy while it lasts."""
+    limits = stays.select(*KEY, "joined_at", F.col("left_at").alias("stay_end"))
+    until = F.coalesce(F.col("ended_at"), F.lit(horizon))
+    in_stay = F.least(until, F.coalesce("stay_end", F.lit(horizon)))
+    # A session that is not among the stays was over before `since`.
+    is_known = (F.col("session") == 0) | F.col("joined_at").isNotNull()
+    return work.join(F.broadcast(limits), KEY, "left").select(
+        *(*KEY, "worker", "job", "dispatched_at", "ended_at", "run_us"),
+        F.when(is_known, in_stay).otherwise(F.col("dispatched_at")).alias("busy_until"),
+        F.col("outcome").isin("failed", "dead", "expired").alias("has_failed"),
+        (F.col("fault") == "worker_lost").alias("is_lost"),
+        F.explode(each_day(F.col("dispatched_at"), until, since)).alias("day"),
     )

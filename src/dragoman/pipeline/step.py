@@ -6,6 +6,7 @@ nothing is valid before the commit at the end.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import cached_property, reduce
 from typing import Final
@@ -42,6 +43,8 @@ from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import Store
 
 Notice = Callable[[str], None]
+#: How many tables are made side by side; more would only share the same cores and memory.
+_AT_ONCE: Final = 2
 #: Tables whose versions pile up and are merged now and then.
 _GROWING: Final = {
     m.TABLE: m.SCHEMA for m in (events, jobs, assignments, sessions, resources, audit)
@@ -81,14 +84,24 @@ class _Advance:
     def run(self) -> Snapshot:
         if not self.bronze():
             return self.former
-        for work in (self.silver, self.staff, self.gold, self.judge, self.merge):
-            work()
+        self.silver()
+        self._together(self.staff, self.gold, self.minutes, self.judge)
+        self.merge()
         self.notice("commit")
         return self.step.commit(self.upto, self.horizon)
 
     def let_go(self) -> None:
         for rows in self._kept:
             rows.unpersist()
+
+    def _together(self, *works: Callable[[], None]) -> None:
+        """Do what does not depend on each other side by side.
+
+        Spark plans a query on one core and ends it on one; the others are busy meanwhile.
+        """
+        with ThreadPoolExecutor(_AT_ONCE, "dragoman-step") as pool:
+            for done in [pool.submit(work) for work in works]:
+                done.result()
 
     def keep(self, rows: DataFrame) -> DataFrame:
         """Make rows once, however often they are asked for."""
@@ -155,9 +168,15 @@ class _Advance:
 
     def silver(self) -> None:
         self.notice("jobs")
-        self.step.append(jobs.TABLE, jobs.jobs(self.annotated))
+        annotated = self.annotated
+        self.step.append(jobs.TABLE, jobs.jobs(annotated))
+        self._together(self._assignments, self._carried)
+
+    def _assignments(self) -> None:
         self.notice("assignments")
         self.step.append(assignments.TABLE, assignments.assignments(self.annotated))
+
+    def _carried(self) -> None:
         self.notice("carried records")
         notable = life.is_unfinished() | audit.breach().isNotNull()
         self.step.carry(life.TABLE, shaped(self.annotated.where(notable), life.ANNOTATED))
@@ -205,7 +224,6 @@ class _Advance:
         window = day - timedelta(days=slo.WINDOW_DAYS)
         former = self.store.read(slo.TABLE, slo.SCHEMA, window)
         self.step.replace(slo.TABLE, slo.slo(self.ended(), former, day), day)
-        self.minutes()
 
     def minutes(self) -> None:
         self.notice("service minutes")

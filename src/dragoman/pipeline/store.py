@@ -67,7 +67,7 @@ class Store:
         unsettled = snapshot.unsettled.get(table)
         versions = {p.version for p in parts} | ({unsettled} if unsettled else set())
         if not versions:
-            return self.spark.createDataFrame([], schema)
+            return nothing(self.spark, schema)
         counts = [_counts(part, since) for part in parts]
         if unsettled:
             counts.append((F.col("v") == unsettled) & F.col("day").isNull())
@@ -154,7 +154,7 @@ class Step:
     def commit(self, seq: int, horizon: datetime | None) -> Snapshot:
         """Make the version valid, all at once."""
         self.draft.seq, self.draft.horizon = seq, horizon
-        line = self.store.spark.createDataFrame([(self.draft.to_json(),)], "value string")
+        line = self.store.spark.range(1).select(F.lit(self.draft.to_json()).alias("value"))
         path = f"{self.store.root}/{_log(self.draft.version)}"
         line.coalesce(1).write.mode("overwrite").text(path)
         self.store.history.append(self.draft)
@@ -165,6 +165,12 @@ class Step:
         path = f"{self.store.root}/{table}/v={folder}"
         rows.write.mode("overwrite").partitionBy("day").parquet(path)
         self._folders[table] = folder
+
+
+def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return no rows, in a way that lets Spark leave out what is made of them."""
+    nulls = (f"cast(null as {f.dataType.simpleString()}) as {f.name}" for f in schema.fields)
+    return spark.sql(f"select {', '.join(nulls)} where false")
 
 
 def _log(version: int) -> str:

@@ -19,12 +19,6 @@ VALUE: Final[dict[str, Any]] = {
 }
 JOBS: Final = 300
 _PATIENCE: Final = 60.0
-#: Spark for a small ledger: it should start fast rather than run fast.
-_SMALL: Final = (
-    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1"),
-    *("--conf", "spark.driver.defaultJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
-)
-
 Tell = Callable[[str, str, str], None]
 
 
@@ -93,7 +87,7 @@ def pipeline(fabric: Fabric) -> Path:
     report = fabric.folder / "report.html"
     command = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "pipeline"]
     words = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
-    done = subprocess.run([*command, *words, *_SMALL], check=False)
+    done = subprocess.run([*command, *words], check=False)
     if done.returncode != 0:
         raise Failed(f"`dragoman pipeline run` exited with {done.returncode}")
     return report

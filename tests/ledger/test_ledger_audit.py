@@ -9,10 +9,10 @@ import pytest
 from tests.ledger.entries import entry, fill, run, varied, with_ledger
 
 from dragoman.ledger import audit as module
-from dragoman.ledger.audit import audit
+from dragoman.ledger.audit import audit, read_key
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.head import witnessed
-from dragoman.ledger.rows import FIELDS, NO_LINK, chain, encoded, link
+from dragoman.ledger.rows import FIELDS, NO_LINK, chain, encoded, linker
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.body import Body, pack
 
@@ -51,7 +51,7 @@ def spoil(path: Path, *statements: str, careful: bool = False, key: bytes | None
             checksum = chain(row, checksum)
             connection.execute("UPDATE records SET chain = ? WHERE seq = ?", (checksum, row[0]))
             if key is not None:
-                newest = link(encoded(row), newest, key)
+                newest = linker(key)(encoded(row), newest)
                 connection.execute("UPDATE records SET link = ? WHERE seq = ?", (newest, row[0]))
     connection.close()
 
@@ -243,3 +243,16 @@ def test_the_head_file_can_be_read_without_its_lock(original: Path, tmp_path: Pa
     assert witnessed(tmp_path / "none") == 0
     (tmp_path / "bad").write_bytes(b"x" * 20)
     assert witnessed(tmp_path / "bad") == 0
+
+
+def test_a_key_is_read_from_a_file_and_a_short_one_is_none(tmp_path: Path) -> None:
+    assert read_key(None) == b""
+    path = tmp_path / "key"
+    path.write_bytes(b"0123456789abcdef\n")
+    assert read_key(path) == read_key(path)
+    assert b"0123456789abcdef" not in read_key(path)
+    path.write_bytes(b"short")
+    with pytest.raises(LedgerError, match="less than 16 bytes"):
+        read_key(path)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        read_key(tmp_path / "none")

@@ -18,7 +18,7 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import Unsound
 from dragoman.ledger.head import witnessed
 from dragoman.ledger.layout import Transaction
-from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, link
+from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, linker
 from dragoman.model.value import value
 
 _BLOCK: Final = 1000
@@ -26,6 +26,7 @@ _BLOCK: Final = 1000
 MOST: Final = 100
 _DIGEST, _NBYTES = FIELDS.index("digest"), FIELDS.index("nbytes")
 _BODY_DIGEST: Final = 16
+_SHORTEST_KEY: Final = 16
 
 
 @value
@@ -78,12 +79,27 @@ def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) ->
         connection.close()
 
 
+def read_key(path: Path | None) -> bytes:
+    """Read what a hash chain is keyed with; without a file it is a plain one."""
+    if path is None:
+        return b""
+    try:
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise LedgerError(
+            f"{path}: the key of the audit cannot be read: {error.strerror}"
+        ) from None
+    if len(secret) < _SHORTEST_KEY:
+        raise LedgerError(f"{path}: the key of the audit has less than {_SHORTEST_KEY} bytes")
+    return blake2b(secret, digest_size=32).digest()
+
+
 class _Audit:
     def __init__(
         self, connection: apsw.Connection, key: bytes, known: tuple[int, str] | None
     ) -> None:
         self._connection = connection
-        self._key = key
+        self._make_link = linker(key)
         self._known = known
         self._findings: list[Finding] = []
         self._unlinked = 0
@@ -147,7 +163,7 @@ class _Audit:
             after = rows[-1][0]
 
     def _check_link(self, row: Row, found: object, previous: bytes) -> bytes:
-        made = link(encoded(row), previous, self._key)
+        made = self._make_link(encoded(row), previous)
         if found != made:
             self._find(row[0], "does not follow from the records before it")
         if self._known is not None and self._known[0] == row[0] and self._known[1] != made.hex():

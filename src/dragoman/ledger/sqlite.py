@@ -26,7 +26,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import FIELDS, Row, encoded, link, to_records, to_row
+from dragoman.ledger.rows import FIELDS, Row, encoded, linker, to_records, to_row
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
 from dragoman.model.record import Record
@@ -65,7 +65,7 @@ class SqliteLedger:
 
         """
         self.path = Path(path)
-        self._key = key
+        self._make_link = linker(key)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._head = Head(self.path.with_name(self.path.name + ".head"))
         try:
@@ -212,14 +212,14 @@ class SqliteLedger:
             self._head.write(batches[-1].last)
 
     def _insert(self, batches: list[Batch]) -> None:
-        newest, key = self._link, self._key
+        newest, link = self._link, self._make_link
 
         def linked() -> Iterator[Row]:
             """Give each row its link in place of the bytes it is made of."""
             nonlocal newest
             for batch in batches:
                 for row in batch.rows:
-                    newest = link(row[-1], newest, key)
+                    newest = link(row[-1], newest)
                     yield (*row[:-1], newest)
 
         bodies = [body for batch in batches for body in batch.bodies]

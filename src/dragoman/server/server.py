@@ -15,6 +15,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainAsked, Noted
 from dragoman.core.recovery import fold, resume
+from dragoman.ledger.audit import read_key
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
@@ -74,7 +75,8 @@ class Server:
         settings = self.settings
         settings.data.mkdir(parents=True, exist_ok=True)
         inventory = await asyncio.to_thread(self._read_inventory)
-        ledger = await asyncio.to_thread(SqliteLedger, settings.data / LEDGER_FILE)
+        key = read_key(settings.security.audit_key)
+        ledger = await asyncio.to_thread(SqliteLedger, settings.data / LEDGER_FILE, key)
         try:
             broker, clock, first = await asyncio.to_thread(self._recover, ledger)
             await self._serve(ledger, inventory, broker, clock, first, on_ready)
@@ -116,7 +118,8 @@ class Server:
         if guard is None:
             links = Links(make_links(settings, hub))
         else:
-            links = Links(make_links(settings, hub, guard.admits, guard.check_token))
+            asked = (guard.admits, guard.check_token, guard.principal_of, guard.may_look)
+            links = Links(make_links(settings, hub, *asked))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
         if guard is not None:

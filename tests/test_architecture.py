@@ -51,9 +51,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "server": tuple("model core dialects transports ledger services security server web".split()),
     "sdk": ("model", "dialects", "transports", "sdk"),
     "web": tuple(
-        "model core.view dialects.base dialects.http transports.memory security web".split()
+        """model core.view dialects.base dialects.http transports.base transports.memory
+        transports.tls security web""".split()
     ),
-    "cli": tuple("model sdk ledger security server services pipeline testing web cli".split()),
+    "cli": tuple(
+        "model sdk ledger security server services pipeline spark testing web cli".split()
+    ),
     "pipeline": ("model.record", "pipeline"),
     # A peer like any other, that also reads the pipeline's tables.
     "spark": (

@@ -31,6 +31,7 @@ from dragoman.security.registry import Registry, RegistryError
 from dragoman.security.verbs import Ask, Verb
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
+from dragoman.services.mmi import MANAGEMENT
 
 log = structlog.get_logger("dragoman.security")
 
@@ -40,6 +41,8 @@ EVERY: Final = 0.2
 _FAREWELL: Final = 0.05
 #: Dialects whose sides read the task out of the body themselves.
 _READ_ALREADY: Final = frozenset({"nfp", "zss"})
+#: What is seen of jobs over HTTP; the rest is about the broker.
+_OF_JOBS: Final = frozenset({"jobs", "why"})
 REGISTRY_FILE: Final = "registry.json"
 POLICY_FILE: Final = "policy.toml"
 NAMES_FILE: Final = "names.json"
@@ -75,6 +78,17 @@ class Guard:
     def check_token(self, secret: str) -> str | None:
         """Return the key of a bearer token that may speak now."""
         return self.registry.check_token(secret, self._now())
+
+    def principal_of(self, key: str) -> str:
+        """Name whom a key speaks for."""
+        return self.registry.principal_of(key)
+
+    def may_look(self, key: str, what: str) -> str:
+        """Return why a key may not see something over HTTP; empty: it may."""
+        verb = Verb.READ_OTHERS if what in _OF_JOBS else Verb.MANAGE
+        roles = self.gate.roles_of(self.registry.principal_of(key))
+        decision = self.gate.policy.decide(roles, Ask(verb, MANAGEMENT, what))
+        return "" if decision.is_allowed else decision.reason
 
     @property
     def gate(self) -> Gate:

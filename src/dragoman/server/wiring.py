@@ -70,10 +70,14 @@ class Doorkeeper:
         proofs: Proofs,
         admits: Admits | None = None,
         check_token: CheckToken | None = None,
+        principal_of: Callable[[str], str] = str,
+        may_look: Callable[[str, str], str] = lambda key, what: "",
     ) -> None:
         self.proofs = proofs
         self.admits = admits
         self.check_token = check_token
+        self.principal_of = principal_of
+        self.may_look = may_look
 
     def router(self, settings: Settings, listener: str, max_frame: int = MAX_FRAME) -> Transport:
         """Make the transport of a ZeroMQ listener."""
@@ -131,11 +135,16 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
 def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
     # Here, not above: a broker whose door is off starts without the web server.
     from dragoman.web.door import Door
+    from dragoman.web.identity import Checks
     from dragoman.web.settings import Settings as WebSettings
 
     said = settings.http.model_dump()
     side = HttpSide(wardrobe=wardrobe, settings=_of(HttpSettings, said))
-    return [Link(side, Door(settings.listen.http, _of(WebSettings, said), new_id))]
+    checks = None
+    if keeper.admits is not None and keeper.check_token is not None:
+        checks = Checks(keeper.check_token, keeper.admits, keeper.principal_of, keeper.may_look)
+    web, tls = _of(WebSettings, said), keeper.proofs.tls("http")
+    return [Link(side, Door(settings.listen.http, web, new_id, checks=checks, tls=tls))]
 
 
 def _of(kind: type[T], said: dict[str, Any]) -> T:
@@ -163,6 +172,8 @@ def make_links(
     hub: MemoryHub,
     admits: Admits | None = None,
     check_token: CheckToken | None = None,
+    principal_of: Callable[[str], str] = str,
+    may_look: Callable[[str, str], str] = lambda key, what: "",
 ) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself.
 
@@ -171,10 +182,12 @@ def make_links(
         hub: where the house's own services are.
         admits: asked with the key of every handshake; without it every key may come in.
         check_token: returns the key of a bearer token that may speak now.
+        principal_of: names whom a key speaks for.
+        may_look: returns why a key may not see something over HTTP; empty: it may.
 
     """
     wardrobe = make_wardrobe()
-    keeper = Doorkeeper(Proofs(settings), admits, check_token)
+    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look)
     warn_of(settings, keeper.proofs)
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():

@@ -15,6 +15,9 @@ class MemoryHub:
         self._peers: dict[Address, MemoryPeer] = {}
         self._wake: Callable[[], None] = lambda: None
 
+    def check(self, address: Address) -> None:
+        """Raise what fits if whoever asks may not speak from this address; here all may."""
+
     def connect(self, address: Address) -> "MemoryPeer":
         """Make a peer; one of the same address is replaced."""
         peer = self._peers[address] = MemoryPeer(self, address)

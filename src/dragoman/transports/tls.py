@@ -118,11 +118,11 @@ class Handshakes:
         self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def protocol(self) -> asyncio.Protocol:
-        """Make what asyncio wants for each new connection."""
-        return _Knock(self)
+    def protocol(self, make: Callable[[], asyncio.Protocol] | None = None) -> asyncio.Protocol:
+        """Make what asyncio wants for a new connection; `make` if this one needs another."""
+        return _Knock(self, make or self._make)
 
-    def begin(self, transport: asyncio.Transport, knock: asyncio.Protocol) -> None:
+    def begin(self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]) -> None:
         """Shake hands with whoever has connected."""
         transport.pause_reading()
         self._under_way[transport] = None
@@ -130,12 +130,14 @@ class Handshakes:
             oldest, _ = self._under_way.popitem(last=False)
             self._note("gave way in its handshake")
             oldest.abort()
-        task = asyncio.get_running_loop().create_task(self._shake(transport, knock))
+        task = asyncio.get_running_loop().create_task(self._shake(transport, make))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake(self, transport: asyncio.Transport, knock: asyncio.Protocol) -> None:
-        protocol = self._make()
+    async def _shake(
+        self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]
+    ) -> None:
+        protocol = make()
         try:
             tls = await asyncio.get_running_loop().start_tls(
                 transport,
@@ -165,12 +167,13 @@ class Handshakes:
 class _Knock(asyncio.Protocol):
     """A connection before its handshake."""
 
-    def __init__(self, handshakes: Handshakes) -> None:
+    def __init__(self, handshakes: Handshakes, make: Callable[[], asyncio.Protocol]) -> None:
         self._handshakes = handshakes
+        self._make = make
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._handshakes.begin(transport, self)
+        self._handshakes.begin(transport, self._make)
 
 
 def reason(error: Exception) -> str:

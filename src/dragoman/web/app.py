@@ -1,5 +1,6 @@
 """The application: which route leads where."""
 
+import time
 from collections.abc import Callable
 
 import structlog
@@ -12,9 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.transports.memory import MemoryHub
 from dragoman.web.feed import Streams
+from dragoman.web.identity import Checks, Sessions
 from dragoman.web.intake import Gone
 from dragoman.web.jobs import LEFT, Jobs
 from dragoman.web.lines import Lines
+from dragoman.web.login import Login
 from dragoman.web.look import Look
 from dragoman.web.metrics import Metrics
 from dragoman.web.openapi import Described
@@ -28,9 +31,17 @@ log = structlog.get_logger("dragoman.web")
 class Application:
     """All routes on one hub."""
 
-    def __init__(self, hub: MemoryHub, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        hub: MemoryHub,
+        settings: Settings,
+        new_id: Callable[[], str],
+        checks: Checks | None = None,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.lines = Lines(hub)
-        self.look = Look()
+        self.look = Look(checks)
+        self._login = Login(checks, sessions or Sessions(time.monotonic))
         #: Requests that failed by a fault of our own.
         self.internal_errors = 0
         self._jobs = Jobs(self.lines, settings, new_id)
@@ -73,6 +84,10 @@ class Application:
             ),
             Route("/v1/events", streams.events, methods=get),
             Route("/v1/inbox", streams.inbox, methods=get),
+            Route("/login", self._login.page, methods=get),
+            Route("/login", self._login.begin, methods=post),
+            Route("/session", self._login.who, methods=get),
+            Route("/logout", self._login.end, methods=post),
             Route("/healthz", look.healthy, methods=get),
             Route("/readyz", look.is_ready, methods=get),
             Route("/metrics", self._metrics.metrics, methods=get),

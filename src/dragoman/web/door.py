@@ -7,7 +7,10 @@ peers. Signals are the broker's own matter.
 import asyncio
 import contextlib
 import socket
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,15 +19,23 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from dragoman.dialects.base import Address, Frames
+from dragoman.dialects.http import wire
+from dragoman.security.gate import HOUSE_KEY
+from dragoman.transports.base import Key
 from dragoman.transports.memory import MemoryHub
+from dragoman.transports.tls import Handshakes, ServerTls, proved
 from dragoman.web.app import Application, KnownHosts
+from dragoman.web.identity import WHO, Checks, Identified, Sessions
 from dragoman.web.look import Look
+from dragoman.web.problems import Problem
 from dragoman.web.settings import Settings
 
 #: How long answers that are under way have when the broker goes down.
 GRACE: Final = 2
 #: Bytes of a request's head; more is refused.
 LARGEST_HEAD: Final = 65_536
+_WATCH: Final = wire.WATCH.encode()
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -51,9 +62,16 @@ class ImpatientProtocol(H11Protocol):
 
     #: Set by the door, for all of its connections.
     patience = 10.0
+    lines: "set[ImpatientProtocol]" = set()
+    #: The key of the other end's certificate, and every key that requests have proved here.
+    key = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait."""
+        self.key, self.keys = proved(transport), set[str]()
+        # Requests find their connection in it.
+        self.app_state = {**self.app_state, "line": self}
+        self.lines.add(self)
         super().connection_made(transport)
         self._head_due = self.loop.call_later(self.patience, self._check_head)
 
@@ -66,6 +84,7 @@ class ImpatientProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
+        self.lines.discard(self)
         self._head_due.cancel()
         super().connection_lost(exc)
 
@@ -75,13 +94,33 @@ class ImpatientProtocol(H11Protocol):
 
 
 class Door(MemoryHub):
-    """Listens for HTTP. `look.sight` is to be given before anybody can look."""
+    """Listens for HTTP. `look.sight` is to be given before anybody can look.
 
-    def __init__(self, endpoint: str, settings: Settings, new_id: Callable[[], str]) -> None:
+    With `checks` every request has to prove a key; with `tls` it is HTTPS, and a certificate is a
+    proof. A client's line and a worker's session belong to whoever has begun them.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        settings: Settings,
+        new_id: Callable[[], str],
+        *,
+        checks: Checks | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
         super().__init__()
+        self._checks = checks
+        self._tls = tls
+        self._sessions = Sessions(time.monotonic)
+        self._lines: set[ImpatientProtocol] = set()
+        self._keys: dict[Address, Key] = {}
+        self._handshakes: Handshakes | None = None
+        #: What was refused before it was a request, by reason.
+        self.trouble: Counter[str] = Counter()
         self._place = urlsplit(endpoint)
         self._settings = settings
-        self._application = Application(self, settings, new_id)
+        self._application = Application(self, settings, new_id, checks, self._sessions)
         self._server: QuietServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -103,8 +142,13 @@ class Door(MemoryHub):
         port = listener.getsockname()[1]
         settings = self._settings
         protocol: Any = type(
-            "Protocol", (ImpatientProtocol,), {"patience": settings.header_timeout}
+            "Protocol",
+            (ImpatientProtocol,),
+            {"patience": settings.header_timeout, "lines": self._lines},
         )
+        scheme = "http"
+        if self._tls is not None:
+            protocol, scheme = self._secured(self._tls, protocol), "https"
         config = uvicorn.Config(
             self._guarded(host),
             http=protocol,
@@ -121,11 +165,21 @@ class Door(MemoryHub):
         self._server = server = QuietServer(config)
         self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http door")
         await server.is_up.wait()
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def _secured(self, tls: ServerTls, protocol: Any) -> Any:
+        """Return what makes a protocol that begins after a handshake."""
+        self._handshakes = handshakes = Handshakes(
+            tls.context(is_optional=True), protocol, self._note
+        )
+        return lambda **said: handshakes.protocol(partial(protocol, **said))
+
+    def _note(self, why: str) -> None:
+        self.trouble[why] += 1
 
     def _guarded(self, host: str) -> ASGIApp:
         """Let only requests for this host in while it listens on the loopback."""
-        app = self._application.asgi
+        app: ASGIApp = Identified(self._application.asgi, self._checks, self._sessions)
         if not is_loopback(host) and not self._settings.hosts:
             return app
         return KnownHosts(app, _LOCAL_NAMES | {host.lower()} | frozenset(self._settings.hosts))
@@ -133,10 +187,45 @@ class Door(MemoryHub):
     async def close(self) -> None:
         """Answer who waits, then let go."""
         self._application.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving
         await super().close()
+
+    # --- keys ---------------------------------------------------------------------------------
+
+    def key_of(self, address: Address) -> Key:
+        """Return the key of whoever has the line or the session of this address."""
+        return HOUSE_KEY if address == _WATCH else self._keys.get(address, "")
+
+    def cut(self, key: Key) -> None:
+        """Close every connection that a key was proved on, and end its sessions."""
+        self._sessions.cut(key)
+        for line in [line for line in self._lines if key in line.keys]:
+            line.transport.abort()
+
+    def arrive(self, address: Address, frames: Frames) -> None:
+        """Take a message from a peer, if it comes from the peer's owner."""
+        who = WHO.get()
+        if who.key and address != _WATCH:
+            self.check(address)
+            self._keys[address] = who.key
+        super().arrive(address, frames)
+
+    def check(self, address: Address) -> None:
+        """Refuse whoever would speak from an address that is somebody else's."""
+        who = WHO.get()
+        owner = self._keys.get(address, who.key)
+        if self._checks is not None and self._checks.principal_of(owner) != who.principal:
+            name = address.decode(errors="replace")
+            raise Problem(403, f"{name!r} is the name of somebody else here", "denied")
+
+    def disconnect(self, address: Address) -> None:
+        """Let a peer vanish."""
+        self._keys.pop(address, None)
+        super().disconnect(address)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,6 +9,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
+from dragoman.web.identity import WHO
 from dragoman.web.problems import Problem
 
 T = TypeVar("T")
@@ -26,13 +27,13 @@ class Gone(Exception):
 
 
 def client_name(request: Request) -> str:
-    """Return who is asking: the name it gives itself, else the host it comes from."""
+    """Return who is asking: the name it gives itself, else whom it proved to be, else its host."""
     said = request.headers.get(CLIENT_HEADER)
     if said is not None:
         if not _NAME.fullmatch(said):
             raise Problem(400, f"{CLIENT_HEADER} is letters, digits and . _ @ -, not {said!r}")
         return said
-    return request.client.host if request.client else "unknown"
+    return WHO.get().principal or (request.client.host if request.client else "unknown")
 
 
 def checked_name(text: str, what: str) -> str:

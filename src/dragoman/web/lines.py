@@ -151,6 +151,7 @@ class Lines:
         """Return a client's line."""
         if self.is_closing.is_set():
             raise going_down()
+        self._hub.check(client.encode())
         line = self._lines.get(client)
         if line is None:
             line = self._lines[client] = Line(self._hub, client)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
 from dragoman.model.job import JobState
+from dragoman.web.identity import WHO, Checks
 from dragoman.web.intake import number
 from dragoman.web.jobs import answer
 from dragoman.web.problems import Problem
@@ -58,8 +59,15 @@ class Sight(Protocol):
 class Look:
     """The routes that look. `sight` is given when the broker is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, checks: Checks | None = None) -> None:
         self.sight: Sight | None = None
+        self._checks = checks
+
+    def allow(self, what: str) -> None:
+        """Refuse whoever may not see something."""
+        why_not = self._checks.may_look(WHO.get().key, what) if self._checks else ""
+        if why_not:
+            raise Problem(403, why_not, "denied")
 
     @property
     def _sight(self) -> Sight:
@@ -69,18 +77,22 @@ class Look:
 
     async def services(self, request: Request) -> Response:
         """GET /v1/services."""
+        self.allow("services")
         return answer({"services": [asdict(row) for row in self._sight.services()]})
 
     async def workers(self, request: Request) -> Response:
         """GET /v1/workers."""
+        self.allow("workers")
         return answer({"workers": [asdict(row) for row in self._sight.workers()]})
 
     async def clients(self, request: Request) -> Response:
         """GET /v1/clients."""
+        self.allow("clients")
         return answer({"clients": [asdict(row) for row in self._sight.clients()]})
 
     async def jobs(self, request: Request) -> Response:
         """GET /v1/jobs?state=&service=&limit=: the newest first."""
+        self.allow("jobs")
         text = request.query_params.get("state", "")
         try:
             state = JobState(text) if text else None
@@ -93,6 +105,7 @@ class Look:
 
     async def why(self, request: Request) -> Response:
         """GET /v1/jobs/{job}/why: this always has an answer."""
+        self.allow("why")
         return answer(self._sight.why(request.path_params["job"]))
 
     async def healthy(self, request: Request) -> Response:

@@ -108,6 +108,7 @@ class Metrics:
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
+        self._look.allow("metrics")
         sight = self._look.sight
         if sight is None:
             raise Problem(503, "the broker is starting", "starting")

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from dragoman.model.job import JobState
 from dragoman.web.jobs import Wanted, Words, answer
+from dragoman.web.login import Token
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
 from dragoman.web.workers import Event, Poll, Ready, Said
 
-_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event)
+_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event, Token)
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _SSE: Final = "text/event-stream"
@@ -128,6 +129,12 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/inbox": {
         "get": _operation("All you are told", {200: "A stream"}, [_CLIENT], media=_SSE),
     },
+    "/login": {
+        "get": _operation("A form for people", {200: "HTML"}, media="text/html"),
+        "post": _operation("A token for a cookie", {201: "The session's word"}, body="Token"),
+    },
+    "/session": {"get": _operation("Who asks", {200: "Principal, and the session's word"})},
+    "/logout": {"post": _operation("End a browser's session", {204: "Ended"}, media="")},
     "/healthz": {"get": _operation("The process answers", {200: "ok"})},
     "/readyz": {"get": _operation("The broker takes work", {200: "ready"})},
     "/metrics": {"get": _operation("Metrics", {200: "Prometheus text"}, media="text/plain")},

@@ -103,7 +103,7 @@ class Session:
 
     def __init__(self, hub: MemoryHub, id_: str) -> None:
         self.id = id_
-        self.peer = hub.connect(f"{wire.WORKER}{id_}".encode())
+        self.peer = hub.connect(_address(id_))
         self.peer.wake = self._receive
         #: Why it ended, once it has.
         self.ended = ""
@@ -185,6 +185,10 @@ class Session:
         return self._words[0]
 
 
+def _address(session: str) -> bytes:
+    return f"{wire.WORKER}{session}".encode()
+
+
 async def _within(event: asyncio.Event, wait: float) -> None:
     try:
         async with asyncio.timeout(wait):
@@ -219,6 +223,8 @@ class Workers:
         said = read_json(await self._json(request), Ready)
         for name in said.services:
             checked_name(name, "a service")
+        if said.session is not None:
+            self._hub.check(_address(said.session))
         session = self._open(said.session or self._new_id())
         name = checked_name(said.name or f"http-{session.id[:8]}", "a worker's name")
         joined = wire.Join(
@@ -268,6 +274,7 @@ class Workers:
             raise Problem(404, words, "unknown_session")
         if session.ended:
             raise gone(session)
+        self._hub.check(session.peer.address)
         return session
 
     async def poll(self, request: Request) -> Response:

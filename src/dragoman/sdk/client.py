@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from dragoman.dialects.talk import ClientSide, Notice, Order, Published, Reply, Unsupported
 from dragoman.model.content import Call
+from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.target import Target, parse_target
 from dragoman.sdk.connection import Connection
 from dragoman.sdk.credentials import Given, find_credentials
-from dragoman.sdk.errors import Refused
+from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
 from dragoman.sdk.kits import kit_for
 from dragoman.sdk.url import parse_url
@@ -35,6 +36,13 @@ _TICK: Final = 0.5
 ACKNOWLEDGING: Final = frozenset({"nfp", "http"})
 #: Events of the fabric that may wait to be read.
 _FEED: Final = 100_000
+#: How long one question for events waits for news.
+PULL_WAIT: Final = 20.0
+MANAGEMENT: Final = "mmi.service.broker"
+#: Faults after which the same question may be answered: the broker begins anew, or is slow.
+_PASSING: Final = frozenset(
+    {FaultCode.DRAINING, FaultCode.NO_WORKER, FaultCode.JOB_TIMEOUT, FaultCode.WORKER_LOST}
+)
 
 
 def new_id() -> str:
@@ -195,13 +203,38 @@ class AsyncClient:
 
     async def subscribe(self, *topics: str, after: int = -1) -> AsyncIterator[Published]:
         """Yield events of the fabric whose topic matches, from a ledger position (-1: from now)."""
+        wanted = (topics or ("*",), after)
+        try:
+            frames = self._side.subscribe(*wanted)
+        except Unsupported:
+            async for event in self._pulled(*wanted):
+                yield event
+            return
         self._feed = asyncio.Queue(_FEED)
-        self._subscription = (topics or ("*",), after)
-        self._connection.send(self._side.subscribe(*self._subscription))
+        self._subscription = wanted
+        self._connection.send(frames)
         while True:
             event = await self._feed.get()
             self._subscription = (self._subscription[0], event.seq)
             yield event
+
+    async def _pulled(self, topics: tuple[str, ...], after: int) -> AsyncIterator[Published]:
+        """Ask for events again and again, where the dialect has no other way."""
+        while True:
+            asked_at = self._now()
+            asked = {"after": after, "topics": list(topics), "limit": 500, "wait": PULL_WAIT}
+            try:
+                timeout = PULL_WAIT + 10.0
+                said = await self.call(MANAGEMENT, "events", timeout=timeout, **asked)
+            except (JobFailed, StillRunning, Unreachable) as error:
+                if isinstance(error, JobFailed) and error.fault.code not in _PASSING:
+                    raise
+                said = {"after": after, "events": []}
+            for found in said["events"]:
+                yield Published(found["seq"], found["topic"], found["event"])
+            if not said["events"] and self._now() - asked_at < 1.0 and said["after"] == after:
+                await asyncio.sleep(1.0)
+            after = said["after"]
 
     # --- keeping in touch ---------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client
+from dragoman.sdk.client import MANAGEMENT
 from dragoman.sdk.credentials import Given
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import SCHEME, Files
@@ -74,6 +75,15 @@ class Fetcher:
         if self._client is None:
             self._client = Client(self._url, f"{self._name}-files", self._credentials)
         return self._client
+
+    def publish(self, topic: str, event: Any) -> None:
+        """Publish an event by a call, for workers whose dialect cannot. Raises `NotFetched`."""
+        with self._lock:
+            client = self._connected()
+        try:
+            client.call(MANAGEMENT, "publish", timeout=30.0, topic=topic, event=event)
+        except (DragomanError, OSError) as error:
+            raise NotFetched(f"{topic}: {error}") from None
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -320,7 +320,7 @@ class Worker:
         """Let a task's thread say something through the side."""
 
         def speak() -> None:
-            if verb != "publish" and args[0] not in self._running:
+            if args[0] not in self._running:
                 # The job is over or was handed back; its task does not know yet.
                 return
             try:
@@ -331,8 +331,25 @@ class Worker:
         self._in_loop(speak)
 
     def publish(self, topic: str, event: Any) -> None:
-        """Publish an event to whoever subscribed; may be called in any thread."""
-        self._say("publish", topic, event)
+        """Publish an event to whoever subscribed; may be called in any thread.
+
+        Where the dialect has no word for it, a call to the broker's management says it.
+        """
+
+        def speak() -> None:
+            assert self._loop is not None
+            try:
+                self._connection.send(self._side.publish(topic, event))
+            except Unsupported:
+                self._loop.run_in_executor(None, self._publish_by_call, topic, event)
+
+        self._in_loop(speak)
+
+    def _publish_by_call(self, topic: str, event: Any) -> None:
+        try:
+            self._files.publish(topic, event)
+        except NotFetched as error:
+            log.warning("not published", worker=self.name, reason=str(error))
 
     def _in_loop(self, work: Callable[[], None]) -> None:
         assert self._loop is not None

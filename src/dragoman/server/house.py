@@ -20,8 +20,10 @@ from dragoman.server.asking import Asking, value_of
 from dragoman.server.control import Control
 from dragoman.server.loop import Loop
 from dragoman.server.management import Sight
+from dragoman.server.pull import TASK, Pull
 from dragoman.server.settings import Settings
-from dragoman.services.base import Hosted
+from dragoman.server.wiring import make_wardrobe
+from dragoman.services.base import Hosted, ServiceFault, Session, TaskFunction
 from dragoman.services.fss import FILES, FILESHARING, FileService
 from dragoman.services.inventory import Change, Inventory
 from dragoman.services.logs import LogBook
@@ -37,6 +39,8 @@ log = structlog.get_logger("dragoman.house")
 #: Names of the house's workers, which results are keyed by where a dialect does so.
 BROKER: Final = "broker"
 FILE_KEEPER: Final = "files"
+#: What the topics of the broker's own events begin with.
+_RESERVED: Final = ("broker.", "inventory.")
 
 
 class House:
@@ -62,7 +66,10 @@ class House:
             self._changed,
             self._files_changed,
         )
-        self.mmi = BrokerManagement(sight, control, logs, self.sid.broker)
+        self.pull = Pull(loop.ledger, make_wardrobe(), lambda: loop.broker.desk.is_draining)
+        loop.listeners.append(self.pull.durable)
+        more: dict[str, TaskFunction] = {TASK: self.pull.events, "publish": self._publish}
+        self.mmi = BrokerManagement(sight, control, logs, self.sid.broker, more)
         self.worker_mmi = WorkerManagement(self._managed, self._ask)
         self._asking = asking
         self._tasks: set[asyncio.Task[None]] = set()
@@ -148,14 +155,23 @@ class House:
             event = {"worker": worker, "version": change.version, "paths": paths}
             self._note(Kind.PUBLISHED, f"inventory.{worker}", event)
 
+    def _publish(self, session: Session, topic: str, event: Any = None) -> dict[str, str]:
+        """Publish an event for a caller whose dialect has no word for it."""
+        if not isinstance(topic, str) or not topic.isprintable() or not 0 < len(topic) < 256:
+            raise ServiceFault("topic: a printable text of at most 255 characters")
+        if topic.startswith(_RESERVED):
+            raise ServiceFault(f"topic: what begins with {' or '.join(_RESERVED)} is the broker's")
+        self._note(Kind.PUBLISHED, topic, event, PeerId(session.client))
+        return {"status": "published"}
+
     def _files_changed(self) -> None:
         log.info("inventory files read", version=self._inventory.version)
         self._note(Kind.CHANGED, "inventory files read again", {})
         self._declare()
 
-    def _note(self, kind: Kind, detail: str, event: Any) -> None:
+    def _note(self, kind: Kind, detail: str, event: Any, peer: PeerId | None = None) -> None:
         body = Body("nfp", (msgspec.json.encode(event),))
-        self._loop.submit(Noted(kind, detail=detail, body=body, dialect="local"))
+        self._loop.submit(Noted(kind, peer, detail, body, dialect="local"))
 
     def _reveal(self, effect: SendReply) -> SendReply:
         """Complete an inventory on its way to the worker it is for."""

@@ -79,7 +79,12 @@ class BrokerManagement:
     """The tasks of the management service."""
 
     def __init__(
-        self, sight: Sight, control: Control, logs: LogBook, inventory: Callable[[], Any]
+        self,
+        sight: Sight,
+        control: Control,
+        logs: LogBook,
+        inventory: Callable[[], Any],
+        more: Mapping[str, TaskFunction] | None = None,
     ) -> None:
         self._sight = sight
         self._control = control
@@ -101,7 +106,7 @@ class BrokerManagement:
             "forget_answers": self.forget_answers,
         }
         shaped = {name: self._norfab(name) for name in NORFAB_TASKS}
-        self.desk = Desk("management", {**shaped, **own})
+        self.desk = Desk("management", {**shaped, **own, **(more or {})})
 
     def _norfab(self, task: str) -> TaskFunction:
         return lambda **kwargs: self._sight.norfab(task, kwargs)

@@ -1,0 +1,137 @@
+"""`dragoman spark-worker`: one Spark session as a worker for clients of every dialect.
+
+Spark is loaded when the command runs, so that the rest of the command line starts fast and works
+without the `spark` extra.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from dragoman.cli.show import URL
+from dragoman.cli.up import start_logging
+
+if TYPE_CHECKING:
+    from dragoman.spark.settings import Data, Settings
+
+#: By the ending of a path.
+_FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc", ".txt": "text"}
+
+
+def spark_worker(
+    url: str = URL,
+    service: str = typer.Option("spark", help="The service name to offer it under."),
+    config: Path | None = typer.Option(
+        None, "--config", "-c", help="A TOML file: data, pipelines, limits. See docs/spark.md."
+    ),
+    tables: str = typer.Option("", "--tables", "-t", help="The pipeline's tables."),
+    table: list[str] = typer.Option(
+        [], help="Files as a table, NAME=PATH (repeatable): Parquet, or CSV, JSON, ... by ending."
+    ),
+    results: str = typer.Option(
+        "", help="Where large results go: a folder of the file service, as in nf://drop/spark."
+    ),
+    results_folder: str = typer.Option(
+        "", help="The same folder on this machine; without it files are put through the service."
+    ),
+    allow_writes: bool = typer.Option(False, help="Run any statement, not only queries."),
+    files_url: str = typer.Option("", help="The file service's broker, if --url has no clients."),
+    name: str | None = typer.Option(None, help="The worker's name; made up if not given."),
+    concurrency: int = typer.Option(4, min=1, help="Jobs to run at a time."),
+    master: str = typer.Option(
+        "local[*]",
+        envvar="DRAGOMAN_SPARK_MASTER",
+        help="Spark master: local[*], spark://host:7077.",
+    ),
+    memory: str = typer.Option("2g", help="Heap of the driver."),
+    conf: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value."),
+    log_level: str = typer.Option("info", help="debug, info, warning or error."),
+) -> None:
+    """Run Spark as a worker: clients of every dialect ask it in SQL and have it run pipelines.
+
+    Tasks: `sql` (query, args), `tables`, `describe` (table), `pipelines`, `run` (pipeline,
+    parameters).
+
+        dragoman spark-worker --tables dragoman-data/tables --table orders=data/orders
+        dragoman call spark sql '{"query": "select count(*) from orders where day = :d",
+                                  "args": {"d": "2026-01-05"}}'
+    """
+    settings = merged(config, tables, table, results, results_folder, allow_writes)
+    chosen = _chosen(settings, conf)
+    try:
+        from dragoman.pipeline.session import JavaMissing, open_session
+        from dragoman.spark.worker import make_worker
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error}. Run: pip install 'dragoman[spark]'") from None
+    start_logging(log_level)
+    try:
+        spark = open_session(master, memory=memory, settings=chosen)
+    except JavaMissing as error:
+        raise ValueError(str(error)) from None
+    try:
+        worker, tasks = make_worker(
+            url,
+            service,
+            spark,
+            settings,
+            name=name,
+            concurrency=concurrency,
+            files_url=files_url or None,
+        )
+        worker.run()
+        tasks.close()
+    finally:
+        spark.stop()
+
+
+def _chosen(settings: "Settings", conf: list[str]) -> dict[str, str]:
+    """Return the settings of the session. Raises ValueError."""
+    if wrong := [pair for pair in conf if "=" not in pair]:
+        raise ValueError(f"--conf takes name=value, not {wrong[0]!r}")
+    return {
+        # Small questions do not wait for large ones to end.
+        "spark.scheduler.mode": "FAIR",
+        # Spark itself stops a result that would not be given out, before it is all in memory.
+        "spark.driver.maxResultSize": str(2 * settings.limits.bytes),
+        **dict(pair.split("=", 1) for pair in conf),
+    }
+
+
+def merged(
+    config: Path | None,
+    tables: str,
+    table: list[str],
+    results: str,
+    results_folder: str,
+    allow_writes: bool,
+) -> "Settings":
+    """Put the file and the options together; options win. Raises ValueError."""
+    from dragoman.spark.settings import Results, Settings, load, settled
+
+    found = load(config) if config is not None else Settings()
+    said = Settings(
+        tables=tables,
+        data=dict(_data(pair) for pair in table),
+        results=Results(url=results, folder=results_folder),
+    )
+    said = settled(said, Path.cwd())
+    return found.model_copy(
+        update={
+            "tables": said.tables or found.tables,
+            "data": {**found.data, **said.data},
+            "results": said.results if results else found.results,
+            "read_only": found.read_only and not allow_writes,
+        }
+    )
+
+
+def _data(pair: str) -> "tuple[str, Data]":
+    from dragoman.spark.settings import Data
+
+    name, mark, path = pair.partition("=")
+    if not mark or not name or not path:
+        raise ValueError(f"--table takes NAME=PATH, not {pair!r}")
+    form = _FORMATS.get(Path(path).suffix, "parquet")
+    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    return name, Data.model_validate({"path": path, "format": form, "options": options})

@@ -1,0 +1,107 @@
+"""What a statement may be: a query over named tables, and nothing else.
+
+Spark's own parser reads the statement; every node of its plan, subqueries and common tables
+included, must be one of those listed here. What is not listed (commands, writes, scripts, dynamic
+SQL, whatever a later Spark brings) is refused by its name. The session is hardened as well, so
+that something that slipped through could reach no file and no Java method.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+#: Operators of queries, as the parser makes them.
+_QUERIES: Final = """
+    Aggregate Deduplicate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin
+    Limit LocalLimit LocalRelation Offset OneRowRelation PipeOperator Pivot Project Range
+    Repartition RepartitionByExpression RebalancePartitions Sample Sort SubqueryAlias Tail Union
+    Unpivot UnresolvedHaving UnresolvedHint UnresolvedInlineTable UnresolvedQualify
+    UnresolvedRelation UnresolvedSubqueryColumnAliases UnresolvedTVFAliases
+    UnresolvedTableValuedFunction UnresolvedWith Window WithWindowDefinition
+"""
+QUERIES: Final = frozenset(_QUERIES.split())
+#: Functions that make a table of their arguments, and read nothing else.
+_TABLE_FUNCTIONS: Final = """
+    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
+    range sequence sql_keywords stack variant_explode variant_explode_outer
+"""
+TABLE_FUNCTIONS: Final = frozenset(_TABLE_FUNCTIONS.split())
+#: Functions that call any method of Java.
+DANGEROUS: Final = ("reflect", "java_method", "try_reflect")
+_RELATION: Final = "UnresolvedRelation"
+
+
+class NotAllowed(Exception):
+    """The statement is not for this worker. The message says what in it, and where."""
+
+
+def harden(session: SparkSession) -> None:
+    """Take from a session what no query over its tables needs."""
+    session.conf.set("spark.sql.runSQLOnFiles", "false")
+    jvm: Any = session._jvm
+    registry = session._jsparkSession.sessionState().functionRegistry()
+    home = [jvm.scala.Option.apply(part) for part in ("builtin", "system")]
+    for name in DANGEROUS:
+        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *home))
+
+
+def parse(session: SparkSession, text: str) -> Any:
+    """Return the plan of a statement; what is no SQL raises Spark's own `ParseException`."""
+    return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
+def check_plan(root: Any, names: Collection[str] | None = None) -> None:
+    """Raise `NotAllowed` unless a plan is of a query; over these tables, if they are given."""
+    nodes = list(_nodes(root))
+    withs = [node for node in nodes if node.nodeName() == "UnresolvedWith"]
+    common = {alias for node in withs for alias in _made(node)}
+    for node in nodes:
+        kind = node.nodeName().rstrip("$")
+        if kind not in QUERIES:
+            raise NotAllowed(f"{_place(node)}only queries are allowed here, and {kind} is none")
+        if kind == _RELATION and names is not None:
+            _check_table(node, {name.lower() for name in names}, common)
+        elif kind == "UnresolvedTableValuedFunction":
+            _check_function(node)
+
+
+def _check_table(node: Any, names: Collection[str], common: Collection[str]) -> None:
+    parts = [str(part) for part in _items(node.multipartIdentifier())]
+    if len(parts) != 1 or parts[0].lower() not in {*names, *common}:
+        known = ", ".join(sorted(names)) or "none"
+        raise NotAllowed(f"{_place(node)}there is no table {'.'.join(parts)!r}; there are {known}")
+
+
+def _check_function(node: Any) -> None:
+    name = ".".join(str(part) for part in _items(node.name()))
+    if name.lower() not in TABLE_FUNCTIONS:
+        raise NotAllowed(f"{_place(node)}the table function {name!r} is not allowed here")
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """Yield every operator of a plan; subqueries are inner children of theirs."""
+    yield node
+    for below in (node.children(), node.innerChildren()):
+        for each in _items(below):
+            if hasattr(each, "nodeName"):
+                yield from _nodes(each)
+
+
+def _made(node: Any) -> Iterator[str]:
+    """Yield the names of the common tables that a WITH makes."""
+    for each in _items(node.innerChildren()):
+        if each.nodeName() == "SubqueryAlias":
+            yield str(each.alias()).lower()
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))
+
+
+def _place(node: Any) -> str:
+    """Say where in the statement a node stands, if the parser knows."""
+    line, start = node.origin().line(), node.origin().startPosition()
+    if line.isEmpty() or start.isEmpty():
+        return ""
+    return f"line {line.get()}, column {start.get() + 1}: "

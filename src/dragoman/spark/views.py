@@ -1,0 +1,120 @@
+"""The tables that SQL knows: the pipeline's, and files that were registered, always the newest."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dragoman.pipeline.store import Store
+from dragoman.pipeline.tables import TABLES, register
+from dragoman.spark.settings import Data
+from dragoman.spark.words import explain
+
+log = structlog.get_logger("dragoman.spark")
+
+
+def read_data(session: SparkSession, data: Data, columns: StructType | None = None) -> DataFrame:
+    """Return files as a frame."""
+    reader = session.read.format(data.format).options(**data.options)
+    if columns is not None or data.columns:
+        reader = reader.schema(columns or data.columns)
+    return reader.load(data.path)
+
+
+class Views:
+    """Makes the tables of a session, and makes them anew when there is something new."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        data: Mapping[str, Data],
+        tables: str = "",
+        refresh: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session = session
+        self._data = data
+        self._tables = tables
+        self._refresh = refresh
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._looked_at = float("-inf")
+        self._version = -1
+        #: Columns are found out once: looking into the files each time would be slow.
+        self._columns: dict[str, StructType] = {}
+        if both := sorted({*data} & {*self._pipeline_tables()}):
+            raise ValueError(f"{', '.join(both)}: the pipeline has tables of these names")
+
+    def _pipeline_tables(self) -> list[str]:
+        return [*TABLES] if self._tables else []
+
+    def names(self) -> list[str]:
+        """Return the names of all tables."""
+        return sorted([*self._pipeline_tables(), *self._data])
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Return what there is, for people."""
+        own = [{"name": name, "kind": "pipeline", "format": "parquet"} for name in TABLES]
+        data = [
+            {"name": name, "kind": "data", "format": each.format}
+            for name, each in self._data.items()
+        ]
+        return sorted([*(own if self._tables else []), *data], key=lambda row: row["name"])
+
+    def open(self) -> None:
+        """Make every table. Raises ValueError for data that cannot be read."""
+        self._register_tables()
+        for name, data in self._data.items():
+            try:
+                frame = read_data(self.session, data)
+            except PySparkException as error:
+                raise ValueError(f"table {name}: {explain(error)}") from None
+            self._columns[name] = frame.schema
+            frame.createOrReplaceTempView(name)
+        self._looked_at = self._clock()
+
+    def renew(self, at_once: bool = False) -> None:
+        """Take in what is new, if it was long ago that somebody looked."""
+        with self._lock:
+            if not at_once and self._clock() - self._looked_at < self._refresh:
+                return
+            self._register_tables()
+            for name, data in self._data.items():
+                self._register(name, data)
+            self._looked_at = self._clock()
+
+    def _register(self, name: str, data: Data) -> None:
+        try:
+            frame = read_data(self.session, data, self._columns[name])
+        except PySparkException as error:
+            # The old view stays; whoever asks for it hears what is missing.
+            log.warning("table is not to be read", table=name, reason=explain(error))
+        else:
+            frame.createOrReplaceTempView(name)
+
+    def _register_tables(self) -> None:
+        if not self._tables:
+            return
+        store = Store(self.session, self._tables)
+        if store.snapshot.version != self._version:
+            register(store)
+            self._version = store.snapshot.version
+
+    def columns(self, name: str) -> list[dict[str, Any]]:
+        """Describe a table. Raises KeyError if there is none of that name."""
+        if name not in self.names():
+            raise KeyError(name)
+        return described(self.session.table(name).schema)
+
+
+def described(schema: StructType) -> list[dict[str, Any]]:
+    """Return a schema as rows."""
+    return [
+        {"name": f.name, "type": f.dataType.simpleString(), "nullable": f.nullable}
+        for f in schema.fields
+    ]

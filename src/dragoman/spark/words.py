@@ -1,0 +1,69 @@
+"""What Spark complains of, in one line that says where in the SQL."""
+
+import re
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+#: Where the parser stopped; it counts columns from 0.
+_STOPPED: Final = re.compile(r"\(line (\d+), pos (\d+)\)")
+_CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
+_TAIL: Final = re.compile(r"\s*SQLSTATE: \w+.*$")
+_LONGEST: Final = 500
+
+
+def explain(error: BaseException, text: str = "") -> str:
+    """Return the line: place, words and condition. `text` is the statement."""
+    java = _cause(error)
+    said = _first_line(str(java.getMessage()) if java is not None else str(error))
+    condition = _CONDITION.match(said)
+    words = _TAIL.sub("", said[condition.end() :] if condition else said)[:_LONGEST]
+    place = _place(java, error, text)
+    name = f" [{condition[1]}]" if condition else ""
+    return f"{place}{words}{name}"
+
+
+def _first_line(said: str) -> str:
+    return next((line.strip() for line in said.splitlines() if line.strip()), said)
+
+
+def _cause(error: BaseException) -> Any:
+    """Return the Java exception at the bottom, which says what really happened."""
+    java: Any = getattr(error, "_origin", None)
+    if java is None and isinstance(error, Py4JJavaError):
+        java = error.java_exception
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    return java
+
+
+def _place(java: Any, error: BaseException, text: str) -> str:
+    if stopped := _STOPPED.search(str(error)):
+        return f"line {stopped[1]}, column {int(stopped[2]) + 1}: "
+    start = _start(java)
+    if start is None and isinstance(error, PySparkException):
+        start = _start_told(error)
+    if start is None or not text:
+        return ""
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return f"line {line}, column {column}: "
+
+
+def _start(java: Any) -> int | None:
+    """Return where the first piece of SQL that an exception is about begins."""
+    try:
+        contexts = list(java.getQueryContext())
+        found = [int(each.startIndex()) for each in contexts]
+    except Exception:
+        # Not every exception has a context, and not every context knows a place.
+        return None
+    return next((start for start in found if start >= 0), None)
+
+
+def _start_told(error: PySparkException) -> int | None:
+    try:
+        return next((each.startIndex() for each in error.getQueryContext() or ()), None)
+    except Exception:
+        return None

@@ -1,0 +1,77 @@
+"""Small results in the reply, large ones as files, too large ones not at all."""
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dragoman import Client
+from dragoman.sdk.files import Files
+from dragoman.spark.results import FileService, Folder, TooMuch, reply
+from dragoman.spark.settings import LimitsSection
+from dragoman.testing.harness import LocalBroker
+
+LIMITS = LimitsSection(reply_rows=3, reply_bytes=1_000, rows=100, bytes=100_000)
+
+
+def numbers(count: int) -> pa.Table:
+    return pa.table({"n": pa.array(range(count), pa.int64())})
+
+
+def test_a_small_result_is_in_the_reply_with_its_columns() -> None:
+    table = pa.table({"n": [1, 2], "d": [date(2026, 1, 5), None], "b": [b"\xff", b""]})
+    assert reply(table, LIMITS, None, "j") == {
+        "columns": [
+            {"name": "n", "type": "int64"},
+            {"name": "d", "type": "date32[day]"},
+            {"name": "b", "type": "binary"},
+        ],
+        "count": 2,
+        "rows": [[1, "2026-01-05", b"\xff"], [2, None, b""]],
+    }
+
+
+def test_columns_may_share_a_name_and_there_may_be_no_rows() -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["n", "n"])
+    assert reply(table, LIMITS, None, "j")["rows"] == [[1, 2]]
+    assert reply(numbers(0), LIMITS, None, "j")["rows"] == []
+
+
+def test_more_is_a_parquet_file_in_a_shared_folder(tmp_path: Path) -> None:
+    told = reply(numbers(4), LIMITS, Folder(str(tmp_path / "out"), "nf://spark/"), "job-1")
+    assert told["file"] == "nf://spark/job-1.parquet"
+    assert "rows" not in told
+    assert told["count"] == 4
+    assert pq.read_table(tmp_path / "out" / "job-1.parquet").equals(numbers(4))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.parquet"]
+
+
+def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path) -> None:
+    drop = tmp_path / "drop"
+    drop.mkdir()
+    files = {"roots": {"drop": drop}, "writable": ["drop"]}
+    with LocalBroker("nfp", files=files) as broker:
+        place = FileService(lambda: Client(broker.url("nfp")), "nf://drop")
+        told = reply(numbers(50), LIMITS, place, "job-2")
+        with Client(broker.url("nfp")) as client:
+            copy = Files(client).fetch(told["file"], tmp_path / "copy.parquet")
+            assert Files(client).details(told["file"])["sha256"] == told["sha256"]
+        assert pq.read_table(copy).equals(numbers(50))
+        assert copy.stat().st_size == told["bytes"]
+        nowhere = FileService(lambda: Client(broker.url("nfp")), "nf://elsewhere")
+        with pytest.raises(TooMuch, match=r"could not be put at nf://elsewhere/job-3.parquet"):
+            reply(numbers(50), LIMITS, nowhere, "job-3")
+
+
+def test_without_a_place_more_is_refused_with_advice() -> None:
+    with pytest.raises(TooMuch, match=r"4 rows .* add a LIMIT, or start it with --results"):
+        reply(numbers(4), LIMITS, None, "j")
+
+
+@pytest.mark.parametrize("count", [101, 20_000])
+def test_too_much_is_refused_wherever_it_could_go(tmp_path: Path, count: int) -> None:
+    with pytest.raises(TooMuch, match="more than 100 rows or 100,000 bytes"):
+        reply(numbers(count), LIMITS, Folder(str(tmp_path), "nf://x"), "j")
+    assert not list(tmp_path.iterdir())

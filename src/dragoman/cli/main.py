@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from dragoman.cli import files, inventory, jobs, look, pipeline, up, worker
+from dragoman.cli import files, inventory, jobs, look, pipeline, spark, up, worker
 from dragoman.cli.demo.command import demo
 from dragoman.cli.exits import run_to_exit_code
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.command("up")(up.up)
 app.command("worker")(worker.worker)
+app.command("spark-worker")(spark.spark_worker)
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why, jobs.forget),
     *(look.services, look.workers, look.clients, look.jobs, look.events),

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from dragoman.testing.fuzz.attack import FRONTS
-from dragoman.testing.fuzz.hoses import _batches
+from dragoman.testing.fuzz.hoses import batches
 from dragoman.testing.fuzz.http import LAST
 from dragoman.testing.gauges import read_metrics
 from dragoman.testing.harness import LocalBroker
@@ -14,8 +14,8 @@ LINK_OF = {"nats": "ncl"}
 
 
 def test_a_request_that_must_be_the_last_ends_its_connection() -> None:
-    found = _batches([[b"a"], [b"b", LAST], [b"c"], [b"d"], [b"e"]], 2)
-    assert found == [[b"a", b"b"], [b"c", b"d"], [b"e"]]
+    found = batches([[b"a"], [b"b", LAST], [b"c"], [b"d"], [b"e"]], 2)
+    assert found == [([b"a", b"b"], True), ([b"c", b"d"], False), ([b"e"], False)]
 
 
 @pytest.mark.interop

@@ -22,6 +22,8 @@ from dragoman.testing.fuzz.http import LAST
 from dragoman.testing.fuzz.mutations import Frames
 from dragoman.transports.sp import REQUESTER
 
+#: Requests for one connection, and whether the last of them may never be answered.
+Batch = tuple[list[bytes], bool]
 _PEERS: Final = 6
 _PATIENCE: Final = 10.0
 
@@ -189,7 +191,9 @@ class HttpHose:
 
     #: Requests on one connection before it is closed.
     _PIPELINED: Final = 25
-    _IDLE: Final = 1.5
+    #: How long the last answer on a connection is waited for: where it may be a stream, or never
+    #: come, not for long.
+    _PATIENCE: Final = {False: 10.0, True: 0.7}
     _CONNECTIONS: Final = 48
     _CLOSE: Final = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
@@ -199,40 +203,44 @@ class HttpHose:
 
     def fire(self, messages: Sequence[Frames]) -> int:
         """Send the messages; return how many were answered, or ended their connection."""
-        return asyncio.run(self._fire(_batches(messages, self._PIPELINED)))
+        return asyncio.run(self._fire(batches(messages, self._PIPELINED)))
 
-    async def _fire(self, batches: list[list[bytes]]) -> int:
+    async def _fire(self, found: list[Batch]) -> int:
         limit = asyncio.Semaphore(self._CONNECTIONS)
 
-        async def one(batch: list[bytes]) -> int:
+        async def one(batch: Batch) -> int:
             async with limit:
-                return await self._speak(batch)
+                return await self._speak(*batch)
 
-        return sum(await asyncio.gather(*(one(batch) for batch in batches)))
+        return sum(await asyncio.gather(*(one(batch) for batch in found)))
 
-    async def _speak(self, batch: list[bytes]) -> int:
-        """Say a batch on one connection; an answer that does not come in time is left behind."""
+    async def _speak(self, requests: list[bytes], is_last: bool) -> int:
+        """Say some requests on one connection; an answer that does not come is left behind."""
         reader, writer = await asyncio.open_connection(*self._place)
         answers = 0
         try:
-            writer.write(b"".join(batch) + self._CLOSE)
-            while data := await asyncio.wait_for(reader.read(1 << 20), self._IDLE):
-                answers += data.count(b"HTTP/1.1 ")
+            writer.write(b"".join(requests) + self._CLOSE)
+            async with asyncio.timeout(self._PATIENCE[is_last]):
+                while data := await reader.read(1 << 20):
+                    answers += data.count(b"HTTP/1.1 ")
         except (OSError, TimeoutError):
             answers += 1
         finally:
             writer.transport.abort()
-        return min(answers, len(batch))
+        return min(answers, len(requests))
 
     def close(self) -> None:
         """Nothing stays open."""
 
 
-def _batches(messages: Sequence[Frames], size: int) -> list[list[bytes]]:
+def batches(messages: Sequence[Frames], size: int) -> list[Batch]:
     """Put messages on connections; one that must be the last there ends its batch."""
-    found: list[list[bytes]] = [[]]
+    found: list[Batch] = []
+    requests: list[bytes] = []
     for frames in messages:
-        found[-1].append(frames[0])
-        if frames[1:] == [LAST] or len(found[-1]) >= size:
-            found.append([])
-    return [batch for batch in found if batch]
+        requests.append(frames[0])
+        is_last = frames[1:] == [LAST]
+        if is_last or len(requests) >= size:
+            found.append((requests, is_last))
+            requests = []
+    return [*found, (requests, False)] if requests else found

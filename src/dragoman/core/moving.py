@@ -6,7 +6,7 @@ gone, goes where they are now; it is given out when the move has settled (see `o
 
 from dragoman.core.book import Job, Part
 from dragoman.core.desk import Desk
-from dragoman.core.dispatch import enqueue, owner_of
+from dragoman.core.dispatch import arm_patience, feed, owner_of
 from dragoman.core.events import ReplyKind
 from dragoman.model.job import JobState
 from dragoman.model.names import WorkerName
@@ -42,8 +42,19 @@ def follow(desk: Desk, part: Part) -> None:
     part.patience = None
     names = tuple(p.bound for p in part.job.parts if p.bound)
     desk.reply(part.job, ReplyKind.DISPATCHED, workers=names)
-    for each in parts if waits else parts[1:]:
-        enqueue(desk, each)
+    _let_wait(desk, parts if waits else parts[1:])
+
+
+def _let_wait(desk: Desk, parts: list[Part]) -> None:
+    """Put parts behind what waits for their workers already, and give out what can be."""
+    for part in parts:
+        desk.queues.push(part)
+    for name in dict.fromkeys(part.bound for part in parts if part.bound):
+        for worker in desk.registry.named(name):
+            feed(desk, worker)
+    for part in parts:
+        if part.queued_in is not None:
+            arm_patience(desk, part)
 
 
 def _shares(desk: Desk, part: Part) -> dict[WorkerName | None, tuple[str, ...]]:

@@ -7,10 +7,11 @@ NODE := tests/interop/node
 # Only `make lock` needs it, so it is not in the lock itself.
 UV := uv==0.13.7
 ROUNDS ?= 20
+MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench crash lock clean
+.PHONY: help setup demo test check sim bench soak fuzz crash lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,12 @@ sim: setup ## the seeded simulation, in full (ARGS=--help)
 
 bench: setup ## what things cost (ARGS=--help)
 	$(BIN)/python -m benches $(ARGS)
+
+soak: setup ## every dialect under load and faults, MINUTES=10 long; prints figures, says what held
+	$(BIN)/python -m dragoman.testing.soak --minutes $(MINUTES) $(ARGS)
+
+fuzz: setup ## 100,000 spoilt messages at every link of a live broker (ARGS=--help)
+	$(BIN)/python -m dragoman.testing.fuzz --vectors tests/vectors $(ARGS)
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times
 	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)

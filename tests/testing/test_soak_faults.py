@@ -1,0 +1,34 @@
+"""The faults of a soak."""
+
+from functools import partial
+from pathlib import Path
+
+from dragoman.testing.fabric import Fabric
+from dragoman.testing.soak.faults import Faults
+
+
+def test_a_fault_that_cannot_be_done_ends_the_faults_and_is_said(tmp_path: Path) -> None:
+    """There is no process at all here, so the first fault of any kind fails."""
+    faults = Faults(Fabric(tmp_path), {}, {}, seed=1, every=0.01)
+    faults.start()
+    faults.join(30)
+    assert faults.trouble
+    assert not faults.counts
+
+
+def played(folder: Path, seed: int) -> list[str]:
+    """Play twelve harmless faults of six kinds."""
+    said: list[str] = []
+    faults = Faults(Fabric(folder), {}, {}, seed, every=0.001)
+    faults._kinds = {name: partial(said.append, name) for name in "abcdef"}
+    faults.start()
+    while len(said) < 12:
+        faults.join(0.001)
+    faults.end()
+    return said[:12]
+
+
+def test_each_kind_comes_in_turn_in_an_order_that_the_seed_says(tmp_path: Path) -> None:
+    one, again, other = (played(tmp_path, seed) for seed in (1, 1, 2))
+    assert set(one[:6]) == set(one[6:]) == set("abcdef")
+    assert one == again != other

@@ -12,7 +12,20 @@ from pathlib import Path
 
 import typer
 
-from dragoman.cli import files, inventory, jobs, look, pipeline, spark, up, worker
+from dragoman.cli import (
+    audit,
+    files,
+    init,
+    inventory,
+    jobs,
+    keys,
+    look,
+    pipeline,
+    policy,
+    spark,
+    up,
+    worker,
+)
 from dragoman.cli.demo.command import demo
 from dragoman.cli.exits import run_to_exit_code
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
@@ -35,6 +48,10 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(files.app, name="files")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(keys.app, name="keys")
+app.add_typer(policy.app, name="policy")
+app.add_typer(audit.app, name="audit")
+app.command("init")(init.init)
 app.command("demo")(demo)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)

@@ -1,0 +1,163 @@
+"""`dragoman init`: a broker with security on, from nothing: settings, keys, and what peers need."""
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import typer
+
+#: Listeners and the ports they have everywhere.
+PORTS: Final = {
+    "nfp": 5555,
+    "dcp": 5566,
+    "zss": 7777,
+    "zss_backend": 7776,
+    "memo": 12703,
+    "http": 8420,
+}
+_LOCAL: Final = "127.0.0.1"
+ADMIN: Final = "admin"
+
+_POLICY: Final = """\
+# Who may do what. Nobody may do anything that no rule allows. `dragoman policy roles` lists the
+# roles that ship: viewer, submitter, operator, worker, auditor, admin. Changes are in force at
+# once; a file with a mistake is not used, and `dragoman policy check` names the mistake.
+
+# [roles.resizer]                    # a role of your own; several rules: [[roles.resizer]]
+# verbs = ["submit", "read-own", "cancel"]
+# services = ["resize", "thumb-*"]
+# targets = ["any", "names"]
+
+# [principals]                       # roles by name or glob, beside those of `dragoman keys`
+# "edge-*" = ["worker"]
+
+[limits."*"]                         # for everybody; later ones that fit say more
+requests_per_second = 1000
+open_jobs = 100000
+"""
+
+
+def init(
+    folder: Path = typer.Argument(Path(), help="Where everything goes."),
+    host: str = typer.Option(_LOCAL, help="The address to listen on; 0.0.0.0 for all."),
+    name: list[str] = typer.Option(
+        [], "--name", help="A host name or address that peers use; may be repeated."
+    ),
+) -> None:
+    """Make the settings and keys of a broker with security on.
+
+    Writes `dragoman.toml`, `policy.toml`, the broker's keys in `keys/`, your own credentials in
+    `admin.key`, and `peers.txt` with what every peer needs to know. Replaces nothing that is there.
+    """
+    config = folder / "dragoman.toml"
+    if config.exists():
+        raise ValueError(f"{config} is there already; nothing was changed")
+    folder = folder.resolve()
+    keys = folder / "keys"
+    keys.mkdir(parents=True, exist_ok=True)
+    os.chmod(keys, 0o700)
+    hosts = tuple(dict.fromkeys([*name, *([host] if host != "0.0.0.0" else []), "localhost"]))
+    public = write_curve_pair(keys / "broker.key_secret")
+    vouching = write_certificates(keys, hosts)
+    write_private(folder / "policy.toml", _POLICY)
+    write_private(folder / "dragoman.toml", settings_text(folder, host))
+    _let_the_admin_in(folder)
+    said = descriptor(hosts[0], public, vouching)
+    (folder / "peers.txt").write_text(said)
+    typer.echo(said)
+    typer.echo(f"Start it with:  dragoman up --config {config}")
+    typer.echo(f"Use it with:    dragoman --key {folder / 'admin.key'} workers")
+
+
+def write_curve_pair(path: Path) -> str:
+    """Make a CURVE pair in the form of pyzmq's certificates; return the public key."""
+    from dragoman.sdk.issuing import new_curve
+
+    public, secret = new_curve()
+    text = f'metadata\ncurve\n    public-key = "{public}"\n'
+    path.with_suffix(".key").write_text(text)
+    write_private(path, f'{text}    secret-key = "{secret}"\n')
+    return public
+
+
+def write_certificates(keys: Path, hosts: tuple[str, ...]) -> str:
+    """Make an authority and the broker's certificate; return the authority's, in PEM."""
+    from dragoman.sdk.issuing import new_authority, new_certificate
+
+    root = new_authority("dragoman authority")
+    own = new_certificate(root, "dragoman broker", hosts)
+    for name, made in (("authority", root), ("broker-tls", own)):
+        (keys / f"{name}.pem").write_text(made.certificate + "\n")
+        write_private(keys / f"{name}.key", made.secret + "\n")
+    return root.certificate
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(text)
+
+
+def settings_text(folder: Path, host: str) -> str:
+    """Write the settings of a broker that listens on a host, with security on."""
+    lines = [
+        f'data = "{folder / "data"}"',
+        "",
+        "[listen]",
+        *(
+            f'{name} = "{"http" if name == "http" else "tcp"}://{host}:{port}"'
+            for name, port in PORTS.items()
+        ),
+        "",
+        "[security]",
+        "enabled = true",
+        f'policy = "{folder / "policy.toml"}"',
+        "",
+        "[credentials]",
+        f'curve = ["{folder / "keys" / "broker.key_secret"}"]',
+        f'certificate = "{folder / "keys" / "broker-tls.pem"}"',
+        f'key = "{folder / "keys" / "broker-tls.key"}"',
+        f'authority = "{folder / "keys" / "authority.pem"}"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _let_the_admin_in(folder: Path) -> None:
+    from dragoman.cli.keys import issue
+    from dragoman.cli.places import find_settings, open_registry
+
+    settings = find_settings(folder / "dragoman.toml", None)
+    settings.data.mkdir(parents=True, exist_ok=True)
+    registry = open_registry(settings)
+    issue(settings, registry, ADMIN, ("admin",), folder / "admin.key")
+
+
+def descriptor(host: str, public: str, vouching: str) -> str:
+    """Write what every peer needs to know: nothing of it is secret."""
+    ports = PORTS
+    return "\n".join(
+        [
+            f"# What peers of this broker need to know ({time.strftime('%Y-%m-%d')}). Not secret.",
+            "# Credentials of their own come from `dragoman keys new NAME --role ROLE`.",
+            "",
+            f"nfp   nfp://{host}:{ports['nfp']}",
+            f"dcp   dcp://{host}:{ports['dcp']}",
+            f"zss   zss://{host}:{ports['zss']} (clients), zss://{host}:{ports['zss_backend']}",
+            f"memo  memo://{host}:{ports['memo']}",
+            f"http  https://{host}:{ports['http']}",
+            "",
+            "# The broker's CURVE key (Z85), for nfp, dcp and zss:",
+            f"DRAGOMAN_SERVER_KEY='{public}'",
+            "",
+            "# The same as pyzmq's certificate `broker.key`, for NorFab's peers with zmq_auth:",
+            "metadata",
+            "curve",
+            f'    public-key = "{public}"',
+            "",
+            "# The authority that vouches for the broker, for memo, http and nats:",
+            vouching,
+            "",
+        ]
+    )

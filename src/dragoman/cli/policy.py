@@ -1,0 +1,79 @@
+"""`dragoman policy`: what the policy says, and why."""
+
+from pathlib import Path
+
+import typer
+
+from dragoman.cli.places import CONFIG, DATA, find_settings, open_registry, policy_file
+from dragoman.cli.show import AS_JSON, print_json, print_rows
+from dragoman.security.policy_file import PolicyFile
+from dragoman.security.verbs import Ask, TargetClass, Verb, house_name
+
+app = typer.Typer(no_args_is_help=True, help="Try the policy, check it, and list the roles it has.")
+
+
+@app.command("test")
+def try_(
+    principal: str = typer.Argument(help="A name, or `anonymous`."),
+    verb: Verb = typer.Argument(help="What they would do."),
+    service: str = typer.Argument("", help="With which service; any if not given."),
+    task: str = typer.Option("", help="With which task of it."),
+    target: TargetClass = typer.Option(TargetClass.ANY, help="For whom."),
+    name: list[str] = typer.Option([], help="Of which workers, by name; may be repeated."),
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say whether a principal may do something, and which rule decides.
+
+    Ends with 0 if it is allowed and with 4 if it is denied. Example:
+    `dragoman policy test alice submit resize --task run`.
+    """
+    settings = find_settings(config, data)
+    policy = PolicyFile(policy_file(settings)).policy
+    given = open_registry(settings).entry_of(principal).roles
+    roles = policy.roles_of(principal, given)
+    ask = Ask(verb, house_name(service), task, target, tuple(name))
+    decision = policy.decide(roles, ask)
+    word = "allowed" if decision.is_allowed else "denied"
+    if as_json:
+        said = {"decision": word, "reason": decision.reason, "roles": roles, "asked": str(ask)}
+        print_json(said)
+    else:
+        typer.echo(f"{word}: {principal} ({', '.join(roles) or 'no roles'}): {decision.reason}")
+    if not decision.is_allowed:
+        raise typer.Exit(4)
+
+
+@app.command()
+def check(
+    file: Path | None = typer.Argument(None, help="A policy; the broker's if not given."),
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+) -> None:
+    """Read a policy and name the first mistake in it, if there is one."""
+    path = file or policy_file(find_settings(config, data))
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    policy = PolicyFile(path).policy
+    typer.echo(f"{path}: {len(policy.roles)} roles, {len(policy.grants)} rules about principals")
+
+
+@app.command()
+def roles(config: Path | None = CONFIG, data: Path | None = DATA, as_json: bool = AS_JSON) -> None:
+    """List every role and what its rules allow."""
+    policy = PolicyFile(policy_file(find_settings(config, data))).policy
+    rows = [
+        {
+            "role": role,
+            "rule": number,
+            "verbs": sorted(verb.value for verb in rule.verbs),
+            "services": list(rule.services),
+            "tasks": list(rule.tasks),
+            "targets": sorted(each.value for each in rule.targets),
+            "names": list(rule.names),
+        }
+        for role, rules in policy.roles.items()
+        for number, rule in enumerate(rules, 1)
+    ]
+    print_rows(rows, as_json, "no roles")

@@ -1,0 +1,153 @@
+"""`dragoman keys`: who may speak, from the command line, with and without a running broker."""
+
+import io
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.keys import find_key
+from dragoman.cli.main import app
+from dragoman.sdk.credentials import read_credentials
+from dragoman.security.keys import State
+from dragoman.security.registry import Registry
+
+KEY = "tls:" + "0f" * 32
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(*words: str) -> tuple[int, str, str]:
+        code = run_to_exit_code(lambda: app(["keys", *words, "--data", str(tmp_path)]))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry.open(tmp_path / "registry.json")
+
+
+def listed(keys: Command, *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(keys("list", "--json", *words)[1])
+    return found
+
+
+def test_new_credentials_are_written_and_let_in(
+    keys: Command, registry: Registry, tmp_path: Path
+) -> None:
+    out = tmp_path / "sue.key"
+    code, said, _ = keys("new", "sue", "--role", "submitter", "--out", str(out), "--days", "30")
+    assert (code, f"wrote {out}" in said) == (0, True)
+    made = read_credentials(out)
+    registry.refresh(0.0)
+    key = registry.check_token(made.token, time.time())
+    assert key is not None
+    assert registry.principal_of(key) == "sue"
+    assert registry.entry_of("sue").roles == ("submitter",)
+    assert registry.check_token(made.token, time.time() + 31 * 86_400) is None
+    assert made.token not in said, "secrets are in the file only"
+    assert {row["principal"] for row in listed(keys)} == {"sue"}
+
+
+def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: Registry) -> None:
+    assert keys("new", "w1", "--role", "worker", "--key", KEY)[0] == 0
+    registry.refresh(0.0)
+    assert registry.admits(KEY, 1.0)
+    code, _, error = keys("new", "w1", "--key", "nonsense")
+    assert (code, "is no key" in error) == (2, True)
+
+
+def test_a_stranger_is_listed_and_approved(keys: Command, registry: Registry) -> None:
+    registry.note_stranger(KEY, 0.0, "knocked")
+    registry.refresh(0.0)
+    assert [row["key"] for row in listed(keys, "--state", "pending")] == [KEY]
+    code, said, _ = keys("approve", "tls:0f0f0f0f0f0f...", "--name", "w1", "--role", "worker")
+    assert (code, "may speak for w1" in said) == (0, True)
+    registry.refresh(0.0)
+    assert registry.admits(KEY, 1.0)
+    assert listed(keys, "--state", "pending") == []
+
+
+def test_a_principal_or_a_key_is_revoked(keys: Command, registry: Registry) -> None:
+    keys("new", "w1", "--key", KEY)
+    assert keys("revoke", "w1")[0] == 0
+    registry.refresh(0.0)
+    assert registry.state_of(KEY, 1.0) is State.REVOKED
+    assert keys("revoke", "nobody")[0] == 2
+    assert keys("revoke", KEY[:20])[0] == 0
+
+
+def test_roles_are_said_anew(keys: Command, registry: Registry) -> None:
+    keys("new", "w1", "--role", "worker", "--key", KEY)
+    assert keys("roles", "w1", "viewer", "auditor")[1] == "w1: viewer, auditor\n"
+    registry.refresh(0.0)
+    assert registry.entry_of("w1").roles == ("viewer", "auditor")
+    assert keys("roles", "w1")[1] == "w1: no roles\n"
+
+
+def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
+    keys: Command, registry: Registry, tmp_path: Path
+) -> None:
+    keys("new", "w1", "--role", "worker", "--key", KEY)
+    out = tmp_path / "new.key"
+    code, said, _ = keys("rotate", "w1", "--out", str(out), "--grace", "1")
+    assert (code, "1 old key(s) end in 1 h" in said) == (0, True)
+    registry.refresh(0.0)
+    now = time.time()
+    assert registry.admits(KEY, now)
+    assert registry.state_of(KEY, now + 3601) is State.EXPIRED
+    assert registry.check_token(read_credentials(out).token, now + 3601) is not None
+    assert keys("rotate", "nobody")[0] == 2
+    assert "no CURVE key yet" in keys("rotate", "broker")[2]
+
+
+def test_the_broker_itself_is_rotated_with_two_keys_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_to_exit_code(lambda: app(["init", str(tmp_path)])) == 0
+    config = str(tmp_path / "dragoman.toml")
+    capsys.readouterr()
+    assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", "--config", config])) == 0
+    said = capsys.readouterr().out
+    second = tmp_path / "keys" / "broker-2.key_secret"
+    assert str(second) in said
+    assert os.stat(second).st_mode & 0o077 == 0
+    secret = second.read_text().rpartition('secret-key = "')[2][:40]
+    assert secret not in said
+    assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", "--config", config])) == 0
+    assert (tmp_path / "keys" / "broker-3.key_secret").is_file()
+
+
+def test_a_worker_lets_itself_in_with_an_invitation(
+    keys: Command, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = keys("invite", "--service", "lift", "--name", "edge-*")[1].strip()
+    monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
+    assert keys("enrol", KEY, "--name", "edge-1")[1] == "tls:0f0f0f0f0f0f... may speak for edge-1\n"
+    registry.refresh(0.0)
+    assert registry.entry_of("edge-1").services == ("lift",)
+    monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
+    code, _, error = keys("enrol", "tls:" + "aa" * 32, "--name", "edge-2")
+    assert (code, "used already" in error, token in error) == (2, True, False)
+
+
+def test_a_shortened_key_is_completed_if_it_is_the_only_one(registry: Registry) -> None:
+    registry.add(KEY, "a", now=0.0)
+    registry.add("tls:" + "0f" * 31 + "00", "b", now=0.0)
+    assert find_key(registry, KEY) == KEY
+    with pytest.raises(ValueError, match="2 keys begin"):
+        find_key(registry, "tls:0f")
+    with pytest.raises(ValueError, match="no key begins"):
+        find_key(registry, "tls:1")
+
+
+def test_without_keys_the_list_says_how_to_make_one(keys: Command) -> None:
+    assert "keys new NAME" in keys("list")[1]

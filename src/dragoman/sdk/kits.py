@@ -254,8 +254,13 @@ class HttpKit:
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
         """Make what asks, and asks again until it is answered."""
         from dragoman.transports.http import HttpRequester
+        from dragoman.transports.tls import PeerTls
 
-        return HttpRequester(endpoint.address)
+        tls = peer_tls(self._credentials)
+        if tls is None and endpoint.is_secure:
+            # Without an authority of its own, the broker is vouched for by those of the system.
+            tls = PeerTls()
+        return HttpRequester(endpoint.address, tls=tls, token=self._credentials.token)
 
     def worker_side(self, offer: Offer, ids: Ids) -> WorkerSide:
         """Make a worker's end."""

@@ -1,4 +1,4 @@
-"""One URL names dialect and endpoint: `nfp://host:5555`, `zss://host:7777`, ...
+"""One URL names dialect and endpoint: `nfp://host:5555`, `https://host:8420`, ...
 
 A user or token before the host (`ncl://token@host`) and options after it (`?heartbeat_interval=5`)
 are for the dialects that know some.
@@ -23,15 +23,20 @@ class Endpoint:
     address: str
     #: What the URL says after its question mark, in order.
     options: tuple[tuple[str, str], ...] = ()
+    #: Whether the URL itself asks for TLS: `https://`.
+    is_secure: bool = False
 
     def __str__(self) -> str:
         """Return the URL without what is secret in it."""
-        return f"{self.dialect}://{self.address.partition('://')[2].rpartition('@')[2]}"
+        dialect = "https" if self.is_secure else self.dialect
+        return f"{dialect}://{self.address.partition('://')[2].rpartition('@')[2]}"
 
 
 def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
     """Read a URL. Raises ValueError with a sentence a user can act on."""
-    dialect, mark, rest = url.partition("://")
+    said, mark, rest = url.partition("://")
+    is_secure = said == "https"
+    dialect = "http" if is_secure else said
     if not mark or dialect not in ports:
         raise ValueError(f"{url!r} is no broker URL; use one of {', '.join(ports)} :// host:port")
     if rest.startswith("/"):
@@ -47,4 +52,4 @@ def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
     secret = parts.netloc.rpartition("@")[0]
     if secret:
         host = f"{secret}@{host}"
-    return Endpoint(dialect, f"tcp://{host}:{port}", tuple(parse_qsl(parts.query)))
+    return Endpoint(dialect, f"tcp://{host}:{port}", tuple(parse_qsl(parts.query)), is_secure)

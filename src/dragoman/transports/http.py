@@ -6,14 +6,18 @@ of a tag is under way at a time; the same tag again is the same request, or begi
 
 import asyncio
 import contextlib
+import json
+import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import h11
 
 from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.tls import PeerTls
 
 #: Connections for requests that are answered at once; polls and streams have their own.
 CONNECTIONS: Final = 16
@@ -84,8 +88,11 @@ class Wire:
         return not self._reader.at_eof()
 
     def close(self) -> None:
-        """Let go."""
-        self._writer.close()
+        """Let go; with TLS at once, without waiting for the other end's good-bye."""
+        if self._writer.get_extra_info("ssl_object") is None:
+            self._writer.close()
+        else:
+            self._writer.transport.abort()
 
 
 class Request:
@@ -108,11 +115,26 @@ class HttpRequester:
     #: It reconnects and repeats by itself.
     heals_itself = True
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, tls: PeerTls | None = None, token: str = "") -> None:
+        """Prepare.
+
+        Args:
+            endpoint: where the door is.
+            tls: what to prove and whom to believe; without it nothing is encrypted.
+            token: a bearer token that goes with every request.
+
+        """
         place = urlsplit(endpoint)
+        self._tls = tls.context() if tls is not None else None
+        #: Why the broker does not answer, if that is known.
+        self.refusal = ""
         self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._always = [(b"host", f"{host}:{self._port}".encode())]
+        if token:
+            if tls is None and not _is_loopback(self._host):
+                raise ValueError("a token is not sent in the clear; use https://")
+            self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._idle: list[Wire] = []
@@ -131,7 +153,7 @@ class HttpRequester:
     async def open(self, wake: Callable[[], None]) -> str:
         """Start; connecting is a matter of each request."""
         self._wake = wake
-        return f"http://{self._host}:{self._port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -198,6 +220,7 @@ class HttpRequester:
                 request.method, request.target, self._always + request.headers, request.body
             )
             body = b"".join([piece async for piece in wire.body()])
+            self._heed(status, body)
             if wire.is_reusable() and not self._is_closing:
                 self._idle.append(wire)
                 return status, body
@@ -210,6 +233,22 @@ class HttpRequester:
         wire.close()
         return status, body
 
+    def _heed(self, status: int, body: bytes) -> None:
+        """Keep why the door does not know us, if it does not."""
+        self.refusal = ""
+        if status in (401, 421) or (status == 403 and b'"code":"forbidden"' in body):
+            try:
+                self.refusal = str(json.loads(body)["detail"])
+            except (ValueError, KeyError, TypeError):
+                self.refusal = f"the broker answers {status}"
+
+    def _despair(self, error: Exception) -> None:
+        """Keep why there is no talking to whoever is there."""
+        if isinstance(error, ssl.SSLError):
+            self.refusal = f"no TLS with the broker: {error.reason or error}"
+        elif isinstance(error, h11.RemoteProtocolError):
+            self.refusal = "what is there does not speak HTTP; if it has TLS, use https://"
+
     def _drop_idle(self) -> None:
         for wire in self._idle:
             wire.close()
@@ -220,13 +259,14 @@ class HttpRequester:
         while True:
             try:
                 return await attempt()
-            except _BROKEN:
+            except _BROKEN as error:
+                self._despair(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE[1])
 
     async def _connect(self) -> Wire:
         async with asyncio.timeout(_CONNECT_WITHIN):
-            return Wire(*await asyncio.open_connection(self._host, self._port))
+            return Wire(*await asyncio.open_connection(self._host, self._port, ssl=self._tls))
 
     # --- streams ------------------------------------------------------------------------------
 
@@ -282,13 +322,21 @@ class HttpRequester:
         """Let what was said leave, for a short time, then let go."""
         self._is_closing = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
+            # Who is refused will not be heard however long it waits.
+            async with asyncio.timeout(0 if self.refusal else _GRACE):
                 await self._said(lambda: bool(self._lanes) or b"leave" in self._under_way)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._drop_idle()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Events:

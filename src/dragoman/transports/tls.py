@@ -21,6 +21,8 @@ from dragoman.transports.base import Key
 #: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
 HANDSHAKE_WITHIN: Final = 5.0
 HANDSHAKES: Final = 256
+#: How long the other end has to say good-bye when a connection is closed.
+_GOOD_BYE: Final = 1.0
 
 
 class ServerTls:
@@ -137,14 +139,15 @@ class Handshakes:
     async def _shake(
         self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]
     ) -> None:
-        protocol = make()
+        waiting = _Waiting()
         try:
             tls = await asyncio.get_running_loop().start_tls(
                 transport,
-                protocol,
+                waiting,
                 self._context,
                 server_side=True,
                 ssl_handshake_timeout=self._within,
+                ssl_shutdown_timeout=_GOOD_BYE,
             )
         except (OSError, ssl.SSLError) as error:
             if transport in self._under_way:
@@ -153,7 +156,7 @@ class Handshakes:
         finally:
             self._under_way.pop(transport, None)
         if tls is not None:
-            protocol.connection_made(tls)
+            waiting.hand_over(tls, make())
 
     def close(self) -> None:
         """Break off what is under way."""
@@ -174,6 +177,29 @@ class _Knock(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._handshakes.begin(transport, self._make)
+
+
+class _Waiting(asyncio.Protocol):
+    """Keeps what arrives between the handshake and the protocol that it is meant for."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._has_ended = False
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._has_ended = True
+
+    def hand_over(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+        """Let the protocol go on from here."""
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._data:
+            protocol.data_received(bytes(self._data))
+        if self._has_ended:
+            protocol.connection_lost(None)
 
 
 def reason(error: Exception) -> str:

@@ -17,12 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from dragoman import AsyncClient
+from dragoman import AsyncClient, Client
 from dragoman.model.content import Call
 from dragoman.pipeline.session import open_session
 from dragoman.spark import call_service
+from dragoman.spark.settings import Settings
+from dragoman.spark.worker import make_worker
 
 Row: TypeAlias = tuple[str, float, str]
 
@@ -55,6 +57,7 @@ def run() -> list[Row]:
                 .save()
             )
         )
+        stops = _stops(spark, url)
         spark.stop()
     return [
         (f"bare AsyncClient, {ROWS:,} calls, {WINDOW * CORES} open", bare, "calls/s"),
@@ -62,6 +65,7 @@ def run() -> list[Row]:
         ("call_service, of the bare client", spark_rate / bare, "times"),
         ("the same rows again: known, not run", again, "rows/s"),
         ("call_service, 100 rows a call", chunks, "rows/s"),
+        ("a cancelled query: until Spark has stopped, worst of 5", max(stops), "s"),
     ]
 
 
@@ -84,6 +88,26 @@ async def _bare(url: str) -> float:
         begun = time.perf_counter()
         await asyncio.gather(*(lane() for _ in range(WINDOW * CORES)))
     return ROWS / (time.perf_counter() - begun)
+
+
+def _stops(spark: SparkSession, url: str) -> list[float]:
+    """Cancel endless queries of a worker; return how long each took to end, as Spark sees it."""
+    endless = "select count(*) from range(0, 100000000000000, 1, 2) where sqrt(id) % 7 = 8"
+    tracker = spark.sparkContext.statusTracker()
+    worker, tasks = make_worker(url, "spark", spark, Settings())
+    took = []
+    with worker, Client(url) as client:
+        for _ in range(5):
+            job = client.submit("spark", "sql", endless)
+            while not tracker.getActiveJobsIds():
+                time.sleep(0.01)
+            begun = time.perf_counter()
+            job.cancel(timeout=60)
+            while tracker.getActiveJobsIds():
+                time.sleep(0.01)
+            took.append(time.perf_counter() - begun)
+    tasks.close()
+    return took
 
 
 @contextmanager

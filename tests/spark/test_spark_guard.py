@@ -130,3 +130,10 @@ def test_a_hardened_session_reaches_no_file_and_no_method_by_itself(
     with pytest.raises(AnalysisException):
         session.sql(query).collect()
     assert spark.sql("select reflect('java.lang.Math', 'abs', -1)").collect()[0][0] == "1"
+
+
+def test_a_hardened_session_tells_nothing_of_its_process(session: SparkSession) -> None:
+    found = session.sql(
+        "select '${env:PATH}', '${system:user.home}', '${spark.app.name}'"
+    ).collect()
+    assert [*found[0]] == ["${env:PATH}", "${system:user.home}", "${spark.app.name}"]

@@ -39,6 +39,8 @@ class NotAllowed(Exception):
 def harden(session: SparkSession) -> None:
     """Take from a session what no query over its tables needs."""
     session.conf.set("spark.sql.runSQLOnFiles", "false")
+    # `${env:NAME}` in a statement would be replaced by a variable of this process.
+    session.conf.set("spark.sql.variable.substitute", "false")
     jvm: Any = session._jvm
     registry = session._jsparkSession.sessionState().functionRegistry()
     home = [jvm.scala.Option.apply(part) for part in ("builtin", "system")]

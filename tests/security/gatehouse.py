@@ -17,6 +17,7 @@ from dragoman.security.gate import Gate, Owned
 from dragoman.security.policy_text import read_policy
 from dragoman.security.register import Register
 from dragoman.server.checkpoint import Checkpoint
+from dragoman.server.guard import task_in
 from dragoman.testing.tongues import TONGUES, make_wardrobe
 
 
@@ -47,7 +48,12 @@ class Gatehouse:
         for tongue in TONGUES.values():
             sides += tongue.broker(wardrobe, ids)
         self.sides = {side.link: side for side in sides}
-        self.gate = Gate(keys, read_policy(policy), owner_of=self._owner_of)
+        self.gate = Gate(
+            keys,
+            read_policy(policy),
+            owner_of=self._owner_of,
+            task_in=lambda body: task_in(wardrobe, body),
+        )
         transport: Any = self.bells
         self.points = {s.link: Checkpoint(self.gate, s, transport) for s in sides}
 

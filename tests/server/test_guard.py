@@ -23,7 +23,7 @@ from dragoman.model.record import Record
 from dragoman.security.keys import State
 from dragoman.security.registry import Registry
 from dragoman.server.clock import Clock
-from dragoman.server.guard import Guard, _task_in
+from dragoman.server.guard import Guard, task_in
 from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
@@ -323,7 +323,7 @@ def test_the_watch_looks_by_itself(house: House) -> None:
 def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None:
     wardrobe = make_wardrobe()
     body = wardrobe["dcp"].write_call(Call("erase", (1,)))
-    assert _task_in(wardrobe, body) == "erase"
-    assert _task_in(wardrobe, Body("dcp", (b"", b"raw"))) == ""
-    assert _task_in(wardrobe, Body("http", (b"{",))) == ""
-    assert _task_in(wardrobe, Body("unknown", ())) == ""
+    assert task_in(wardrobe, body) == "erase"
+    assert task_in(wardrobe, Body("dcp", (b"", b"raw"))) == ""
+    assert task_in(wardrobe, Body("http", (b"{",))) == ""
+    assert task_in(wardrobe, Body("unknown", ())) == ""

@@ -182,7 +182,9 @@ class Gate:
     def _tasks_of(self, event: JobSubmitted) -> tuple[str, ...]:
         """Return the task a request names, and the one in its body if that is another."""
         inside = self._task_in(event.body)
-        return (event.task,) if inside in ("", event.task) else (event.task, inside)
+        if inside in ("", event.task):
+            return (event.task,)
+        return (event.task, inside) if event.task else (inside,)
 
     def _why_no_work(self, event: JobSubmitted, task: str, who: Speaker) -> Fault | None:
         verb = verb_for(event.service, task)

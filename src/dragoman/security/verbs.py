@@ -85,6 +85,7 @@ def house_name(service: str) -> str:
 
 def verb_for(service: str, task: str) -> Verb:
     """Return what a request to a service is."""
-    if task.startswith("mmi.") or task in _OF_WORKERS:
+    said = task.lower()
+    if said.startswith("mmi.") or said in _OF_WORKERS:
         return Verb.MANAGE
     return _HOUSE.get(service.lower().partition(".")[0], Verb.SUBMIT)

@@ -6,6 +6,7 @@ sessions, its subscriptions and its connections at once; every change goes on re
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,8 @@ _FAREWELL: Final = 0.05
 _READ_ALREADY: Final = frozenset({"nfp", "zss"})
 #: What is seen of jobs over HTTP; the rest is about the broker.
 _OF_JOBS: Final = frozenset({"jobs", "why"})
+#: In a name for many.
+_GLOB: Final = re.compile(r"[*?\[]")
 REGISTRY_FILE: Final = "registry.json"
 POLICY_FILE: Final = "policy.toml"
 NAMES_FILE: Final = "names.json"
@@ -90,6 +93,17 @@ class Guard:
         decision = self.gate.policy.decide(roles, Ask(verb, MANAGEMENT, what))
         return "" if decision.is_allowed else decision.reason
 
+    def nkeys(self) -> dict[str, tuple[str, ...]]:
+        """Return the names that each nkey may have as a node, for those that may speak now."""
+        now, found = self._now(), {}
+        for key, entry in self.registry.entries().items():
+            scheme, _, nkey = key.partition(":")
+            if scheme == "nkey" and entry.principal and entry.state_at(now) is State.ALLOWED:
+                names = self.registry.entry_of(entry.principal).names
+                plain = (name for name in names if not _GLOB.search(name))
+                found[nkey] = tuple(dict.fromkeys([entry.principal, *plain]))
+        return found
+
     @property
     def gate(self) -> Gate:
         """The gate that is in force."""
@@ -106,7 +120,7 @@ class Guard:
             self._policy.policy,
             owner_of=self._owner_of,
             names=self._names,
-            task_in=lambda body: _task_in(wardrobe, body),
+            task_in=lambda body: task_in(wardrobe, body),
         )
         for job in loop.broker.desk.book.jobs.values():
             if not job.is_final:
@@ -263,7 +277,7 @@ class Guard:
             await asyncio.to_thread(replace_file, self._names_file, content)
 
 
-def _task_in(wardrobe: Wardrobe, body: Body) -> str:
+def task_in(wardrobe: Wardrobe, body: Body) -> str:
     """Read the task out of a request whose side did not."""
     dress = wardrobe.get(body.dialect)
     if dress is None or body.dialect in _READ_ALREADY:

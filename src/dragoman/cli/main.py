@@ -27,6 +27,7 @@ from dragoman.cli import (
     worker,
 )
 from dragoman.cli.demo.command import demo
+from dragoman.cli.doctor.command import doctor
 from dragoman.cli.exits import run_to_exit_code
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
 
@@ -53,6 +54,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.command("init")(init.init)
 app.command("demo")(demo)
+app.command("doctor")(doctor)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)
 

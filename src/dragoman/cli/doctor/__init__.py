@@ -1,0 +1,1 @@
+"""`dragoman doctor`: what a broker needs of its machine, checked line by line."""

@@ -1,0 +1,138 @@
+"""The place: settings, ports, the data folder, what its disk takes to be sure of a write."""
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Final
+from urllib.parse import urlsplit
+
+from dragoman.cli.doctor.findings import Finding, bad, ok, warning
+from dragoman.sdk.blocking import Client
+from dragoman.sdk.errors import DragomanError
+from dragoman.server.server import LEDGER_FILE
+from dragoman.server.settings import Listen, Settings
+
+_WRITES: Final = 25
+#: A write that is sure within this is a good disk; above the second figure it limits everything.
+_FAST: Final = 0.010
+_SLOW: Final = 0.050
+_LITTLE: Final = 2**30
+_TOO_LITTLE: Final = 64 * 2**20
+_PATIENCE: Final = 2.0
+
+
+class Place:
+    """The settings of a broker, and where they put it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    # --- ports --------------------------------------------------------------------------------
+
+    def ports(self) -> Iterator[Finding]:
+        """Check that every listener's port is free, or that a broker has it already."""
+        listen, taken = self.settings.listen, list[Finding]()
+        for name in Listen.model_fields:
+            endpoint = getattr(listen, name)
+            found = _port(name, endpoint)
+            if found.verdict == "bad":
+                taken.append(found)
+            else:
+                yield found
+        if taken and (words := self._running()):
+            yield from (ok(each.what, f"{words} listens there") for each in taken)
+        else:
+            yield from taken
+
+    def _running(self) -> str:
+        """Say which broker answers where this one would listen; empty if none does."""
+        endpoint = self.settings.listen.nfp
+        if endpoint == "off":
+            return ""
+        try:
+            with Client(endpoint.replace("tcp://", "nfp://")) as client:
+                totals = client.call("mmi.service.broker", "show_totals", timeout=_PATIENCE)
+        except (DragomanError, OSError, ValueError):
+            return ""
+        return f"a broker with {totals['records']} records"
+
+    # --- disk ---------------------------------------------------------------------------------
+
+    def disk(self) -> Iterator[Finding]:
+        """Check that the data folder can be written, has room, and how long a sure write takes."""
+        folder = _nearest(self.settings.data)
+        if not os.access(folder, os.W_OK):
+            yield bad("data folder", f"{self.settings.data}: {folder} cannot be written to")
+            return
+        yield ok("data folder", f"{self.settings.data.absolute()}")
+        free = shutil.disk_usage(folder).free
+        verdict = ok if free >= _LITTLE else warning if free >= _TOO_LITTLE else bad
+        yield verdict("disk space", f"{free / 2**30:.1f} GiB free")
+        yield _fsync(folder)
+
+    def ledger(self) -> Iterator[Finding]:
+        """Check that the clock is not before what was written last."""
+        path = self.settings.data / LEDGER_FILE
+        if not path.exists():
+            yield ok("ledger", "none yet; the first start makes it")
+            return
+        size = path.stat().st_size / 2**20
+        ahead = path.stat().st_mtime - time.time()
+        if ahead > 1:
+            yield bad("ledger", f"written {ahead:.0f} s in the future: the clock has gone back")
+        else:
+            yield ok("ledger", f"{path}, {size:.1f} MiB")
+
+
+def _port(name: str, endpoint: str) -> Finding:
+    what = f"port {name}"
+    if endpoint == "off":
+        return ok(what, "off")
+    place = urlsplit(endpoint)
+    if not endpoint or not place.port:
+        return ok(what, "any free one")
+    if place.scheme in ("nats", "tls"):
+        return ok(what, f"uses {endpoint}")
+    host = place.hostname or "127.0.0.1"
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("" if host == "*" else host, place.port))
+    except OSError as error:
+        return bad(what, f"{host}:{place.port}: {error.strerror or error}")
+    return ok(what, f"{host}:{place.port} is free")
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that exists."""
+    folder = folder.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _fsync(folder: Path) -> Finding:
+    """Write as the ledger does, and see how long it takes until the disk has it."""
+    took: list[float] = []
+    path = folder / f".dragoman-doctor-{os.getpid()}"
+    try:
+        with path.open("wb") as file:
+            for _ in range(_WRITES):
+                started = time.perf_counter()
+                file.write(b"x" * 4096)
+                file.flush()
+                os.fsync(file.fileno())
+                took.append(time.perf_counter() - started)
+    finally:
+        path.unlink(missing_ok=True)
+    middle, worst = median(took), max(took)
+    words = f"{middle * 1000:.2f} ms in the middle, {worst * 1000:.1f} ms at worst"
+    if middle <= _FAST:
+        return ok("fsync", words)
+    hint = "acknowledgements wait for it; a local SSD is faster"
+    return warning("fsync", f"{words}; {hint}" if middle <= _SLOW else f"{words}: slow; {hint}")

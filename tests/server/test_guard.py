@@ -327,3 +327,16 @@ def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None
     assert task_in(wardrobe, Body("dcp", (b"", b"raw"))) == ""
     assert task_in(wardrobe, Body("http", (b"{",))) == ""
     assert task_in(wardrobe, Body("unknown", ())) == ""
+
+
+def test_who_may_look_over_http_is_who_may_ask_the_management_service(house: House) -> None:
+    house.registry.add("tls:" + "d" * 64, "vera", now=0.0, roles=("viewer",))
+
+    async def play(house: House) -> None:
+        house.guard.look()
+        for what in ("workers", "services", "clients", "jobs", "why", "metrics"):
+            assert house.guard.may_look("tls:" + "d" * 64, what) == ""
+            assert "no rule of submitter" in house.guard.may_look(SUE, what)
+        assert "nobody here knows" in house.guard.may_look("tls:" + "f" * 64, "jobs")
+
+    house.run(play)

@@ -42,8 +42,8 @@ EVERY: Final = 0.2
 _FAREWELL: Final = 0.05
 #: Dialects whose sides read the task out of the body themselves.
 _READ_ALREADY: Final = frozenset({"nfp", "zss"})
-#: What is seen of jobs over HTTP; the rest is about the broker.
-_OF_JOBS: Final = frozenset({"jobs", "why"})
+#: The tasks of the management service by which the same is seen in every dialect.
+_SEEN_BY: Final = {"jobs": "show_jobs", "why": "why", "metrics": "show_totals"}
 #: In a name for many.
 _GLOB: Final = re.compile(r"[*?\[]")
 REGISTRY_FILE: Final = "registry.json"
@@ -88,9 +88,8 @@ class Guard:
 
     def may_look(self, key: str, what: str) -> str:
         """Return why a key may not see something over HTTP; empty: it may."""
-        verb = Verb.READ_OTHERS if what in _OF_JOBS else Verb.MANAGE
-        roles = self.gate.roles_of(self.registry.principal_of(key))
-        decision = self.gate.policy.decide(roles, Ask(verb, MANAGEMENT, what))
+        ask = Ask(Verb.MANAGE, MANAGEMENT, _SEEN_BY.get(what, f"list_{what}"))
+        decision = self.gate.ask(key, ask, self._now())
         return "" if decision.is_allowed else decision.reason
 
     def nkeys(self) -> dict[str, tuple[str, ...]]:

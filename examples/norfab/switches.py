@@ -1,0 +1,30 @@
+"""A NorFab worker as NorFab's own documents describe one; nothing here knows of Dragoman."""
+
+from typing import Any
+
+from norfab.core.worker import Job, NFPWorker, Task
+from norfab.models import Result
+
+
+class Switches(NFPWorker):  # type: ignore[misc]
+    """Answers for some switches."""
+
+    def __init__(
+        self,
+        inventory: Any,
+        broker: str,
+        worker_name: str,
+        exit_event: Any = None,
+        init_done_event: Any = None,
+        log_level: str | None = None,
+        log_queue: Any = None,
+    ) -> None:
+        super().__init__(inventory, broker, "switches", worker_name, exit_event, log_level)
+        self.site = inventory[worker_name]["site"]
+        init_done_event.set()
+
+    @Task()  # type: ignore[untyped-decorator]
+    def version(self, job: Job, vendor: str = "acme") -> Result:
+        """Say what runs on the switches."""
+        job.event(f"asking the switches of {self.site}")
+        return Result(result=f"{vendor} 4.2 in {self.site}")

@@ -1,0 +1,34 @@
+"""A NorFab fabric on Dragoman: python -m examples.norfab.tour [INVENTORY] [HTTP]."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from norfab.core.nfapi import NorFab
+
+from dragoman import Client
+
+INVENTORY = Path(__file__).with_name("inventory.yaml")
+
+
+def tour(inventory: Path, http: str) -> dict[str, Any]:
+    """Start NorFab's own workers, ask them with its own client, and with one of another dialect."""
+    fabric = NorFab(inventory=str(inventory))
+    fabric.start()
+    try:
+        client = fabric.make_client(name="tour")
+        everybody = client.run_job("switches", "version", workers="all", timeout=30)
+        one = client.run_job("switches", "version", kwargs={"vendor": "other"}, workers="any")
+        with Client(http) as stranger:
+            said = stranger.call("switches", "version", vendor="http", timeout=30)
+    finally:
+        fabric.destroy()
+    results = {name: found["result"] for name, found in everybody.items()}
+    (any_one,) = (found["result"] for found in one.values())
+    return {"everybody": results, "any": any_one, "over http": said}
+
+
+if __name__ == "__main__":
+    where = Path(sys.argv[1]) if len(sys.argv) > 1 else INVENTORY
+    print(json.dumps(tour(where, *(sys.argv[2:] or ["http://127.0.0.1:8420"])), indent=2))

@@ -282,11 +282,21 @@ def test_jobs_that_were_open_before_count_and_their_clients_names_are_taken(hous
     assert house.guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
 
 
+def test_who_is_let_in_may_come_in_before_the_next_look(house: House) -> None:
+    new = "tls:" + "d" * 64
+
+    async def play(house: House) -> None:
+        assert not house.guard.admits(new)
+        house.registry.add(new, "dora", now=0.0)
+        assert house.guard.admits(new)
+
+    house.run(play)
+
+
 def test_a_bearer_token_is_looked_up(house: House) -> None:
     secret = house.registry.new_token("tom", now=0.0)
 
     async def play(house: House) -> None:
-        house.guard.look()
         key = house.guard.check_token(secret)
         assert key is not None
         assert house.guard.registry.principal_of(key) == "tom"

@@ -247,11 +247,16 @@ class Registry:
         """
         self._listeners.append(callback)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the file has changed since it was read."""
+        return stamp_of(self.path) != self._stamp
+
     def refresh(self, now: float) -> tuple[Change, ...]:
         """Look at the file and the clock; tell listeners what has changed since the last look."""
         if self._strangers:
             self._write_strangers()
-        elif stamp_of(self.path) != self._stamp:
+        elif self.is_stale:
             self._read()
         states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
         changes = tuple(

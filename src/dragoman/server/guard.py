@@ -74,13 +74,21 @@ class Guard:
     def admits(self, key: str) -> bool:
         """Tell whether whoever proved a key may come in; a stranger is noted for a person."""
         state = self.registry.state_of(key, self._now())
+        if state is not State.ALLOWED and self.registry.is_stale:
+            # Somebody was let in a moment ago: their first knock must not be in vain.
+            self.look()
+            state = self.registry.state_of(key, self._now())
         if state is State.UNKNOWN:
             self.registry.note_stranger(key, self._now(), "knocked")
         return state is State.ALLOWED
 
     def check_token(self, secret: str) -> str | None:
         """Return the key of a bearer token that may speak now."""
-        return self.registry.check_token(secret, self._now())
+        key = self.registry.check_token(secret, self._now())
+        if key is None and self.registry.is_stale:
+            self.look()
+            key = self.registry.check_token(secret, self._now())
+        return key
 
     def principal_of(self, key: str) -> str:
         """Name whom a key speaks for."""

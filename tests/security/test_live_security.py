@@ -1,0 +1,187 @@
+"""A secured broker over real sockets: who is let in, who is cut off, and what nobody ever sees."""
+
+import io
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from dragoman import Client, Worker
+from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.main import app
+from dragoman.ledger.audit import audit
+from dragoman.sdk.credentials import read_credentials
+from dragoman.sdk.errors import Denied, DragomanError
+from dragoman.security.registry import Registry
+from dragoman.testing.harness import LocalBroker
+
+pytestmark = pytest.mark.interop
+
+DIALECTS = ("nfp", "dcp", "zss", "memo", "http")
+MMI = "mmi.service.broker"
+
+
+class Site:
+    """A folder that `dragoman init` made, and a broker on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        assert dragoman("init", str(folder)) == 0
+        self.config = str(folder / "dragoman.toml")
+        self.registry = Registry.open(folder / "data" / "registry.json")
+
+    def key(self, name: str, role: str) -> Path:
+        """Let somebody in."""
+        path = self.folder / f"{name}.key"
+        words = ("keys", "new", name, "--role", role, "--out", str(path), "--config", self.config)
+        assert dragoman(*words) == 0
+        return path
+
+    def broker(self) -> LocalBroker:
+        from dragoman.cli.places import find_settings
+
+        settings = find_settings(Path(self.config), None)
+        return LocalBroker(
+            *DIALECTS,
+            "zss_backend",
+            data=settings.data,
+            security=settings.security.model_dump(),
+            credentials=settings.credentials.model_dump(),
+        )
+
+
+def dragoman(*words: str) -> int:
+    return run_to_exit_code(lambda: app(list(words)))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def broker(site: Site) -> Iterator[LocalBroker]:
+    with site.broker() as running:
+        yield running
+
+
+def until(condition: Callable[[], object], at_most: float) -> float:
+    """Wait for something that another thread does; return how long it took."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > at_most:
+            raise AssertionError(f"not within {at_most:g} s")
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def workers(broker: LocalBroker) -> set[str]:
+    loop = broker.server.loop
+    assert loop is not None
+    found = loop.broker.desk.registry.workers.values()
+    return {w.principal for w in found if not w.is_of_the_house}
+
+
+def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:
+    url = broker.url(dialect, for_workers=True)
+    worker = Worker(
+        url, service=f"lift-{dialect}", name=name, own_process_beats=False, credentials=key
+    )
+    worker.task(lambda x: x + 1, name="inc")
+    return worker
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_who_is_let_in_works_and_who_is_revoked_is_gone_within_a_second(
+    site: Site, broker: LocalBroker, dialect: str
+) -> None:
+    name, client = f"w-{dialect}", f"sue-{dialect}"
+    keys = site.key(name, "worker"), site.key(client, "submitter")
+    service = f"lift-{dialect}"
+    with (
+        lifting(broker, dialect, name, keys[0]),
+        Client(broker.url(dialect), credentials=keys[1]) as sue,
+    ):
+        until(lambda: name in workers(broker), 20)
+        assert sue.call(service, "inc", x=1, timeout=20) == 2
+        site.registry.revoke(name)
+        assert until(lambda: name not in workers(broker), 5) < 1.5
+        site.registry.revoke(client)
+        time.sleep(1.0)
+        with pytest.raises((DragomanError, TimeoutError, OSError)):
+            sue.call(service, "inc", x=1, timeout=2)
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http"])
+def test_who_may_not_is_told_so(site: Site, broker: LocalBroker, dialect: str) -> None:
+    key = site.key(f"vera-{dialect}", "viewer")
+    with (
+        Client(broker.url(dialect), credentials=key) as vera,
+        pytest.raises(Denied, match="submit"),
+    ):
+        vera.call("lift", "inc", x=1, timeout=20)
+
+
+def test_who_has_no_key_is_not_heard(broker: LocalBroker) -> None:
+    with pytest.raises((DragomanError, TimeoutError, OSError)), Client(broker.url("nfp")) as nobody:
+        nobody.call(MMI, "show_workers", timeout=2)
+
+
+def test_secrets_are_nowhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Look for every secret in what a broker writes, says and logs, after all were in use."""
+    site = Site(tmp_path)
+    written = io.StringIO()
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=structlog.PrintLoggerFactory(written),
+    )
+    try:
+        keys = {name: site.key(name, role) for name, role in (("w", "worker"), ("s", "operator"))}
+        invitation = site.registry.new_enrolment(now=time.time(), names=("edge-*",))
+        replies = []
+        with site.broker() as broker:
+            with (
+                lifting(broker, "nfp", "w", keys["w"]),
+                Client(broker.url("nfp"), credentials=keys["s"]) as client,
+                Client(broker.url("http"), credentials=keys["s"]) as caller,
+            ):
+                until(lambda: "w" in workers(broker), 20)
+                replies.append(client.call("lift-nfp", "inc", x=1, timeout=20))
+                replies.append(caller.call("lift-nfp", "inc", x=1, timeout=20))
+                site.registry.enrol(invitation, "tls:" + "ab" * 32, time.time(), "edge-1")
+                asked = ("get_logs", "show_broker", "show_workers", "list_clients")
+                replies += [client.call(MMI, task, timeout=20) for task in asked]
+            site.registry.revoke("w")
+            until(lambda: "w" not in workers(broker), 5)
+    finally:
+        structlog.reset_defaults()
+    assert audit(tmp_path / "data" / "ledger.sqlite").is_sound
+    said = capfd.readouterr()
+    heaps = {
+        "log": written.getvalue().encode(),
+        "output": (said.out + said.err).encode(),
+        "replies": repr(replies).encode(),
+        **{str(p): p.read_bytes() for p in (tmp_path / "data").rglob("*") if p.is_file()},
+    }
+    assert b"lift-nfp" in heaps[str(tmp_path / "data" / "ledger.sqlite")], (
+        "the search would find it"
+    )
+    for secret in secrets_of(tmp_path, [*keys.values(), tmp_path / "admin.key"], invitation):
+        found = [name for name, heap in heaps.items() if secret in heap]
+        assert found == [], "a secret is where it must not be"
+
+
+def secrets_of(folder: Path, files: list[Path], invitation: str) -> list[bytes]:
+    found = [invitation]
+    for path in files:
+        made = read_credentials(path)
+        found += [made.secret, made.token, made.seed, *made.key.splitlines()[1:-1]]
+    for name in ("authority.key", "broker-tls.key"):
+        found += (folder / "keys" / name).read_text().splitlines()[1:-1]
+    text = (folder / "keys" / "broker.key_secret").read_text()
+    found.append(text.rpartition('secret-key = "')[2][:40])
+    assert all(len(secret) > 15 for secret in found if secret)
+    return [secret.encode() for secret in found if secret]

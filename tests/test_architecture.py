@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # One CURVE, one TLS and one form of NATS's keys for all that need them.
     "transports": (
         "transports.base",
+        "transports.nats_users",
         "transports.nkeys",
         "transports.tls",
         "transports.zap",

@@ -235,8 +235,17 @@ class NclKit:
     ) -> Transport:
         """Connect to NATS. A node may be silent for minutes without losing work: no courier."""
         from dragoman.transports.nats import NatsPeer
+        from dragoman.transports.nkeys import Nkey
 
-        return NatsPeer(endpoint.address, self._subscriptions, name=offer.name, is_patient=True)
+        seed = self._credentials.seed
+        return NatsPeer(
+            endpoint.address,
+            self._subscriptions,
+            name=offer.name,
+            is_patient=True,
+            nkey=Nkey.from_seed(seed) if seed else None,
+            tls=peer_tls(self._credentials),
+        )
 
 
 class HttpKit:

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from dragoman.server.settings import Settings
+from dragoman.transports.nkeys import Nkey
+from dragoman.transports.nkeys import read_secret as read_nats_secret
 from dragoman.transports.tls import ServerTls
 
 log = structlog.get_logger("dragoman.security")
@@ -38,6 +40,10 @@ class Proofs:
         self._tls: ServerTls | None = None
         if said.certificate is not None and said.key is not None and said.authority is not None:
             self._tls = ServerTls(said.certificate, said.key, said.authority)
+        #: What the broker proves to a NATS server of somebody else: a key, and a JWT if it has one.
+        self.nats: tuple[Nkey | None, str] = (None, "")
+        if said.nats is not None:
+            self.nats = read_nats(said.nats)
 
     def curve(self, listener: str) -> list[bytes]:
         """Return the secret keys of a ZeroMQ listener; none: it is plain."""
@@ -67,6 +73,16 @@ def read_secret(path: Path) -> bytes:
     if len(secret) != _SECRET_LENGTH:
         raise ValueError(f"{path} has no CURVE secret key (40 characters of Z85)")
     return secret.encode()
+
+
+def read_nats(path: Path) -> tuple[Nkey, str]:
+    """Read a seed or a `.creds` file. Raises ValueError that names the file."""
+    try:
+        return read_nats_secret(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def check_listeners(settings: Settings, proofs: Proofs) -> list[str]:

@@ -50,6 +50,8 @@ class CredentialsSection(Section):
     certificate: Path | None = None
     key: Path | None = None
     authority: Path | None = None
+    #: What the broker proves to a NATS server that is not its own: a seed, or a `.creds` file.
+    nats: Path | None = None
     #: Listeners that stay plain all the same.
     plain: tuple[Literal["nfp", "dcp", "zss", "zss_backend", "memo", "http", "nats"], ...] = ()
     #: Let plain listeners be reached by others than this machine.

@@ -29,6 +29,7 @@ from dragoman.dialects.zss.dress import Dress as ZssDress
 from dragoman.dialects.zss.settings import Settings as ZssSettings
 from dragoman.server.credentials import Proofs, warn_of
 from dragoman.server.links import Link
+from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import Settings
 from dragoman.transports.base import Admits, Transport
 from dragoman.transports.curve import CurveRouter
@@ -36,6 +37,7 @@ from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
+from dragoman.transports.tls import PeerTls
 from dragoman.transports.zmq import MAX_FRAME, Router
 
 T = TypeVar("T")
@@ -72,8 +74,10 @@ class Doorkeeper:
         check_token: CheckToken | None = None,
         principal_of: Callable[[str], str] = str,
         may_look: Callable[[str, str], str] = lambda key, what: "",
+        nkeys: Nkeys | None = None,
     ) -> None:
         self.proofs = proofs
+        self.nkeys = nkeys
         self.admits = admits
         self.check_token = check_token
         self.principal_of = principal_of
@@ -121,6 +125,8 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
+    nodes = Nodes(keeper.nkeys) if keeper.nkeys is not None else None
+    tls = keeper.proofs.tls("nats")
     if not url or url.startswith("tcp://"):
         own = urlsplit(url or "tcp://127.0.0.1:0")
         server = NatsServer(
@@ -128,8 +134,20 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
             host=own.hostname or "127.0.0.1",
             port=own.port or 0,
             preferred=0 if url else NATS_PORT,
+            users=nodes.users if nodes is not None else None,
+            tls=tls,
         )
-    return [Link(side, Nats(url, side.subscriptions, server=server), "nats")]
+    nkey, jwt = keeper.proofs.nats if server is None else (None, "")
+    transport = Nats(
+        url,
+        side.subscriptions,
+        server=server,
+        nkey=nkey,
+        jwt=jwt,
+        tls=PeerTls(tls.authority.read_text()) if tls and (server or "tls:" in url) else None,
+        keys=nodes.key_of if nodes is not None else None,
+    )
+    return [Link(side, transport, "nats")]
 
 
 def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
@@ -174,6 +192,7 @@ def make_links(
     check_token: CheckToken | None = None,
     principal_of: Callable[[str], str] = str,
     may_look: Callable[[str, str], str] = lambda key, what: "",
+    nkeys: Nkeys | None = None,
 ) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself.
 
@@ -184,10 +203,11 @@ def make_links(
         check_token: returns the key of a bearer token that may speak now.
         principal_of: names whom a key speaks for.
         may_look: returns why a key may not see something over HTTP; empty: it may.
+        nkeys: returns the names that every nkey may have as a node; without it all may be any.
 
     """
     wardrobe = make_wardrobe()
-    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look)
+    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look, nkeys)
     warn_of(settings, keeper.proofs)
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():

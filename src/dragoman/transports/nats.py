@@ -17,6 +17,7 @@ in the order in which they were on the wire, whatever subscription they came by.
 import asyncio
 import contextlib
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
@@ -25,7 +26,9 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
-from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.base import Address, Frames, Key, Sent
+from dragoman.transports.nkeys import Nkey
+from dragoman.transports.tls import PeerTls
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ _LINGER: Final = 1.0
 #: How long the broker's own connection may take before opening fails.
 _PATIENCE: Final = 30.0
 
+_REFUSED: Final = re.compile(r"(?i)authorization|permissions|certificate|tls|ssl")
 _RECONNECTED: Final = (b"", [b"", b"", b""])
 
 
@@ -60,6 +64,15 @@ class Supervised(Protocol):
         """Stop it."""
         ...
 
+    @property
+    def nkey(self) -> Nkey | None:
+        """What its owner proves to it; None: it asks for nothing."""
+        ...
+
+    def refresh(self) -> None:
+        """Let it know at once who may use it now."""
+        ...
+
 
 class Nats:
     """One connection to NATS with its subscriptions."""
@@ -72,6 +85,10 @@ class Nats:
         name: str = "dragoman",
         server: Supervised | None = None,
         is_patient: bool = False,
+        nkey: Nkey | None = None,
+        jwt: str = "",
+        tls: PeerTls | None = None,
+        keys: Callable[[str], Key] | None = None,
         **options: Any,
     ) -> None:
         """Prepare a connection.
@@ -83,6 +100,10 @@ class Nats:
             name: what the server shows for this connection.
             server: a server to start and stop together with the connection.
             is_patient: `open` returns at once, whether the server is there or not.
+            nkey: what to prove to the server; a supervised one has its own.
+            jwt: goes with the nkey where an operator has signed one.
+            tls: whom to believe; without it nothing is encrypted.
+            keys: returns the key that a server has proved of whoever speaks on a subject.
             options: more options of nats-py (`token`, `tls`, ...).
 
         """
@@ -91,6 +112,10 @@ class Nats:
         self._name = name
         self.server = server
         self._is_patient = is_patient
+        self._nkey = nkey
+        self._jwt = jwt
+        self._tls = tls
+        self._keys = keys
         self._options = options
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
@@ -114,6 +139,7 @@ class Nats:
         self._wake = wake
         if self.server is not None:
             self._url = await self.server.start()
+            self._nkey = self.server.nkey or self._nkey
         self._runner = asyncio.create_task(self._run(), name=f"dragoman nats {self._name}")
         if not self._is_patient:
             try:
@@ -184,6 +210,10 @@ class Nats:
         client = self._client = Client()
         # Called for every message in the read loop; what is not a message ends there.
         client.msg_class = self._take  # type: ignore[assignment]
+        if self._nkey is not None:
+            # With a seed of its own nats-py would need another library for the same signature.
+            client._public_nkey = self._nkey.public
+            client._auth_configured = True
         await client.connect(
             servers=[_nats_url(self._url)],
             name=self._name,
@@ -191,7 +221,7 @@ class Nats:
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
             closed_cb=self._on_disconnected,
-            **{**_OPTIONS, **self._options},
+            **{**_OPTIONS, **self._proofs(), **self._options},
         )
         for subject in self._subscriptions:
             await client.subscribe(subject)
@@ -200,6 +230,19 @@ class Nats:
         self._is_up.set()
         if was_there:
             self._reconnected()
+
+    def _proofs(self) -> dict[str, Any]:
+        """Return what nats-py needs to prove who we are, and to see who the server is."""
+        found: dict[str, Any] = {}
+        if self._nkey is not None:
+            found["signature_cb"] = self._nkey.sign
+        if self._jwt:
+            found["user_jwt_cb"] = self._jwt.encode
+        if self._tls is not None:
+            found["tls"] = context = self._tls.context()
+            # A server of our own is reached by whatever address it was given.
+            context.check_hostname = self.server is None
+        return found
 
     def _take(self, subject: str, reply: str, data: bytes, headers: Any, **_: Any) -> None:
         if len(self._arrived) >= _WAITING:
@@ -248,6 +291,24 @@ class Nats:
                 if client.is_connected:
                     await client.flush(timeout=1)
                 await client.close()
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def key_of(self, address: Address) -> Key:
+        """Return the key that the server has proved of whoever speaks on a subject."""
+        return self._keys(address.decode(errors="replace")) if self._keys is not None else ""
+
+    def cut(self, key: Key) -> None:
+        """Have a server of our own close every connection of a key."""
+        if self.server is not None:
+            self.server.refresh()
+
+    @property
+    def refusal(self) -> str:
+        """Why the server does not let us in, if it said so."""
+        if self._is_up.is_set() or not _REFUSED.search(self.last_error):
+            return ""
+        return f"NATS at {_shown(self._url)} refuses: {self.last_error}"
 
     # --- what nats-py reports -------------------------------------------------------------------
 

@@ -17,8 +17,13 @@ import socket
 import sys
 import sysconfig
 from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+
+from dragoman.transports.nats_users import NatsUser, authorization
+from dragoman.transports.nkeys import Nkey
+from dragoman.transports.tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +37,8 @@ _STOP: Final = 5.0
 _AGAIN: Final = 0.1
 _LONGEST: Final = 5.0
 _PR_SET_PDEATHSIG: Final = 1
+#: How often it is looked who may use it.
+_LOOK_EVERY: Final = 0.2
 
 
 class NatsServerError(Exception):
@@ -51,7 +58,24 @@ class NatsServer:
         token: str = "",
         max_payload: int = 0,
         binary: str = "",
+        users: Callable[[], Sequence[NatsUser]] | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
+        """Prepare.
+
+        Args:
+            data: a folder for its configuration and what it remembers.
+            host: where it listens.
+            port: 0 picks one.
+            preferred: the port to try first then.
+            token: what every client has to give.
+            max_payload: bytes of the largest message.
+            binary: the server, if it is not to be found.
+            users: returns who may use it, beside its owner; asked several times a second. Without
+                it everybody may.
+            tls: what it proves itself with; then nothing is said in the clear.
+
+        """
         self.data = data
         self.host = host
         self.port = port
@@ -59,6 +83,12 @@ class NatsServer:
         self._token = token
         self._max_payload = max_payload
         self._binary = binary
+        self._users = users
+        self._known: tuple[NatsUser, ...] = ()
+        self._tls = tls
+        #: What its owner proves to it; None: it asks for nothing.
+        self.nkey: Nkey | None = None
+        self._follower: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -83,6 +113,8 @@ class NatsServer:
     async def start(self) -> str:
         """Start it and return its URL once it is ready."""
         self.data.mkdir(parents=True, exist_ok=True)
+        if self._users is not None:
+            self.nkey, self._known = _own_nkey(self.data / "owner.seed"), tuple(self._users())
         if self.port:
             await self._launch()
         else:
@@ -90,7 +122,24 @@ class NatsServer:
         self._remember()
         self._is_stopping = False
         self._watcher = asyncio.create_task(self._watch(), name="dragoman nats-server watcher")
+        if self._users is not None:
+            self._follower = asyncio.create_task(self._follow(), name="dragoman nats-server users")
         return self.url
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Let the server know who may use it now; it closes the connections of all others."""
+        users = tuple(self._users()) if self._users is not None else ()
+        process = self._process
+        if users == self._known or process is None or process.returncode is not None:
+            return
+        self._known = users
+        self._write_config()
+        process.send_signal(signal.SIGHUP)
 
     async def _launch_anywhere(self) -> None:
         """Start on the port it had, or the preferred one, or else on any."""
@@ -113,10 +162,11 @@ class NatsServer:
                 await asyncio.wait_for(process.wait(), _STOP)
             except TimeoutError:
                 process.kill()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
+        for task in (self._watcher, self._follower):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         if process is not None:
             await process.wait()
         self._process = None
@@ -165,6 +215,11 @@ class NatsServer:
         lines = [f"listen: {self.host}:{self.port}", "server_name: dragoman"]
         if self._token:
             lines.append(f'authorization: {{ token: "{self._token}" }}')
+        if self.nkey is not None:
+            lines.append(authorization(self.nkey.public, self._known))
+        if self._tls is not None:
+            lines += ["tls {", f'  cert_file: "{self._tls.certificate.resolve()}"']
+            lines += [f'  key_file: "{self._tls.key.resolve()}"', "  timeout: 5", "}"]
         if self._max_payload:
             lines.append(f"max_payload: {self._max_payload}")
         path = self.data / "nats.conf"
@@ -213,6 +268,17 @@ class NatsServer:
 
     def _remember(self) -> None:
         (self.data / "port").write_text(f"{self.port}\n")
+
+
+def _own_nkey(path: Path) -> Nkey:
+    """Return the owner's key; a new one is made at the first start."""
+    with contextlib.suppress(FileNotFoundError):
+        return Nkey.from_seed(path.read_text().strip())
+    made = Nkey.new()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(made.seed + "\n")
+    return made
 
 
 def find_binary() -> str:

@@ -6,6 +6,7 @@ signatures are `cryptography`'s.
 
 import base64
 import binascii
+import re
 from typing import Final
 
 from cryptography.hazmat.primitives import serialization
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 _SEED: Final = 18 << 3
 _USER: Final = 20 << 3
 _RAW: Final = 32
+#: A part of the files that NATS's own tools write.
+_PART: Final = re.compile(r"-+BEGIN ([A-Z ]+?)-+\s+(\S+)\s+-+END")
 
 
 class Nkey:
@@ -61,6 +64,16 @@ class Nkey:
     def sign(self, nonce: str) -> bytes:
         """Sign what a server asks to have signed; base 64, as it goes over the wire."""
         return base64.b64encode(self._private.sign(nonce.encode()))
+
+
+def read_secret(text: str) -> tuple[Nkey, str]:
+    """Read a seed, alone or in a `.creds` file; return the pair and the JWT, empty if none.
+
+    Raises ValueError, without anything of the text in it.
+    """
+    found = dict(_PART.findall(text))
+    seed = found.get("USER NKEY SEED", text).strip()
+    return Nkey.from_seed(seed), found.get("NATS USER JWT", "").strip()
 
 
 def _text(body: bytes) -> str:

@@ -57,7 +57,8 @@ class WorkerSide:
         self.labels = dict(labels or {})
         self.settings = settings or ComputeSettings()
         self.store = store or Store(remember=self.settings.remember)
-        self._inbox = f"_INBOX.{wire.inbox_token(ids())}"
+        # Under its own name, so that a server can keep others from listening there.
+        self._inbox = f"_INBOX.{node}.{wire.inbox_token(ids())}"
         now = clock()
         self._session = Session(node, self.settings, self.describe, now)
         self._compute = Compute(self._services, slots, self._most, self.store, self._say)

@@ -1,0 +1,54 @@
+"""Who may use a NATS server, as its configuration says it.
+
+Users prove an nkey; each may publish and subscribe to some subjects, and answer what it was asked.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+#: How many answers to one request, and how long after it: a stream of logs is one request.
+_ANSWERS: Final = '{ max: 1000000, expires: "24h" }'
+#: Seconds that a connection has to prove itself, and connections at a time.
+_PROVE_WITHIN: Final = 2
+_CONNECTIONS: Final = 20_000
+_NKEY: Final = re.compile(r"U[A-Z2-7]{55}")
+#: What may stand in a subject of ours; anything else could end the string it is in.
+_SUBJECT: Final = re.compile(r"[^\s\"\\]+")
+
+
+class NatsUser(NamedTuple):
+    """One user: its public nkey and its subjects."""
+
+    nkey: str
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+def authorization(owner: str, users: Sequence[NatsUser]) -> str:
+    """Write the part of a configuration that lets an owner do everything and users their own."""
+    said = [f"    {{ nkey: {_checked(_NKEY, owner)} }}", *map(_user, users)]
+    body = ",\n".join(said)
+    return (
+        f"max_connections: {_CONNECTIONS}\n"
+        f"authorization {{\n  timeout: {_PROVE_WITHIN}\n  users = [\n{body}\n  ]\n}}"
+    )
+
+
+def _user(user: NatsUser) -> str:
+    return (
+        f"    {{ nkey: {_checked(_NKEY, user.nkey)}, permissions: {{\n"
+        f"      publish: {{ allow: {_subjects(user.publish)} }}\n"
+        f"      subscribe: {{ allow: {_subjects(user.subscribe)} }}\n"
+        f"      allow_responses: {_ANSWERS}\n    }} }}"
+    )
+
+
+def _subjects(subjects: tuple[str, ...]) -> str:
+    return "[" + ", ".join(f'"{_checked(_SUBJECT, s)}"' for s in subjects) + "]"
+
+
+def _checked(form: "re.Pattern[str]", text: str) -> str:
+    if not form.fullmatch(text):
+        raise ValueError(f"{text!r} cannot be written into a NATS configuration")
+    return text

@@ -1,0 +1,142 @@
+"""A broker with security on and all its links: who is let in, and until when."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.interop.harness import until
+from tests.interop.secured import House
+
+from dragoman import Client, Worker
+from dragoman.sdk.credentials import Credentials
+from dragoman.sdk.errors import DragomanError
+from dragoman.security.registry import Registry
+from dragoman.testing.harness import LocalBroker
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+
+LINKS = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+#: Dialects whose workers this broker knows how to let in; http has a suite of its own.
+WORKERS = ("nfp", "dcp", "zss", "memo", "ncl")
+
+
+class Scene:
+    """A broker with a registry, and people in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.house = House(folder / "house")
+        self.registry = Registry.open(folder / "registry.json")
+        self.admin = self.enrol("admin", "admin")[0]
+        security = {"enabled": True, "registry": self.registry.path}
+        self.broker = self.house.broker(*LINKS, security=security, ledger={"seal": False})
+
+    def enrol(self, name: str, *roles: str) -> tuple[Credentials, tuple[str, ...]]:
+        """Make credentials and let them in."""
+        _, made, keys = self.house.peer(name)
+        for key in keys:
+            self.registry.add(key, name, now=time.time(), roles=roles)
+        return made, keys
+
+    def worker(self, dialect: str, name: str, credentials: Credentials) -> Worker:
+        """Return a worker of a service that is called like its dialect, not yet started."""
+        link = "nats" if dialect == "ncl" else "zss_backend" if dialect == "zss" else dialect
+        url = f"{dialect}://{self.broker.endpoints[link].partition('://')[2]}"
+        options = "?reconnect_interval=0.2&heartbeat_interval=1" if dialect == "ncl" else ""
+        service = f"on-{dialect}"
+        worker = Worker(
+            url + options, service, name=name, own_process_beats=False, credentials=credentials
+        )
+        worker.task(_add, name="add")
+        return worker
+
+    def answers(self, service: str) -> bool:
+        """Whether somebody answers for a service."""
+        with Client(self.broker.url("nfp"), credentials=self.admin) as client:
+            try:
+                return bool(client.call(service, "add", x=2, y=3, timeout=3) == 5)
+            except DragomanError:
+                return False
+
+    def workers(self) -> list[str]:
+        with Client(self.broker.url("nfp"), credentials=self.admin) as client:
+            rows = client.call("mmi.service.broker", "list_workers", timeout=20)
+        return [service for row in rows for service in row["services"]]
+
+
+def _add(x: int, y: int) -> int:
+    return x + y
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    made = Scene(tmp_path_factory.mktemp("scene"))
+    with made.broker:
+        yield made
+
+
+@pytest.mark.parametrize("dialect", WORKERS)
+def test_a_worker_with_a_key_works_until_the_key_is_revoked(scene: Scene, dialect: str) -> None:
+    name = f"wanda-{dialect}"
+    credentials, keys = scene.enrol(name, "worker")
+    worker = scene.worker(dialect, name, credentials)
+    service = f"on-{dialect}"
+    with worker:
+        until(lambda: scene.answers(service), f"the worker of {dialect} answers", 30)
+        for key in keys:
+            scene.registry.revoke(key)
+        begun = time.monotonic()
+        until(lambda: service not in scene.workers(), f"the worker of {dialect} is gone", 5)
+        # Noticed within a second; the question itself takes some time as well.
+        assert time.monotonic() - begun < 2.0
+
+
+@pytest.mark.parametrize("dialect", WORKERS)
+@pytest.mark.parametrize("state", ["unknown", "pending", "expired"])
+def test_others_are_not_let_in(scene: Scene, dialect: str, state: str) -> None:
+    name = f"{state}-{dialect}"
+    credentials, keys = STATES[state](scene, name)
+    worker = scene.worker(dialect, name, credentials)
+    before = _refused(scene.broker, dialect)
+    with worker:
+        until(lambda: _refused(scene.broker, dialect) > before, f"{name} is refused", 20)
+        assert f"on-{dialect}" not in scene.workers()
+    assert keys
+
+
+def _unknown(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
+    _, made, keys = scene.house.peer(name)
+    return made, keys
+
+
+def _pending(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
+    made, keys = _unknown(scene, name)
+    for key in keys:
+        scene.registry.note_stranger(key, time.time())
+    return made, keys
+
+
+def _expired(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
+    made, keys = scene.enrol(name, "worker")
+    for key in keys:
+        scene.registry.expire(key, time.time() - 1)
+    return made, keys
+
+
+STATES: dict[str, Callable[[Scene, str], tuple[Credentials, tuple[str, ...]]]] = {
+    "unknown": _unknown,
+    "pending": _pending,
+    "expired": _expired,
+}
+
+
+def _refused(broker: LocalBroker, dialect: str) -> int:
+    """How often a link's transport has refused a key."""
+    loop = broker.server.loop
+    assert loop is not None
+    link = "ncl" if dialect == "ncl" else "zss_backend" if dialect == "zss" else dialect
+    transport = loop.links.by_name[link].transport
+    if dialect == "ncl":
+        lines = transport.server.log_lines  # type: ignore[attr-defined]
+        return sum("authentication error" in line for line in lines)
+    return int(transport.trouble["key refused"])  # type: ignore[attr-defined]

@@ -44,6 +44,20 @@ def test_it_tells_its_endpoints_and_stops_cleanly(tmp_path: Path, number: int) -
     assert '"stopped"' in err
 
 
+def test_a_broken_inventory_is_named_and_nothing_starts(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("workers: {\n")
+    words = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "d")]
+    done = subprocess.run(
+        [*words, "--inventory", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "inventory.yaml, line 2" in done.stderr
+
+
 def test_a_taken_port_is_an_error_in_words(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     first = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "a")]

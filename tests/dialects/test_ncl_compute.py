@@ -163,6 +163,34 @@ def test_timeouts_and_environment_reach_the_work(bench: Bench) -> None:
     assert work.call.headers == {"MODE": "debug"}
 
 
+def partition(index: int, count: int, kind: str = "batch") -> AskForBid:
+    asked = ask(f"e{index}", desired=RUN, kind=kind)
+    execution = asked.Execution
+    assert execution is not None
+    assert execution.Job is not None
+    execution.PartitionIndex, execution.Job.Count = index, count
+    return asked
+
+
+def test_partitions_of_a_job_are_told_apart(bench: Bench) -> None:
+    works = [bench.hear(partition(index, 2))[0] for index in (0, 1)]
+    told = [work.call.headers for work in works if isinstance(work, Work)]
+    assert [h["BACALHAU_PARTITION_INDEX"] for h in told] == ["0", "1"]
+    assert {h["BACALHAU_PARTITION_COUNT"] for h in told} == {"2"}
+
+
+def test_a_partition_that_the_job_does_not_have_is_refused(bench: Bench) -> None:
+    assert bench.hear(partition(2, 2)) == []
+    assert bench.hear(partition(3, 1)) == []
+    assert [said.Accepted for said in bench.said if isinstance(said, BidResult)] == [False, False]
+
+
+def test_what_runs_once_on_every_node_has_no_partitions(bench: Bench) -> None:
+    (work,) = bench.hear(partition(0, 5, "ops"))
+    assert isinstance(work, Work)
+    assert work.call.headers == {}
+
+
 def test_a_rejected_bid_is_over(bench: Bench) -> None:
     bench.hear(ask())
     bench.hear(BidRejected(None, "e1"))

@@ -55,3 +55,18 @@ def test_a_store_is_there_again_and_short(tmp_path: Path) -> None:
     assert list(again.executions) == ["e1"]
     assert again.seq == store.seq
     assert len((tmp_path / "store").read_bytes().splitlines()) == 2
+
+
+def test_a_store_that_grows_long_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.sdk.journal.LONG", 10)
+    path = tmp_path / "store"
+    store = open_store(str(path), 10, is_synced=True)
+    held = Held("e1", "j1", "batch", BID_ACCEPTED)
+    store.learn(held)
+    for _ in range(95):
+        store.move(held, BID_ACCEPTED)
+    assert len(path.read_bytes().splitlines()) < 20
+    again = open_store(str(path), 10)
+    assert (again.seq, list(again.executions)) == (store.seq, ["e1"])

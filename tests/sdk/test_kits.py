@@ -50,3 +50,14 @@ def test_ncl_has_workers_whose_url_sets_them_and_no_clients(tmp_path: Path) -> N
         kit.client_transport(endpoint, "c")
     with pytest.raises(Unsupported):
         kit.client_side("c", lambda: "id").hello()
+
+
+def test_a_nodes_store_is_synced_if_its_url_says_so(tmp_path: Path) -> None:
+    def offer(sync: str) -> Offer:
+        options = (("store", str(tmp_path / "store")), ("fsync", sync))
+        return Offer("w", ("s",), 1, {}, options)
+
+    for sync in ("true", "no"):
+        assert kit_for("ncl").worker_side(offer(sync), lambda: "id").join()
+    with pytest.raises(ValueError, match="fsync=perhaps"):
+        kit_for("ncl").worker_side(offer("perhaps"), lambda: "id")

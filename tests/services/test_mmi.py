@@ -44,6 +44,9 @@ class Sight:
     def resources(self, service: str) -> list[dict[str, Any]]:
         return [{"resource": "r", "workers": [service]}]
 
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"node": "n-1"}]
+
     def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
         return {"task": task, **kwargs}
 
@@ -64,6 +67,10 @@ class Control:
 
     def forget_answers(self, service: str) -> None:
         self.done.append(("forget", service))
+
+    def set_node(self, node: str, membership: str) -> bool:
+        self.done.append(("node", node, membership))
+        return node == "n-1"
 
 
 CONTROL = Control()
@@ -124,3 +131,12 @@ def test_workers_are_disconnected_by_name_or_all() -> None:
     assert CONTROL.done == [("disconnect", "w", False), ("disconnect", None, True)]
     with pytest.raises(ServiceFault, match="'nobody'"):
         ask("disconnect", worker="nobody")
+
+
+def test_nodes_are_shown_approved_and_rejected() -> None:
+    assert ask("list_nodes") == [{"node": "n-1"}]
+    assert ask("approve_node", node="n-1") == {"node": "n-1", "membership": "approved"}
+    assert ask("reject_node", node="n-1") == {"node": "n-1", "membership": "rejected"}
+    assert CONTROL.done[-2:] == [("node", "n-1", "APPROVED"), ("node", "n-1", "REJECTED")]
+    with pytest.raises(ServiceFault, match="ever joined"):
+        ask("reject_node", node="n-2")

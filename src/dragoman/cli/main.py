@@ -20,6 +20,7 @@ from dragoman.cli import (
     jobs,
     keys,
     look,
+    nodes,
     pipeline,
     policy,
     spark,
@@ -48,6 +49,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 )
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(files.app, name="files")
+app.add_typer(nodes.app, name="nodes")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")

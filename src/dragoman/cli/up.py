@@ -14,6 +14,9 @@ import typer
 def up(
     config: Path | None = typer.Option(None, help="Settings in TOML."),
     data: Path | None = typer.Option(None, help="Folder of the ledger [dragoman-data]."),
+    inventory: Path | None = typer.Option(
+        None, help="Inventory: a folder of YAML or TOML files, or the index file in it."
+    ),
     ready_file: Path | None = typer.Option(
         None, help="Write the bound endpoints here as JSON once all are open."
     ),
@@ -67,6 +70,8 @@ def up(
         flags["credentials"] = {"insecure": True}
     if data is not None:
         flags["data"] = data
+    if inventory is not None:
+        flags["inventory_path"] = inventory
     settings = load(config, **flags)
 
     def ready(endpoints: dict[str, str]) -> None:

@@ -77,7 +77,11 @@ class Connection:
 
         A transport that reconnects and repeats by itself is left alone: a new one would ask anew.
         """
-        if getattr(self._transport, "heals_itself", False) or self._is_rebuilding:
+        if getattr(self._transport, "heals_itself", False):
+            # It is given as long again before anybody complains the next time.
+            self.heard_at = asyncio.get_running_loop().time()
+            return
+        if self._is_rebuilding:
             return
         transport, self._transport = self._transport, None
         self._waiting.clear()

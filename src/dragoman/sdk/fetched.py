@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client
+from dragoman.sdk.cache import LARGEST_CACHE, Cache
 from dragoman.sdk.client import MANAGEMENT
 from dragoman.sdk.credentials import Given
 from dragoman.sdk.errors import DragomanError
@@ -32,11 +33,16 @@ class Fetcher:
     """Replaces the `nf://` arguments of calls by paths. Connects when the first one comes."""
 
     def __init__(
-        self, url: str, name: str, cache: Path | None = None, credentials: Given = None
+        self,
+        url: str,
+        name: str,
+        cache: Path | None = None,
+        credentials: Given = None,
+        largest: int = LARGEST_CACHE,
     ) -> None:
         self._url = url
         self._name = name
-        self._cache = cache or default_cache()
+        self._cache = Cache(cache or default_cache(), largest)
         self._credentials = credentials
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -63,9 +69,12 @@ class Fetcher:
             try:
                 files = Files(self._connected())
                 sha256 = str(files.details(url)["sha256"])
-                name = url.rpartition("/")[2] or "file"
-                copy = self._cache / sha256[:2] / sha256 / name
-                return copy if copy.exists() else files.fetch(url, copy)
+                copy = self._cache.place(sha256, url.rpartition("/")[2] or "file")
+                if self._cache.has(copy):
+                    return copy
+                files.fetch(url, copy)
+                self._cache.trim(keep=copy)
+                return copy
             except (DragomanError, OSError) as error:
                 raise NotFetched(f"{url}: {error}") from None
 

@@ -7,8 +7,12 @@ killed process. With `is_synced` it survives a power cut too, at the price of th
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from dragoman.dialects.ncl.store import Store
+
+#: So many lines later a store is written anew.
+LONG: Final = 100_000
 
 
 class Journal:
@@ -41,6 +45,8 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.path)
+        if self._is_synced:
+            _sync_folder(self.path.parent)
         self.close()
         self._file = self._open()
 
@@ -54,10 +60,29 @@ class Journal:
         self.close()
 
 
-def open_store(path: str, remember: int) -> Store:
-    """Open a compute node's own ledger, made short first."""
-    journal = Journal(Path(path))
-    store = Store(journal.append, remember)
+def _sync_folder(folder: Path) -> None:
+    """Have the disk know that a file in it has another content."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def open_store(path: str, remember: int, *, is_synced: bool = False) -> Store:
+    """Open a compute node's own ledger, made short first and whenever it has grown long."""
+    journal = Journal(Path(path), is_synced=is_synced)
+    written = 0
+
+    def write(line: bytes) -> None:
+        nonlocal written
+        journal.append(line)
+        written += 1
+        if written >= LONG:
+            written = 0
+            journal.replace(store.snapshot())
+
+    store = Store(write, remember)
     store.load(journal.read())
     journal.replace(store.snapshot())
     return store

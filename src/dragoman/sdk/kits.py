@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dragoman.transports.zmq import CurveKeys
 
 Ids = Callable[[], str]
+_YES: Final = frozenset({"1", "yes", "true", "on"})
+_NO: Final = frozenset({"0", "no", "false", "off", ""})
 
 
 @value
@@ -214,7 +216,9 @@ class NclKit:
         from dragoman.sdk.journal import open_store
 
         options = dict(offer.options)
-        path = options.pop("store", "")
+        path, sync = options.pop("store", ""), options.pop("fsync", "false").lower()
+        if sync not in _YES and sync not in _NO:
+            raise ValueError(f"fsync={sync}: say yes or no")
         settings = read_settings(options)
         side = Side(
             # A node's id is one token of a subject.
@@ -225,7 +229,7 @@ class NclKit:
             slots=offer.concurrency,
             labels=offer.labels,
             settings=settings,
-            store=open_store(path, settings.remember) if path else None,
+            store=open_store(path, settings.remember, is_synced=sync in _YES) if path else None,
         )
         self._subscriptions = side.subscriptions
         return side

@@ -30,6 +30,7 @@ from dragoman.dialects.talk import (
 )
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
 from dragoman.sdk.connection import Connection
 from dragoman.sdk.context import JobContext
@@ -62,6 +63,7 @@ class Worker:
         own_process_beats: bool = True,
         files_url: str | None = None,
         files_cache: Path | None = None,
+        files_cache_bytes: int = LARGEST_CACHE,
         credentials: Given = None,
     ) -> None:
         self.endpoint = parse_url(url, WORKER_PORTS)
@@ -86,6 +88,7 @@ class Worker:
             self.name,
             files_cache,
             proved,
+            files_cache_bytes,
         )
         self._connection = Connection(self._make_transport, self._receive)
         self._transport: Any = None

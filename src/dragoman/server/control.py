@@ -1,11 +1,14 @@
 """What people may have done to a running broker: restart, shutdown, disconnect."""
 
+import contextlib
 from collections.abc import Callable
 
 from dragoman.core.events import DrainAsked, Noted
+from dragoman.dialects.base import Send
 from dragoman.model.names import ServiceName
 from dragoman.model.record import Kind
 from dragoman.server.loop import Loop
+from dragoman.server.management import NodeSide
 
 
 class Control:
@@ -38,6 +41,21 @@ class Control:
         for each in found:
             self._loop.submit(DrainAsked(each.peer, at_once))
         return sorted(w.name for w in found)
+
+    def set_node(self, node: str, membership: str) -> bool:
+        """Approve or reject a compute node, on record; tell whether there is such a node."""
+        loop, is_known = self._loop, False
+        for link in loop.links.by_name.values():
+            if not isinstance(link.side, NodeSide):
+                continue
+            with contextlib.suppress(KeyError):
+                for said in link.side.set_membership(node, membership, loop.clock.now()):
+                    if isinstance(said, Send):
+                        link.send(said)
+                    else:
+                        loop.submit(said)
+                is_known = True
+        return is_known
 
     def forget_answers(self, service: str) -> None:
         """Make the memoised answers of a service void, on record."""

@@ -8,15 +8,17 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from dragoman.core import view
 from dragoman.core.desk import Desk
 from dragoman.core.effects import JobStatus
+from dragoman.core.events import Event
 from dragoman.core.why import Why, why
+from dragoman.dialects.base import Send
 from dragoman.dialects.nfp import management as nfp
 from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.model.job import JobState
@@ -25,6 +27,19 @@ from dragoman.server.archive import Archive
 from dragoman.server.links import Link, Links
 
 _PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", "pyyaml", "jinja2")
+
+
+@runtime_checkable
+class NodeSide(Protocol):
+    """A side whose peers are nodes that an operator lets in."""
+
+    def node_rows(self, now: float) -> list[dict[str, Any]]:
+        """Say how every node stands that ever joined."""
+        ...
+
+    def set_membership(self, name: str, membership: str, now: float) -> Sequence[Event | Send]:
+        """Approve or reject a node; an unknown one raises KeyError."""
+        ...
 
 
 class Sight:
@@ -113,6 +128,12 @@ class Sight:
             for resource, owners in sorted(self._desk.registry.owners.items())
             if not service or any(service in w.services for w in owners.values())
         ]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the compute nodes of every link that has some."""
+        sides = [link.side for link in self._links.by_name.values()]
+        now = self._now()
+        return [row for side in sides if isinstance(side, NodeSide) for row in side.node_rows(now)]
 
     # --- NorFab's shapes ----------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from dragoman.core.limits import Limits
+from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.terms import Terms
 
 
@@ -119,10 +120,19 @@ class ServiceSection(Section):
     backoff: float | None = Field(default=None, ge=0)
     balance: Literal["least_loaded", "least_recently_used", "round_robin"] | None = None
     memoize: bool | None = None
+    #: What a job takes of a worker that tells its capacity: cores, bytes, bytes, cards.
+    cpu: float = Field(default=0.0, ge=0)
+    memory: int = Field(default=0, ge=0)
+    disk: int = Field(default=0, ge=0)
+    gpu: int = Field(default=0, ge=0)
 
     def apply(self, terms: Terms) -> Terms:
         """Return a dialect's terms with what is said here in their place."""
-        said = {k: v for k, v in self.model_dump().items() if v is not None and k != "durability"}
+        apart = {"durability", "cpu", "memory", "disk", "gpu"}
+        said = {k: v for k, v in self.model_dump(exclude=apart).items() if v is not None}
+        needs = Capacity(self.cpu, self.memory, self.disk, self.gpu)
+        if needs != NOTHING:
+            said["needs"] = needs
         if self.durability is not None:
             said["strict"] = self.durability == "strict"
         kept = {name: getattr(terms, name) for name in terms.__slots__}

@@ -50,6 +50,10 @@ class Sight(Protocol):
         """Return who owns what."""
         ...
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the compute nodes, connected or not."""
+        ...
+
     def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
         """Answer a task of NorFab's in its own shape. Raises LookupError if it has none."""
         ...
@@ -72,6 +76,10 @@ class Control(Protocol):
 
     def forget_answers(self, service: str) -> None:
         """Make the memoised answers of a service void."""
+        ...
+
+    def set_node(self, node: str, membership: str) -> bool:
+        """Approve or reject a compute node; tell whether there is such a node."""
         ...
 
 
@@ -104,6 +112,9 @@ class BrokerManagement:
             "shutdown": self.shutdown,
             "disconnect": self.disconnect,
             "forget_answers": self.forget_answers,
+            "list_nodes": sight.nodes,
+            "approve_node": lambda node: self._set_node(node, "APPROVED"),
+            "reject_node": lambda node: self._set_node(node, "REJECTED"),
         }
         shaped = {name: self._norfab(name) for name in NORFAB_TASKS}
         self.desk = Desk("management", {**shaped, **own, **(more or {})})
@@ -147,6 +158,11 @@ class BrokerManagement:
         """Make the memoised answers of a service void: the next question is worked out anew."""
         self._control.forget_answers(service)
         return {"status": "forgotten", "service": service}
+
+    def _set_node(self, node: str, membership: str) -> dict[str, Any]:
+        if not self._control.set_node(node, membership):
+            raise ServiceFault(f"no compute node {node!r} ever joined")
+        return {"node": node, "membership": membership.lower()}
 
 
 #: Tasks whose answers NorFab's clients check field by field.

@@ -121,6 +121,10 @@ class BrokerSide:
             *self._following.subscriptions,
         )
 
+    def node_rows(self, now: float) -> list[dict[str, Any]]:
+        """Say how every node stands that ever joined."""
+        return [node.row(now) for _, node in sorted(self.nodes.items())]
+
     def set_membership(self, name: str, membership: str, now: float) -> Told:
         """Let an operator approve or reject a node; an unknown one raises KeyError."""
         node = self.nodes[name]

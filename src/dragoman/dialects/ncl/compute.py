@@ -44,6 +44,7 @@ from dragoman.dialects.ncl.models import (
     RUNNING,
     Event,
     Execution,
+    JobSpec,
     Resources,
     Task,
     Wire,
@@ -57,6 +58,11 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId
 from dragoman.model.target import resources_of as named_in
 
+#: What upstream's nodes tell their tasks about the partition they are.
+PARTITION_INDEX: Final = "BACALHAU_PARTITION_INDEX"
+PARTITION_COUNT: Final = "BACALHAU_PARTITION_COUNT"
+#: Job types that run once on every node.
+_UNPARTITIONED: Final = frozenset({"ops", "daemon"})
 _JOB_TYPES: Final = frozenset({"batch", "ops", "service", "daemon"})
 
 
@@ -160,8 +166,9 @@ class Compute:
         meta = job.Meta or {}
         limit = task.Timeouts.ExecutionTimeout if task.Timeouts else 0
         call = call_of(task.Engine.Params or {})
-        if task.Env:
-            call = _with_env(call, task.Env)
+        env = {**(task.Env or {}), **_partition(spec, job)}
+        if env:
+            call = _with_env(call, env)
         return Work(
             spec.ID,
             JobId(meta.get(META_JOB) or spec.JobID),
@@ -264,6 +271,15 @@ def _task_of(spec: Execution) -> Task:
     if not tasks or not tasks[0].Engine.Type:
         raise Refused("there is no task with an engine")
     return tasks[0]
+
+
+def _partition(spec: Execution, job: JobSpec) -> dict[str, str]:
+    """Say which partition of a job this is, in upstream's words, if it has several."""
+    if job.Type in _UNPARTITIONED or (job.Count <= 1 and not spec.PartitionIndex):
+        return {}
+    if not 0 <= spec.PartitionIndex < max(1, job.Count):
+        raise Refused(f"partition {spec.PartitionIndex} of a job that has {job.Count}")
+    return {PARTITION_INDEX: str(spec.PartitionIndex), PARTITION_COUNT: str(job.Count)}
 
 
 def _with_env(call: Call, env: dict[str, str]) -> Call:

@@ -4,7 +4,7 @@ A node is connected, unknown (disconnected a while ago: its work waits for it) o
 has gone to others). Its record is upstream's stored node state, so it can be read by their tools.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from dragoman.core.events import BeatReceived, Noted, PeerLeft, WorkerJoined
 from dragoman.dialects.ncl.dataplane import Publisher
@@ -205,6 +205,27 @@ class Node:
                 self.last_error,
             ),
         )
+
+    def row(self, now: float) -> dict[str, Any]:
+        """Say in plain values how it stands, for people who look."""
+        standing = "connected" if self.is_connected else "lost" if self.is_lost else "unknown"
+        most, compute = self.info.ComputeNodeInfo.MaxCapacity, self.info.ComputeNodeInfo
+        return {
+            "node": self.id,
+            "membership": self.membership.lower(),
+            "status": standing,
+            "services": list(self.services),
+            "slots": self.slots,
+            "running": compute.RunningExecutions,
+            "cpu": most.CPU,
+            "memory": most.Memory,
+            "gpu": most.GPU,
+            "free_cpu": self.available.CPU,
+            "free_memory": self.available.Memory,
+            "labels": dict(self.info.Labels or {}),
+            "silent_for": round(max(0.0, now - self.heard_at), 3) if self.heard_at else None,
+            "last_error": self.last_error,
+        }
 
     def restore(self, state: NodeState, now: float) -> None:
         """Take over a recorded state. Whatever it was, the node is not connected to us now."""

@@ -1,0 +1,17 @@
+"""`dragoman nodes`; with real nodes it is in the interop suite."""
+
+import json
+
+from tests.cli.conftest import Run
+
+
+def test_a_broker_without_nodes_says_so(run: Run) -> None:
+    assert run("nodes", "list")[1].strip() == "no compute nodes"
+    assert json.loads(run("nodes", "list", "--json")[1]) == []
+
+
+def test_nobody_is_approved_or_rejected_by_a_wrong_name(run: Run) -> None:
+    for verb in ("approve", "reject"):
+        code, _, words = run("nodes", verb, "n-9")
+        assert code == 1
+        assert "no compute node 'n-9' ever joined" in words

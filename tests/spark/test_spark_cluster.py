@@ -8,35 +8,34 @@ has exactly one answer, every row was one job, and the audit of the ledger finds
 import os
 import re
 import signal
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from tests.interop.harness import Broker, Fleet, Process, until
 
-from dragoman import Client
 from dragoman.pipeline.run import run
 from dragoman.pipeline.store import Store
 from dragoman.pipeline.tables import read_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROWS = int(os.environ.get("DRAGOMAN_SPARK_ROWS", "10000"))
+#: Long enough for a busy machine.
+PATIENCE = 600.0 + ROWS / 100
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * PATIENCE)]
 SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
 ENVIRONMENT = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_MEMORY": "256m",
     "PYSPARK_PYTHON": sys.executable,
 }
-#: Lost workers are noticed soon, and nothing that is asked again is forgotten.
+#: Nothing that is asked about again is forgotten.
 SETTINGS = """
-[nfp]
-beat_every = 0.5
-missed_allowed = 6
 [limits]
 finished_jobs = 1000000
 [ledger]
@@ -46,7 +45,7 @@ seal_records = 1000000
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fleet]:
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
     fleet = Fleet(tmp_path)
     yield fleet
     fleet.end()
@@ -61,7 +60,7 @@ class Cluster:
         master = fleet.run(
             SPARK_CLASS, f"{deploy}.master.Master", *free, env=ENVIRONMENT, name="master"
         )
-        master.until_it_says("Starting Spark master at", at_most=120)
+        master.until_it_says("Starting Spark master at", at_most=300)
         self.url = re.findall(r"Starting Spark master at (spark://\S+)", master.log)[0]
         self.workers = []
         for name in ("one", "two"):
@@ -69,7 +68,7 @@ class Cluster:
             words = (f"{deploy}.worker.Worker", *free, *room, self.url)
             self.workers.append(fleet.run(SPARK_CLASS, *words, env=ENVIRONMENT, name=name))
         for worker in self.workers:
-            worker.until_it_says("Successfully registered with master", at_most=120)
+            worker.until_it_says("Successfully registered with master", at_most=300)
 
     def executors(self) -> list[psutil.Process]:
         """Find the processes that do the work."""
@@ -84,10 +83,19 @@ class Cluster:
             worker.stop(at_most=60)
 
 
-def succeeded(broker: Broker) -> int:
-    with Client(broker.url("nfp")) as client:
-        totals = client.call("mmi.service.broker", "show_totals", timeout=30)
-    return int(totals["succeeded"])
+def count(broker: Broker, kind: str) -> int:
+    """Count records of the service in the ledger itself: asking the broker would be jobs, too."""
+    with closing(sqlite3.connect(f"file:{broker.ledger_file}?mode=ro", uri=True)) as ledger:
+        asked = "select count(*) from records where kind = ? and service = 'grading'"
+        return int(ledger.execute(asked, (kind,)).fetchone()[0])
+
+
+def until_graded(broker: Broker, driver: Process, share: float) -> None:
+    def claim() -> bool:
+        assert driver.is_running, driver.log[-3000:]
+        return count(broker, "ended") >= ROWS * share
+
+    until(claim, f"{share:.0%} of the rows are graded", PATIENCE, every=0.5)
 
 
 def drive(fleet: Fleet, cluster: Cluster, broker: Broker, out: Path) -> Process:
@@ -100,48 +108,61 @@ def drive(fleet: Fleet, cluster: Cluster, broker: Broker, out: Path) -> Process:
     return fleet.python(*words, env=ENVIRONMENT)
 
 
+def staff(fleet: Fleet, broker: Broker) -> list[Process]:
+    """Start workers of three dialects, two of the first: it is to lose one."""
+    backend = broker.url("zss_backend").replace("zss_backend", "zss")
+    urls = [broker.url("nfp"), broker.url("dcp"), backend, broker.url("nfp")]
+    words = ("worker", "examples.spark.tasks", "--service", "grading")
+    workers = [fleet.dragoman(*words, "--url", url) for url in urls]
+    until(lambda: count(broker, "joined") >= len(urls), "all have joined", at_most=300, every=0.5)
+    return workers
+
+
 def test_every_row_has_one_answer_though_a_worker_and_an_executor_are_killed(
     fleet: Fleet, spark: SparkSession, tmp_path: Path
 ) -> None:
     links = dict.fromkeys(("nfp", "dcp", "zss", "zss_backend"), "127.0.0.1:0")
     broker = fleet.broker(links, SETTINGS)
-    urls = [broker.url("nfp"), broker.url("dcp"), broker.url("zss_backend").replace("_backend", "")]
-    urls += [broker.url("nfp")]
-    workers = [
-        fleet.dragoman("worker", "examples.spark.tasks", "--service", "grading", "--url", url)
-        for url in urls
-    ]
+    workers = staff(fleet, broker)
     cluster = Cluster(fleet)
     driver = drive(fleet, cluster, broker, tmp_path / "out")
 
-    until(
-        lambda: succeeded(broker) > ROWS // 10, f"work is done\n{driver.log[-3000:]}", at_most=300
-    )
+    until_graded(broker, driver, 0.1)
     workers[0].signal(signal.SIGKILL)
-    until(lambda: succeeded(broker) > ROWS // 4, "work goes on", at_most=300)
+    until_graded(broker, driver, 0.3)
     cluster.executors()[0].kill()
-    assert driver.wait(at_most=600) == 0, driver.log[-3000:]
+    assert driver.wait(PATIENCE) == 0, driver.log[-3000:]
     assert f"{ROWS} rows, faults: none" in driver.log
     cluster.stop()
     for worker in workers[1:]:
         worker.stop()
     broker.stop(at_most=60)
 
-    answered = spark.read.parquet(str(tmp_path / "out"))
+    assert_answered(spark, tmp_path / "out")
+    run(spark, str(broker.data / "sealed"), str(tmp_path / "tables"))
+    assert_accounted(Store(spark, str(tmp_path / "tables")))
+
+
+def assert_answered(spark: SparkSession, out: Path) -> None:
+    answered = spark.read.parquet(str(out))
     assert answered.count() == ROWS
     assert answered.select("order_id").distinct().count() == ROWS
     is_good = "grade.fault is null and grade.value.order_id = order_id"
     is_right = "abs(grade.value.tax - amount * 0.2) < 0.01"
     assert answered.where(is_good).where(is_right).count() == ROWS
 
-    run(spark, str(broker.data / "sealed"), str(tmp_path / "tables"))
-    store = Store(spark, str(tmp_path / "tables"))
+
+def assert_accounted(store: Store) -> None:
+    """No promise was broken; each row was one job, also those that were asked about again."""
     assert read_table(store, "audit").collect() == []
-    graded = read_table(store, "jobs").where("service = 'grading'")
-    assert {r["state"]: r["count"] for r in graded.groupBy("state").count().collect()} == {
-        "succeeded": ROWS
-    }
-    used = {r[0] for r in graded.select("dialect_out").distinct().collect()}
+    jobs = read_table(store, "jobs").where("service = 'grading'")
+    states = {r["state"]: r["count"] for r in jobs.groupBy("state").count().collect()}
+    assert states == {"succeeded": ROWS}
+    used = {r[0] for r in jobs.select("dialect_out").distinct().collect()}
     assert used == {"nfp", "dcp", "zss"}
-    adopted = read_table(store, "events").where(F.col("kind") == "adopted").count()
-    print(f"{ROWS} rows; {adopted} were asked about again and not run again")
+    again = read_table(store, "events").where("kind = 'adopted'").count()
+    assert again > 0
+    moved = jobs.where("requeues > 0").count()
+    print(
+        f"{ROWS} rows: {again} asked about again and not run again, {moved} moved to a new worker"
+    )

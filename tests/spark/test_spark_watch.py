@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.interop.harness import until
 
-from dragoman.spark.watch import OverTime, Watch, counts
+from dragoman.spark.watch import OverTime, Stopped, Watch, counts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -120,3 +120,13 @@ def test_progress_is_told_by_tasks_and_step(spark: SparkSession, watch: Watch) -
 
 def test_a_group_that_never_ran_has_no_tasks(spark: SparkSession) -> None:
     assert counts(spark.sparkContext, "nobody") == {"tasks": 0, "done": 0}
+
+
+def test_a_step_that_begins_is_told_unless_the_job_should_stop(watch: Watch) -> None:
+    job = Job()
+    with watch.over(job, "steps") as watched:
+        watched.begin("one")
+        job.is_cancelled = True
+        with pytest.raises(Stopped):
+            watched.begin("two")
+    assert job.events == [{"step": "one"}]

@@ -44,6 +44,10 @@ class OverTime(Exception):
     """The work was stopped at its deadline."""
 
 
+class Stopped(Exception):
+    """The work was stopped because somebody asked for it."""
+
+
 class Watched:
     """One piece of work: a group of Spark's jobs."""
 
@@ -66,6 +70,13 @@ class Watched:
         elif now - self._told_at >= _TELL_EVERY:
             self._told_at = now
             self.tell(counts(context, self.group))
+
+    def begin(self, step: str) -> None:
+        """Report a step that begins. Raises `Stopped` if it should not: Spark has no job yet."""
+        if self.job.is_cancelled:
+            raise Stopped("stopped as asked")
+        self.step = step
+        self.tell({})
 
     def tell(self, event: dict[str, Any]) -> None:
         """Report, unless nothing has changed."""

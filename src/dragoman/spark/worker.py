@@ -26,7 +26,7 @@ from dragoman.spark.recipe import Recipe
 from dragoman.spark.results import FileService, Folder, Place, TooMuch, reply
 from dragoman.spark.settings import Settings
 from dragoman.spark.views import Views
-from dragoman.spark.watch import OverTime, Running, Watch
+from dragoman.spark.watch import OverTime, Running, Stopped, Watch
 from dragoman.spark.words import explain
 
 #: Spark's Python side prints every failed statement with its stack; the client is told already.
@@ -74,7 +74,7 @@ class SparkTasks:
         with self._told(query), self._watch.over(job, query):
             table = self._result(query, args)
         with self._told(query):
-            found = reply(table, self._settings.limits, self._place, _file_name(job))
+            found = reply(table, self._settings.limits, self._place, _plain_name(job))
         return {**found, "seconds": round(time.monotonic() - begun, 3)}
 
     def _result(self, query: str, args: dict[str, Any] | list[Any] | None) -> pa.Table:
@@ -126,15 +126,8 @@ class SparkTasks:
         begun = time.monotonic()
         with self._told(""), self._watch.over(job, pipeline) as watched:
             session = self._opened().session
-            recipe = Recipe(session, found, parameters or {}, _run_name(job), self._fabric)
-            stops = _Stops(job)
-
-            def on_step(name: str) -> None:
-                stops.check()
-                watched.step = name
-                watched.tell({})
-
-            outputs = recipe.run(on_step)
+            recipe = Recipe(session, found, parameters or {}, _plain_name(job), self._fabric)
+            outputs = recipe.run(watched.begin)
         return {"outputs": outputs, "seconds": round(time.monotonic() - begun, 3)}
 
     @contextmanager
@@ -142,29 +135,15 @@ class SparkTasks:
         """Turn whatever goes wrong into words for the caller."""
         try:
             yield
-        except (NotAllowed, TooMuch, OverTime, ValueError) as error:
+        except (NotAllowed, TooMuch, OverTime, Stopped, ValueError) as error:
             raise TaskFailed(str(error)) from None
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(explain(error, query)) from None
 
 
-class _Stops:
-    """Ends a run between two steps, where Spark has no job that could be cancelled."""
-
-    def __init__(self, job: Running) -> None:
-        self._job = job
-
-    def check(self) -> None:
-        if self._job.is_cancelled:
-            raise TaskFailed("stopped as asked")
-
-
-def _file_name(job: Running) -> str:
-    """Make a file's name of a job's id, whatever its client chose."""
+def _plain_name(job: Running) -> str:
+    """Make a name for files and folders of a job's id, whatever its client chose."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in job.id)
-
-
-_run_name = _file_name
 
 
 def make_worker(

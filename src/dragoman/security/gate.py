@@ -45,6 +45,7 @@ from dragoman.security.verbs import Ask, Verb, class_of, house_name, verb_for
 
 #: Peers of the process itself (the application behind the HTTP door) say this for a key.
 HOUSE_KEY: Final = "house:"
+_REMEMBERED: Final = 20_000
 
 
 @value
@@ -87,6 +88,8 @@ class Gate:
         self.spoke: dict[PeerId, str] = {}
         self.meter = Meter()
         self._decisions = Decisions(policy)
+        #: What was decided about work, by roles, service, task and target.
+        self._worked_out: dict[tuple[object, ...], tuple[Verb, Decision]] = {}
         self._speakers = Speakers(keys, policy)
 
     # --- who ----------------------------------------------------------------------------------
@@ -99,6 +102,7 @@ class Gate:
     def change_policy(self, policy: Policy) -> None:
         """Put another policy in force, from the next message on."""
         self._decisions = Decisions(policy)
+        self._worked_out.clear()
         self._speakers = Speakers(self._keys, policy)
 
     def roles_of(self, principal: Principal) -> tuple[str, ...]:
@@ -187,16 +191,27 @@ class Gate:
         return (event.task, inside) if event.task else (inside,)
 
     def _why_no_work(self, event: JobSubmitted, task: str, who: Speaker) -> Fault | None:
-        verb = verb_for(event.service, task)
-        named = getattr(event.target, "names", ())
-        ask = Ask(verb, house_name(event.service), task, class_of(event.target), named)
-        decision = self._decisions.decide(who.roles, ask)
+        # Most clients ask for the same again and again: one look-up instead of a question.
+        known = (who.roles, event.service, task, event.target)
+        found = self._worked_out.get(known)
+        if found is None:
+            found = self._work_out(event, task, who)
+            if len(self._worked_out) >= _REMEMBERED:
+                self._worked_out.clear()
+            self._worked_out[known] = found
+        verb, decision = found
         if not decision.is_allowed:
             return Fault(FaultCode.DENIED, decision.reason)
         bound = who.entry.names
         if verb is Verb.INVENTORY and bound and not _is_one_of(event.client, bound):
             return Fault(FaultCode.DENIED, f"{name_of(event.client)} is none of {bound}")
         return None
+
+    def _work_out(self, event: JobSubmitted, task: str, who: Speaker) -> tuple[Verb, Decision]:
+        verb = verb_for(event.service, task)
+        named = getattr(event.target, "names", ())
+        ask = Ask(verb, house_name(event.service), task, class_of(event.target), named)
+        return verb, self._decisions.decide(who.roles, ask)
 
     def _too_much(
         self, who: Speaker, now: float, submitted: JobSubmitted | None = None

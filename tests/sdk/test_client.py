@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from dragoman import AsyncClient, JobFailed
+from dragoman import AsyncClient, JobFailed, Worker
 from dragoman.model.content import Call
 from dragoman.sdk.client import default_name
 from dragoman.sdk.errors import Cancelled, Expired, Unreachable
 from dragoman.sdk.jobs import Chunk, InputAsked, Progress
+from dragoman.testing.harness import LocalBroker
 
 
 def with_client(url: str, play: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
@@ -168,3 +169,29 @@ def test_a_broker_that_is_not_there_is_said() -> None:
 
 def test_names_are_made_up_differently() -> None:
     assert default_name() != default_name()
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss"])
+def test_the_same_key_runs_once_and_is_answered_twice_and_another_body_is_a_conflict(
+    dialect: str,
+) -> None:
+    ran: list[int] = []
+    with LocalBroker("nfp", "dcp", "zss", "zss_backend") as broker:
+        worker = Worker(broker.url("nfp"), service="keyed", own_process_beats=False)
+
+        @worker.task
+        def note(n: int) -> int:
+            ran.append(n)
+            return n
+
+        async def play(client: AsyncClient) -> None:
+            assert await client.call("keyed", "note", n=7, key="order 66", timeout=20) == 7
+            assert await client.call("keyed", "note", n=7, key="order 66", timeout=20) == 7
+            both = [await client.submit("keyed", "note", n=8, key="twice") for _ in range(2)]
+            assert [await job.result(20) for job in both] == [8, 8]
+            with pytest.raises(JobFailed, match="another body"):
+                await client.call("keyed", "note", n=9, key="order 66", timeout=20)
+
+        with worker:
+            with_client(broker.url(dialect), play)
+    assert ran == [7, 8]

@@ -11,6 +11,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 from dragoman.dialects.talk import ClientSide, Notice, Order, Published, Reply, Unsupported
@@ -34,6 +35,9 @@ SILENCE: Final = 8.0
 _TICK: Final = 0.5
 #: Dialects whose brokers say that they have a job before it is done.
 ACKNOWLEDGING: Final = frozenset({"nfp", "http"})
+#: Dialects whose requests have no place for an idempotency key beside the job's id, which is part
+#: of the body that two requests are compared by. There the key names the job.
+KEYS_NAME_JOBS: Final = frozenset({"dcp", "zss"})
 #: Events of the fabric that may wait to be read.
 _FEED: Final = 100_000
 #: How long one question for events waits for news.
@@ -48,6 +52,11 @@ _PASSING: Final = frozenset(
 def new_id() -> str:
     """Return a fresh id: 128 random bits in hex."""
     return os.urandom(16).hex()
+
+
+def id_of_key(key: str) -> str:
+    """Return the id of the job that an idempotency key stands for."""
+    return sha256(f"dragoman key {key}".encode()).hexdigest()[:32]
 
 
 def default_name() -> str:
@@ -128,6 +137,10 @@ class AsyncClient:
     ) -> AsyncJob:
         """Ask for work said as a `Call`, for arguments that clash with `submit`'s own."""
         aim = parse_target(target) if isinstance(target, str) else target
+        if key and not job and self.endpoint.dialect in KEYS_NAME_JOBS:
+            job, key = id_of_key(key), ""
+            if (known := self._jobs.get(job)) is not None:
+                return known
         order = Order(JobId(job or new_id()), service, call, aim, priority, key)
         found = self._jobs[order.job] = AsyncJob(order, self, self._now())
         self._connection.send(self._side.submit(order))

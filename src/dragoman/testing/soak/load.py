@@ -14,7 +14,10 @@ from dragoman.sdk.errors import DragomanError
 STRICT: Final = frozenset({"nfp", "http"})
 #: How often the others ask again; their texts allow that a broker's death takes jobs with it.
 _TRIES: Final = 5
+#: How long a job may take. A strict one waits until everything is whole again; a relaxed one that
+#: a broker took with it is never answered, so it is soon asked for again.
 _TIMEOUT: Final = 90.0
+_RELAXED_TIMEOUT: Final = 15.0
 _SIZES: Final = (10, 200, 4_000, 32_000)
 
 
@@ -54,6 +57,7 @@ class Caller(threading.Thread):
         self._url, self._services, self._window = url, services, window
         self._random = random.Random(f"{seed} {dialect}")
         self._is_over = threading.Event()
+        self._timeout = _TIMEOUT if dialect in STRICT else _RELAXED_TIMEOUT
         self._pause = 0.05
 
     def run(self) -> None:
@@ -67,10 +71,14 @@ class Caller(threading.Thread):
                 if waiting:
                     self._take(client, waiting.popleft())
 
+    def calm(self) -> None:
+        """Take no new work up."""
+        self._is_over.set()
+
     def end(self, at_most: float) -> bool:
         """Take no new work up; whether all that was under way has ended in time."""
-        self._is_over.set()
-        self.join(at_most)
+        self.calm()
+        self.join(max(0.0, at_most))
         return not self.is_alive()
 
     def _submit(self, client: Client) -> _Item:
@@ -82,13 +90,13 @@ class Caller(threading.Thread):
         return self._ask(client, number, service, value)
 
     def _ask(self, client: Client, number: int, service: str, value: Any) -> _Item:
-        job = client.submit(service, "echo", value, timeout=_TIMEOUT)
+        job = client.submit(service, "echo", value, timeout=self._timeout)
         return _Item(number, service, value, job, time.monotonic())
 
     def _take(self, client: Client, item: _Item) -> None:
         tally = self.tally
         try:
-            found = item.job.result(_TIMEOUT + 5)
+            found = item.job.result(self._timeout + 5)
         except DragomanError as error:
             self._missed(client, item, error)
             return

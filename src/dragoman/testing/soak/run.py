@@ -41,7 +41,7 @@ grace = 1.0
 #: A look at the broker counts once its process is so old: a young one still fills its memories.
 _GROWN_UP: Final = 12.0
 _SAMPLE_EVERY: Final = 2.0
-_CALM: Final = 120.0
+_CALM: Final = 180.0
 
 Say = Callable[[str], None]
 
@@ -78,7 +78,10 @@ class Soak:
         self._watch(started, seconds, faults)
         faults.end()
         self._say("no more faults; waiting for what is under way")
-        late = [c.tally.dialect for c in callers if not c.end(_CALM)]
+        for caller in callers:
+            caller.calm()
+        until = time.monotonic() + _CALM
+        late = [c.tally.dialect for c in callers if not c.end(until - time.monotonic())]
         found = self._count(callers, faults, time.monotonic() - started)
         found.troubles += [f"{dialect}: still waiting for answers" for dialect in late]
         return found

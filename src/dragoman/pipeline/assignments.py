@@ -49,34 +49,43 @@ _GIVEN: Final = {
     "dialect": "dialect",
     "dispatched_at": "at",
 }
-_ENDS: Final = ("seq", "at", "state", "fault", "attempt", "nbytes")
+_END: Final = {
+    name: name
+    for name in (
+        *("end_seq", "end_at", "end_state", "end_fault", "end_attempt", "end_nbytes"),
+        "dialect_in",
+    )
+}
 
 
 def assignments(annotated: DataFrame) -> DataFrame:
     """Fold the records of each dispatch into its row."""
     rows = lived(annotated).where(F.col("held_seq").isNotNull())
     key = (*KEY, "part", F.col("held_seq").alias("dispatched_seq"))
-    return _finished(rows.groupBy(*key).agg(*_given(), *_stopped(), *_ended()))
+    folded = rows.groupBy(*key).agg(
+        F.max(F.when(is_kind(Kind.DISPATCHED), _fields(_GIVEN))).alias("given"),
+        F.min(F.when(is_kind(Kind.ACCEPTED), F.col("at"))).alias("accepted_at"),
+        _stopped().alias("stopped"),
+        F.any_value(_fields(_END)).alias("ended"),
+    )
+    return _finished(folded.select("*", "given.*", "stopped.*", "ended.*"))
 
 
-def _given() -> list[Column]:
-    is_dispatch = is_kind(Kind.DISPATCHED)
-    given = [F.max(F.when(is_dispatch, F.col(of))).alias(name) for name, of in _GIVEN.items()]
-    accepted = F.min(F.when(is_kind(Kind.ACCEPTED), F.col("at"))).alias("accepted_at")
-    return [*given, accepted, F.max("dialect_in").alias("dialect_in")]
+def _fields(names: dict[str, str]) -> Column:
+    return F.struct(*[F.col(of).alias(name) for name, of in names.items()])
 
 
-def _stopped() -> list[Column]:
+def _stopped() -> Column:
     """How the attempt itself ended, before its job did."""
-    seq = F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), F.col("seq"))
     outcome = F.when(is_kind(Kind.GATHERED), F.col("state")).otherwise(F.col("kind"))
-    said = {"at": F.col("at"), "outcome": outcome, "fault": F.col("fault"), "n": F.col("nbytes")}
-    firsts = [F.min_by(of, seq).alias(f"stop_{name}") for name, of in said.items()]
-    return [F.min(seq).alias("stop_seq"), *firsts]
-
-
-def _ended() -> list[Column]:
-    return [F.max(f"end_{name}").alias(f"end_{name}") for name in _ENDS]
+    said = F.struct(
+        F.col("seq").alias("stop_seq"),
+        F.col("at").alias("stop_at"),
+        outcome.alias("stop_outcome"),
+        F.col("fault").alias("stop_fault"),
+        F.col("nbytes").alias("stop_n"),
+    )
+    return F.min(F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), said))
 
 
 def _finished(folded: DataFrame) -> DataFrame:

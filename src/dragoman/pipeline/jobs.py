@@ -53,6 +53,7 @@ SCHEMA: Final = columns("""
 """)
 
 _GIVEN: Final = {
+    "submitted_seq": "seq",
     "client": "client",
     "principal": "principal",
     "service": "service",
@@ -63,19 +64,27 @@ _GIVEN: Final = {
     "is_strict": "strict",
     "terms": "terms",
     "deadline_at": "deadline_at",
-    "submitted_seq": "seq",
     "request_bytes": "nbytes",
+}
+_STARTED: Final = {"started_seq": "seq", "started_at": "at"}
+_NEWEST: Final = {
+    "newest_seq": "seq",
+    "worker": "worker",
+    "dialect_out": "dialect",
+    "served_by": "service",
 }
 
 
 def jobs(annotated: DataFrame) -> DataFrame:
     """Fold the records of each job into its row."""
-    folded = lived(annotated).groupBy(*KEY).agg(*_given(), *_counted(), *_came(), *_ended())
+    folded = lived(annotated).groupBy(*KEY).agg(*_said(), *_counted())
+    folded = folded.select("*", *[f"{name}.*" for name in ("given", "started", "newest", "ended")])
     submitted, started, ended = F.col("submitted_at"), F.col("started_at"), F.col("ended_at")
     rows = folded.withColumns(
         {
-            "state": F.coalesce(F.col("end_state"), F.col("newest_state")),
+            "state": F.coalesce(F.col("end_state"), F.col("came.state")),
             "fault": F.coalesce(F.col("end_fault"), F.lit("")),
+            **{n: F.coalesce(F.col(n), F.lit("")) for n in ("worker", "dialect_out", "served_by")},
             "parts": F.greatest(F.coalesce(F.col("bound_parts"), F.lit(1)), F.col("moved_parts")),
             "queue_us": span_us(submitted, F.coalesce(started, ended)),
             "run_us": span_us(F.coalesce(started, ended), ended),
@@ -86,9 +95,23 @@ def jobs(annotated: DataFrame) -> DataFrame:
     return shaped(rows, SCHEMA)
 
 
-def _given() -> list[Column]:
-    is_first = is_kind(Kind.SUBMITTED)
-    return [F.max(F.when(is_first, F.col(of))).alias(name) for name, of in _GIVEN.items()]
+def _said() -> list[Column]:
+    """Take what single records say: one aggregate for each, ordered by the record's number."""
+    is_dispatch = is_kind(Kind.DISPATCHED)
+    says_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
+    end = {"ended_seq": "end_seq", "ended_at": "end_at"}
+    end |= {"end_state": "end_state", "end_fault": "end_fault"}
+    return [
+        F.max(F.when(is_kind(Kind.SUBMITTED), _fields(_GIVEN))).alias("given"),
+        F.min(F.when(is_dispatch, _fields(_STARTED))).alias("started"),
+        F.max(F.when(is_dispatch, _fields(_NEWEST))).alias("newest"),
+        F.max(F.when(says_state, F.struct("seq", "state"))).alias("came"),
+        F.any_value(_fields(end)).alias("ended"),
+    ]
+
+
+def _fields(names: dict[str, str]) -> Column:
+    return F.struct(*[F.col(of).alias(name) for name, of in names.items()])
 
 
 def _counted() -> list[Column]:
@@ -104,25 +127,5 @@ def _counted() -> list[Column]:
         # A part that follows its resources to several workers makes more of them.
         F.max(F.when(is_kind(Kind.MOVED), F.col("part") + 1)).alias("moved_parts"),
         F.coalesce(F.sum(results), F.lit(0)).alias("result_bytes"),
-    ]
-
-
-def _came() -> list[Column]:
-    """How far it came: the first dispatch, the newest one, the newest record."""
-    seq = F.when(is_kind(Kind.DISPATCHED), F.col("seq"))
-    says_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
-    return [
-        F.min(seq).alias("started_seq"),
-        F.min_by("at", seq).alias("started_at"),
-        F.coalesce(F.max_by("worker", seq), F.lit("")).alias("worker"),
-        F.coalesce(F.max_by("dialect", seq), F.lit("")).alias("dialect_out"),
-        F.coalesce(F.max_by("service", seq), F.lit("")).alias("served_by"),
-        F.max_by("state", F.when(says_state, F.col("seq"))).alias("newest_state"),
         F.max("seq").alias("last_seq"),
     ]
-
-
-def _ended() -> list[Column]:
-    named = {"end_seq": "ended_seq", "end_at": "ended_at"}
-    wanted = ("end_seq", "end_at", "end_state", "end_fault")
-    return [F.max(name).alias(named.get(name, name)) for name in wanted]

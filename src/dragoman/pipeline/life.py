@@ -63,6 +63,9 @@ ANNOTATED: Final = StructType(
 """).fields,
     ]
 )
+_HELD: Final = {f"held_{name}": name for name in ("seq", "attempt", "worker")}
+_END: Final = {f"end_{name}": name for name in ("seq", "at", "state", "fault", "attempt", "nbytes")}
+_FIRST: Final = {"submitted_seq": "seq", "dialect_in": "dialect"}
 #: What makes two records speak of the same job.
 KEY: Final = ("job", "submitted_at")
 
@@ -70,11 +73,11 @@ KEY: Final = ("job", "submitted_at")
 def life(records: DataFrame, spans: DataFrame, boundaries: list[int]) -> DataFrame:
     """Select new records of jobs, each with what its worker's session was at that point."""
     rows = records.where(is_kind(*LIFE_KINDS))
-    of_session = is_kind(Kind.DISPATCHED, Kind.REQUEUED)
+    # Records of other kinds get no key, so that nothing is looked up for them.
+    asked = F.when(is_kind(Kind.DISPATCHED, Kind.REQUEUED), F.col("peer"))
     known = spans.withColumnRenamed("peer", "span_peer")
     is_then = (F.col("seq") > F.col("said_seq")) & (F.col("seq") < F.col("next_seq"))
-    is_its = of_session & (F.col("peer") == F.col("span_peer")) & is_then
-    rows = rows.join(F.broadcast(known), is_its, "left")
+    rows = rows.join(F.broadcast(known), (asked == F.col("span_peer")) & is_then, "left")
     return shaped(rows.withColumn("boundary_seq", _newest_before(boundaries)), SCHEMA)
 
 
@@ -95,23 +98,77 @@ def annotate(life: DataFrame) -> DataFrame:
     """
     part_so_far = Window.partitionBy(*KEY, "part").orderBy("seq")
     whole_job = Window.partitionBy(*KEY)
-    is_dispatch, is_end = is_kind(Kind.DISPATCHED), is_kind(Kind.ENDED)
+    # One aggregate of a struct costs a fraction of one for each of its fields.
+    held = F.last(_said(Kind.DISPATCHED, _HELD), ignorenulls=True).over(part_so_far)
+    end = F.min(_said(Kind.ENDED, _END)).over(whole_job)
+    first = F.max(_said(Kind.SUBMITTED, _FIRST)).over(whole_job)
+    rows = life.withColumn("held", held).withColumns({"end": end, "first": first})
+    return rows.select("*", "held.*", "end.*", "first.*").drop("held", "end", "first")
 
-    def held(name: str) -> Column:
-        return F.last(F.when(is_dispatch, F.col(name)), ignorenulls=True).over(part_so_far)
 
-    def end(name: str) -> Column:
-        of_end, seq = F.when(is_end, F.col(name)), F.when(is_end, F.col("seq"))
-        return F.min_by(of_end, seq).over(whole_job)
+def _said(kind: Kind, names: dict[str, str]) -> Column:
+    """Return what a record of a kind says, its number first; null for other kinds."""
+    fields = [F.col(of).alias(name) for name, of in names.items()]
+    return F.when(is_kind(kind), F.struct(*fields))
 
-    rows = life.withColumns({f"held_{n}": held(n) for n in ("seq", "attempt", "worker")})
-    ends = {f"end_{n}": end(n) for n in ("seq", "at", "state", "fault", "attempt", "nbytes")}
 
-    def first(name: str) -> Column:
-        return F.max(F.when(is_kind(Kind.SUBMITTED), F.col(name))).over(whole_job)
+def may_be_notable(life: DataFrame) -> DataFrame:
+    """Return the keys of all jobs that are not over, or may have broken a promise; and some more.
 
-    firsts = {"submitted_seq": first("seq"), "dialect_in": first("dialect")}
-    return rows.withColumns({**ends, **firsts})
+    To annotate every record only to find the few that matter would be most of the work of a
+    step. This looks at a few numbers of each part instead; Spark sums up numbers without sorting.
+    """
+    of_part = life.groupBy(*KEY, "part").agg(*_numbers())
+    odd = F.col("result_seq").isNotNull() & ~F.coalesce(_is_plain(), F.lit(False))
+    of_job = of_part.groupBy(*KEY).agg(
+        F.max("last_seq").alias("last_seq"),
+        F.min("end_seq").alias("end_seq"),
+        F.sum("submissions").alias("submissions"),
+        F.max(odd | (F.col("doubts") > 0)).alias("is_odd"),
+    )
+    is_over = (F.col("last_seq") == F.col("end_seq")) & (F.col("submissions") > 0)
+    is_plain = F.coalesce(is_over, F.lit(False)) & ~F.col("is_odd")
+    return of_job.where(~is_plain).select(*KEY)
+
+
+def _numbers() -> list[Column]:
+    """What is looked at of each part: its newest dispatch, and its results."""
+    is_result = is_kind(Kind.ENDED, Kind.GATHERED)
+    seq, worker = F.col("seq"), F.xxhash64("worker")
+    dispatch_seq = F.when(is_kind(Kind.DISPATCHED), seq)
+    attempt = F.when(is_result & (F.col("attempt") > 0), F.col("attempt"))
+    by = F.when(is_result & (F.col("worker") != ""), worker)
+    to_lost = is_kind(Kind.DISPATCHED) & (F.col("said") == Kind.LEFT.value)
+    taken_back = is_kind(Kind.REQUEUED) & (F.col("fault") == "worker_lost")
+    return [
+        F.max(dispatch_seq).alias("held_seq"),
+        F.max_by("attempt", dispatch_seq).alias("held_attempt"),
+        F.max_by(worker, dispatch_seq).alias("held_worker"),
+        F.min(F.when(is_result, seq)).alias("result_seq"),
+        *[f(attempt).alias(f"{f.__name__}_attempt") for f in (F.min, F.max)],
+        *[f(by).alias(f"{f.__name__}_worker") for f in (F.min, F.max)],
+        F.min(F.when(is_kind(Kind.ENDED), seq)).alias("end_seq"),
+        F.max(seq).alias("last_seq"),
+        F.count_if(is_kind(Kind.SUBMITTED)).alias("submissions"),
+        F.count_if(to_lost | taken_back).alias("doubts"),
+    ]
+
+
+def _is_plain() -> Column:
+    """Whether all results of a part came after its newest dispatch and name no other."""
+    plain = F.col("held_seq") < F.col("result_seq")
+    for name in ("attempt", "worker"):
+        for edge in ("min", "max"):
+            named = F.col(f"{edge}_{name}")
+            plain &= named.isNull() | (named == F.col(f"held_{name}"))
+    return plain
+
+
+def of_jobs(life: DataFrame, keys: DataFrame) -> DataFrame:
+    """Select the records of some jobs."""
+    wanted = keys.select(*[F.col(name).alias(f"wanted_{name}") for name in KEY])
+    same = [F.col(name).eqNullSafe(F.col(f"wanted_{name}")) for name in KEY]
+    return life.join(wanted, same, "left_semi")
 
 
 def is_unfinished() -> Column:

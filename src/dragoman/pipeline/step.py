@@ -155,21 +155,24 @@ class _Advance:
         return self.keep(carried.unionAll(control.control(self.new)))
 
     @cached_property
-    def annotated(self) -> DataFrame:
-        """The records of jobs, annotated.
-
-        Not kept: each table needs other columns of it, and making those three times is cheaper
-        than keeping them all.
-        """
+    def life(self) -> DataFrame:
+        """The records of jobs: those of open ones from before, and the new ones."""
         marks = [row.seq for row in control.boundaries(self.control).select("seq").collect()]
         carried = life.still_open(self.store.read(life.TABLE, life.ANNOTATED))
-        fresh = life.life(self.new, control.spans(self.control), sorted(marks))
-        return life.annotate(carried.unionAll(fresh))
+        return carried.unionAll(life.life(self.new, control.spans(self.control), sorted(marks)))
+
+    @cached_property
+    def annotated(self) -> DataFrame:
+        """The same, annotated.
+
+        Not kept: each table needs other columns of it, and making those twice is cheaper than
+        keeping them all.
+        """
+        return life.annotate(self.life)
 
     def silver(self) -> None:
         self.notice("jobs")
-        annotated = self.annotated
-        self.step.append(jobs.TABLE, jobs.jobs(annotated))
+        self.step.append(jobs.TABLE, jobs.jobs(self.annotated))
         self._together(self._assignments, self._carried)
 
     def _assignments(self) -> None:
@@ -178,8 +181,12 @@ class _Advance:
 
     def _carried(self) -> None:
         self.notice("carried records")
+        keys = self.keep(life.may_be_notable(self.life))
+        # Once they are made, Spark knows how few they are, and moves no other record for them.
+        keys.count()
         notable = life.is_unfinished() | audit.breach().isNotNull()
-        self.step.carry(life.TABLE, shaped(self.annotated.where(notable), life.ANNOTATED))
+        rows = life.annotate(life.of_jobs(self.life, keys)).where(notable)
+        self.step.carry(life.TABLE, shaped(rows, life.ANNOTATED))
         self.step.carry(control.TABLE, control.still_needed(self.control))
 
     def jobs(self) -> DataFrame:

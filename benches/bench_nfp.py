@@ -138,15 +138,15 @@ def norfab() -> Iterator[tuple[psutil.Process, Endpoints]]:
 
 
 @contextmanager
-def dragoman(durability: str) -> Iterator[tuple[psutil.Process, Endpoints]]:
-    """Run our broker with nothing but its NFP link."""
+def dragoman(durability: str, more: str = "") -> Iterator[tuple[psutil.Process, Endpoints]]:
+    """Run our broker with nothing but its NFP link; `more` are further settings."""
     from dragoman.server.settings import Listen
 
     with TemporaryDirectory() as name:
         folder = Path(name)
         config, ready = folder / "dragoman.toml", folder / "ready.json"
         others = "\n".join(f'{link} = "off"' for link in Listen.model_fields if link != "nfp")
-        config.write_text(SETTINGS.format(durability=durability, others=others))
+        config.write_text(SETTINGS.format(durability=durability, others=others) + more)
         command = [str(Path(sys.executable).with_name("dragoman")), "up", "--config", str(config)]
         with subprocess.Popen(
             [*command, "--data", str(folder / "data"), "--ready-file", str(ready)],

@@ -21,6 +21,8 @@ BODY: Final = b'{"task":"noop","kwargs":{},"args":[],"timeout":60}'
 RESULT: Final = (
     b'{"w":{"result":1,"failed":false,"errors":[],"task":"w:noop","status":"completed"}}'
 )
+#: A CURVE pair and the broker's public key, where the broker has one.
+KEYS: Final = os.environ.get("BENCH_KEYS", "")
 #: Mode: clients, requests of each in flight.
 MODES: Final = {"sequential": (1, 1), "pipelined": (1, 100), "accepts": (200, 1)}
 
@@ -49,6 +51,11 @@ class Load:
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SNDHWM, 0)
         socket.setsockopt(zmq.RCVHWM, 0)
+        if KEYS:
+            public, secret, server = KEYS.split()
+            socket.setsockopt(zmq.CURVE_PUBLICKEY, public.encode())
+            socket.setsockopt(zmq.CURVE_SECRETKEY, secret.encode())
+            socket.setsockopt(zmq.CURVE_SERVERKEY, server.encode())
         socket.connect(endpoint)
         return socket
 

@@ -64,6 +64,9 @@ Seats = dict[Address, Seat]
 class _Listener(Router):
     """One endpoint with one key of the broker."""
 
+    #: libzmq encrypts every frame in them; connections are spread over them.
+    io_threads = 2
+
     def __init__(
         self, endpoint: str, secret: bytes, seats: Seats, owner: "CurveRouter", max_frame: int
     ) -> None:

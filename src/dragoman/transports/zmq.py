@@ -45,6 +45,9 @@ def _not_open(frame: bytes, flags: int) -> object:
 class _Socket:
     """What ROUTER and DEALER share: options, waking, draining."""
 
+    #: Threads of libzmq's own.
+    io_threads = 1
+
     def __init__(self, kind: int, endpoint: str, max_frame: int) -> None:
         self._kind = kind
         self._endpoint = endpoint
@@ -65,7 +68,7 @@ class _Socket:
 
     def _open(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._context = zmq.Context()
+        self._context = zmq.Context(self.io_threads)
         self._socket = socket = self._context.socket(self._kind)
         self._send = super(zmq.Socket, socket).send
         socket.setsockopt(zmq.LINGER, LINGER_MS)

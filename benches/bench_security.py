@@ -1,0 +1,148 @@
+"""What security costs NFP: CURVE beside plain, and an honest client beside 10,000 strangers.
+
+All in one run, with the raw peers of `bench_nfp`, each broker in a process of its own. Plain and
+CURVE take turns, so that what else the machine does falls on both. With `strangers` the broker has
+security on; each of them makes one handshake with a key that nobody knows.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import psutil
+import zmq
+from benches.bench_nfp import Endpoints, dragoman, load
+
+Row: TypeAlias = tuple[str, float, str]
+
+ROUNDS = 2
+STRANGERS = 10_000
+AT_ONCE = 100
+
+
+def run(seconds: float = 2.0) -> list[Row]:
+    """Measure everything; `seconds` is the time for each figure."""
+    rows: list[Row] = []
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    with plain() as one, curve() as two:
+        for _ in range(ROUNDS):
+            for name, (process, endpoints, keys) in (("plain", one), ("CURVE", two)):
+                for mode in ("sequential", "pipelined"):
+                    with _keys(keys):
+                        said = load(process, endpoints, mode, seconds)
+                    found.setdefault((name, mode), []).append(said)
+    for (name, mode), each in found.items():
+        for what, unit in (("rate", "/s"), ("cpu", "us each"), ("p99", "ms")):
+            rows.append((f"nfp: {name}, {mode}: {what}", median(e[what] for e in each), unit))
+    for mode in ("sequential", "pipelined"):
+        before, after = (
+            median(e["rate"] for e in found[name, mode]) for name in ("plain", "CURVE")
+        )
+        rows.append((f"nfp: CURVE costs, {mode} (aim 15 at most)", 100 * (1 - after / before), "%"))
+    return [*rows, *strangers(seconds)]
+
+
+def strangers(seconds: float) -> list[Row]:
+    """Measure an honest client alone, and while strangers knock."""
+    with curve(is_guarded=True) as (process, endpoints, keys), _keys(keys):
+        load(process, endpoints, "sequential", 1.0)
+        alone = [load(process, endpoints, "sequential", seconds)["p99"] for _ in range(ROUNDS)]
+        server = keys.split()[2]
+        begun = time.monotonic()
+        with subprocess.Popen(
+            [sys.executable, "-m", "benches.bench_security", endpoints[0], server]
+        ) as crowd:
+            beside = []
+            while crowd.poll() is None:
+                beside.append(load(process, endpoints, "sequential", seconds)["p99"])
+        took = time.monotonic() - begun
+    ratio = median(beside) / median(alone)
+    return [
+        ("nfp: honest client alone: p99", median(alone), "ms"),
+        (f"nfp: beside {STRANGERS} strangers: p99", median(beside), "ms"),
+        ("nfp: the second by the first (aim 2 at most)", ratio, "times"),
+        ("nfp: handshakes refused", STRANGERS / took, "/s"),
+    ]
+
+
+def knock(endpoint: str, server: str) -> None:
+    """Make handshakes with keys that nobody knows, some at a time, each to its end."""
+    os.nice(5)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    for _ in range(STRANGERS // AT_ONCE):
+        crowd = [_stranger(context, endpoint, server.encode()) for _ in range(AT_ONCE)]
+        for each, monitor in crowd:
+            monitor.poll(5000)
+            each.disable_monitor()
+            monitor.close()
+            each.close()
+    context.term()
+
+
+def _stranger(
+    context: "zmq.Context[zmq.Socket[bytes]]", endpoint: str, server: bytes
+) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
+    socket = context.socket(zmq.DEALER)
+    socket.setsockopt(zmq.LINGER, 0)
+    public, secret = zmq.curve_keypair()
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, public)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, secret)
+    socket.setsockopt(zmq.CURVE_SERVERKEY, server)
+    monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+    socket.connect(endpoint)
+    return socket, monitor
+
+
+@contextmanager
+def _keys(keys: str) -> Iterator[None]:
+    """Let the processes that are started find their keys."""
+    os.environ["BENCH_KEYS"] = keys
+    try:
+        yield
+    finally:
+        del os.environ["BENCH_KEYS"]
+
+
+Broker: TypeAlias = tuple[psutil.Process, Endpoints, str]
+
+
+@contextmanager
+def plain() -> Iterator[Broker]:
+    """Run a broker without credentials."""
+    with dragoman("relaxed") as (process, endpoints):
+        yield process, endpoints, ""
+
+
+@contextmanager
+def curve(is_guarded: bool = False) -> Iterator[Broker]:
+    """Run a broker with a key, and if wanted with security on."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        server, own = zmq.curve_keypair(), zmq.curve_keypair()
+        path = folder / "broker.key"
+        path.write_bytes(server[1])
+        path.chmod(0o600)
+        more = f'[credentials]\ncurve = ["{path}"]\n'
+        if is_guarded:
+            registry = folder / "registry.json"
+            _let_in(registry, own[0].decode())
+            more += f'[security]\nenabled = true\nregistry = "{registry}"\n'
+        with dragoman("relaxed", more) as (process, endpoints):
+            yield process, endpoints, b" ".join((*own, server[0])).decode()
+
+
+def _let_in(path: Path, public: str) -> None:
+    from dragoman.security.registry import Registry
+
+    Registry.open(path).add(f"curve:{public}", "bench", now=time.time(), roles=("admin",))
+
+
+if __name__ == "__main__":
+    knock(*sys.argv[1:])

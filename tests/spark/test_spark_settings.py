@@ -1,5 +1,6 @@
 """The file of a Spark worker: what it says, and what is wrong with it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ def test_a_file_is_read_and_its_paths_are_beside_it(tmp_path: Path) -> None:
     assert pipeline.outputs["last"].path == str(tmp_path / "out")
     assert pipeline.inputs["files"] == Data(path=str(tmp_path / "more"), format="json")
     assert pipeline.inputs["o"] == "orders"
+
+
+def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "spark.toml").write_text(text)
+    (pipeline,) = load(tmp_path / "spark.toml").pipelines.values()
+    assert [step.name for step in pipeline.steps] == ["recent", "asked", "graded"]
 
 
 def test_by_default_only_queries_are_run_and_there_is_nothing_to_see() -> None:

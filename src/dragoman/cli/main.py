@@ -14,6 +14,7 @@ import typer
 
 from dragoman.cli import (
     audit,
+    enrol,
     files,
     init,
     inventory,
@@ -55,6 +56,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.command("init")(init.init)
+app.command("enrol")(enrol.enrol)
 app.command("demo")(demo)
 app.command("doctor")(doctor)
 for _command in _COMMANDS:

@@ -206,6 +206,8 @@ class Registry:
         key itself, and its workers' names are bound by the pattern all the same.
         """
         check_key(key)
+        if not self.is_stale:
+            _enrolment(self._register, token, now)  # most guesses end here, without the disk
         with self._changing() as register:
             enrolment = _enrolment(register, token, now)
             if register.state_of(key, now) not in (State.UNKNOWN, State.PENDING):

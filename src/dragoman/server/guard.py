@@ -90,6 +90,12 @@ class Guard:
             key = self.registry.check_token(secret, self._now())
         return key
 
+    def enrol(self, token: str, key: str, name: str) -> str:
+        """Let a key in on the strength of a one-time token; return whom it speaks for."""
+        principal = self.registry.enrol(token, key, self._now(), name)
+        self.look()
+        return principal
+
     def principal_of(self, key: str) -> str:
         """Name whom a key speaks for."""
         return self.registry.principal_of(key)

@@ -119,7 +119,7 @@ class Server:
             links = Links(make_links(settings, hub))
         else:
             asked = (guard.admits, guard.check_token, guard.principal_of, guard.may_look)
-            links = Links(make_links(settings, hub, *asked, guard.nkeys))
+            links = Links(make_links(settings, hub, *asked, guard.nkeys, guard.enrol))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
         if guard is not None:

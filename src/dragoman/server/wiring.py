@@ -75,8 +75,10 @@ class Doorkeeper:
         principal_of: Callable[[str], str] = str,
         may_look: Callable[[str, str], str] = lambda key, what: "",
         nkeys: Nkeys | None = None,
+        enrol: Callable[[str, str, str], str] | None = None,
     ) -> None:
         self.proofs = proofs
+        self.enrol = enrol
         self.nkeys = nkeys
         self.admits = admits
         self.check_token = check_token
@@ -160,7 +162,13 @@ def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Li
     side = HttpSide(wardrobe=wardrobe, settings=_of(HttpSettings, said))
     checks = None
     if keeper.admits is not None and keeper.check_token is not None:
-        checks = Checks(keeper.check_token, keeper.admits, keeper.principal_of, keeper.may_look)
+        checks = Checks(
+            keeper.check_token,
+            keeper.admits,
+            keeper.principal_of,
+            keeper.may_look,
+            keeper.enrol,
+        )
     web, tls = _of(WebSettings, said), keeper.proofs.tls("http")
     return [Link(side, Door(settings.listen.http, web, new_id, checks=checks, tls=tls))]
 
@@ -193,6 +201,7 @@ def make_links(
     principal_of: Callable[[str], str] = str,
     may_look: Callable[[str, str], str] = lambda key, what: "",
     nkeys: Nkeys | None = None,
+    enrol: Callable[[str, str, str], str] | None = None,
 ) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself.
 
@@ -204,10 +213,11 @@ def make_links(
         principal_of: names whom a key speaks for.
         may_look: returns why a key may not see something over HTTP; empty: it may.
         nkeys: returns the names that every nkey may have as a node; without it all may be any.
+        enrol: lets a key in on the strength of a one-time token; returns whom it speaks for.
 
     """
     wardrobe = make_wardrobe()
-    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look, nkeys)
+    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look, nkeys, enrol)
     warn_of(settings, keeper.proofs)
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.transports.memory import MemoryHub
+from dragoman.web.enrolment import Enrolments
 from dragoman.web.feed import Streams
 from dragoman.web.identity import Checks, Sessions
 from dragoman.web.intake import Gone
@@ -41,6 +42,7 @@ class Application:
     ) -> None:
         self.lines = Lines(hub)
         self.look = Look(checks)
+        self._enrolments = Enrolments(checks)
         self._login = Login(checks, sessions or Sessions(time.monotonic))
         #: Requests that failed by a fault of our own.
         self.internal_errors = 0
@@ -84,6 +86,7 @@ class Application:
             ),
             Route("/v1/events", streams.events, methods=get),
             Route("/v1/inbox", streams.inbox, methods=get),
+            Route("/v1/enrol", self._enrolments.enrol, methods=post),
             Route("/login", self._login.page, methods=get),
             Route("/login", self._login.begin, methods=post),
             Route("/session", self._login.who, methods=get),

@@ -21,8 +21,8 @@ from dragoman.web.problems import Problem
 
 COOKIE: Final = "dragoman_session"
 CSRF_HEADER: Final = "Dragoman-CSRF"
-#: For everybody: whether the broker lives, what it can be asked, and how to log in.
-OPEN: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/login"})
+#: For everybody: whether the broker lives, what it can be asked, and how to be let in.
+OPEN: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/login", "/v1/enrol"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Sessions kept, and for how long they last unused and in all, in seconds.
 MOST: Final = 1000
@@ -65,6 +65,8 @@ class Checks:
     principal_of: Callable[[str], str] = str
     #: Returns why a key may not see something (services, workers, clients, jobs, why, metrics).
     may_look: Callable[[str, str], str] = lambda key, what: ""
+    #: Lets a key in with a one-time token and returns whom it speaks for; ValueError says why not.
+    enrol: Callable[[str, str, str], str] | None = None
 
 
 @value

@@ -8,12 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.model.job import JobState
+from dragoman.web.enrolment import Enrol
 from dragoman.web.jobs import Wanted, Words, answer
 from dragoman.web.login import Token
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
 from dragoman.web.workers import Event, Poll, Ready, Said
 
-_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event, Token)
+_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event, Token, Enrol)
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _SSE: Final = "text/event-stream"
@@ -128,6 +129,9 @@ _PATHS: Final[dict[str, Any]] = {
     },
     "/v1/inbox": {
         "get": _operation("All you are told", {200: "A stream"}, [_CLIENT], media=_SSE),
+    },
+    "/v1/enrol": {
+        "post": _operation("A one-time token for a key", {201: "The principal"}, body="Enrol"),
     },
     "/login": {
         "get": _operation("A form for people", {200: "HTML"}, media="text/html"),

@@ -1,0 +1,42 @@
+"""Letting oneself in: a worker that nobody attends to trades a one-time token for its own key."""
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dragoman.web.identity import Checks
+from dragoman.web.intake import read_bytes, read_json, require_json
+from dragoman.web.jobs import answer
+from dragoman.web.problems import Problem
+
+_LARGEST: Final = 4096
+_PATIENCE: Final = 10.0
+
+
+class Enrol(msgspec.Struct, forbid_unknown_fields=True):
+    """A one-time token, the public key that is to be let in, and the name it is to have."""
+
+    token: str
+    key: str
+    name: str = ""
+
+
+class Enrolments:
+    """The route. It is open to everybody: the token says who may."""
+
+    def __init__(self, checks: Checks | None) -> None:
+        self._checks = checks
+
+    async def enrol(self, request: Request) -> Response:
+        """POST /v1/enrol."""
+        require_json(request.headers)
+        said = read_json(await read_bytes(request, _LARGEST, _PATIENCE), Enrol)
+        if self._checks is None or self._checks.enrol is None:
+            raise Problem(404, "nobody needs to be let in here: security is off")
+        try:
+            principal = self._checks.enrol(said.token, said.key, said.name)
+        except ValueError as why:
+            raise Problem(403, str(why), "denied") from None
+        return answer({"principal": principal}, 201)

@@ -248,7 +248,8 @@ def test_a_key_is_cut_off_within_a_second_and_does_not_come_back() -> None:
         assert house.router.send(b"anna", [b"too late"]) is Sent.GONE
         dealer.send(b"", [b"am I still there?"])
         await house.until(lambda: "refuses this key" in dealer.refusal)
-        assert asyncio.get_running_loop().time() - begun < 1.0
+        # In effect at once, as above; that the peer knows it, too, takes it one reconnection.
+        assert asyncio.get_running_loop().time() - begun < 3.0
         assert len(house.heard) == 2
         assert house.router.send(b"otto", [b"you are"]) is Sent.YES
 

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.transports.nkeys import Nkey
+from dragoman.transports.nkeys import Nkey, read_secret
 
 #: From the text that describes NATS's authentication by nkeys.
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
@@ -37,3 +37,16 @@ def test_any_other_text_is_refused_and_not_repeated(text: str) -> None:
 
 def test_a_pair_shows_its_public_key_only() -> None:
     assert repr(Nkey.from_seed(SEED)) == f"Nkey({PUBLIC})"
+
+
+def test_a_secret_is_a_seed_alone_or_a_file_of_natss_own_tools() -> None:
+    assert read_secret(f"{SEED}\n")[1] == ""
+    creds = (
+        "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.c2ln\n------END NATS USER JWT------\n\n"
+        "*** IMPORTANT ***\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{SEED}\n------END USER NKEY SEED------\n"
+    )
+    pair, jwt = read_secret(creds)
+    assert (pair.public, jwt) == (PUBLIC, "eyJ0.eyJq.c2ln")
+    with pytest.raises(ValueError, match="no seed"):
+        read_secret("nothing of the kind")

@@ -4,10 +4,12 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,8 +39,9 @@ class Said:
 class Caller:
     """Asks one door."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, authority: Path | None = None) -> None:
         self.base = base
+        self._tls = ssl.create_default_context(cafile=authority) if authority else None
         self.host = urlsplit(base).hostname or ""
         self.port = urlsplit(base).port or 0
 
@@ -58,7 +61,7 @@ class Caller:
             names.setdefault("Content-Type", "application/json")
         request = urllib.request.Request(self.base + path, raw, names, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self._tls) as answer:
                 return Said(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -227,6 +227,10 @@ def test_https_takes_certificates_tokens_and_nothing_in_the_clear(
         ):
             with Client(url, credentials=wrong) as client, pytest.raises(Refused, match=words):
                 client.call("mmi.service.broker", "list_workers", timeout=20)
+        counted = Caller(url, house.files["authority"]).get(
+            "/metrics", Authorization=f"Bearer {token}"
+        )
+        assert b'dragoman_link_refused_total{link="http",reason="' in counted.body
         plain = url.replace("https://", "http://")
         with Client(plain, credentials=NONE) as client, pytest.raises(Refused, match="https"):
             client.call("mmi.service.broker", "list_workers", timeout=20)

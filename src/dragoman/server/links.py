@@ -71,6 +71,11 @@ class Link:
         self._bugs = 0
 
     @property
+    def refused(self) -> dict[str, int]:
+        """What its transport has refused before anything was said, by reason."""
+        return dict(getattr(self.transport, "trouble", {}))
+
+    @property
     def internal_errors(self) -> int:
         """Faults of our own since the start, those of a transport that can have some included."""
         return self._bugs + int(getattr(self.transport, "internal_errors", 0))

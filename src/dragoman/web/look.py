@@ -22,6 +22,8 @@ class LinkRow(Protocol):
     received: int
     sent: int
     internal_errors: int
+    #: What was refused before anything was said, by reason.
+    refused: dict[str, int]
 
 
 class Sight(Protocol):

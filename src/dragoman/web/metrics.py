@@ -91,6 +91,13 @@ class Collector:
             for row in rows:
                 family.add_metric([row.name], getattr(row, field))
             yield family
+        refused = CounterMetricFamily(
+            "dragoman_link_refused", "Handshakes refused", labels=["link", "reason"]
+        )
+        for row in rows:
+            for reason, number in sorted(row.refused.items()):
+                refused.add_metric([row.name, reason], number)
+        yield refused
 
 
 def _gauge(name: str, words: str, label: str, rows: Iterable[tuple[str, float]]) -> Metric:

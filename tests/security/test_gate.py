@@ -192,6 +192,13 @@ def test_two_keys_of_one_principal_share_its_names() -> None:
 def test_a_worker_that_passes_work_on_needs_the_right_to_submit_it() -> None:
     at = gate(ring(w="worker", both="admin"))
     passed = JobForwarded(ME, JobId("j1"), ServiceName("b"), BODY)
+    hidden = Gate(
+        ring(a="submitter"),
+        read_policy(""),
+        owner_of=lambda job: None,
+        task_in=lambda b: "shutdown",
+    )
+    assert "manage b task shutdown" in why_not(judge(hidden, "a", passed))
     assert "submit b" in why_not(judge(at, "w", passed))
     assert judge(gate(ring(both="admin")), "both", passed) == (passed,)
 
@@ -284,6 +291,20 @@ def test_publishing_needs_the_right_to_be_a_worker_and_other_notes_do_not() -> N
     assert event.principal == "s"
     again = Noted(Kind.PUBLISHED, YOU, "topic", BODY)
     assert "register" in why_not(judge(at, "s", again))
+
+
+def test_the_secrets_of_a_worker_are_for_who_has_its_name() -> None:
+    at = gate(ring(will="worker", mal="worker", vera="viewer"))
+    name = WorkerName("edge-1")
+    judge(at, "will", joined("lift", name="edge-1", peer=PeerId("nfp/edge-1")))
+    at.hear("mal", PeerId("dcp/edge-1"), NOW)
+    at.hear("vera", PeerId("nfp/new"), NOW)
+    assert at.is_worker(PeerId("nfp/edge-1"), name)
+    assert not at.is_worker(PeerId("dcp/edge-1"), name), "the same name in another dialect"
+    assert not at.is_worker(PeerId("nfp/new"), WorkerName("new")), "not a worker at all"
+    assert not at.is_worker(PeerId("nfp/unheard"), WorkerName("unheard"))
+    at.hear("mal", PeerId("nfp/other"), NOW)
+    assert at.is_worker(PeerId("nfp/other"), WorkerName("other")), "before it has registered"
 
 
 def test_another_policy_and_changed_keys_are_in_force_at_once() -> None:

@@ -350,3 +350,18 @@ def test_who_may_look_over_http_is_who_may_ask_the_management_service(house: Hou
         assert "nobody here knows" in house.guard.may_look("tls:" + "f" * 64, "jobs")
 
     house.run(play)
+
+
+def test_who_may_have_the_secrets_of_a_worker_has_proved_its_name(house: House) -> None:
+    async def play(house: House) -> None:
+        await with_a_worker(house)
+        house.say("w1-NFPClient", WILL, submission())
+        house.say("c1", SUE, submission())
+        await settle(lambda: b"denied" in house.inbox("w1-NFPClient"))
+        assert house.guard.is_worker("nfp/w1", "w1")
+        assert house.guard.is_worker("nfp/w1-NFPClient", "w1")
+        assert not house.guard.is_worker("nfp/w1", "w2")
+        assert not house.guard.is_worker("nfp/c1", "c1")
+        assert not house.guard.is_worker("dcp/w1", "w1")
+
+    house.run(play)

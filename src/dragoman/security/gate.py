@@ -19,7 +19,6 @@ from dragoman.core.events import (
     JobSubmitted,
     Noted,
     PeerLeft,
-    Refused,
     ReplyReceived,
     ResultRequested,
     WorkerJoined,
@@ -32,6 +31,7 @@ from dragoman.model.names import (
     PeerId,
     Principal,
     ServiceName,
+    WorkerName,
     name_of,
 )
 from dragoman.model.record import Kind, Record
@@ -42,6 +42,7 @@ from dragoman.security.policy import Decision, Decisions, Policy
 from dragoman.security.roles import matches
 from dragoman.security.speakers import Keys, Speaker, Speakers
 from dragoman.security.verbs import Ask, Verb, class_of, house_name, verb_for
+from dragoman.security.verdicts import Theft, refused, theft_of, with_principal
 
 #: Peers of the process itself (the application behind the HTTP door) say this for a key.
 HOUSE_KEY: Final = "house:"
@@ -54,11 +55,6 @@ class Owned:
 
     principal: Principal
     service: ServiceName
-
-
-@value
-class Theft(Fault):
-    """Somebody used another's name: they are refused, and the other keeps what is its own."""
 
 
 OwnerOf = Callable[[JobId], Owned | None]
@@ -147,7 +143,7 @@ class Gate:
     def judge(self, event: Event, speaker: Speaker, now: float) -> tuple[Event, ...]:
         """Return what the core is to hear instead of an event: it, with its principal, or a no."""
         if speaker.fault is not None:
-            return (_refused(event, speaker, speaker.fault),)
+            return (refused(event, speaker.principal, speaker.fault),)
         return _JUDGES[type(event)](self, event, speaker, now)
 
     def sees(self, peer: PeerId, record: Record) -> bool:
@@ -161,6 +157,16 @@ class Gate:
         # What belongs to no service is for those who may see all of them.
         ask = Ask(Verb.EVENTS, house_name(record.service) or EVERY_SERVICE)
         return self._decisions.decide(roles, ask).is_allowed
+
+    def is_worker(self, peer: PeerId, name: WorkerName) -> bool:
+        """Tell whether who speaks as a peer may be the worker of a name, and nobody else is."""
+        principal = self.names.owner_of(peer)
+        if principal is None or self.names.worker_owner(name) not in (None, principal):
+            return False
+        bound = self._keys.entry_of(principal).names
+        ask = Ask(Verb.REGISTER, "", names=(name,))
+        roles = self._speakers.roles_of(principal)
+        return self._decisions.decide(roles, ask).is_allowed and (not bound or matches(name, bound))
 
     def may_subscribe(self, peer: PeerId, speaker: Speaker) -> Noted:
         """Decide about a subscription; the kind of what is returned is the decision."""
@@ -180,10 +186,10 @@ class Gate:
             fault = fault or self._why_no_work(event, task, who)
         fault = fault or self._too_much(who, now, event)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         return (with_principal(event, who.principal),)
 
-    def _tasks_of(self, event: JobSubmitted) -> tuple[str, ...]:
+    def _tasks_of(self, event: JobSubmitted | JobForwarded) -> tuple[str, ...]:
         """Return the task a request names, and the one in its body if that is another."""
         inside = self._task_in(event.body)
         if inside in ("", event.task):
@@ -207,7 +213,9 @@ class Gate:
             return Fault(FaultCode.DENIED, f"{name_of(event.client)} is none of {bound}")
         return None
 
-    def _work_out(self, event: JobSubmitted, task: str, who: Speaker) -> tuple[Verb, Decision]:
+    def _work_out(
+        self, event: JobSubmitted | JobForwarded, task: str, who: Speaker
+    ) -> tuple[Verb, Decision]:
         verb = verb_for(event.service, task)
         named = getattr(event.target, "names", ())
         ask = Ask(verb, house_name(event.service), task, class_of(event.target), named)
@@ -225,7 +233,7 @@ class Gate:
     def _asked(self, event: ResultRequested, who: Speaker, now: float) -> tuple[Event, ...]:
         why_not = self.meter.result(who.principal, who.allowance, now)
         if why_not:
-            return (_refused(event, who, Fault(FaultCode.QUEUE_FULL, why_not)),)
+            return (refused(event, who.principal, Fault(FaultCode.QUEUE_FULL, why_not)),)
         return self._about_job(event, who, now, Verb.READ_OWN, Verb.READ_OTHERS)
 
     def _cancelled(self, event: JobCancelled, who: Speaker, now: float) -> tuple[Event, ...]:
@@ -249,7 +257,7 @@ class Gate:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
         fault = fault or self._too_much(who, now)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         allowed = Noted(
             Kind.ALLOWED,
             event.client,
@@ -272,13 +280,13 @@ class Gate:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
         fault = fault or self._too_much(who, now)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         return (with_principal(event, who.principal),)
 
     def _joined(self, event: WorkerJoined, who: Speaker, now: float) -> tuple[Event, ...]:
         fault = self._why_no_worker(event, who)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         fault = self._trespass(event.worker, who)
         chosen = is_chosen(event.name, event.worker, event.dialect)
         owner = self.names.claim_worker(event.name, event.worker, who.principal, is_chosen=chosen)
@@ -286,7 +294,7 @@ class Gate:
             words = f"take-over refused: the worker name {event.name} belongs to {owner}"
             fault = fault or Fault(FaultCode.DENIED, words)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         return (with_principal(event, who.principal),)
 
     def _why_no_worker(self, event: WorkerJoined, who: Speaker) -> Fault | None:
@@ -307,12 +315,10 @@ class Gate:
         return None
 
     def _forwarded(self, event: JobForwarded, who: Speaker, now: float) -> tuple[Event, ...]:
-        named = getattr(event.target, "names", ())
-        verb, service = verb_for(event.service, event.task), house_name(event.service)
-        ask = Ask(verb, service, event.task, class_of(event.target), named)
-        decision = self._decisions.decide(who.roles, ask)
-        if not decision.is_allowed:
-            return (_refused(event, who, Fault(FaultCode.DENIED, decision.reason)),)
+        for task in self._tasks_of(event):
+            _, decision = self._work_out(event, task, who)
+            if not decision.is_allowed:
+                return (refused(event, who.principal, Fault(FaultCode.DENIED, decision.reason)),)
         return self._of_worker(event, who, now)
 
     def _of_worker(
@@ -323,12 +329,12 @@ class Gate:
     ) -> tuple[Event, ...]:
         """Let a worker's word through: its name was proved, and it was let in by its joining."""
         fault = self._trespass(event.worker, who)
-        return (event,) if fault is None else (_refused(event, who, fault),)
+        return (event,) if fault is None else (refused(event, who.principal, fault),)
 
     def _left(self, event: PeerLeft, who: Speaker, now: float) -> tuple[Event, ...]:
         fault = self._trespass(event.peer, who)
         if fault is not None:
-            return (_refused(event, who, fault),)
+            return (refused(event, who.principal, fault),)
         self.meter.forget_peer(who.principal, event.peer)
         return (event,)
 
@@ -337,57 +343,23 @@ class Gate:
         if event.kind == Kind.PUBLISHED:
             decision = self._decisions.decide(who.roles, Ask(Verb.REGISTER, event.service or ""))
             if not decision.is_allowed:
-                return (_refused(event, who, Fault(FaultCode.DENIED, decision.reason)),)
+                return (refused(event, who.principal, Fault(FaultCode.DENIED, decision.reason)),)
         return (with_principal(event, who.principal),)
 
     def _trespass(self, peer: PeerId, who: Speaker) -> Fault | None:
         """Say whose name somebody uses, if it is another's."""
         owner = self.names.claim_peer(peer, who.principal)
-        return None if owner is None else _theft(peer, owner)
+        return None if owner is None else theft_of(peer, owner)
 
     def _belied(self, peer: PeerId, who: Speaker) -> Theft | None:
         """Say whose a name is that somebody uses who has none, if it is another's."""
         owner = self.names.owner_of(peer)
-        return None if owner in (None, who.principal) else _theft(peer, owner)
-
-
-def _theft(peer: PeerId, owner: Principal | None) -> Theft:
-    words = f"take-over refused: the name {name_of(peer)} belongs to {owner}"
-    return Theft(FaultCode.DENIED, words)
+        return None if owner in (None, who.principal) else theft_of(peer, owner)
 
 
 def _is_one_of(peer: PeerId, names: tuple[str, ...]) -> bool:
     name = name_of(peer)
     return matches(name, names) or matches(name.removesuffix("-NFPClient"), names)
-
-
-def _refused(event: Any, who: Speaker, fault: Fault) -> Refused:
-    # Who speaks in another's name must not end that one's session.
-    is_theft = isinstance(fault, Theft)
-    principal = who.principal
-    if hasattr(event, "principal"):
-        event = with_principal(event, principal)
-    return Refused(event, fault, principal, dismisses=not is_theft)
-
-
-def with_principal(event: Any, principal: Principal) -> Any:
-    """Return an event of a principal. Nobody has seen the event yet, so it is changed in place."""
-    _set_principal[type(event)](event, principal)
-    return event
-
-
-#: Values are frozen for the type checker only; a copy of each event would double the gate's cost.
-_set_principal: Final[dict[type, Callable[[Any, Principal], None]]] = {
-    kind: vars(kind)["principal"].__set__
-    for kind in (
-        JobSubmitted,
-        JobCancelled,
-        InputReceived,
-        ResultRequested,
-        WorkerJoined,
-        Noted,
-    )
-}
 
 
 _JUDGES: Final[dict[type, Callable[[Gate, Any, Speaker, float], tuple[Event, ...]]]] = {

@@ -42,6 +42,10 @@ class Names:
         """Return whose a peer's name is."""
         return self._peers.get(peer)
 
+    def worker_owner(self, name: WorkerName) -> Principal | None:
+        """Return whose a worker's name is."""
+        return self._workers.get(name)
+
     def claim_peer(self, peer: PeerId, principal: Principal) -> Principal | None:
         """Let a principal speak as a peer; return the owner instead if that is another."""
         owner = self._peers.get(peer)

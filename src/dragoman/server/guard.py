@@ -19,7 +19,7 @@ from dragoman.dialects.base import Wardrobe
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
-from dragoman.model.names import JobId, PeerId, Principal, ServiceName
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.security.files import replace_file
 from dragoman.security.gate import Gate, Owned
@@ -33,6 +33,7 @@ from dragoman.security.verbs import Ask, Verb
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
 from dragoman.services.mmi import MANAGEMENT
+from dragoman.services.sid import is_worker
 
 log = structlog.get_logger("dragoman.security")
 
@@ -116,6 +117,10 @@ class Guard:
                 plain = (name for name in names if not _GLOB.search(name))
                 found[nkey] = tuple(dict.fromkeys([entry.principal, *plain]))
         return found
+
+    def is_worker(self, client: str, name: str) -> bool:
+        """Tell whether a client has proved to be the worker of a name, and may have its secrets."""
+        return is_worker(client, name) and self.gate.is_worker(PeerId(client), WorkerName(name))
 
     @property
     def gate(self) -> Gate:

@@ -132,6 +132,8 @@ class Server:
         control = Control(loop, self._go_down)
         asking = Asking(hub, loop.submit, new_id)
         house = House(settings, inventory, loop, sight, control, self._logs, asking)
+        if guard is not None:
+            house.sid.is_worker = guard.is_worker
         host = Host(hub)
         upkeep = Upkeep(
             ledger, settings.data, settings.ledger, clock.now, broker.desk.book.oldest_needed

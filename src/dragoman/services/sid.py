@@ -42,6 +42,8 @@ class InventoryService:
         self._workers = workers
         self._on_change = on_change
         self._on_files = on_files
+        #: Tells whether a client is the worker of a name, and so may have its secrets.
+        self.is_worker: Callable[[str, str], bool] = is_worker
         #: Job -> the worker that asked for its own inventory.
         self._asked: OrderedDict[str, str] = OrderedDict()
         self.desk = Desk(
@@ -65,7 +67,7 @@ class InventoryService:
         """Return what is said of a worker; None if nothing is."""
         await self._refresh()
         found = self._inventory.of(name)
-        if found is not None and has_secrets(found) and is_worker(session.client, name):
+        if found is not None and has_secrets(found) and self.is_worker(session.client, name):
             self._asked[session.job] = name
             if len(self._asked) > _MOST:
                 self._asked.popitem(last=False)

@@ -61,6 +61,8 @@ class Sight:
         self._nfp = nfp_settings
         self._directories = directories
         self._started_at = time.monotonic()
+        #: Whether ZeroMQ peers have to prove a key; NorFab's peers call that `zmq_auth`.
+        self.has_curve = False
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -160,7 +162,7 @@ class Sight:
             ),
             versions=_versions(),
             directories=self._directories,
-            security={"zmq_auth": False},
+            security={"zmq_auth": self.has_curve},
         )
 
     def _process(self) -> nfp.Process:

@@ -128,6 +128,7 @@ class Server:
         sight = Sight(
             broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
         )
+        sight.has_curve = bool(settings.credentials.curve)
         _show(links, sight)
         control = Control(loop, self._go_down)
         asking = Asking(hub, loop.submit, new_id)

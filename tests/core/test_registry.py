@@ -15,6 +15,7 @@ from tests.core.builders import (
 )
 
 from dragoman.core.events import BeatReceived
+from dragoman.core.registry import Worker
 from dragoman.model.capacity import Capacity
 
 
@@ -123,3 +124,9 @@ def test_a_worker_is_in_every_index_until_it_leaves(stage: Stage) -> None:
     ]
     stage.tell(left("w1"))
     assert [registry.pools, registry.names, registry.owners, registry.workers] == [{}, {}, {}, {}]
+
+
+def test_resources_are_announced_by_a_label_where_the_dialect_has_no_word_for_them() -> None:
+    labels = {"dragoman.resources": "a,b%2Cc"}
+    assert Worker(joined("w1", labels=labels), 0.0).resources == ("a", "b,c")
+    assert Worker(joined("w1", labels=labels, resources=("x",)), 0.0).resources == ("x",)

@@ -7,6 +7,7 @@ import pytest
 from tests.interop.harness import Broker, Fleet, until
 
 from dragoman import Client, Worker
+from dragoman.model.target import OnResource
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.kits import DIALECTS
 
@@ -49,14 +50,15 @@ def which(job: JobContext) -> list[str]:
 class Owner:
     """A worker that keeps account of what it is told."""
 
-    def __init__(self, broker: Broker, dialect: str, name: str) -> None:
+    def __init__(
+        self, broker: Broker, dialect: str, name: str, resources: tuple[str, ...] = ()
+    ) -> None:
         link = _WORKER_LINK.get(dialect, dialect)
         url = f"{dialect}://{broker.endpoints[link].partition('://')[2]}"
         if dialect == "ncl":
             url += "?heartbeat_interval=1&reconnect_interval=1"
-        self.worker = Worker(
-            url, f"net-{dialect}", name=name, concurrency=1, own_process_beats=False
-        )
+        options: dict[str, Any] = {"concurrency": 1, "own_process_beats": False}
+        self.worker = Worker(url, f"net-{dialect}", name=name, resources=resources, **options)
         self.worker.task(which)
         self.owned: set[str] = set()
         self.worker.on_resources(self._changed)
@@ -124,6 +126,18 @@ def test_the_house_reaches_workers_of_every_dialect(broker: Broker, dialect: str
         (row,) = until(there, "the worker answers for itself", 30, every=0.2)
         assert row["tasks"] == ["which"]
         assert row["name"].startswith("managed-")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_workers_of_every_dialect_announce_resources_of_their_own(
+    broker: Broker, dialect: str
+) -> None:
+    own = f"own, of {dialect}"
+    with Owner(broker, dialect, f"proud-{dialect}", (own,)), client(broker, "nfp") as asking:
+        target = OnResource((own,))
+        job = asking.submit(f"net-{dialect}", "which", target=target)
+        assert list(job.result(30).values()) == [[own]]
+        assert set(job.served()) == {own}
 
 
 def test_what_a_caller_was_told_is_still_there_for_whoever_asks(broker: Broker) -> None:

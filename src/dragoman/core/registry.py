@@ -11,8 +11,9 @@ from dragoman.core.book import Part
 from dragoman.core.deadlines import Timer
 from dragoman.core.events import WorkerJoined
 from dragoman.model.capacity import NOTHING, Capacity
-from dragoman.model.labels import Requirement
+from dragoman.model.labels import ANNOUNCED, Requirement
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.target import read_names
 
 
 class Worker:
@@ -51,7 +52,8 @@ class Worker:
         self.missed_allowed_busy = joined.missed_allowed_busy or joined.missed_allowed
         self.labels = joined.labels
         self.capacity = joined.capacity
-        self.resources = joined.resources
+        #: As its dialect says, or as it says itself with a label, which every dialect carries.
+        self.resources = joined.resources or read_names(joined.labels.get(ANNOUNCED, ""))
         self.can_cancel = joined.can_cancel
         self.principal = joined.principal
         self.dialect = joined.dialect

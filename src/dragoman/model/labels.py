@@ -10,6 +10,9 @@ from typing import Final
 
 from dragoman.model.value import value
 
+#: The label by which a worker announces resources of its own: names between commas.
+ANNOUNCED: Final = "dragoman.resources"
+
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
 _SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s*\(([^()]*)\)")
 _COMPARE: Final = re.compile(rf"({_NAME})\s*(==|=|!=|>|<)\s*([^\s,()=<>!]+)")

@@ -86,6 +86,16 @@ ANY: Final = AnyWorker()
 ALL: Final = AllWorkers()
 
 
+def write_names(names: Iterable[str]) -> str:
+    """Write names as a target does, between commas."""
+    return _join(names)
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Read names between commas."""
+    return _split(text)
+
+
 def resources_of(text: str) -> tuple[str, ...]:
     """Return the resources that the text of a target names; none if it is for something else."""
     return _split(text.removeprefix("resource:")) if text.startswith("resource:") else ()

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -30,6 +30,8 @@ from dragoman.dialects.talk import (
 )
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.labels import ANNOUNCED
+from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
 from dragoman.sdk.connection import Connection
@@ -60,6 +62,7 @@ class Worker:
         name: str | None = None,
         concurrency: int = 8,
         labels: Mapping[str, str] | None = None,
+        resources: Sequence[str] = (),
         own_process_beats: bool = True,
         files_url: str | None = None,
         files_cache: Path | None = None,
@@ -77,7 +80,7 @@ class Worker:
             self.name,
             self.services,
             concurrency,
-            {**LABEL, **(labels or {})},
+            {**LABEL, **(labels or {}), **_announced(resources)},
             self.endpoint.options,
         )
         self._side: WorkerSide = self._kit.worker_side(self._offer, new_id)
@@ -399,6 +402,11 @@ class Worker:
     def _check_drained(self) -> None:
         if self._is_draining and not self._running and self._stop is not None:
             self._stop.set()
+
+
+def _announced(resources: Sequence[str]) -> dict[str, str]:
+    """Write a worker's own resources as the label that says them."""
+    return {ANNOUNCED: write_names(resources)} if resources else {}
 
 
 _HANDLERS: Final[dict[type[Word], Callable[[Worker, Any], None]]] = {

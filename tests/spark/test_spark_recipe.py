@@ -103,6 +103,11 @@ def test_a_function_that_returns_no_frame_and_an_unknown_parameter_are_said(
         Recipe(session, pipeline(tmp_path), {"most": 1}, "r", "")
 
 
+def test_a_step_that_calls_needs_a_broker(session: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="step 'doubled' must say url"):
+        Recipe(session, pipeline(tmp_path, "s"), {}, "r", "").run()
+
+
 def test_files_can_be_inputs(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"v": 7}\n')
     said = {

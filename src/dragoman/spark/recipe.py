@@ -78,11 +78,14 @@ class Recipe:
         return self._from_python(step.python)
 
     def _called(self, name: str, call: Calling) -> DataFrame:
+        url = call.url or self._fabric
+        if not url:
+            raise ValueError(f"step {name!r} must say url: this worker's own has no keys for calls")
         # A run that is tried again, on another worker even, has the same id and so the same calls.
         options = call.model_dump(exclude={"rows", "url", "service", "task"})
         answered = call_service(
             self._frames[call.rows],
-            call.url or self._fabric,
+            url,
             call.service,
             call.task,
             run=f"{self._run}/{name}",

@@ -15,6 +15,8 @@ _LEFT: Final = 56
 _RIGHT: Final = 12
 _TOP: Final = 10
 _BOTTOM: Final = 24
+#: Cells that are wider than this say how much is in them.
+_ROOM: Final = 60
 COLOURS: Final = tuple(f"var(--c{n})" for n in range(1, 8))
 
 
@@ -186,6 +188,11 @@ def heat_map(
             said = f"{row}, {column}: {value:,.0f}"
             box = (left + j * w + 1, _TOP + i * h + 1, w - 2, h - 2)
             parts.append(rectangle(*box, "var(--c1)", said, shade))
+            if value and w > _ROOM:
+                kind = "over" if shade > 0.55 else "tick"
+                parts.append(
+                    text(left + (j + 0.5) * w, _TOP + i * h + 15, count(value), "middle", kind)
+                )
     bottom = _TOP + len(rows) * h
     parts += [text(left + (j + 0.5) * w, bottom + 15, c, "middle") for j, c in enumerate(columns)]
     return svg("".join(parts), bottom + 24, words)

@@ -116,6 +116,11 @@ class _Report:
         count = int((self.over - self.begun) // self.step) + 1
         return [self.begun + n * self.step for n in range(count)]
 
+    def _minutes(self, bucket: int) -> float:
+        """How much time a point stands for: the last one may have only begun."""
+        begun = self.begun + bucket * self.step
+        return max(1.0, min(self.step, self.over - begun) / 60)
+
     def _bucket(self, instant: str) -> Any:
         since = F.unix_micros(F.col(instant)) - int(self.begun * 1e6)
         return F.floor(since / (self.step * 1_000_000)).cast("bigint").alias("bucket")
@@ -157,7 +162,7 @@ class _Report:
         known = sorted({row["dialect"] for row in found})
         series = {name: [0.0] * len(self.times) for name in known}
         for row in found:
-            series[row["dialect"]][row["bucket"]] += row["n"] / (self.step / 60)
+            series[row["dialect"]][row["bucket"]] += row["n"] / self._minutes(row["bucket"])
         picture = charts.area_chart(self.times, series, "jobs a minute, by the client's dialect")
         note = "Jobs taken in a minute, by the dialect of the client."
         return Block("Traffic", note, charts.legend(known) + picture)

@@ -5,6 +5,7 @@ import typing
 from pathlib import Path
 
 import pytest
+from tests.interop.matrix_table import PAIRS, expected, table
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
@@ -36,3 +37,9 @@ def test_the_how_to_has_a_line_for_every_event_and_effect(name: str) -> None:
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_thirty_pairs_are_shown_as_the_matrix_has_them() -> None:
+    assert len(PAIRS) == 30
+    page = (ROOT / "docs" / "matrix.md").read_text()
+    assert table({pair: expected(*pair) for pair in PAIRS}) in page

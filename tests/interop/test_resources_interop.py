@@ -28,10 +28,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     inventory.mkdir()
     (inventory / "inventory.yaml").write_text("resources:\n" + "\n".join(lines) + "\n")
     fleet = Fleet(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DRAGOMAN_INVENTORY_PATH", str(inventory))
-        yield fleet.broker({n: "" if n == "nats" else _endpoint(n) for n in LINKS})
-    fleet.end()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DRAGOMAN_INVENTORY_PATH", str(inventory))
+            yield fleet.broker({n: "" if n == "nats" else _endpoint(n) for n in LINKS})
+    finally:
+        fleet.end()
 
 
 def _endpoint(link: str) -> str:

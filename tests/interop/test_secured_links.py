@@ -1,8 +1,12 @@
 """A broker with security on and all its links: who is let in, and until when."""
 
+import asyncio
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from tests.interop.harness import until
@@ -11,8 +15,13 @@ from tests.interop.secured import House
 from dragoman import Client, Worker
 from dragoman.sdk.credentials import Credentials
 from dragoman.sdk.errors import DragomanError
+from dragoman.sdk.issuing import new_curve
 from dragoman.security.registry import Registry
+from dragoman.server.nodes import Nodes
 from dragoman.testing.harness import LocalBroker
+from dragoman.transports.nats_server import NatsServer
+
+T = TypeVar("T")
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -141,3 +150,72 @@ def _refused(broker: LocalBroker, dialect: str) -> int:
         lines = transport.server.log_lines  # type: ignore[attr-defined]
         return sum("authentication error" in line for line in lines)
     return int(transport.trouble["key refused"])  # type: ignore[attr-defined]
+
+
+def test_peers_move_from_one_key_of_the_broker_to_the_next(tmp_path: Path) -> None:
+    house = House(tmp_path / "house")
+    old_public, old_secret = new_curve()
+    old_file = house.folder / "old.curve"
+    old_file.write_text(old_secret)
+    old_file.chmod(0o600)
+    curve = [house.files["curve"], old_file]
+    both = {"nfp": "tcp://127.0.0.1:0,tcp://127.0.0.1:0"}
+    _, made, _ = house.peer("anna")
+    with LocalBroker("nfp", listen=both, credentials={"curve": curve}) as broker:
+        new_place, old_place = (
+            place.replace("tcp:", "nfp:") for place in broker.endpoints["nfp"].split(",")
+        )
+        old_credentials = made.with_server(old_public)
+        worker = Worker(old_place, "probe", own_process_beats=False, credentials=old_credentials)
+        worker.task(_add, name="add")
+        with worker, Client(new_place, credentials=made) as client:
+            assert client.call("probe", "add", x=2, y=3, timeout=20) == 5
+
+
+def test_a_nats_server_of_somebody_else_knows_the_broker_by_its_seed(tmp_path: Path) -> None:
+    scene_folder = tmp_path / "scene"
+    scene_folder.mkdir()
+    house = House(scene_folder / "house")
+    registry = Registry.open(scene_folder / "registry.json")
+    _, admin, keys = house.peer("admin")
+    _, wanda, wandas = house.peer("wanda")
+    for name, each, role in (("admin", keys, "admin"), ("wanda", wandas, "worker")):
+        for key in each:
+            registry.add(key, name, now=time.time(), roles=(role,))
+    nodes = Nodes(lambda: {wandas[0].removeprefix("nkey:"): ("wanda",)})
+    with _somebody_elses(tmp_path / "nats", nodes) as (url, seed):
+        security = {"enabled": True, "registry": registry.path}
+        credentials = {"curve": [house.files["curve"]], "nats": seed}
+        broker = LocalBroker(
+            *("nfp", "nats"), listen={"nats": url}, security=security, credentials=credentials
+        )
+        with broker:
+            place = url.replace("nats:", "ncl:") + "?reconnect_interval=0.2&heartbeat_interval=1"
+            plain = Credentials(seed=wanda.seed)
+            worker = Worker(place, "probe", name="wanda", credentials=plain)
+            worker.task(_add, name="add")
+            with worker, Client(broker.url("nfp"), credentials=admin) as client:
+                assert client.call("probe", "add", x=2, y=3, timeout=30) == 5
+
+
+@contextmanager
+def _somebody_elses(folder: Path, nodes: Nodes) -> Iterator[tuple[str, Path]]:
+    """Run a NATS server with users, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait(work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+
+    async def make() -> NatsServer:
+        return NatsServer(folder, users=nodes.users)
+
+    server = wait(make())
+    try:
+        yield wait(server.start()), folder / "owner.seed"
+    finally:
+        wait(server.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

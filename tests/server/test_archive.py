@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
+
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Asked, Effect, SendReply, SendStatus
 from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.server.archive import Archive
@@ -60,3 +63,11 @@ def test_a_body_on_its_way_to_the_disk_is_found_until_the_ledger_has_it() -> Non
     archive.hold(1, RESULT)
     archive.release(entries)
     assert archive.body(1) is None
+
+
+@pytest.mark.parametrize("code", [FaultCode.DENIED, FaultCode.QUEUE_FULL])
+def test_a_question_that_was_refused_is_not_answered_from_the_records_either(
+    code: FaultCode,
+) -> None:
+    refused = SendStatus(CLIENT, JOB, Asked.RESULT, None, Fault(code, "no"))
+    assert Archive(finished_job()).complete(refused) == refused

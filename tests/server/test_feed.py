@@ -127,3 +127,19 @@ def test_who_asks_for_what_retention_has_removed_gets_the_oldest_that_is_kept(
     house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 1, "t"))
     house.turn()
     assert house.seen() == [3, 4]
+
+
+def test_a_subscriber_sees_only_what_it_may_and_misses_nothing_of_that(house: House) -> None:
+    house.feed.sees = lambda peer, record: peer == PEER and record.seq % 2 == 0
+    house.write("a", "b", "c")
+    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0))
+    house.turn()
+    house.write("d", "e", "f")
+    assert house.seen() == [2, 4, 6]
+
+
+def test_subscriptions_of_peers_that_are_cut_off_end(house: House) -> None:
+    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0))
+    house.feed.subscribe(house.link, Subscribed(PeerId("odd/other"), ("*",), 0))
+    house.feed.forget([PEER])
+    assert len(house.feed) == 1

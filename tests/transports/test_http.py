@@ -222,3 +222,27 @@ def test_events_are_read_in_whatever_pieces_they_come() -> None:
             found += events.feed(text[at : at + size])
         assert found == [(b"a", b"{}"), (b"", b"1")]
         assert (b"last-event-id", b"7") in events.headers()
+
+
+def test_an_answer_that_breaks_off_is_no_refusal_and_is_asked_for_again() -> None:
+    async def act() -> None:
+        asked: list[bytes] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"
+            writer.write(half if len(asked) == 1 else ok())
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with Peer(server.sockets[0].getsockname()[1]) as peer:
+            peer.ask(request("a"))
+            refusals = {peer.transport.refusal}
+            while not peer.arrived:
+                await asyncio.sleep(0.01)
+                refusals.add(peer.transport.refusal)
+            assert refusals == {""}
+            assert len(asked) == 2
+        server.close()
+
+    asyncio.run(act())

@@ -29,7 +29,7 @@ LINKS: Final = tuple(n for n in _LINKS if n in (*DIALECTS, "zss_backend", "nats"
 #: Ports below the range that systems give to outgoing connections: a client that tries again and
 #: again while its broker is away could otherwise be given the broker's port.
 PORTS: Final = range(12_000, 32_000)
-READY_WITHIN: Final = 60.0
+READY_WITHIN: Final = 120.0
 TASKS: Final = "dragoman.testing.tasks"
 
 

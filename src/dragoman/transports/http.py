@@ -41,6 +41,7 @@ class Wire:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT)
+        self._has_ended = False
         self.is_used = False
 
     async def ask(
@@ -70,14 +71,24 @@ class Wire:
 
     async def _next(self) -> Any:
         while True:
-            event = self._http.next_event()
+            event = self._event()
             if event is not h11.NEED_DATA:
                 if type(event) is h11.ConnectionClosed:
                     raise EOFError("the broker closed the connection")
                 return event
             async with asyncio.timeout(_DEAD_AFTER):
                 data = await self._reader.read(65_536)
+            self._has_ended = not data
             self._http.receive_data(data)
+
+    def _event(self) -> Any:
+        """Read on. An answer that breaks off is a broker that died, not one of another tongue."""
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError:
+            if self._has_ended:
+                raise EOFError("the connection ended in the middle of an answer") from None
+            raise
 
     def is_reusable(self) -> bool:
         """Make ready for the next request, if the connection can have one."""
@@ -244,6 +255,8 @@ class HttpRequester:
 
     def _despair(self, error: Exception) -> None:
         """Keep why there is no talking to whoever is there."""
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return
         if isinstance(error, ssl.SSLError):
             self.refusal = f"no TLS with the broker: {error.reason or error}"
         elif isinstance(error, h11.RemoteProtocolError):

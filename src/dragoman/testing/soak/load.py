@@ -13,7 +13,8 @@ from dragoman.sdk.errors import DragomanError
 #: Dialects whose jobs are on disk before they are acknowledged: their clients never ask twice.
 STRICT: Final = frozenset({"nfp", "http"})
 #: How often the others ask again; their texts allow that a broker's death takes jobs with it.
-_TRIES: Final = 5
+_TRIES: Final = 20
+_BREATH: Final = 1.0
 #: How long a job may take. A strict one waits until everything is whole again; a relaxed one that
 #: a broker took with it is never answered, so it is soon asked for again.
 _TIMEOUT: Final = 90.0
@@ -111,6 +112,7 @@ class Caller(threading.Thread):
             tally.lost.append(f"{tally.dialect} {item.number} to {item.service}: {error}")
             return
         tally.again += 1
+        time.sleep(_BREATH)
         again = self._ask(client, item.number, item.service, item.value)
         again.tries, again.began = item.tries + 1, item.began
         self._take(client, again)

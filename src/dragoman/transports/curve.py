@@ -134,12 +134,14 @@ class _Listener(Router):
         while self._departed:
             self._owner.rise(self._departed.pop())
         self.look_around()
-        sock, seats = self.socket, self._seats
-        receive, rest = sock.recv, sock.recv_multipart
+        receive, seats = self.socket.recv, self._seats
         try:
             for _ in range(limit):
-                head = receive(_DONT_WAIT, copy=False)
-                name, frames = head.bytes, rest(_DONT_WAIT)
+                head = frame = receive(_DONT_WAIT, copy=False)
+                name, frames = head.bytes, []
+                while frame.more:
+                    frame = receive(_DONT_WAIT, copy=False)
+                    frames.append(frame.bytes)
                 seat = seats.get(name)
                 fd = head.get(zmq.SRCFD)
                 if (seat is not None and seat.fd == fd and seat.listener is self) or self._sit_down(

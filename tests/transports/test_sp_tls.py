@@ -6,27 +6,20 @@ from pathlib import Path
 
 import pynng
 import pytest
+from tests.transports.tls_files import AUTHORITY, write_tls
 
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
 from dragoman.transports.nng import NngRequester
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.tls import PeerTls, ServerTls
 
-AUTHORITY = new_authority("test authority")
-OURS = new_certificate(AUTHORITY, "broker", ("localhost", "127.0.0.1"))
 ANNA = new_certificate(AUTHORITY, "anna")
 OTTO = new_certificate(AUTHORITY, "otto")
 
 
 @pytest.fixture
 def tls(tmp_path: Path) -> ServerTls:
-    for name, text in (
-        ("certificate", OURS.certificate),
-        ("key", OURS.secret),
-        ("authority", AUTHORITY.certificate),
-    ):
-        (tmp_path / name).write_text(text)
-    return ServerTls(tmp_path / "certificate", tmp_path / "key", tmp_path / "authority")
+    return write_tls(tmp_path)
 
 
 def peer(own: Certificate | None, authority: Certificate = AUTHORITY) -> PeerTls:

@@ -4,23 +4,15 @@ import ssl
 from pathlib import Path
 
 import pytest
+from tests.transports.tls_files import AUTHORITY, write_tls
 
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
 from dragoman.transports.tls import PeerTls, ServerTls, key_of_certificate
 
-AUTHORITY = new_authority("test authority")
-OURS = new_certificate(AUTHORITY, "broker", ("localhost", "127.0.0.1"))
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> ServerTls:
-    for name, text in (
-        ("certificate", OURS.certificate),
-        ("key", OURS.secret),
-        ("authority", AUTHORITY.certificate),
-    ):
-        (tmp_path / name).write_text(text)
-    return ServerTls(tmp_path / "certificate", tmp_path / "key", tmp_path / "authority")
+    return write_tls(tmp_path)
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost") -> str:

@@ -8,8 +8,9 @@ import pytest
 from tests.web.caller import Caller, PlainWorker
 
 from dragoman.testing.harness import LocalBroker
+from dragoman.transports.base import is_loopback
 from dragoman.web.app import host_name
-from dragoman.web.door import Door, is_loopback
+from dragoman.web.door import Door
 from dragoman.web.settings import Settings
 
 

@@ -5,7 +5,6 @@ read along. That is for the loopback; anywhere else somebody has to say that it 
 """
 
 import re
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from dragoman.server.settings import Settings
+from dragoman.transports.base import is_loopback
 from dragoman.transports.nkeys import Nkey
 from dragoman.transports.nkeys import read_secret as read_nats_secret
 from dragoman.transports.tls import ServerTls
@@ -126,8 +126,4 @@ def _is_local(endpoint: str) -> bool:
     if not endpoint or scheme in ("ipc", "nats", "tls"):
         # Nothing listens: the broker's own default, a file, or a server somewhere else.
         return True
-    host = urlsplit(endpoint).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(urlsplit(endpoint).hostname or "")

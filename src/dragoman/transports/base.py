@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from ipaddress import ip_address
 from typing import Protocol
 
 Address = bytes
@@ -11,6 +12,14 @@ Frames = Sequence[bytes]
 Key = str
 #: Asked at every handshake whether the key proved in it may come in.
 Admits = Callable[[Key], bool]
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a host's address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class Sent(Enum):

@@ -10,13 +10,12 @@ import json
 import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine
-from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import h11
 
-from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.base import Address, Frames, Sent, is_loopback
 from dragoman.transports.tls import PeerTls
 
 #: Connections for requests that are answered at once; polls and streams have their own.
@@ -143,7 +142,7 @@ class HttpRequester:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._always = [(b"host", f"{host}:{self._port}".encode())]
         if token:
-            if tls is None and not _is_loopback(self._host):
+            if tls is None and not is_loopback(self._host):
                 raise ValueError("a token is not sent in the clear; use https://")
             self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
@@ -343,13 +342,6 @@ class HttpRequester:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._drop_idle()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Events:

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dragoman.dialects.base import Address, Frames
 from dragoman.dialects.http import wire
 from dragoman.security.gate import HOUSE_KEY
-from dragoman.transports.base import Key
+from dragoman.transports.base import Key, is_loopback
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.tls import Handshakes, ServerTls, proved
 from dragoman.web.app import Application, KnownHosts
@@ -239,11 +238,3 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a host's address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"

@@ -179,6 +179,14 @@ class Fabric:
         self._workers.clear()
         self.stop_broker()
 
+    def kill(self) -> None:
+        """End everything at once."""
+        for process in (*self._workers.values(), self._broker):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        self._workers.clear()
+
     def describe(self) -> str:
         """Say what runs where, for whoever wants to play with it."""
         pids = [f"{n} {p.pid}" for n, p in self._workers.items()]

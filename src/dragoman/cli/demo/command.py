@@ -1,9 +1,11 @@
 """The `dragoman demo` command."""
 
 import shutil
+import signal
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -11,7 +13,11 @@ from rich.live import Live
 from rich.table import Table
 
 from dragoman.cli.demo.acts import bridge, crash, pipeline, totals
+from dragoman.sdk.errors import DragomanError
 from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
+
+#: The exit code of what was stopped by Ctrl-C, as shells have it.
+INTERRUPTED: Final = 130
 
 
 def demo(
@@ -29,20 +35,35 @@ def demo(
     place = folder or Path(tempfile.mkdtemp(prefix="dragoman-demo-"))
     fabric = Fabric(place)
     started = time.monotonic()
+    has_held = False
+    # Whoever stops the demo, by whatever signal, wants its processes to stop too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _show(console, fabric, spark=spark, keep=keep)
-    except Failed as error:
+        has_held = True
+    except (Failed, DragomanError, OSError) as error:
         console.print(f"[red]the demo failed:[/] {error}\nlogs are in {place}")
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.print(f"\nstopping; logs are in {place}")
+        raise typer.Exit(INTERRUPTED) from None
     finally:
-        if not keep:
-            fabric.stop()
-    console.print(f"all of it held, in {time.monotonic() - started:.0f} s")
+        if not (keep and has_held):
+            _stop(fabric)
+    console.print(f"[green]all of it held[/], in {time.monotonic() - started:.0f} s")
     if keep:
         console.print(fabric.describe())
         console.print(f"stop it with: pkill -f {place}")
     elif folder is None and not spark:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _stop(fabric: Fabric) -> None:
+    """Stop every process; told again, do not wait for them."""
+    try:
+        fabric.stop()
+    except KeyboardInterrupt:
+        fabric.kill()
 
 
 def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:

@@ -46,7 +46,7 @@ class Site:
         settings = find_settings(Path(self.config), None)
         return LocalBroker(
             *DIALECTS,
-            "zss_backend",
+            *("zss_backend", "nats"),
             data=settings.data,
             security=settings.security.model_dump(),
             credentials=settings.credentials.model_dump(),
@@ -86,7 +86,9 @@ def workers(broker: LocalBroker) -> set[str]:
 
 
 def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:
-    url = broker.url(dialect, for_workers=True)
+    is_nats = dialect == "ncl"
+    nats = broker.endpoints["nats"].replace("tcp://", "ncl://")
+    url = nats if is_nats else broker.url(dialect, for_workers=True)
     worker = Worker(
         url, service=f"lift-{dialect}", name=name, own_process_beats=False, credentials=key
     )
@@ -94,7 +96,7 @@ def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:
     return worker
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", [*DIALECTS, "ncl"])
 def test_who_is_let_in_works_and_who_is_revoked_is_gone_within_a_second(
     site: Site, broker: LocalBroker, dialect: str
 ) -> None:
@@ -103,7 +105,8 @@ def test_who_is_let_in_works_and_who_is_revoked_is_gone_within_a_second(
     service = f"lift-{dialect}"
     with (
         lifting(broker, dialect, name, keys[0]),
-        Client(broker.url(dialect), credentials=keys[1]) as sue,
+        # NCL has workers only.
+        Client(broker.url("nfp" if dialect == "ncl" else dialect), credentials=keys[1]) as sue,
     ):
         until(lambda: name in workers(broker), 20)
         assert sue.call(service, "inc", x=1, timeout=20) == 2

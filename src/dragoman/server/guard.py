@@ -30,6 +30,7 @@ from dragoman.security.policy_text import BadPolicy
 from dragoman.security.register import Enrolment, PrincipalEntry
 from dragoman.security.registry import Registry, RegistryError
 from dragoman.security.verbs import Ask, Verb
+from dragoman.server.links import HOUSE
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
 from dragoman.services.mmi import MANAGEMENT
@@ -152,6 +153,9 @@ class Guard:
         self.registry.refresh(self._now())
         self._remember()
         self.registry.on_change(self._keys_changed)
+        for link in loop.links.by_name.values():
+            if link.name != HOUSE and not hasattr(link.transport, "key_of"):
+                log.warning("nobody can prove a key here: all are anonymous", link=link.name)
         log.info("security is on", keys=len(self.registry.entries()), policy=str(self._policy.path))
 
     def start(self) -> None:

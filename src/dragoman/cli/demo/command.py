@@ -74,6 +74,9 @@ def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
     fabric.wait_for([f"demo-{d}" for d in worker_dialects()])
     console.print("[bold]2.[/] a client of every dialect uses a worker of every dialect")
     pairs = _bridge_with_table(console, fabric)
+    if not console.is_terminal:
+        # A live table ends its last line only where it can move the cursor.
+        console.print()
     console.print(f"   {pairs} pairs, values and failures across all of them")
     console.print("[bold]3.[/] a worker and the broker are killed in the middle of work")
     crash(fabric, lambda words: console.print(f"   {words}"))

@@ -12,6 +12,7 @@ from dragoman.cli.exits import run_to_exit_code
 from dragoman.cli.init import PORTS, descriptor
 from dragoman.cli.main import app
 from dragoman.cli.places import find_settings
+from dragoman.security.policy_file import PolicyFile
 from dragoman.testing.harness import LocalBroker
 
 
@@ -62,6 +63,8 @@ def test_the_settings_are_a_brokers_and_security_is_on(made: Path) -> None:
     settings = find_settings(made / "dragoman.toml", None)
     assert settings.security.enabled
     assert settings.listen.nfp == "tcp://127.0.0.1:5555"
+    policy = PolicyFile(made / "policy.toml").policy
+    assert policy.allowance_of("anybody").open_jobs == 100_000
     assert settings.credentials.curve == (made / "keys" / "broker.key_secret",)
 
 

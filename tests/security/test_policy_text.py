@@ -1,5 +1,8 @@
 """A policy in TOML: what it means, and how a mistake is told."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dragoman.security.allowances import Allowance
@@ -84,3 +87,12 @@ def test_an_empty_policy_has_the_shipped_roles_and_gives_them_to_nobody() -> Non
 def test_a_mistake_is_told_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadPolicy, match=place):
         read_policy(text)
+
+
+def test_the_policy_in_the_document_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    policy = read_policy(text)
+    assert policy.roles_of("alice") == ("resizer",)
+    assert policy.roles_of("anonymous") == ("viewer",)
+    assert policy.allowance_of("edge-1").connections == 50

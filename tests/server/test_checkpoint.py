@@ -22,6 +22,7 @@ from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId, PeerId
 from dragoman.security.gate import HOUSE_KEY
+from dragoman.security.policy_text import read_policy
 
 NEW = "00000000-0000-4000-8000-00000000000f"
 ROLES = {"sue": "submitter", "will": "worker", "vera": "viewer", "mal": "worker", "ann": "auditor"}
@@ -122,6 +123,23 @@ def test_the_id_of_a_memo01_worker_is_of_no_use_to_another_key() -> None:
     assert send.address.startswith(b"connect2")
     assert at.kinds() == ["joined", "denied"]
     assert len(at.broker.desk.registry.workers) == 1
+
+
+def test_what_looks_like_a_resend_of_anothers_request_gets_no_answer() -> None:
+    at = house()
+    memo_worker(at, b"connect1", "will")
+    at.gate.change_policy(read_policy("[principals]\nmal = ['submitter']\n"))
+    job = memo.encode(memo.Job(b"", "lift", 1000, b"x"))
+    at.say("memo", b"connect2" + b"\x80\0\0\7", [job], "sue")
+    at.kinds()
+    assert at.say("memo", b"connect3" + b"\x80\0\0\7", [job], "mal") == []
+    assert at.kinds() == ["denied"]
+    assert at.say("memo", b"connect4" + b"\x80\0\0\7", [job], "sue") == []
+    assert at.kinds() == [], "the owner may come back on another connection"
+    (worker,) = at.broker.desk.registry.workers.values()
+    result = memo.encode(memo.Result(bytes.fromhex(worker.peer.partition("/")[2]), b"y"))
+    sends = at.say("memo", b"connect1" + b"\x80\0\0\2", [result], "will")
+    assert sorted(s.address[:8] for s in sends) == [b"connect2", b"connect4"]
 
 
 def test_the_end_of_a_connection_is_the_transports_word_and_needs_no_key() -> None:

@@ -112,11 +112,17 @@ class BrokerSide:
         return speaker_at(address)
 
     def speaks_as(self, address: Address, frames: Frames) -> str:
-        """Name the worker whose ID a message has, or else its connection."""
+        """Name the worker whose ID a message has, the first sender of a request, or a connection.
+
+        A resend gets the answer to what was sent first, so it must come from the same hands.
+        """
         try:
-            id_ = getattr(decode(frames[0]), "id", b"")
+            message = decode(frames[0])
         except MalformedMessage:
-            id_ = b""
+            return speaker_at(address)
+        if isinstance(message, Job) and not message.id:
+            return self._clients.speaks_as(address, frames[0])
+        id_: bytes = getattr(message, "id", b"")
         return id_.hex() if id_ in self._workers.by_id else speaker_at(address)
 
     def deny(
@@ -127,10 +133,11 @@ class BrokerSide:
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Tell whoever uses another worker's ID that it is not known here."""
+        """Tell whoever uses another worker's ID that it is not known here; clients hear nothing."""
         if sends is not None:
             return sends
-        return self._unknown(address, getattr(decode(frames[0]), "id", b""))
+        id_ = getattr(decode(frames[0]), "id", b"")
+        return self._unknown(address, id_) if id_ else []
 
     # --- what peers say -----------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, Settings
 from dragoman.dialects.memo01.wire import Job, Result, encode
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
-from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, ServiceName, peer_id
+from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, ServiceName, name_of, peer_id
 from dragoman.model.record import Kind, Record
 from dragoman.model.terms import Terms, read_terms
 
@@ -96,6 +96,11 @@ class ClientDesk:
         request = Request(key, job_id, client, timeout_ms, is_tagged)
         self._requests.open(request, address)
         return [self._submitted(request, job, client)]
+
+    def speaks_as(self, address: Address, raw: bytes) -> str:
+        """Name who sends a JOB: whoever sent it first, if it looks like a resend."""
+        known = self._requests.of_key(key_of(address, raw))
+        return name_of(known.client) if known is not None else speaker_at(address)
 
     def _why_not(self, job: Job) -> str:
         """Say why a JOB is refused; nothing when it is not."""

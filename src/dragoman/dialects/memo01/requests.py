@@ -85,6 +85,10 @@ class Requests:
         self.forget(found)
         return None
 
+    def of_key(self, key: Key) -> Request | None:
+        """Return the request with this fingerprint, open or not."""
+        return self._by_key.get(key)
+
     def of_job(self, job: JobId) -> Request | None:
         """Return the request that a job came from."""
         return self._by_job.get(job)

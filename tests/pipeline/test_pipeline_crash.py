@@ -11,12 +11,23 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.test_pipeline_stream import assert_equal
 
+from dragoman.pipeline.pace import LITTLE_JAVA
 from dragoman.pipeline.run import run
 from dragoman.pipeline.store import Store
 from dragoman.pipeline.stream import stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.timeout(900)]
-QUICK = ("--master", "local[1]", "--memory", "1g", "--conf", "spark.sql.shuffle.partitions=1")
+#: A process that is to be killed should not first compile code for hours of work.
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.defaultJavaOptions": LITTLE_JAVA,
+}
+QUICK = (
+    *("--master", "local[1]", "--memory", "1g"),
+    *[word for pair in SETTINGS.items() for word in ("--conf", "=".join(pair))],
+)
 
 
 def start(command: str, planted: Path, root: Path, *more: str) -> subprocess.Popen[bytes]:

@@ -217,7 +217,7 @@ def timeline(rows: Mapping[str, Sequence[Bar]], words: str) -> str:
     """Draw the stretches of each row along one clock."""
     bars = [bar for each in rows.values() for bar in each]
     times = [min((b.start for b in bars), default=0), max((b.end for b in bars), default=1)]
-    left = 12 + 6.6 * max((len(name) for name in rows), default=0)
+    left = 16 + 7.2 * max((len(name) for name in rows), default=0)
     h = 15.0
     height = _TOP + len(rows) * h + _BOTTOM
     width = max(times[1] - times[0], 1.0)

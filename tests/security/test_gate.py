@@ -172,6 +172,14 @@ def test_a_name_is_not_taken_over() -> None:
         assert not refused.dismisses, "the owner keeps its session"
 
 
+def test_nobody_speaks_for_a_worker_that_is_not_there() -> None:
+    at = gate(ring(mal="worker"))
+    at.hear("mal", YOU, NOW)
+    late = ReplyReceived(PeerId("memo/00"), JobId("j1"), ReplyKind.FINAL)
+    assert "belongs to somebody else" in why_not(judge(at, "mal", late))
+    assert at.names.owner_of(PeerId("memo/00")) is None
+
+
 def test_a_workers_name_is_not_taken_over_from_another_address_or_dialect() -> None:
     at = gate(ring(alice="worker", mallory="worker"))
     judge(at, "alice", joined("lift", name="edge-1"))
@@ -200,7 +208,8 @@ def test_a_worker_that_passes_work_on_needs_the_right_to_submit_it() -> None:
     )
     assert "manage b task shutdown" in why_not(judge(hidden, "a", passed))
     assert "submit b" in why_not(judge(at, "w", passed))
-    assert judge(gate(ring(both="admin")), "both", passed) == (passed,)
+    at.hear("both", ME, NOW)
+    assert judge(at, "both", passed) == (passed,)
 
 
 def test_a_task_in_the_body_counts_as_much_as_the_one_beside_it() -> None:

@@ -365,3 +365,18 @@ def test_who_may_have_the_secrets_of_a_worker_has_proved_its_name(house: House) 
         assert not house.guard.is_worker("dcp/w1", "w1")
 
     house.run(play)
+
+
+def test_who_ran_a_job_when_the_broker_stopped_may_bring_its_result(house: House) -> None:
+    async def play(house: House) -> None:
+        await with_a_worker(house)
+        house.say("c1", SUE, submission())
+        await settle(lambda: house.records("dispatched"))
+
+    house.run(play)
+    (house.data / "names.json").unlink()
+    guard = Guard(SecuritySection(enabled=True), house.data, lambda: house.now)
+    guard.attach(Loop(house.broker, house.ledger, house.links, Clock()), make_wardrobe())
+    assert guard.gate.names.owner_of(PeerId("nfp/w1")) == "will"
+    assert guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
+    assert guard.gate.meter.open_jobs(Principal("sue")) == 1

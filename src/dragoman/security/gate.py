@@ -328,8 +328,11 @@ class Gate:
         now: float,
     ) -> tuple[Event, ...]:
         """Let a worker's word through: its name was proved, and it was let in by its joining."""
-        fault = self._trespass(event.worker, who)
-        return (event,) if fault is None else (refused(event, who.principal, fault),)
+        owner = self.names.owner_of(event.worker)
+        if owner == who.principal:
+            return (event,)
+        # Nobody speaks for a worker that is not there, not even if nobody else does.
+        return (refused(event, who.principal, theft_of(event.worker, owner)),)
 
     def _left(self, event: PeerLeft, who: Speaker, now: float) -> tuple[Event, ...]:
         fault = self._trespass(event.peer, who)

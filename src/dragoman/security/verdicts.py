@@ -24,7 +24,7 @@ class Theft(Fault):
 
 def theft_of(peer: PeerId, owner: Principal | None) -> Theft:
     """Say whose the name of a peer is."""
-    words = f"take-over refused: the name {name_of(peer)} belongs to {owner}"
+    words = f"take-over refused: the name {name_of(peer)} belongs to {owner or 'somebody else'}"
     return Theft(FaultCode.DENIED, words)
 
 

@@ -21,6 +21,7 @@ from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
+from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
 from dragoman.security.gate import Gate, Owned
 from dragoman.security.keys import Change, State, brief
@@ -141,12 +142,7 @@ class Guard:
             names=self._names,
             task_in=lambda body: task_in(wardrobe, body),
         )
-        for job in loop.broker.desk.book.jobs.values():
-            if not job.is_final:
-                allowance = gate.policy.allowance_of(job.principal)
-                size = job.request.size if job.request is not None else 0
-                gate.meter.submit(job.principal, allowance, job.id, size)
-                self._names.claim_peer(job.client, job.principal)
+        self._recall(loop, gate)
         loop.links.guard(gate)
         loop.feed.sees = gate.sees
         loop.listeners.append(self._durable)
@@ -157,6 +153,25 @@ class Guard:
             if link.name != HOUSE and not hasattr(link.transport, "key_of"):
                 log.warning("nobody can prove a key here: all are anonymous", link=link.name)
         log.info("security is on", keys=len(self.registry.entries()), policy=str(self._policy.path))
+
+    def _recall(self, loop: Loop, gate: Gate) -> None:
+        """Know again whose the open jobs are, and who ran them: names of theirs are taken."""
+        running: set[str] = set()
+        for job in loop.broker.desk.book.jobs.values():
+            if not job.is_final:
+                size = job.request.size if job.request is not None else 0
+                gate.meter.submit(job.principal, UNLIMITED, job.id, size)
+                self._names.claim_peer(job.client, job.principal)
+                running.update(part.peer for part in job.parts if part.peer)
+        if not running:
+            return
+        joined = {
+            record.peer: record.principal
+            for record in loop.ledger.read(loop.ledger.first_seq - 1)
+            if record.kind == Kind.JOINED and record.peer in running
+        }
+        for peer, principal in joined.items():
+            self._names.claim_peer(PeerId(peer), Principal(principal))
 
     def start(self) -> None:
         """Begin to watch, on the running event loop."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.life import KEY, lived
-from dragoman.pipeline.schema import columns, day_of, is_kind, shaped, span_us
+from dragoman.pipeline.schema import columns, day_of, fields, is_kind, shaped, span_us
 
 TABLE: Final = "assignments"
 SCHEMA: Final = columns("""
@@ -63,16 +63,12 @@ def assignments(annotated: DataFrame) -> DataFrame:
     rows = lived(annotated).where(F.col("held_seq").isNotNull())
     key = (*KEY, "part", F.col("held_seq").alias("dispatched_seq"))
     folded = rows.groupBy(*key).agg(
-        F.max(F.when(is_kind(Kind.DISPATCHED), _fields(_GIVEN))).alias("given"),
+        F.max(F.when(is_kind(Kind.DISPATCHED), fields(_GIVEN))).alias("given"),
         F.min(F.when(is_kind(Kind.ACCEPTED), F.col("at"))).alias("accepted_at"),
         _stopped().alias("stopped"),
-        F.any_value(_fields(_END)).alias("ended"),
+        F.any_value(fields(_END)).alias("ended"),
     )
     return _finished(folded.select("*", "given.*", "stopped.*", "ended.*"))
-
-
-def _fields(names: dict[str, str]) -> Column:
-    return F.struct(*[F.col(of).alias(name) for name, of in names.items()])
 
 
 def _stopped() -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.life import KEY, lived
-from dragoman.pipeline.schema import columns, day_of, is_kind, shaped, span_us
+from dragoman.pipeline.schema import columns, day_of, fields, is_kind, shaped, span_us
 
 TABLE: Final = "jobs"
 SCHEMA: Final = columns("""
@@ -102,16 +102,12 @@ def _said() -> list[Column]:
     end = {"ended_seq": "end_seq", "ended_at": "end_at"}
     end |= {"end_state": "end_state", "end_fault": "end_fault"}
     return [
-        F.max(F.when(is_kind(Kind.SUBMITTED), _fields(_GIVEN))).alias("given"),
-        F.min(F.when(is_dispatch, _fields(_STARTED))).alias("started"),
-        F.max(F.when(is_dispatch, _fields(_NEWEST))).alias("newest"),
+        F.max(F.when(is_kind(Kind.SUBMITTED), fields(_GIVEN))).alias("given"),
+        F.min(F.when(is_dispatch, fields(_STARTED))).alias("started"),
+        F.max(F.when(is_dispatch, fields(_NEWEST))).alias("newest"),
         F.max(F.when(says_state, F.struct("seq", "state"))).alias("came"),
-        F.any_value(_fields(end)).alias("ended"),
+        F.any_value(fields(end)).alias("ended"),
     ]
-
-
-def _fields(names: dict[str, str]) -> Column:
-    return F.struct(*[F.col(of).alias(name) for name, of in names.items()])
 
 
 def _counted() -> list[Column]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.schema import LIFE_KINDS, columns, is_kind, shaped
+from dragoman.pipeline.schema import LIFE_KINDS, columns, fields, is_kind, shaped
 
 TABLE: Final = "carried_life"
 SCHEMA: Final = columns("""
@@ -98,7 +98,6 @@ def annotate(life: DataFrame) -> DataFrame:
     """
     part_so_far = Window.partitionBy(*KEY, "part").orderBy("seq")
     whole_job = Window.partitionBy(*KEY)
-    # One aggregate of a struct costs a fraction of one for each of its fields.
     held = F.last(_said(Kind.DISPATCHED, _HELD), ignorenulls=True).over(part_so_far)
     end = F.min(_said(Kind.ENDED, _END)).over(whole_job)
     first = F.max(_said(Kind.SUBMITTED, _FIRST)).over(whole_job)
@@ -108,8 +107,7 @@ def annotate(life: DataFrame) -> DataFrame:
 
 def _said(kind: Kind, names: dict[str, str]) -> Column:
     """Return what a record of a kind says, its number first; null for other kinds."""
-    fields = [F.col(of).alias(name) for name, of in names.items()]
-    return F.when(is_kind(kind), F.struct(*fields))
+    return F.when(is_kind(kind), fields(names))
 
 
 def may_be_notable(life: DataFrame) -> DataFrame:

@@ -29,8 +29,10 @@ def patient(job: Any, seconds: float = 60.0) -> str:
 
 
 def noted(path: str, seconds: float) -> int:
-    """Leave a trace that the job has begun, take some time, and say who did it."""
+    """Leave a trace that the job has begun, and say who did it; the first worker takes long."""
     with open(path, "a") as file:
         file.write(f"{os.getpid()}\n")
-    time.sleep(seconds)
+    with open(path) as file:
+        is_first = file.readline().strip() == str(os.getpid())
+    time.sleep(seconds if is_first else 0.0)
     return os.getpid()

@@ -3,6 +3,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, rows
 
 from dragoman.model.record import Kind
+from dragoman.pipeline import control, life
 from dragoman.pipeline.life import after_the_end, lived, still_open, strays
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -48,3 +49,37 @@ def test_an_id_that_is_used_again_is_another_job(spark: SparkSession) -> None:
     history.submit("same")
     found = annotated(spark, history)
     assert rows(found, "seq", "submitted_seq", "end_seq") == [(1, 1, 2), (2, 1, 2), (3, 3, None)]
+
+
+def test_only_jobs_that_are_open_or_may_break_a_promise_are_looked_at_again(
+    spark: SparkSession,
+) -> None:
+    history = History()
+    history.join("w1")
+    plain = history.submit("plain")
+    history.dispatch(plain)
+    history.requeue(plain, "w1", 1, "handed_back")
+    history.dispatch(plain, attempt=2)
+    history.end(plain, attempt=2)
+    history.dispatch(history.submit("open"))
+    twice = history.submit("twice")
+    history.dispatch(twice)
+    history.end(twice)
+    history.end(twice)
+    stale = history.submit("stale")
+    history.dispatch(stale)
+    history.dispatch(stale, "w2", attempt=2)
+    history.end(stale)
+    lost = history.submit("lost")
+    history.dispatch(lost)
+    history.requeue(lost, "w1", 1, "worker_lost")
+    history.dispatch(lost, attempt=2)
+    history.end(lost, attempt=2)
+    history.end(history.submit("undispatched"))
+    records = history.frame(spark)
+    known = control.control(records)
+    found = life.may_be_notable(life.life(records, control.spans(known), []))
+    jobs = ["lost", "open", "stale", "twice", "undispatched"]
+    assert rows(found, "job") == [(job,) for job in jobs]
+    chosen = life.of_jobs(life.life(records, control.spans(known), []), found)
+    assert {row.job for row in chosen.collect()} == {*jobs}

@@ -67,7 +67,7 @@ def _session(
         spark.stop()
 
 
-def _is_little(source: str) -> bool:
+def is_little(source: str) -> bool:
     """Whether an export on this machine is so small that Spark had better start soon."""
     from dragoman.pipeline.manifest import head, parse_manifest
     from dragoman.pipeline.pace import LITTLE_ROWS
@@ -112,7 +112,7 @@ def run(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with _session(master, remote, memory, conf, is_brief=_is_little(source)) as spark:
+    with _session(master, remote, memory, conf, is_brief=is_little(source)) as spark:
         from dragoman.pipeline.run import run as run_pipeline
 
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())

@@ -4,12 +4,9 @@ Nothing here waits for a guessed time: every wait looks for a fact (a file, an e
 has a deadline, after which the test fails with the log of whatever did not come about.
 """
 
-import contextlib
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,26 +15,15 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from dragoman.server.settings import Listen
+from dragoman.testing.fabric import free_port as free_port
 
 T = TypeVar("T")
 
 #: The command as its users have it.
 DRAGOMAN: Final = str(Path(sys.executable).with_name("dragoman"))
 ROOT: Final = Path(__file__).resolve().parents[2]
-#: Ports below the range that systems give to outgoing connections: a client that tries again and
-#: again while its broker is away could otherwise get the broker's port, or even meet itself.
-PORTS: Final = range(12_000, 32_000)
 #: Long enough for a start on a busy machine.
 PATIENCE: Final = 30.0
-
-
-def free_port() -> int:
-    """Find a port of 127.0.0.1 that nobody listens on."""
-    while True:
-        port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def until(claim: Callable[[], T], what: str, at_most: float = PATIENCE, every: float = 0.01) -> T:

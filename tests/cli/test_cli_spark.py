@@ -53,7 +53,7 @@ def test_wrong_usage_is_told_before_spark_is_started(
 def test_a_worker_process_answers_and_ends_when_told(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     try:
-        broker = fleet.broker()
+        broker = fleet.broker(settings="[nfp]\npatience = 200")
         (tmp_path / "people.csv").write_text("name,age\nAda,36\nBo,7\n")
         table = ["--table", f"people={tmp_path / 'people.csv'}"]
         small = ["--master", "local[1]", "--memory", "512m"]

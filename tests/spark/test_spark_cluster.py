@@ -51,6 +51,14 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     fleet.end()
 
 
+def command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        # It has ended meanwhile.
+        return ""
+
+
 class Cluster:
     """A standalone cluster on free ports of the loopback."""
 
@@ -73,9 +81,7 @@ class Cluster:
     def executors(self) -> list[psutil.Process]:
         """Find the processes that do the work."""
         below = [c for w in self.workers for c in psutil.Process(w.pid).children(recursive=True)]
-        return [
-            each for each in below if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
-        ]
+        return [each for each in below if "CoarseGrainedExecutorBackend" in command(each)]
 
     def stop(self) -> None:
         """End it in good order, so that it ends its executors."""

@@ -70,3 +70,9 @@ def test_the_ledger_is_counted_by_job() -> None:
 def test_the_slope_is_per_minute_and_nothing_without_samples() -> None:
     assert slope([Sample(m, 5 * m, 1) for m in range(4)]) == pytest.approx(5)
     assert slope([]) == slope([Sample(1, 1, 1)] * 5) == 0
+
+
+def test_the_memory_of_a_short_soak_is_shown_and_not_judged() -> None:
+    short = figures(samples=[Sample(m / 10, (100 + 50 * m) * MIB, 50) for m in range(5)])
+    assert judge(short) == []
+    assert "100 -> 300 MiB" in describe(short)

@@ -12,6 +12,9 @@ _MIB: Final = 2**20
 #: A broker's memory may move this much in a minute, and by this much in all, for no reason at all.
 FLAT: Final = 2 * _MIB
 SLACK: Final = 24 * _MIB
+#: Minutes of samples without which a slope says nothing: a young broker fills its memories and
+#: loads what it seals with. A shorter soak shows its slope and does not judge it.
+LONG_ENOUGH: Final = 3.0
 #: Descriptors that come and go with connections that are just being made.
 _SPARE_FILES: Final = 12
 
@@ -100,7 +103,8 @@ def _of_the_process(found: Figures) -> Iterable[str]:
         yield f"{found.internal_errors} internal errors in the broker's log"
     if found.samples:
         first, last = found.samples[0], found.samples[-1]
-        if slope(found.samples) > FLAT and last.resident - first.resident > SLACK:
+        is_steep = slope(found.samples) > FLAT and last.resident - first.resident > SLACK
+        if is_steep and last.minute - first.minute >= LONG_ENOUGH:
             yield f"memory grows by {slope(found.samples) / _MIB:.1f} MiB a minute"
         if last.files > first.files + _SPARE_FILES:
             yield f"descriptors went from {first.files} to {last.files}"

@@ -103,11 +103,13 @@ def test_segments_that_overlap_or_come_twice_are_read_once_and_a_rerun_does_noth
     relist(scene[0], [*listed(scene[0]), extra, *listed(scene[0])])
     done = run(spark, str(scene[0]), str(scene[1]))
     assert (done.after, done.upto) == (12, 20)
+    assert done.written["events"] == 8
+    assert done.written["audit"] == 0
     store = Store(spark, str(scene[1]))
     seqs = [seq for (seq,) in rows(read_table(store, "events"), "seq")]
     assert seqs == [*range(1, 21)]
     assert rows(read_table(store, "audit"), "rule") == []
     assert rows(read_table(store, "jobs").where("day is null"), "job") == [("open",)]
     again = run(spark, str(scene[0]), str(scene[1]))
-    assert (again.records, again.segments) == (0, 0)
+    assert (again.records, again.segments, again.written) == (0, 0, {})
     assert Store(spark, str(scene[1])).snapshot.version == store.snapshot.version

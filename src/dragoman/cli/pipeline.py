@@ -136,6 +136,7 @@ def _print_summary(done: "Summary", as_json: bool) -> None:
     if as_json:
         said = {name: getattr(done, name) for name in ("after", "upto", "records", "segments")}
         said |= {"bytes": done.bytes, "seconds": round(done.seconds, 3), "rate": round(done.rate)}
+        said["written"] = dict(sorted(done.written.items()))
         typer.echo(json.dumps(said))
     elif not done.segments:
         typer.echo(f"nothing new: the tables have every record up to {done.upto:,}")
@@ -144,6 +145,8 @@ def _print_summary(done: "Summary", as_json: bool) -> None:
             f"read records {done.after + 1:,} to {done.upto:,} from {done.segments} segments "
             f"({done.bytes / 1e6:,.1f} MB) in {done.seconds:,.1f} s: {done.rate:,.0f} records/s"
         )
+        rows = ", ".join(f"{table} {count:,}" for table, count in sorted(done.written.items()))
+        typer.echo(f"wrote rows: {rows}")
 
 
 @app.command()

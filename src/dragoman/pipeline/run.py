@@ -1,7 +1,7 @@
 """The batch run: read what is new, bring the tables up to date, say what was done."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -23,6 +23,8 @@ class Summary:
     segments: int
     bytes: int
     seconds: float
+    #: How many rows were written of each table.
+    written: Mapping[str, int]
 
     @property
     def records(self) -> int:
@@ -57,7 +59,8 @@ def run(
             notice("segments")
             check_files(spark, source, pieces)
             advance(store, read_records(spark, source, pieces), upto, notice)
-    return Summary(after, upto, len(pieces), _size(pieces), time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    return Summary(after, upto, len(pieces), _size(pieces), seconds, store.written)
 
 
 def _size(pieces: list[Piece]) -> int:

@@ -20,7 +20,7 @@ from operator import or_
 from typing import Final
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
@@ -38,6 +38,8 @@ class Store:
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
         self.root = root.rstrip("/")
+        #: How many rows of each table the last step wrote; nothing before the first.
+        self.written: dict[str, int] = {}
         #: Every snapshot that still has its files, oldest first.
         self.history = self._history()
 
@@ -102,8 +104,9 @@ class Step:
         self.store = store
         #: What the tables are for the rest of this step.
         self.draft = former.following()
-        #: Where this step wrote each table.
+        #: Where this step wrote each table, and how many rows.
         self._folders: dict[str, int] = {}
+        self._counts: dict[str, Observation] = {}
 
     def read(self, table: str, schema: StructType, since: date | None = None) -> DataFrame:
         """Return a table's rows with what this step wrote so far."""
@@ -147,7 +150,7 @@ class Step:
             if len(run) >= MERGE_AT:
                 rows = self.store.read_versions(table, schema, [p.version for p in run])
                 rows = rows.where(F.col("day").isNotNull()).select(*schema.fieldNames())
-                self._write(table, self.draft.merged_folder, rows.coalesce(1))
+                self._save(table, self.draft.merged_folder, rows.coalesce(1))
                 self.draft.put(table, run, Part(self.draft.merged_folder, level + 1))
                 return
 
@@ -158,13 +161,24 @@ class Step:
         path = f"{self.store.root}/{_log(self.draft.version)}"
         line.coalesce(1).write.mode("overwrite").text(path)
         self.store.history.append(self.draft)
+        self.store.written = self.counts
         self.store.prune()
         return self.draft
 
     def _write(self, table: str, folder: int, rows: DataFrame) -> None:
+        # Counted on their way to the files: reading them again would be a query for each table.
+        count = self._counts[table] = Observation()
+        self._save(table, folder, rows.observe(count, F.count(F.lit(1)).alias("rows")))
+
+    def _save(self, table: str, folder: int, rows: DataFrame) -> None:
         path = f"{self.store.root}/{table}/v={folder}"
         rows.write.mode("overwrite").partitionBy("day").parquet(path)
         self._folders[table] = folder
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows this step wrote of each table."""
+        return {table: count.get["rows"] for table, count in self._counts.items()}
 
 
 def nothing(spark: SparkSession, schema: StructType) -> DataFrame:

@@ -21,6 +21,8 @@ JOB = JobId("j")
 class SilentLines:
     """A client that says nothing."""
 
+    suspicion = ""
+
     def cancel_job(self, job: AsyncJob) -> None: ...
 
     def send_input(self, job: AsyncJob, request: str, answer: Any, worker: str) -> None: ...

@@ -296,6 +296,11 @@ class AsyncClient:
         """Why the broker does not let this client in, if it said so; empty otherwise."""
         return self._connection.refusal
 
+    @property
+    def suspicion(self) -> str:
+        """What may be wrong with a broker that does not answer; empty if there is no idea."""
+        return self._connection.suspicion
+
     def _give_up_unheard(self) -> None:
         """End the waiting for jobs that the broker will not hear of."""
         for job in [job for job in self._jobs.values() if not job.is_acknowledged]:

@@ -32,6 +32,11 @@ class Connection:
         """Why the broker does not let this peer in, if it said so; empty otherwise."""
         return str(getattr(self._transport, "refusal", ""))
 
+    @property
+    def suspicion(self) -> str:
+        """What may be wrong with a broker that is not heard, if the transport has an idea."""
+        return str(getattr(self._transport, "suspicion", ""))
+
     async def open(self) -> None:
         """Connect. Connecting never fails by itself: silence is what tells."""
         self.heard_at = asyncio.get_running_loop().time()

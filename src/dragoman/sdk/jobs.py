@@ -31,6 +31,11 @@ _OPEN: Final = frozenset({JobState.QUEUED.value, JobState.RUNNING.value})
 class Lines(Protocol):
     """What a job needs of its client: to say something about itself."""
 
+    @property
+    def suspicion(self) -> str:
+        """What may be wrong with a broker that does not answer; empty if there is no idea."""
+        ...
+
     def cancel_job(self, job: "AsyncJob") -> None:
         """Ask the broker to stop the job."""
         ...
@@ -112,9 +117,9 @@ class AsyncJob:
                 done = await asyncio.shield(self._finished)
         except TimeoutError:
             if not self.is_acknowledged:
-                raise Unreachable(
-                    f"job {self.id}: the broker did not answer within {timeout} s"
-                ) from None
+                words = f"job {self.id}: the broker did not answer within {timeout} s"
+                hint = self._client.suspicion
+                raise Unreachable(f"{words}; {hint}" if hint else words) from None
             raise StillRunning(f"job {self.id} has not ended within {timeout} s") from None
         if done.fault is not None:
             raise failure(self.id, done.fault, done.answers)

@@ -138,6 +138,8 @@ class HttpRequester:
         self._tls = tls.context() if tls is not None else None
         #: Why the broker does not answer, if that is known.
         self.refusal = ""
+        #: What may be wrong with it, while it is tried again and again.
+        self.suspicion = ""
         self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._always = [(b"host", f"{host}:{self._port}".encode())]
@@ -245,7 +247,7 @@ class HttpRequester:
 
     def _heed(self, status: int, body: bytes) -> None:
         """Keep why the door does not know us, if it does not."""
-        self.refusal = ""
+        self.refusal = self.suspicion = ""
         if status in (401, 421) or (status == 403 and b'"code":"forbidden"' in body):
             try:
                 self.refusal = str(json.loads(body)["detail"])
@@ -260,6 +262,9 @@ class HttpRequester:
             self.refusal = f"no TLS with the broker: {error.reason or error}"
         elif isinstance(error, h11.RemoteProtocolError):
             self.refusal = "what is there does not speak HTTP; if it has TLS, use https://"
+        elif isinstance(error, EOFError) and self._tls is None:
+            # So does whatever stands before a broker that is down, so it is tried again.
+            self.suspicion = "it hangs up without an answer; if it has TLS, use https://"
 
     def _drop_idle(self) -> None:
         for wire in self._idle:

@@ -2,8 +2,18 @@
 
 import pytest
 
+from dragoman.model.names import EVERY_SERVICE
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
-from dragoman.security.verbs import Ask, TargetClass, Verb, class_of, house_name, verb_for
+from dragoman.security.roles import SHIPPED
+from dragoman.security.verbs import (
+    Ask,
+    TargetClass,
+    Verb,
+    ask_for,
+    class_of,
+    house_name,
+    verb_for,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +23,9 @@ from dragoman.security.verbs import Ask, TargetClass, Verb, class_of, house_name
         ("mmi.service.broker", "show_jobs", Verb.MANAGE),
         ("MMI.SERVICE.BROKER", "show_jobs", Verb.MANAGE),
         ("mmi.service.worker", "restart", Verb.MANAGE),
+        ("mmi.service.broker", "events", Verb.EVENTS),
+        ("mmi.service.broker", "publish", Verb.REGISTER),
+        ("resize", "events", Verb.SUBMIT),
         ("sid.service.broker", "get", Verb.INVENTORY),
         ("fss.service.broker", "walk", Verb.FILES),
         ("filesharing", "walk", Verb.FILES),
@@ -38,6 +51,20 @@ def test_the_service_and_the_task_make_the_verb(service: str, task: str, verb: V
 )
 def test_every_target_has_its_class(target: Target, expected: TargetClass) -> None:
     assert class_of(target) is expected
+
+
+def test_events_that_are_asked_for_are_those_of_every_service() -> None:
+    viewer, auditor = SHIPPED["viewer"], SHIPPED["auditor"]
+    ask = ask_for("mmi.service.broker", "events", ANY)
+    assert ask == Ask(Verb.EVENTS, EVERY_SERVICE)
+    assert any(rule.allows(ask) for rule in auditor)
+    assert not any(rule.allows(ask) for rule in viewer)
+
+
+def test_who_may_be_a_worker_may_publish() -> None:
+    ask = ask_for("mmi.service.broker", "publish", ANY)
+    assert any(rule.allows(ask) for rule in SHIPPED["worker"])
+    assert not any(rule.allows(ask) for rule in SHIPPED["submitter"])
 
 
 def test_only_the_names_of_the_house_are_read_without_regard_to_capitals() -> None:

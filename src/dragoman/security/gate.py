@@ -41,7 +41,7 @@ from dragoman.security.names import MOST_PEERS, Names, is_chosen
 from dragoman.security.policy import Decision, Decisions, Policy
 from dragoman.security.roles import matches
 from dragoman.security.speakers import Keys, Speaker, Speakers
-from dragoman.security.verbs import Ask, Verb, class_of, house_name, verb_for
+from dragoman.security.verbs import Ask, Verb, ask_for, house_name, verb_for
 from dragoman.security.verdicts import Theft, refused, theft_of, with_principal
 
 #: Peers of the process itself (the application behind the HTTP door) say this for a key.
@@ -216,10 +216,8 @@ class Gate:
     def _work_out(
         self, event: JobSubmitted | JobForwarded, task: str, who: Speaker
     ) -> tuple[Verb, Decision]:
-        verb = verb_for(event.service, task)
-        named = getattr(event.target, "names", ())
-        ask = Ask(verb, house_name(event.service), task, class_of(event.target), named)
-        return verb, self._decisions.decide(who.roles, ask)
+        ask = ask_for(event.service, task, event.target)
+        return ask.verb, self._decisions.decide(who.roles, ask)
 
     def _too_much(
         self, who: Speaker, now: float, submitted: JobSubmitted | None = None

@@ -7,6 +7,7 @@ management, inventory and files; a request to any other is a submission.
 from enum import StrEnum
 from typing import Final
 
+from dragoman.model.names import EVERY_SERVICE
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
 from dragoman.model.value import value
 
@@ -68,6 +69,8 @@ _HOUSE: Final = {
     "fss": Verb.FILES,
     "filesharing": Verb.FILES,
 }
+#: Tasks of the management service that are another form of something else.
+_OF_MANAGEMENT: Final = {"events": Verb.EVENTS, "publish": Verb.REGISTER}
 #: Tasks that a worker of ours takes for management when it has none of that name itself.
 _OF_WORKERS: Final = frozenset({"restart", "disconnect", "shutdown", "own"})
 
@@ -88,4 +91,16 @@ def verb_for(service: str, task: str) -> Verb:
     said = task.lower()
     if said.startswith("mmi.") or said in _OF_WORKERS:
         return Verb.MANAGE
-    return _HOUSE.get(service.lower().partition(".")[0], Verb.SUBMIT)
+    verb = _HOUSE.get(service.lower().partition(".")[0], Verb.SUBMIT)
+    return _OF_MANAGEMENT.get(said, verb) if verb is Verb.MANAGE else verb
+
+
+def ask_for(service: str, task: str, target: Target) -> Ask:
+    """Return the question whether somebody may have this done."""
+    verb = verb_for(service, task)
+    if verb is Verb.EVENTS:
+        # The answer has the events of every service.
+        return Ask(verb, EVERY_SERVICE)
+    if verb is Verb.REGISTER:
+        return Ask(verb)
+    return Ask(verb, house_name(service), task, class_of(target), getattr(target, "names", ()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import AsyncClient, JobFailed, Worker
-from dragoman.model.content import Call
+from dragoman.model.content import Call, Unmappable
 from dragoman.sdk.client import default_name
 from dragoman.sdk.errors import Cancelled, Expired, Unreachable
 from dragoman.sdk.jobs import Chunk, InputAsked, Progress
@@ -43,6 +43,17 @@ def test_arguments_that_clash_with_options_go_in_a_call(url: str) -> None:
     async def play(client: AsyncClient) -> None:
         job = client.order("math", Call("add", (), {"x": 1, "y": 1}))
         assert await job.result(10) == 2
+
+    with_client(url, play)
+
+
+def test_what_cannot_be_written_is_not_asked_for(url: str) -> None:
+    async def play(client: AsyncClient) -> None:
+        job = "0" * 32
+        with pytest.raises(Unmappable):
+            client.order("math", Call("add", (object(),), {}), job=job)
+        # Nothing is left of it: the same id is free for something that can be said.
+        assert await client.order("math", Call("add", (2, 3), {}), job=job).result(10) == 5
 
     with_client(url, play)
 

@@ -17,7 +17,11 @@ def test_only_the_links_asked_for_are_open() -> None:
 def test_a_broker_that_cannot_start_says_why() -> None:
     broker = LocalBroker("nfp", limits={"queued_jobs": 1})
     broker.server.settings = broker.server.settings.model_copy(
-        update={"listen": broker.server.settings.listen.model_copy(update={"nfp": "tcp://bad:x"})}
+        update={
+            "listen": broker.server.settings.listen.model_copy(
+                update={"nfp": "tcp://127.0.0.1:bad"}
+            )
+        }
     )
     with pytest.raises(OSError, match="bad"):
         broker.__enter__()

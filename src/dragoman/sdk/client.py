@@ -142,8 +142,10 @@ class AsyncClient:
             if (known := self._jobs.get(job)) is not None:
                 return known
         order = Order(JobId(job or new_id()), service, call, aim, priority, key)
+        # First of all: what cannot be written must not be remembered as asked for.
+        frames = list(self._side.submit(order))
         found = self._jobs[order.job] = AsyncJob(order, self, self._now())
-        self._connection.send(self._side.submit(order))
+        self._connection.send(frames)
         return found
 
     async def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:

@@ -22,6 +22,7 @@ _FIELDS: Final[dict[type, str]] = {
     events.ResourcesDeclared: "service",
     events.ResourcesSettled: "worker",
     events.Noted: "kind peer detail",
+    events.Refused: "principal fault",
     events.TimeAdvanced: "",
     effects.SendWork: "worker job attempt service run_until seq",
     effects.SendInput: "worker job",

@@ -35,8 +35,8 @@ def test_every_mark_of_the_project_has_its_suite(runner: ModuleType) -> None:
     assert {mark.partition(":")[0] for mark in marks} == set(runner.MARKED)
 
 
-def test_every_suite_runs_in_exactly_one_lane(runner: ModuleType) -> None:
-    assert sorted(itertools.chain(*runner.LANES)) == sorted(runner.SUITES)
+def test_every_suite_has_its_turn(runner: ModuleType) -> None:
+    assert sorted(runner.ORDER) == sorted(runner.SUITES)
 
 
 def test_the_totals_are_read_from_the_report(runner: ModuleType, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis searches.
+"""What every test shares: how Hypothesis searches, and what Ctrl-C means to what is started.
 
 On a busy machine one example may take long for no fault of its own, so there is no deadline per
 example (each test as a whole has its time-out). CI repeats the same examples every time; at a
@@ -6,9 +6,15 @@ desk each run looks at new ones.
 """
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("desk", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+# A shell that runs this in the background has it ignore SIGINT, and whatever it starts inherits
+# that. Tests of Ctrl-C are about processes as a terminal starts them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -141,6 +141,23 @@ def test_what_a_former_owner_hands_back_goes_to_the_new_one() -> None:
     assert stage.job("j1").state == "succeeded"
 
 
+def test_who_waits_in_the_queue_goes_before_what_was_held_for_a_move() -> None:
+    rehearsal = fleet("w1")
+    come(rehearsal, "w2")
+    resource = owned(rehearsal, "w2")[0]
+    stage = fleet("w1")
+    stage.tell(
+        submitted("busy", f"resource:{resource}"), submitted("first", f"resource:{resource}")
+    )
+    stage.tell(joined("w2", credit=1, credit_returns=True))
+    # The resource is on its way to w2: what waited follows it, what comes now is held.
+    stage.tell(submitted("held", f"resource:{resource}"))
+    assert bound(stage, "first") == [("w2", (resource,))]
+    assert stage.why("held") is Reason.MOVING
+    effects = stage.tell(*settled(stage))
+    assert [job for job, to, _ in given(effects) if to == "w2"] == ["first"]
+
+
 def test_a_moved_job_is_still_moved_after_a_restart() -> None:
     stage = fleet("w1")
     stage.tell(submitted("busy", "resource:r0"), submitted("j1", "resource:*"))

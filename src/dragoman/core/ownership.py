@@ -130,5 +130,6 @@ def _settle(desk: Desk, peer: PeerId) -> None:
             del desk.moving[name]
             is_free = True
     if is_free:
-        bind_held(desk)
+        # What has a place in a queue goes before what only gets one now.
         feed_bound(desk)
+        bind_held(desk)

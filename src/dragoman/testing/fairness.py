@@ -2,7 +2,8 @@
 
 More exactly: between the moment a client has a part waiting and the moment it is given one out,
 the workers that could take that part give every other client at most one part. Parts that a worker
-refused, or that might not fit, are left out: those workers could not take them.
+refused, or that might not fit, are left out: those workers could not take them. A part that follows
+its resource to another worker begins to wait there.
 """
 
 from collections import Counter, defaultdict
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dragoman.core.book import Part
 from dragoman.core.desk import Desk
 from dragoman.model.capacity import NOTHING
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, WorkerName
 from dragoman.model.record import Kind, Record
 
 
@@ -19,8 +20,8 @@ class Fairness:
     """Counts, for each client that waits, how often each other one was served before it."""
 
     def __init__(self) -> None:
-        #: Parts that waited when the last event was over, by client.
-        self._waiting: dict[str, list[Part]] = {}
+        #: Parts that waited when the last event was over, and for whom, by client.
+        self._waiting: dict[str, list[tuple[Part, WorkerName | None]]] = {}
         self._served: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def look(self, records: Sequence[Record], desk: Desk) -> None:
@@ -29,7 +30,7 @@ class Fairness:
         given = [(_turn_of(r, desk), r) for r in records if r.kind == Kind.DISPATCHED]
         served = {client for client, _ in given}
         for client, parts in self._waiting.items():
-            still = [p for p in parts if p.queued_in is not None]
+            still = [p for p, bound in parts if p.queued_in is not None and p.bound == bound]
             if client in served or not still:
                 self._served.pop(client, None)
             else:
@@ -37,7 +38,7 @@ class Fairness:
         self._waiting = {}
         for lane in desk.queues.lanes():
             for part in lane.waiting():
-                self._waiting.setdefault(part.waits_as, []).append(part)
+                self._waiting.setdefault(part.waits_as, []).append((part, part.bound))
 
     def _count(
         self, client: str, parts: list[Part], given: list[tuple[str, Record]], desk: Desk

@@ -1,5 +1,6 @@
 """The registry on disk: keys, tokens, enrolment, and two processes at once."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -122,6 +123,25 @@ def test_nobody_enrols_under_the_name_of_another(registry: Registry) -> None:
     with pytest.raises(EnrolmentRefused, match="has a key already"):
         registry.enrol(token, OTHER, 1.0, "edge-1")
     assert registry.enrol(token, OTHER, 1.0) == OTHER
+
+
+def test_a_disk_that_takes_no_strangers_keeps_no_revocation_back(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.add(CURVE, "alice", now=0.0, roles=("submitter",))
+    broker = Registry.open(registry.path)
+    told: list[Change] = []
+    broker.on_change(told.extend)
+    registry.revoke("alice")
+    broker.note_stranger(OTHER, 1.0, "nfp")
+
+    def full(path: Path, content: bytes, mode: int = 0o600) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("dragoman.security.registry.replace_file", full)
+    with pytest.raises(OSError, match="no space"):
+        broker.refresh(1.0)
+    assert (CURVE, State.REVOKED) in [(change.key, change.after) for change in told]
 
 
 def test_strangers_wait_for_a_person_and_a_flood_of_them_is_bounded(registry: Registry) -> None:

@@ -330,6 +330,21 @@ def test_the_watch_looks_by_itself(house: House) -> None:
     house.run(play)
 
 
+def test_a_disk_that_takes_no_names_does_not_end_the_watch(house: House) -> None:
+    (house.data / "names.json").mkdir()
+    (house.data / "names.json" / "full").touch()
+
+    async def play(house: House) -> None:
+        await with_a_worker(house)
+        house.guard.start()
+        await settle(lambda: any("not kept" in r.detail for r in house.records("changed")))
+        house.registry.revoke("will")
+        async with asyncio.timeout(1.0):
+            await settle(lambda: house.hub.was_cut)
+
+    house.run(play)
+
+
 def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None:
     wardrobe = make_wardrobe()
     body = wardrobe["dcp"].write_call(Call("erase", (1,)))

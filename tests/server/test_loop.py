@@ -103,6 +103,25 @@ def test_what_comes_up_while_the_disk_is_busy_is_written_together() -> None:
     assert ledger.asked == 2
 
 
+def test_records_that_nobody_waits_for_share_a_write_until_somebody_waits() -> None:
+    ledger = HeldLedger()
+    ledger.gate.set()
+    stage = Stage(ledger)
+
+    async def play(stage: Stage) -> None:
+        peer = stage.worker("w", "math", credit=100)
+        await settle(lambda: ledger.last_seq == 1)
+        written = ledger.asked
+        for n in range(10):
+            stage.loop.submit(submission(f"j{n}", strict=False))
+            await settle(lambda n=n: len(peer.inbox) > n)  # type: ignore[misc]
+        # Ten turns and ten sends; the records of them all are still together.
+        assert ledger.asked <= written + 2
+        await settle(lambda: ledger.last_seq == 21)
+
+    stage.run(play)
+
+
 class FullLedger(MemoryLedger):
     """A ledger whose disk is full at first."""
 

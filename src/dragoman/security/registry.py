@@ -256,10 +256,16 @@ class Registry:
 
     def refresh(self, now: float) -> tuple[Change, ...]:
         """Look at the file and the clock; tell listeners what has changed since the last look."""
+        # The file first: a disk that takes no strangers must not keep a revocation from being read.
+        if self.is_stale:
+            self._read()
+        changes = self._tell_changes(now)
         if self._strangers:
             self._write_strangers()
-        elif self.is_stale:
-            self._read()
+            changes += self._tell_changes(now)
+        return changes
+
+    def _tell_changes(self, now: float) -> tuple[Change, ...]:
         states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
         changes = tuple(
             Change(key, self.principal_of(key), self._told.get(key, State.UNKNOWN), state)

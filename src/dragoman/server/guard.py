@@ -311,7 +311,12 @@ class Guard:
         if self._names.is_dirty:
             self._names.is_dirty = False
             content = msgspec.json.encode(self._names.kept)
-            await asyncio.to_thread(replace_file, self._names_file, content)
+            try:
+                await asyncio.to_thread(replace_file, self._names_file, content)
+            except OSError as error:
+                # The watch must go on, full disk or not: keys are still revoked meanwhile.
+                self._names.is_dirty = True
+                self._say_once(f"{self._names_file}: {error}; names are not kept yet")
 
 
 def task_in(wardrobe: Wardrobe, body: Body) -> str:

@@ -39,8 +39,9 @@ class Outcome:
     failed: int
     skipped: int
     seconds: float
-    #: Tests that passed only when they were run again.
-    again: int = 0
+    #: Tests that failed, by name; those of the first attempt that passed when they were run again.
+    names: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
 
 
 def expression(suite: str) -> str:
@@ -56,7 +57,7 @@ def run(suite: str, folder: Path) -> Outcome:
     started = time.monotonic()
     report = folder / f"{suite}.xml"
     code = pytest(suite, report, "--durations=5")
-    return Outcome(suite, code, *totals(report), time.monotonic() - started)
+    return Outcome(suite, code, *totals(report), time.monotonic() - started, failures(report))
 
 
 def run_again(first: Outcome, folder: Path) -> Outcome:
@@ -67,9 +68,12 @@ def run_again(first: Outcome, folder: Path) -> Outcome:
     started = time.monotonic()
     report = folder / f"{first.suite}-again.xml"
     code = pytest(first.suite, report, "--last-failed", "--last-failed-no-failures=none")
-    again, failed, _ = totals(report)
+    passed, failed, _ = totals(report)
     seconds = first.seconds + time.monotonic() - started
-    return Outcome(first.suite, code, first.passed + again, failed, first.skipped, seconds, again)
+    names = failures(report)
+    again = tuple(name for name in first.names if name not in names)
+    passed += first.passed
+    return Outcome(first.suite, code, passed, failed, first.skipped, seconds, names, again)
 
 
 def pytest(suite: str, report: Path, *more: str) -> int:
@@ -104,6 +108,27 @@ def totals(report: Path) -> tuple[int, int, int]:
     return tests - failures - errors - skipped, failures + errors, skipped
 
 
+def failures(report: Path) -> tuple[str, ...]:
+    """Read from pytest's report which tests failed."""
+    if not report.exists():
+        return ()
+    cases = ElementTree.parse(report).iter("testcase")
+    failed = [
+        case for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return tuple(f"{case.get('classname')}::{case.get('name')}" for case in failed)
+
+
+def summarise(each: Outcome) -> None:
+    """Print how a suite went, last of all, so that the end of a long log says what to look at."""
+    verdict = {0: "ok", NO_TESTS: "has no tests"}.get(each.code, f"FAILED ({each.code})")
+    print(f"{each.suite:8} {each.passed:6} passed {each.seconds:8.1f} s  {verdict}")
+    for name in each.again:
+        print(f"{'':8} passed at the second attempt: {name}")
+    for name in each.names:
+        print(f"{'':8} failed: {name}")
+
+
 def main(suites: list[str]) -> int:
     """Run the suites; return 0 when all of them are well and at least one test ran."""
     if unknown := [suite for suite in suites if suite not in SUITES]:
@@ -116,9 +141,7 @@ def main(suites: list[str]) -> int:
         outcomes = [run_again(first, folder) for first in firsts]
     print("\n=== all suites")
     for each in outcomes:
-        verdict = {0: "ok", NO_TESTS: "has no tests"}.get(each.code, f"FAILED ({each.code})")
-        needed = f", {each.again} of them at the second attempt" if each.again else ""
-        print(f"{each.suite:8} {each.passed:6} passed {each.seconds:8.1f} s  {verdict}{needed}")
+        summarise(each)
     passed, failed, skipped = (
         sum(getattr(each, name) for each in outcomes) for name in ("passed", "failed", "skipped")
     )

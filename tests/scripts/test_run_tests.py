@@ -59,8 +59,13 @@ def test_an_unknown_suite_is_a_usage_error(
 
 
 def report(path: Path, tests: int, failures: int) -> None:
+    cases = "".join(
+        f'<testcase classname="tests.some" name="test_{n}"><failure/></testcase>'
+        for n in range(failures)
+    )
     path.write_text(
-        f'<testsuite tests="{tests}" failures="{failures}" errors="0" skipped="0"></testsuite>'
+        f'<testsuite tests="{tests}" failures="{failures}" errors="0" skipped="0">'
+        f'{cases}<testcase classname="tests.some" name="test_well"/></testsuite>'
     )
 
 
@@ -76,7 +81,8 @@ def test_a_few_failures_are_run_once_more_and_said(
 
     monkeypatch.setattr(runner, "pytest", run_pytest)
     outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
-    assert (outcome.code, outcome.passed, outcome.failed, outcome.again) == (0, 10, 0, 2)
+    assert (outcome.code, outcome.passed, outcome.failed, outcome.names) == (0, 10, 0, ())
+    assert outcome.again == ("tests.some::test_0", "tests.some::test_1")
 
 
 @pytest.mark.parametrize(("second", "failures"), [((1, 2, 1), 2), (None, 9)])
@@ -97,4 +103,13 @@ def test_what_fails_twice_or_fails_in_numbers_has_failed(
     monkeypatch.setattr(runner, "pytest", run_pytest)
     outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
     assert outcome.code == 1
-    assert outcome.failed == (1 if second else 9)
+    assert outcome.failed == len(outcome.names) == (1 if second else 9)
+
+
+def test_the_last_lines_name_what_failed_and_what_needed_another_attempt(
+    runner: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner.summarise(runner.Outcome("sim", 1, 3, 1, 0, 2.0, ("tests.a::bad",), ("tests.a::late",)))
+    said = capsys.readouterr().out
+    assert "failed: tests.a::bad" in said
+    assert "second attempt: tests.a::late" in said

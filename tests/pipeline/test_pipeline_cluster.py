@@ -68,6 +68,6 @@ def test_a_cluster_gives_the_tables_of_one_machine(
     )
     assert done.returncode == 0, done.stderr[-3_000:]
     assert "read records 1 to 6,000" in done.stdout
-    # One record was dropped and one written twice: the first cannot be read, the second counts once.
+    # One record was dropped, one written twice: the first is not there, the second counts once.
     assert "events 5,999" in done.stdout
     assert_equal(tables, Store(spark, str(root)))

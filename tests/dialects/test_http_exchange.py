@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.http.exchange import STREAM, Response, read, request, segment
+from dragoman.dialects.http.exchange import STREAM, Response, read, readdress, request, segment
 from dragoman.model.content import Unmappable
 
 
@@ -20,6 +20,11 @@ def test_raw_bytes_are_sent_as_they_are() -> None:
     frames = request("t", "POST", "/p", raw=b"\x00", mode=STREAM)
     assert frames[2] == STREAM
     assert frames[5:] == [b"content-type: application/octet-stream", b"\x00"]
+
+
+def test_a_request_goes_somewhere_else_with_all_it_says() -> None:
+    frames = request("t", "POST", "/p", {"b": 1}, lane="l")
+    assert readdress(frames, "/q") == request("t", "POST", "/q", {"b": 1}, lane="l")
 
 
 def test_content_without_a_form_in_json_is_refused() -> None:

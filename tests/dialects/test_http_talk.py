@@ -319,6 +319,22 @@ def test_a_beat_is_a_poll_or_the_registration_that_has_not_come_about() -> None:
     assert said(side.publish("t", 1)[0])[1] == "/v1/workers/0a/events"
 
 
+def test_what_is_published_before_there_is_a_session_is_said_in_it_in_order() -> None:
+    side = WorkerSide("w", ("s",))
+    side.join()
+    assert [*side.publish("a", 1), *side.publish("b", 2)] == []
+    words = side.receive(answer("join", 201, {"session": "0a"}))
+    sent = [said(word.frames) for word in words if isinstance(word, Reply)]
+    assert sent[:2] == [
+        ("POST", "/v1/workers/0a/events", {"topic": "a", "event": 1}),
+        ("POST", "/v1/workers/0a/events", {"topic": "b", "event": 2}),
+    ]
+    side.receive(answer("report:1", 202, {}))
+    again = side.receive(answer("join", 201, {"session": "0a"}))
+    topics = [said(w.frames)[2].get("topic") for w in again if isinstance(w, Reply)]
+    assert topics == ["b", None]
+
+
 def test_garbage_is_ignored() -> None:
     side = joined()
     for frames in ([], [b"poll"], answer("poll", 200, {"word": 1, "kind": "job"})):

@@ -101,6 +101,15 @@ def test_events_are_followed_from_a_position(client: Client) -> None:
     assert seqs == [1, 2, 3, 4, 5]
 
 
+def test_what_a_worker_publishes_as_soon_as_it_starts_is_heard(
+    broker: LocalBroker, client: Client
+) -> None:
+    with offer(broker.url("http"), "early") as worker:
+        worker.publish("early.bird", {"n": 1})
+        event = next(iter(client.subscribe("early.*", after=0)))
+    assert event.event == {"n": 1}
+
+
 def test_peers_go_on_when_the_broker_comes_back(tmp_path: Path) -> None:
     first = LocalBroker("http", data=tmp_path, ledger={"seal": False})
     with first:

@@ -68,6 +68,11 @@ def request(
     ]
 
 
+def readdress(frames: Frames, path: str) -> Frames:
+    """Send a request somewhere else than it was written for."""
+    return [*frames[:4], path.encode(), *frames[5:]]
+
+
 def read(frames: Frames) -> Response | None:
     """Read what came back; None if it cannot be read."""
     try:

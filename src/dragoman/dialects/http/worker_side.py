@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.exchange import LAST, Response, read, request, segment
+from dragoman.dialects.http.exchange import LAST, Response, read, readdress, request, segment
 from dragoman.dialects.json_values import revive
 from dragoman.dialects.talk import Alive, Dismissed, InputGiven, Reply, Stop, Word, Work
 from dragoman.model.content import Answer, Call, Unmappable
@@ -64,6 +64,8 @@ class WorkerSide:
         self._past: OrderedDict[str, None] = OrderedDict()
         #: Reports without an answer, by tag, in order.
         self._unheard: dict[str, tuple[str, Frames]] = {}
+        #: Tags of those that were made before the first session.
+        self._early: list[str] = []
         self._count = 0
         self._words: dict[str, Callable[[dict[str, Any]], list[Word]]] = {
             "job": self._job,
@@ -114,11 +116,19 @@ class WorkerSide:
         if response.status != 201 or not isinstance(said.get("session"), str):
             return []
         self._session = said["session"]
+        self._address_early_events()
         # Words are numbered anew in a session that begins anew.
         self._after = 0
         self._is_joined = True
         again = [Reply(frames) for _, frames in self._unheard.values()]
         return [Alive(), *again, Reply(self._poll())]
+
+    def _address_early_events(self) -> None:
+        """Give what was published before there was a session its way there."""
+        for tag in self._early:
+            ticket, frames = self._unheard[tag]
+            self._unheard[tag] = ticket, readdress(frames, self._events)
+        self._early.clear()
 
     def _polled(self, response: Response) -> list[Word]:
         if response.status == 404:
@@ -235,11 +245,19 @@ class WorkerSide:
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
         """Publish an event to whoever subscribed."""
-        path = f"/v1/workers/{self._session}/events"
         tag = self._tag()
-        frames = request(tag, "POST", path, {"topic": topic, "event": event}, lane=_PRESENCE)
+        said = {"topic": topic, "event": event}
+        frames = request(tag, "POST", self._events, said, lane=_PRESENCE)
         self._unheard[tag] = ("", frames)
+        if not self._session:
+            # There is nowhere to send it yet; it goes with the reports that are said again.
+            self._early.append(tag)
+            return []
         return [frames]
+
+    @property
+    def _events(self) -> str:
+        return f"/v1/workers/{self._session}/events"
 
     def _end(
         self, ticket: str, said: Any = None, *, raw: bytes | None = None, kind: str = ""

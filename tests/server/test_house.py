@@ -1,5 +1,6 @@
 """The services of the house together: recorded without secrets, told with them to one."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman import Client
+from dragoman.ledger.sqlite import SqliteLedger
+from dragoman.model.record import Kind
 from dragoman.server.house import shouted
+from dragoman.server.server import LEDGER_FILE
 from dragoman.testing.harness import LocalBroker
 
 SID, MMI, FSS = "sid.service.broker", "mmi.service.broker", "fss.service.broker"
@@ -82,6 +86,26 @@ def test_a_change_is_recorded_and_told_to_the_workers_concerned() -> None:
             "inventory.w1",
             {"worker": "w1", "version": 1, "paths": ["w*.a.b"]},
         )
+
+
+@pytest.mark.parametrize("dialect", ["dcp", "http"])
+def test_events_that_are_asked_for_are_on_record_once(tmp_path: Path, dialect: str) -> None:
+    news = "nobody expects this text twice"
+    ask: dict[str, Any] = {"after": 0, "topics": "news", "wait": 5, "timeout": 10}
+    with (
+        LocalBroker("dcp", "http", data=tmp_path, ledger={"seal": False}) as broker,
+        Client(broker.url(dialect), "me") as client,
+    ):
+        client.call(MMI, "publish", topic="news", event=news, timeout=10)
+        jobs = [client.submit(MMI, "events", **ask) for _ in range(5)]
+        for job in jobs:
+            assert [e["event"] for e in job.result(10)["events"]] == [news]
+    ledger = SqliteLedger(tmp_path / LEDGER_FILE)
+    ended = [r.seq for r in ledger.read(0, 1000) if r.kind == Kind.ENDED and r.task == "events"]
+    bodies = [ledger.body(seq) for seq in ended]
+    asyncio.run(ledger.close())
+    assert len(bodies) == 5
+    assert not any(news.encode() in part for body in bodies if body for part in body.parts)
 
 
 def test_files_are_offered_under_norfabs_name_only_where_there_are_any(tmp_path: Path) -> None:

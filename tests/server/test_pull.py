@@ -11,10 +11,11 @@ from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.content import Answer
 from dragoman.model.record import Kind, Record
-from dragoman.server.pull import MOST_WAITING, Pull
-from dragoman.services.base import ServiceFault
+from dragoman.server.pull import MOST_UNTOLD, MOST_WAITING, Pull
+from dragoman.services.base import ServiceFault, Session
 
 DRESS = Dress()
+SESSION = Session("j", "dcp/c", lambda kind, said: None)
 
 
 class Desk:
@@ -24,6 +25,11 @@ class Desk:
         self.ledger = MemoryLedger()
         self.is_going_down = False
         self.pull = Pull(self.ledger, {DRESS.name: DRESS}, lambda: self.is_going_down)
+
+    async def events(self, **asked: Any) -> dict[str, Any]:
+        """Ask as a client does: what it is told is the recorded answer unless that is completed."""
+        recorded = await self.pull.events(SESSION, **asked)
+        return self.pull.told(SESSION.job) or recorded
 
     async def note(self, kind: Kind, detail: str = "", event: Any = None, **more: Any) -> None:
         body = DRESS.write_answer(Answer(event)) if kind is Kind.PUBLISHED else None
@@ -49,14 +55,14 @@ def test_events_come_from_a_position_on_and_the_answer_says_where_to_go_on() -> 
     async def story(desk: Desk) -> None:
         for _ in range(5):
             await desk.note(Kind.ENDED, job="j1")
-        said = await desk.pull.events(after=1, limit=2)
+        said = await desk.events(after=1, limit=2)
         assert (seqs(said), said["after"]) == ([2, 3], 3)
         assert said["events"][0]["topic"] == "broker.ended"
         assert said["events"][0]["event"]["job"] == "j1"
-        said = await desk.pull.events(after=3)
+        said = await desk.events(after=3)
         assert (seqs(said), said["after"]) == ([4, 5], 5)
-        assert await desk.pull.events(after=5) == {"after": 5, "events": []}
-        assert await desk.pull.events() == {"after": 5, "events": []}
+        assert await desk.events(after=5) == {"after": 5, "events": []}
+        assert await desk.events() == {"after": 5, "events": []}
 
     run(story)
 
@@ -66,19 +72,19 @@ def test_topics_filter_and_published_events_are_told_as_they_were_said() -> None
         await desk.note(Kind.JOINED)
         await desk.note(Kind.PUBLISHED, "news.weather", {"rain": True})
         await desk.note(Kind.PUBLISHED, "gossip", "x")
-        said = await desk.pull.events(after=0, topics=["news.*"])
+        said = await desk.events(after=0, topics=["news.*"])
         assert said == {
             "after": 3,
             "events": [{"seq": 2, "at": 2.0, "topic": "news.weather", "event": {"rain": True}}],
         }
-        assert seqs(await desk.pull.events(after=0, topics="broker.*")) == [1]
+        assert seqs(await desk.events(after=0, topics="broker.*")) == [1]
 
     run(story)
 
 
 def test_who_waits_is_woken_by_news_of_the_topic_and_by_no_other() -> None:
     async def story(desk: Desk) -> None:
-        asked = asyncio.create_task(desk.pull.events(after=0, topics="news", wait=20.0))
+        asked = asyncio.create_task(desk.events(after=0, topics="news", wait=20.0))
         await asyncio.sleep(0)
         await desk.note(Kind.JOINED)
         await asyncio.sleep(0.01)
@@ -94,7 +100,7 @@ def test_the_records_of_questions_for_events_are_no_events() -> None:
         asked = {"service": "MMI.SERVICE.BROKER", "task": "events"}
         await desk.note(Kind.SUBMITTED, **asked)
         await desk.note(Kind.ENDED, service="mmi.service.broker", task="show_jobs")
-        assert seqs(await desk.pull.events(after=0)) == [2]
+        assert seqs(await desk.events(after=0)) == [2]
 
     run(story)
 
@@ -102,18 +108,58 @@ def test_the_records_of_questions_for_events_are_no_events() -> None:
 def test_a_broker_that_goes_down_keeps_nobody_waiting() -> None:
     async def story(desk: Desk) -> None:
         desk.is_going_down = True
-        assert await desk.pull.events(after=0, wait=30.0) == {"after": 0, "events": []}
+        assert await desk.events(after=0, wait=30.0) == {"after": 0, "events": []}
 
     run(story)
 
 
 def test_only_so_many_wait_at_a_time() -> None:
     async def story(desk: Desk) -> None:
-        waiting = [asyncio.create_task(desk.pull.events(wait=20.0)) for _ in range(MOST_WAITING)]
+        waiting = [asyncio.create_task(desk.events(wait=20.0)) for _ in range(MOST_WAITING)]
         await asyncio.sleep(0.01)
-        assert await desk.pull.events(wait=20.0) == {"after": 0, "events": []}
+        assert await desk.events(wait=20.0) == {"after": 0, "events": []}
         await desk.note(Kind.JOINED)
         assert [seqs(said) for said in await asyncio.gather(*waiting)] == [[1]] * MOST_WAITING
+
+    run(story)
+
+
+def test_what_goes_on_record_says_where_the_events_begin_and_has_none_of_them() -> None:
+    async def story(desk: Desk) -> None:
+        for event in range(3):
+            await desk.note(Kind.PUBLISHED, "news", event)
+        assert await desk.pull.events(SESSION, after=1) == {"after": 1, "events": []}
+        told = desk.pull.told(SESSION.job)
+        assert told is not None
+        assert (seqs(told), told["after"]) == ([2, 3], 3)
+        # Whoever is given the recorded answer finds the same by asking from there.
+        assert desk.pull.told(SESSION.job) is None
+        assert await desk.events(after=1) == told
+        # Where there was nothing, the record says how far it looked.
+        assert await desk.pull.events(SESSION, after=1, topics="x") == {"after": 3, "events": []}
+
+    run(story)
+
+
+def test_news_gathers_for_who_waits_and_is_told_in_one_answer() -> None:
+    async def story(desk: Desk) -> None:
+        asked = asyncio.create_task(desk.events(after=0, wait=20.0))
+        await asyncio.sleep(0)
+        for _ in range(5):
+            await desk.note(Kind.JOINED)
+            await asyncio.sleep(0)
+        assert seqs(await asked) == [1, 2, 3, 4, 5]
+
+    run(story)
+
+
+def test_answers_that_nobody_fetches_are_let_go() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.note(Kind.JOINED)
+        for n in range(MOST_UNTOLD + 1):
+            await desk.pull.events(Session(f"j{n}", "dcp/c", lambda kind, said: None), after=0)
+        assert desk.pull.told("j0") is None
+        assert desk.pull.told("j1") is not None
 
     run(story)
 
@@ -122,6 +168,6 @@ def test_only_so_many_wait_at_a_time() -> None:
 def test_a_question_that_makes_no_sense_is_refused_in_words(bad: dict[str, Any]) -> None:
     async def story(desk: Desk) -> None:
         with pytest.raises(ServiceFault):
-            await desk.pull.events(**bad)
+            await desk.events(**bad)
 
     run(story)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -82,6 +83,8 @@ class House:
         self._shares = bool(files.roots)
         for name in shouted(INVENTORY):
             loop.reveal[name] = self._reveal
+        for name in shouted(MANAGEMENT):
+            loop.reveal[name] = self._put_events_in
 
     def services(self) -> list[Hosted]:
         """Return what is to be hosted."""
@@ -183,19 +186,17 @@ class House:
         if trouble:
             log.error("a secret of the inventory is missing", reason=trouble)
         fault = Fault(FaultCode.TASK_FAILED, trouble) if trouble else None
-        body = self._dress.write_answer(Answer(found, fault=fault))
-        return SendReply(
-            effect.client,
-            effect.job,
-            effect.kind,
-            effect.service,
-            effect.worker,
-            body,
-            fault,
-            effect.workers,
-            effect.state,
-            is_strict=effect.is_strict,
-        )
+        return self._answering(effect, Answer(found, fault=fault))
+
+    def _put_events_in(self, effect: SendReply) -> SendReply:
+        """Give a question for events what it has found, of which only the place is on record."""
+        if effect.kind is not ReplyKind.FINAL:
+            return effect
+        found = self.pull.told(effect.job)
+        return effect if found is None else self._answering(effect, Answer(found))
+
+    def _answering(self, effect: SendReply, answer: Answer) -> SendReply:
+        return replace(effect, body=self._dress.write_answer(answer), fault=answer.fault)
 
 
 def shouted(*names: str) -> tuple[str, ...]:

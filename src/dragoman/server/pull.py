@@ -3,9 +3,14 @@
 A question names a position in the ledger and globs of topics; the answer has the next events and
 the position to ask from next. One that finds nothing may wait a while for news. The questions
 themselves are jobs and so on record; those records are left out, or every answer would be news.
+
+Whoever follows the ledger by asking must not make it grow with what it holds already. So the answer
+that is put on record says where the events begin and has none of them: they are put in on its way
+out (`told`). Who gets the recorded one, because the first was lost, asks again from there.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -15,19 +20,23 @@ from dragoman.dialects.nfp.bodies import record_object
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.content import Unmappable
 from dragoman.model.record import Kind, Record
-from dragoman.services.base import ServiceFault
+from dragoman.services.base import ServiceFault, Session
 from dragoman.services.mmi import MANAGEMENT
 
 TASK: Final = "events"
 #: The longest wait for news, and how often one that waits looks whether the broker goes down.
 LONGEST_WAIT: Final = 30.0
 _LOOK: Final = 0.5
+#: How long news gathers for somebody who waits: one answer for many, not one for each.
+GATHER: Final = 0.1
 #: Events in one answer, records looked at in one go, and in one answer.
 MOST_EVENTS: Final = 1000
 _PIECE: Final = 1000
 MOST_RECORDS: Final = 20_000
 #: Questions that may wait at a time: the rest of management must not wait for them.
 MOST_WAITING: Final = 50
+#: Answers on their way out; as many as the management runs jobs at a time.
+MOST_UNTOLD: Final = 100
 
 
 class Pull:
@@ -41,6 +50,8 @@ class Pull:
         self._is_going_down = is_going_down
         self._news = asyncio.Event()
         self._waiting = 0
+        #: By job, what it is told in place of the recorded answer.
+        self._untold: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def durable(self, entries: Sequence[Entry]) -> None:
         """Wake those who wait for news."""
@@ -48,15 +59,39 @@ class Pull:
             self._news.set()
 
     async def events(
-        self, after: int = -1, topics: Any = "*", limit: int = 100, wait: float = 0.0
+        self,
+        session: Session,
+        after: int = -1,
+        topics: Any = "*",
+        limit: int = 100,
+        wait: float = 0.0,
     ) -> dict[str, Any]:
-        """Return the next events after a position (-1: from now on), waiting for news if told."""
-        globs, most = _globs(topics), _between(limit, 1, MOST_EVENTS)
+        """Find the next events after a position (-1: from now on), waiting for news if told.
+
+        What is returned goes on record and has none of them; `told` has them.
+        """
+        globs, most = _globs(topics), int(_between(limit, 1, MOST_EVENTS))
+        is_from_now = _between(after, -1, 2**62) < 0
+        start = self._ledger.last_seq if is_from_now else int(after)
+        found = await self._find(start, globs, most, self._patience(wait))
+        if not found["events"]:
+            return found
+        self._untold[session.job] = found
+        if len(self._untold) > MOST_UNTOLD:
+            self._untold.popitem(last=False)
+        return {"after": start, "events": []}
+
+    def told(self, job: str) -> dict[str, Any] | None:
+        """Return, once, the events that a job has found."""
+        return self._untold.pop(job, None)
+
+    async def _find(
+        self, at: int, globs: tuple[str, ...], most: int, patience: float
+    ) -> dict[str, Any]:
         ledger, clock = self._ledger, asyncio.get_running_loop().time
-        at = ledger.last_seq if _between(after, -1, 2**62) < 0 else int(after)
-        until = clock() + self._patience(wait)
+        until = clock() + patience
         while True:
-            at, found = await self._scan(at, globs, int(most))
+            at, found = await self._scan(at, globs, most)
             is_behind = at < ledger.last_seq
             if found or is_behind or clock() >= until or self._is_going_down():
                 return {"after": at, "events": found}
@@ -71,6 +106,7 @@ class Pull:
         try:
             async with asyncio.timeout(at_most):
                 await self._news.wait()
+                await asyncio.sleep(GATHER)
         except TimeoutError:
             pass
         finally:

@@ -280,6 +280,18 @@ def test_a_result_resent_on_another_connection_is_not_the_result_of_the_next_job
     assert reply.body.parts == (b"of the second",)
 
 
+def test_an_old_request_on_another_connection_takes_nothing_from_the_open_one(
+    side: BrokerSide,
+) -> None:
+    peer = Peer(side, ONE)
+    worker, id_ = joined(side, peer)
+    answered = peer.address
+    side.render(work(worker), 0.0)
+    peer.say(Result(id_, b"first"))
+    assert side.receive(TWO + answered[8:], [encode(Result(id_, b"stale"))], 1.0) == []
+    assert [where for where, _ in said(side.render(work(worker), 2.0))] == [peer.address]
+
+
 def test_a_heartbeat_lost_with_its_connection_is_given_again(side: BrokerSide) -> None:
     peer = Peer(side, ONE)
     _, id_ = joined(side, peer)

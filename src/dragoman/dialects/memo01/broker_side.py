@@ -265,14 +265,15 @@ class BrokerSide:
         """Deal with a request that was heard before; None when it is a new one.
 
         On the same connection it is open already, or crossed with its answer. On another one its
-        worker has reconnected: then an answer that was given is lost, and is given again.
+        worker has reconnected: then an answer that was given is lost, and is given again, unless
+        the worker has shown by a later request that it had it.
         """
         if worker.address is not None and has_same_id(worker.address, address):
             self._workers.move(worker, address)
             worker.address = address
         elif worker.answered is None or not has_same_id(worker.answered, address):
             return None
-        elif worker.answered != address:
+        elif worker.answered != address and worker.slot is not Slot.PARKED:
             self._resends += 1
             self._workers.move(worker, address)
             worker.address = address

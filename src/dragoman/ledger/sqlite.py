@@ -26,7 +26,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import FIELDS, Row, encoded, linker, to_records, to_row
+from dragoman.ledger.rows import FIELDS, Row, linker, to_records, to_rows
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
 from dragoman.model.record import Record
@@ -141,9 +141,8 @@ class SqliteLedger:
             last, checksum = self._tail
             require_next(entries, last)
             rows, bodies = [], []
-            for entry in entries:
-                row = to_row(entry.record)
-                raw = encoded(row)
+            stored = to_rows([entry.record for entry in entries])
+            for entry, (row, raw) in zip(entries, stored, strict=True):
                 checksum = crc32(raw, checksum)
                 blob = None if entry.body is None else pack(entry.body)
                 rows.append((*row, checksum, None if blob is None else crc32(blob), raw))

@@ -115,6 +115,35 @@ def test_a_context_is_given_to_those_who_ask_for_it() -> None:
     assert run(who, n=1, context="ctx").value == [True, 1]
 
 
+def test_positional_arguments_pass_the_context_by_wherever_it_stands() -> None:
+    def first(job: object, n: int, m: int = 0) -> object:
+        return [job, n, m]
+
+    def last(n: int, *rest: int, job: object, **more: int) -> object:
+        return [job, n, *rest, more]
+
+    assert run(first, 1, context="ctx").value == ["ctx", 1, 0]
+    assert run(first, 1, m=2, context="ctx").value == ["ctx", 1, 2]
+    assert run(last, 1, 2, x=3, context="ctx").value == ["ctx", 1, 2, {"x": 3}]
+    assert "too many" in words(run(first, 1, 2, 3, context="ctx"))
+
+
+def test_a_caller_cannot_say_what_the_context_is() -> None:
+    def who(job: object, **more: int) -> object:
+        return [job, more]
+
+    assert run(who, job="forged", x=1, context="ctx").value == ["ctx", {"x": 1}]
+
+
+def test_a_raw_request_goes_to_the_argument_behind_the_context() -> None:
+    def size(job: object, data: bytes) -> object:
+        return [job, len(data)]
+
+    tasks = Tasks()
+    tasks.add(make_task(size, "it"))
+    assert tasks.run(Call("it", raw=b"abc"), "ctx").value == ["ctx", 3]
+
+
 def test_the_public_functions_of_a_module_are_its_tasks() -> None:
     module = ModuleType("made_up")
     source = (

@@ -48,6 +48,8 @@ class Task:
     name: str
     function: Callable[..., Any]
     signature: inspect.Signature
+    #: What callers give: the signature without the context, wherever the function has it.
+    asked: inspect.Signature
     parameters: tuple[Parameter, ...]
     wants_context: bool
     doc: str
@@ -58,16 +60,22 @@ class Task:
         A raw request is one argument, for functions that take any.
         """
         args, kwargs = call.args, dict(call.kwargs)
-        if call.raw is not None and any(p != CONTEXT_NAME for p in self.signature.parameters):
+        if call.raw is not None and self.asked.parameters:
             args = (call.raw,)
         if self.wants_context:
-            kwargs[CONTEXT_NAME] = context
-        bound = self.signature.bind(*args, **kwargs)
+            kwargs.pop(CONTEXT_NAME, None)
+        bound = self.asked.bind(*args, **kwargs)
         for parameter in self.parameters:
             if parameter.name in bound.arguments:
                 given = bound.arguments[parameter.name]
                 bound.arguments[parameter.name] = _convert(given, parameter)
-        return bound
+        return self._with_context(bound, context) if self.wants_context else bound
+
+    def _with_context(self, bound: inspect.BoundArguments, context: Any) -> inspect.BoundArguments:
+        """Put the context in its place among the arguments."""
+        given = bound.arguments | {CONTEXT_NAME: context}
+        in_order = {name: given[name] for name in self.signature.parameters if name in given}
+        return inspect.BoundArguments(self.signature, in_order)
 
 
 def _convert(given: Any, parameter: Parameter) -> Any:
@@ -91,10 +99,16 @@ def make_task(function: Callable[..., Any], name: str | None = None) -> Task:
         name or function.__name__,
         function,
         signature,
+        _without_context(signature),
         parameters,
         CONTEXT_NAME in signature.parameters,
         inspect.getdoc(function) or "",
     )
+
+
+def _without_context(signature: inspect.Signature) -> inspect.Signature:
+    asked = [p for p in signature.parameters.values() if p.name != CONTEXT_NAME]
+    return signature.replace(parameters=asked)
 
 
 class Tasks:

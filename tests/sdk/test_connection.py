@@ -123,3 +123,53 @@ def test_two_who_rebuild_at_once_get_one_new_transport() -> None:
         assert made[1].is_closed
 
     asyncio.run(scene())
+
+
+class Renewable(Line):
+    """A transport that can begin anew by itself, while it is fit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_fit = True
+        self.renewed = 0
+
+    async def renew(self) -> bool:
+        await asyncio.sleep(0)
+        self.renewed += self.is_fit
+        return self.is_fit
+
+
+def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more() -> None:
+    async def scene() -> None:
+        made: list[Renewable] = []
+
+        def make() -> Renewable:
+            made.append(Renewable())
+            return made[-1]
+
+        heard: list[list[bytes]] = []
+        connection = Connection(make, heard.append)
+        await connection.open()
+        connection.heard_at = 0.0
+        made[0].arrived.append([b"early"])
+        await connection.rebuild()
+        assert heard == [[b"early"]]
+        assert connection.heard_at > 0
+        assert (len(made), made[0].renewed, made[0].is_closed) == (1, 1, False)
+        made[0].is_fit = False
+        await connection.rebuild()
+        assert (len(made), made[0].is_closed) == (2, True)
+        await connection.close()
+
+    asyncio.run(scene())
+
+
+def test_a_transport_that_is_renewed_while_its_owner_closes_is_closed() -> None:
+    async def scene() -> None:
+        line = Renewable()
+        connection = Connection(lambda: line, lambda frames: None)
+        await connection.open()
+        await asyncio.gather(connection.rebuild(), connection.close())
+        assert line.is_closed
+
+    asyncio.run(scene())

@@ -1,6 +1,8 @@
 """A DEALER in a process of its own, seen from the worker."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import zmq
@@ -35,6 +37,44 @@ def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
         await dealer.close()
         while broker.recv_multipart() != [b"w", b"bye"]:
             pass
+
+    asyncio.run(scene())
+    broker.close()
+    context.term()
+
+
+def test_a_courier_that_begins_anew_is_the_same_process_on_a_new_socket() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    broker = context.socket(zmq.ROUTER)
+    broker.setsockopt(zmq.LINGER, 0)
+    broker.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    broker.setsockopt(zmq.RCVTIMEO, 20_000)
+    port = broker.bind_to_random_port("tcp://127.0.0.1")
+
+    async def scene() -> None:
+        arrived = asyncio.Event()
+        dealer = CourieredDealer(f"tcp://127.0.0.1:{port}", b"w")
+        await dealer.open(arrived.set)
+        dealer.keep_beating(0.05, [[b"old"]])
+        assert await asyncio.to_thread(broker.recv_multipart) == [b"w", b"old"]
+        pid = dealer.pid
+        assert await dealer.renew()
+        assert dealer.pid == pid
+        dealer.send(b"", [b"join"])
+        while await asyncio.to_thread(broker.recv_multipart) != [b"w", b"join"]:
+            pass
+        arrived.clear()
+        # The broker knows the name by its new connection, and nothing but the join came on it.
+        broker.send_multipart([b"w", b"work"])
+        async with asyncio.timeout(20):
+            await arrived.wait()
+        assert list(dealer.drain(10)) == [(b"", [b"work"])]
+        dealer.send(b"", [b"bye"])
+        assert await asyncio.to_thread(broker.recv_multipart) == [b"w", b"bye"]
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert not await dealer.renew()
+        await dealer.close()
 
     asyncio.run(scene())
     broker.close()

@@ -1,6 +1,7 @@
 """The worker against a real broker: concurrency, drain, hand-back, hand-over, events."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,24 @@ def test_published_events_reach_subscribers(broker: LocalBroker) -> None:
 def test_a_worker_has_one_service_where_its_dialect_says_so(broker: LocalBroker) -> None:
     with pytest.raises(ValueError, match="one service"):
         Worker(broker.url("nfp"), "a", "b")
+
+
+def test_a_worker_whose_broker_is_gone_starts_no_process_each_time_it_tries(
+    tmp_path: Path,
+) -> None:
+    first = LocalBroker("nfp", data=tmp_path)
+    with first:
+        url = first.url("nfp")
+        worker = Worker(url, "lasting", name="l1")
+        worker.task(lambda: "here", name="where")
+        worker.start()
+        with Client(url) as client:
+            assert client.call("lasting", "where", timeout=20) == "here"
+        pid = worker._transport.pid
+    worker.join_again()
+    worker.join_again()
+    listen = {"nfp": url.replace("nfp://", "tcp://")}
+    with LocalBroker("nfp", data=tmp_path, listen=listen), Client(url) as client:
+        assert client.call("lasting", "where", timeout=30) == "here"
+        assert worker._transport.pid == pid
+        worker.stop()

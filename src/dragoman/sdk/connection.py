@@ -81,6 +81,7 @@ class Connection:
         """Close the socket and connect on a new one; what waited is the caller's to say again.
 
         A transport that reconnects and repeats by itself is left alone: a new one would ask anew.
+        One that can renew itself does, which is cheaper than another one.
         """
         if getattr(self._transport, "heals_itself", False):
             # It is given as long again before anybody complains the next time.
@@ -92,12 +93,26 @@ class Connection:
         self._waiting.clear()
         self._is_rebuilding = True
         try:
-            if transport is not None:
-                await transport.close()
-            if not self._is_closed:
-                await self.open()
+            if transport is None or not await self._renew(transport):
+                await self._replace(transport)
         finally:
             self._is_rebuilding = False
+
+    async def _renew(self, transport: Transport) -> bool:
+        """Let a transport begin anew, if it can."""
+        renew = getattr(transport, "renew", None)
+        if renew is None or self._is_closed or not await renew() or self._is_closed:
+            return False
+        self.heard_at = asyncio.get_running_loop().time()
+        self._transport = transport
+        self._drain()
+        return True
+
+    async def _replace(self, transport: Transport | None) -> None:
+        if transport is not None:
+            await transport.close()
+        if not self._is_closed:
+            await self.open()
 
     async def close(self) -> None:
         """Let go."""

@@ -5,7 +5,8 @@ process cannot beat then, and a healthy worker would be taken for lost. So the s
 process of its own: it passes frames both ways through a pipe and sends the worker's beat by
 itself. It ends with its worker: the pipe closes when the worker dies, however it dies. And it
 stops beating when the worker's process has shown no life for `patience` seconds, so that a frozen
-worker is not kept alive for ever.
+worker is not kept alive for ever. When the worker wants to begin anew, the courier stays and
+takes another socket: a worker whose broker is gone for days must not cost a process every time.
 
 Messages on the pipe: one letter, the number of frames, then each frame with its length.
 """
@@ -27,9 +28,13 @@ _BEAT: Final = struct.Struct(">dd")
 #: Bytes that wait for a worker that does not read, before the rest is left in the socket.
 MOST: Final = 16 * 1024 * 1024
 _PIECE: Final = 1 << 16
+#: Seconds between two sockets of one name. A broker that lets nobody take over a name which is in
+#: use has to see the end of the old one before it hears of the new one.
+APART: Final = 0.25
 #: Letters: a message to send or received, the beat to send by itself, a sign of life, the keys
-#: to connect with (public, secret, the broker's; or none), and why the broker does not answer.
-MESSAGE, SET_BEAT, PULSE, KEYS, REFUSAL = b"M", b"B", b"P", b"K", b"R"
+#: to connect with (public, secret, the broker's; or none), that it connects, and why the broker
+#: does not answer.
+MESSAGE, SET_BEAT, PULSE, KEYS, CONNECTING, REFUSAL = b"M", b"B", b"P", b"K", b"C", b"R"
 
 
 def pack(letter: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> bytes:
@@ -78,20 +83,11 @@ class Unpacker:
 
 
 class Courier:
-    """One socket, one pipe, one beat."""
+    """One socket at a time, one pipe, one beat."""
 
     def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: int) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, 500)
-        self._socket.setsockopt(zmq.SNDHWM, 0)
-        self._socket.setsockopt(zmq.IPV6, int("[" in endpoint))
-        if identity:
-            self._socket.setsockopt(zmq.IDENTITY, identity)
-        self._endpoint = endpoint
-        self._handshakes = Handshakes(has_keys=False)
-        self._refusal = ""
-        self._monitor = self._socket.get_monitor_socket(HANDSHAKES)
+        self._endpoint, self._identity = endpoint, identity
+        self._make_socket()
         self._in, self._out = incoming, outgoing
         # The worker may not read for minutes; the beat must not wait for it.
         os.set_blocking(outgoing, False)
@@ -101,30 +97,46 @@ class Courier:
         self._every = self._patience = 0.0
         self._due = self._pulsed_at = time.monotonic()
 
+    def _make_socket(self) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 500)
+        self._socket.setsockopt(zmq.SNDHWM, 0)
+        self._socket.setsockopt(zmq.IPV6, int("[" in self._endpoint))
+        if self._identity:
+            self._socket.setsockopt(zmq.IDENTITY, self._identity)
+        self._is_connected = False
+        self._handshakes = Handshakes(has_keys=False)
+        self._refusal = ""
+        self._monitor = self._socket.get_monitor_socket(HANDSHAKES)
+
+    def _close_socket(self) -> None:
+        """Close, and wait until it is gone: two of one name would shut each other out."""
+        self._socket.disable_monitor()
+        self._monitor.close()
+        self._socket.close()
+        self._context.term()
+
     def run(self) -> None:
         """Pass frames both ways until the worker goes."""
-        descriptor, handshakes = self._socket.fileno(), self._monitor.fileno()
         self._look()
         try:
             while True:
                 writing = [self._out] if self._unwritten else []
-                watched = [self._in, handshakes]
+                watched = [self._in, self._monitor.fileno()]
                 if len(self._unwritten) <= MOST:
-                    watched.append(descriptor)
+                    watched.append(self._socket.fileno())
                 ready, _, _ = select.select(watched, writing, [], self._wait())
                 if self._in in ready and not self._from_worker():
                     break
-                if handshakes in ready:
+                if self._monitor.fileno() in ready:
                     self._look()
                 self._to_worker()
                 self._beat_if_due()
         except (BrokenPipeError, KeyboardInterrupt):
             pass
         finally:
-            self._socket.disable_monitor()
-            self._monitor.close()
-            self._socket.close()
-            self._context.term()
+            self._close_socket()
 
     def _wait(self) -> float:
         is_full = len(self._unwritten) > MOST
@@ -147,11 +159,20 @@ class Courier:
         return True
 
     def _connect(self, keys: "list[bytes]") -> None:
-        """Connect, as the first thing that the worker asks for."""
+        """Connect, as the first thing that the worker asks for; the next time on a new socket."""
+        if self._is_connected:
+            self._close_socket()
+            time.sleep(APART)
+            self._make_socket()
+            # Nothing is said on it before the worker has joined.
+            self._beat = []
+        self._is_connected = True
+        self._unwritten += pack(CONNECTING, [])
         self._handshakes = Handshakes(bool(keys))
         if keys:
             CurveKeys(*keys).prepare(self._socket)
         self._socket.connect(self._endpoint)
+        self._look()
 
     def _look(self) -> None:
         """Tell the worker what became of handshakes."""

@@ -8,7 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from dragoman.sdk.courier import KEYS, MESSAGE, PULSE, REFUSAL, Unpacker, pack, pack_beat
+from dragoman.sdk.courier import (
+    CONNECTING,
+    KEYS,
+    MESSAGE,
+    PULSE,
+    REFUSAL,
+    Unpacker,
+    pack,
+    pack_beat,
+)
 from dragoman.transports.base import Address, Frames, Sent
 from dragoman.transports.zmq import CurveKeys
 
@@ -16,6 +25,8 @@ from dragoman.transports.zmq import CurveKeys
 PATIENCE: Final = 300.0
 _PULSE_EVERY: Final = 1.0
 _PIPE_BOUND: Final = 64 * 1024 * 1024
+#: How long a courier has to take a new socket or to end.
+_GRACE: Final = 3.0
 
 
 class CourieredDealer:
@@ -32,6 +43,8 @@ class CourieredDealer:
         self._arrived: deque[list[bytes]] = deque()
         self._out = bytearray()
         self._wake: Callable[[], None] = lambda: None
+        #: Set when the courier has the socket it was last told to make; what came before is void.
+        self._is_connecting = asyncio.Event()
         self._pulse: asyncio.TimerHandle | None = None
 
     async def open(self, wake: Callable[[], None]) -> str:
@@ -49,11 +62,30 @@ class CourieredDealer:
         os.set_blocking(process.stdin.fileno(), False)
         os.set_blocking(process.stdout.fileno(), False)
         asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._read)
+        self._connect()
+        self._beat_heart()
+        return self._endpoint
+
+    def _connect(self) -> None:
+        """Have the courier connect, on a new socket if it has one."""
+        self._is_connecting.clear()
         # Through the pipe: arguments and environments are there for others to see.
         keys = self._keys
         self._write(pack(KEYS, [keys.public, keys.secret, keys.server] if keys else []))
-        self._beat_heart()
-        return self._endpoint
+
+    async def renew(self) -> bool:
+        """Begin anew on a new socket of the same courier; tell whether it is fit for that."""
+        if self._process is None or self._process.poll() is not None:
+            return False
+        self._arrived.clear()
+        self.refusal = ""
+        self._connect()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self._is_connecting.wait()
+        except TimeoutError:
+            return False
+        return True
 
     @property
     def pid(self) -> int:
@@ -77,12 +109,23 @@ class CourieredDealer:
         if not data:
             asyncio.get_running_loop().remove_reader(process.stdout.fileno())
             return
-        for letter, frames in self._unpacker.feed(data):
-            if letter == MESSAGE:
-                self._arrived.append(frames)
-            elif letter == REFUSAL:
-                self.refusal = frames[0].decode()
-        self._wake()
+        news = [self._take(*said) for said in self._unpacker.feed(data)]
+        if any(news):
+            self._wake()
+
+    def _take(self, letter: bytes, frames: list[bytes]) -> bool:
+        """Take in what the courier says; tell whether the connection should look."""
+        if letter == CONNECTING:
+            self._is_connecting.set()
+            return False
+        if not self._is_connecting.is_set():
+            # Of a socket that is given up.
+            return False
+        if letter == MESSAGE:
+            self._arrived.append(frames)
+        elif letter == REFUSAL:
+            self.refusal = frames[0].decode()
+        return True
 
     def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:
         """Yield what has arrived."""
@@ -143,7 +186,7 @@ class CourieredDealer:
         except BrokenPipeError:
             pass
         try:
-            process.wait(timeout=3.0)
+            process.wait(timeout=_GRACE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

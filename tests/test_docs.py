@@ -5,7 +5,7 @@ import typing
 from pathlib import Path
 
 import pytest
-from tests.interop.matrix_table import PAIRS, expected, table
+from tests.interop.matrix_table import PAIRS, UPSTREAM_PAIRS, expected, table
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
@@ -39,7 +39,20 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_the_thirty_pairs_are_shown_as_the_matrix_has_them() -> None:
-    assert len(PAIRS) == 30
+@pytest.mark.parametrize(("pairs", "count"), [(PAIRS, 30), (UPSTREAM_PAIRS, 42)])
+def test_the_pairs_are_shown_as_the_matrix_has_them(
+    pairs: list[tuple[str, str]], count: int
+) -> None:
+    assert len(set(pairs)) == count
     page = (ROOT / "docs" / "matrix.md").read_text()
-    assert table({pair: expected(*pair) for pair in PAIRS}) in page
+    assert table({pair: expected(*pair) for pair in pairs}, pairs) in page
+
+
+def test_every_case_without_a_word_for_it_is_explained() -> None:
+    """A peer that cannot say something is not a test that was left out."""
+    page = (ROOT / "docs" / "matrix.md").read_text()
+    told = page.partition("*No word*")[2]
+    for caller, worker in [*PAIRS, *UPSTREAM_PAIRS]:
+        for case, cell in expected(caller, worker).items():
+            who = caller if case == "cancel" else worker
+            assert cell != "no word" or re.search(rf"^\| .*{case}.*{who}.* \|", told, re.M)

@@ -13,6 +13,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
+from tests.interop import matrix_tasks
 from tests.interop.harness import Fleet, Process
 
 AUTHKEY: Final = b"only among ourselves"
@@ -117,6 +118,17 @@ class _Served:
         futures = [self.client.submit_job(service, task, **options) for _ in range(count)]
         return [future.result(timeout=50) for future in futures]
 
+    def many(
+        self, service: str, task: str, calls: list[list[Any]], timeout: int
+    ) -> list[tuple[Any, dict[str, Any]]]:
+        """Submit a job for each list of arguments; return results and the client's own records."""
+        jobs = [
+            self.client.submit_job(service, task, args=args, workers="any", timeout=timeout)
+            for args in calls
+        ]
+        # A second more: the client itself says that a job has timed out.
+        return [(job.result(timeout=timeout + 1), self.state(job.uuid)) for job in jobs]
+
     def mmi(self, service: str, task: str, **options: Any) -> Any:
         return self.client.mmi(service, task, timeout=8, **options)
 
@@ -180,6 +192,21 @@ def _probe() -> type:
             return Result(result=seconds)
 
         @Task()  # type: ignore[untyped-decorator]
+        def echo(self, value: Any) -> Result:
+            """Return what was given."""
+            return Result(result=value)
+
+        @Task()  # type: ignore[untyped-decorator]
+        def refuse(self) -> Result:
+            """Fail, with the words of the matrix."""
+            raise RuntimeError("refused, as asked")
+
+        @Task()  # type: ignore[untyped-decorator]
+        def noted(self, path: str, seconds: float) -> Result:
+            """Leave a trace of the beginning, and say who did it; the first worker takes long."""
+            return Result(result=matrix_tasks.noted(path, seconds))
+
+        @Task()  # type: ignore[untyped-decorator]
         def broken(self) -> Result:
             """Fail."""
             raise RuntimeError("broken on purpose")
@@ -188,7 +215,10 @@ def _probe() -> type:
 
 
 def _worker(endpoint: str, name: str, state: str, service: str) -> None:
-    _probe()(_inventory(state), endpoint, service, name, threading.Event()).work()
+    worker = _probe()(_inventory(state), endpoint, service, name, threading.Event())
+    # NorFab's own default is 5; the matrix lets more callers than that wait for one worker.
+    worker.max_concurrent_jobs = 16
+    worker.work()
 
 
 def _files(endpoint: str, name: str, state: str, service: str) -> None:

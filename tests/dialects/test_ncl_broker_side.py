@@ -1,83 +1,31 @@
 """The orchestrator side against whatever a peer may send, and its own timers."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.dialects.ncl_desk import CTRL, DATA, NOW, connected, error_in, info, noted_in, say, side
 from tests.dialects.ncl_fabric import Fabric
 from tests.dialects.ncl_vectors import VECTORS, body, labels
 
 from dragoman.core.effects import Dismiss, SendBeat, SendPoll, SendWork
-from dragoman.core.events import Noted, ReplyReceived, WorkerJoined
+from dragoman.core.events import ReplyReceived, WorkerJoined
 from dragoman.dialects.base import MalformedMessage, Send
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.broker_side import LEGACY_REFUSAL, BrokerSide
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.broker_side import LEGACY_REFUSAL
 from dragoman.dialects.ncl.messages import (
-    AskForBid,
-    BacError,
-    BidResult,
     HandshakeRequest,
     HeartbeatRequest,
     RunResult,
     UpdateNodeInfoRequest,
 )
-from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources, Wire
 from dragoman.dialects.ncl.nodes import APPROVED
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
-from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.content import Unmappable
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind
-
-NOW = 1_700_000_000.0
-CTRL = "bacalhau.global.compute.n-1.out.ctrl"
-DATA = "bacalhau.global.compute.n-1.out.msgs"
-
-
-def info(name: str = "n-1") -> NodeInfo:
-    compute = ComputeInfo(ExecutionEngines=["math"], MaxCapacity=Resources(CPU=4))
-    return NodeInfo(name, "Compute", None, ["ncl/v1"], compute)
-
-
-def side(**settings: Any) -> BrokerSide:
-    made = OrchestratorSettings(**settings)
-    return BrokerSide(wardrobe={"ncl": Dress()}, ids=lambda: "x", settings=made)
-
-
-def connected(**settings: Any) -> BrokerSide:
-    made = side(**settings)
-    say(made, CTRL, HandshakeRequest(info()))
-    return made
-
-
-def say(
-    made: BrokerSide,
-    subject: str,
-    payload: Wire,
-    source: str = "n-1",
-    reply: str = "r",
-    **more: Any,
-) -> list[Any]:
-    pairs = wire.metadata(payload, source, NOW, **more)
-    frames = wire.frames(payload, pairs, reply)
-    return list(made.receive(subject.encode(), frames, NOW))
-
-
-def error_in(told: list[Any]) -> BacError:
-    (send,) = [t for t in told if isinstance(t, Send)]
-    payload = wire.decode(send.frames[0]).payload
-    assert isinstance(payload, BacError)
-    return payload
-
-
-def noted_in(told: list[Any]) -> Noted:
-    (noted,) = [t for t in told if isinstance(t, Noted)]
-    return noted
-
 
 # --- hostile input ------------------------------------------------------------------------------
 
@@ -128,16 +76,6 @@ def test_data_of_a_node_that_never_shook_hands_is_not_acked() -> None:
     told = say(side(), DATA, RunResult("e"))
     assert not [t for t in told if isinstance(t, Send)]
     assert noted_in(told).kind is Kind.REJECTED
-
-
-def test_a_message_of_the_other_direction_is_recorded_and_acked() -> None:
-    told = say(connected(), DATA, AskForBid())
-    assert "no message of a compute node" in noted_in(told).detail
-
-
-def test_a_result_of_an_execution_it_never_had_is_late() -> None:
-    told = say(connected(), DATA, RunResult("e-other"))
-    assert noted_in(told).kind is Kind.LATE
 
 
 @pytest.mark.parametrize("subject", [CTRL, DATA, "bacalhau.global.compute.n-1.out.requests"])
@@ -279,18 +217,6 @@ def test_work_for_a_node_that_was_never_here_is_refused() -> None:
     assert fabric.final().fault is not None
 
 
-def test_progress_of_a_node_is_put_on_record_now_and_then() -> None:
-    fabric = Fabric()
-    node = fabric.add()
-    fabric.submit()
-    node.finish(node.works[0], Answer(value=1))
-    before = fabric.kinds().count("changed")
-    fabric.wait(31)
-    assert fabric.kinds().count("changed") == before + 1
-    fabric.wait(120)
-    assert fabric.kinds().count("changed") == before + 1
-
-
 def test_a_refused_delivery_is_tried_again_after_a_pause() -> None:
     fabric = Fabric()
     node = fabric.add()
@@ -355,16 +281,3 @@ def test_a_body_of_an_unknown_dialect_is_unmappable() -> None:
     )
     with pytest.raises(Unmappable):
         connected().render(work, NOW)
-
-
-def test_a_bid_that_is_offered_again_is_taken_again_and_told_once() -> None:
-    made = connected(follow_logs=False)
-    call = Dress().write_call(Call("t"))
-    work = SendWork(PeerId("ncl/n-1"), JobId("j"), 1, ServiceName("math"), PeerId("t/c"), call)
-    made.render(work, NOW)
-    (name,) = made.executions.live
-    bid = BidResult(name, "j", "batch", None, True)
-    first, again = say(made, DATA, bid), say(made, DATA, bid)
-    for told, news in ((first, 1), (again, 0)):
-        assert len([t for t in told if isinstance(t, Send)]) == 2
-        assert len([t for t in told if isinstance(t, ReplyReceived)]) == news

@@ -1,8 +1,8 @@
 """The orchestrator: what compute nodes say becomes events, effects become messages to them.
 
-This module knows subjects and who is called when; the control plane, the publisher, executions and
-logs do the work. A data message is acked, with `{}`, after its records are on disk, and never
-refused on the wire: what is wrong with it is put on record here.
+This module knows subjects and who is called when; the control plane, the publisher, executions,
+results, upkeep and logs do the work. A data message is acked, with `{}`, after its records are on
+disk, and never refused on the wire: what is wrong with it is put on record.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,26 +26,22 @@ from dragoman.dialects.ncl.control import (
     turned_away,
     undecodable,
 )
-from dragoman.dialects.ncl.dispatcher import Dispatcher
+from dragoman.dialects.ncl.dispatcher import Dispatcher, Told
 from dragoman.dialects.ncl.dress import NAME
 from dragoman.dialects.ncl.envelope import dump
-from dragoman.dialects.ncl.executions import Executions, Tracked, execution_id, outcome
+from dragoman.dialects.ncl.executions import Executions, Tracked, execution_id
 from dragoman.dialects.ncl.following import Following
-from dragoman.dialects.ncl.messages import (
-    BacError,
-    BidResult,
-    ComputeError,
-    RunResult,
-)
-from dragoman.dialects.ncl.models import NEW, Wire
+from dragoman.dialects.ncl.messages import BacError
+from dragoman.dialects.ncl.models import Wire
 from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.recovery import Fold, LoadBody
+from dragoman.dialects.ncl.results import Results, rejected
 from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.dialects.ncl.times import Alarms
+from dragoman.dialects.ncl.upkeep import Upkeep
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import name_of
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import Record
 
 CONTROL_SOURCE: Final = "orchestrator-control"
 REQUESTS_SOURCE: Final = "orchestrator-data-plane-responder"
@@ -59,9 +55,6 @@ LEGACY_REFUSAL: Final = dump(
         }
     }
 )
-_RESULTS: Final = (BidResult, RunResult, ComputeError)
-
-Told = list[Event | Send]
 
 
 class BrokerSide:
@@ -87,7 +80,8 @@ class BrokerSide:
         self.control = ControlPlane(
             link, self.settings, self.executions.taken, lambda: self.dispatcher.newest
         )
-        self._alarms = Alarms()
+        self._results = Results(self.executions, self.dispatcher)
+        self._upkeep = Upkeep(self.settings, self.control, self.executions, self.dispatcher)
         #: What a render found out that only `advance` may tell.
         self._untold: Told = []
         self._channels: dict[str, Callable[[str, Frames, float], Told]] = {
@@ -143,7 +137,7 @@ class BrokerSide:
             node = Node(self.link, state.Info, self.settings)
             node.restore(state, now)
             self.nodes[node.id] = node
-            self._set_alarm(node)
+            self._upkeep.watch(node)
         for was_out in fold.dispatches(load_body):
             if name_of(was_out.work.worker) in self.nodes:
                 self.dispatcher.remember(was_out)
@@ -189,7 +183,7 @@ class BrokerSide:
                 told += events
         told.append(_answer(reply, answer, CONTROL_SOURCE, frames[1], now))
         node = self.nodes.get(name)
-        return told + self._serve(node, now) if node is not None else told
+        return told + self._upkeep.serve(node, now) if node is not None else told
 
     def _data(self, name: str, frames: Frames, now: float) -> Told:
         reply = _reply_of(frames)
@@ -205,42 +199,10 @@ class BrokerSide:
         if message.source not in ("", name):
             words = f"{message.source!r} speaks on the subject of node {name!r}"
             return [self._rejected(name, words), ack]
-        told = self._result(node, message.payload, now)
+        told = self._results.take(node, message.payload)
         node.heard_at = now
         node.compute_seq = message.seq or node.compute_seq
-        return [*told, ack, *self._serve(node, now)]
-
-    def _result(self, node: Node, payload: Wire, now: float) -> Told:
-        if not isinstance(payload, _RESULTS):
-            words = f"{type(payload).__name__} is no message of a compute node"
-            return [self._rejected(node.id, words)]
-        execution = self.executions.live.get(payload.ExecutionID)
-        if execution is None or execution.node != node.id:
-            return self._late(node, payload)
-        if isinstance(payload, BidResult) and payload.Accepted:
-            return self._bid_offered(node, execution)
-        state, body, fault = outcome(payload)
-        self.executions.end(execution, state)
-        return [execution.reply(ReplyKind.FINAL, body, fault)]
-
-    def _bid_offered(self, node: Node, execution: Tracked) -> Told:
-        """Take a bid, and take it again if it is offered again: the node may have missed that."""
-        is_news = execution.state == NEW
-        self.dispatcher.accept(node, execution)
-        return [execution.reply(ReplyKind.ACCEPTED)] if is_news else []
-
-    def _late(self, node: Node, payload: BidResult | RunResult | ComputeError) -> Told:
-        """Tell news about a stopped execution (the core records it) from a mere replay."""
-        name = payload.ExecutionID
-        if not self.executions.is_known(name, node.id):
-            words = f"{type(payload).__name__} about execution {name!r}, which {node.id} never had"
-            return [Noted(Kind.LATE, node.peer, words, outcome(payload)[1], dialect=NAME)]
-        state, body, fault = outcome(payload)
-        ended = self.executions.late(name, node.id, state)
-        if ended is None or (isinstance(payload, BidResult)):
-            return []
-        late = Tracked(ended.job, ended.peer, ended.attempt)
-        return [late.reply(ReplyKind.FINAL, body, fault)]
+        return [*told, ack, *self._upkeep.serve(node, now)]
 
     def _request(self, name: str, frames: Frames, now: float) -> Told:
         reply = _reply_of(frames)
@@ -267,21 +229,21 @@ class BrokerSide:
             return []
         if wire.is_ack(frames[0]):
             node.publisher.ack(at)
-            return self._following.begin(node, at) + self._serve(node, now)
+            return self._following.begin(node, at) + self._upkeep.serve(node, now)
         # Nothing is lost by a refusal: the message is sent again until its execution is over.
         node.publisher.fail(now)
-        return self._serve(node, now)
+        return self._upkeep.serve(node, now)
 
     def _reconnected(self, now: float) -> Told:
         """Send again at once what may have been lost with the connection to NATS."""
         told: Told = []
         for node in self.nodes.values():
             node.publisher.replay()
-            told += self._serve(node, now)
+            told += self._upkeep.serve(node, now)
         return told
 
     def _rejected(self, name: str, words: str) -> Noted:
-        return Noted(Kind.REJECTED, Node.name_peer(self.link, name), words, dialect=NAME)
+        return rejected(Node.name_peer(self.link, name), words)
 
     def speaks_as(self, address: Address, frames: Frames) -> str:
         """Name the node whose subject a message came on.
@@ -352,18 +314,12 @@ class BrokerSide:
         node = self.nodes.get(name_of(effect.peer))
         if node is not None and node.is_connected:
             node.disconnect(effect.reason, now)
-            self._set_alarm(node)
+            self._upkeep.watch(node)
         return []
-
-    def _serve(self, node: Node, now: float) -> Told:
-        """Send a node what may go out to it now, and see to it that it is looked at in time."""
-        told = self.dispatcher.leave(node, now)
-        self._set_alarm(node)
-        return told
 
     def _sends(self, node: Node, now: float) -> list[Send]:
         """Serve a node in a render, which returns messages only."""
-        told = self._serve(node, now)
+        told = self._upkeep.serve(node, now)
         self._untold += [t for t in told if type(t) is not Send]
         return [t for t in told if type(t) is Send]
 
@@ -372,53 +328,11 @@ class BrokerSide:
     def advance(self, now: float) -> Sequence[Event | Send]:
         """Do what the side's own timers ask for."""
         told, self._untold = self._untold, []
-        for name in self._alarms.due(now):
-            node = self.nodes[str(name)]
-            told += self.control.check(node, now)
-            node.publisher.advance(now)
-            told += self._tidy(node, now)
-            told += self._serve(node, now)
-        return told
+        return told + self._upkeep.advance(now)
 
     def next_deadline(self) -> float | None:
         """When `advance` wants to be called next."""
-        return 0.0 if self._untold else self._alarms.next()
-
-    def _tidy(self, node: Node, now: float) -> Told:
-        """Stop what nobody claims any more, and put progress on record."""
-        if node.is_connected and not node.is_reconciled:
-            if now >= node.connected_at + self.settings.reconcile_after:
-                self._reconcile(node)
-        elif not (node.is_connected or node.is_lost) and now >= self._given_up_at(node):
-            node.is_lost = True
-            for execution in self.executions.on(node.id):
-                self.dispatcher.stop(node, execution)
-        if node.is_dirty and now >= node.recorded_at + self.settings.checkpoint_interval:
-            return [node.noted(now)]
-        return []
-
-    def _reconcile(self, node: Node) -> None:
-        """Stop what a returned node still runs and the core has not claimed."""
-        node.is_reconciled = True
-        for execution in self.executions.on(node.id):
-            if execution.polled_in != node.session:
-                self.dispatcher.stop(node, execution)
-
-    def _given_up_at(self, node: Node) -> float:
-        """When the core has surely given a silent node's work to others."""
-        return node.disconnected_at + self.settings.grace + self.settings.reconcile_after
-
-    def _set_alarm(self, node: Node) -> None:
-        settings = self.settings
-        self._alarms.set(node.id, node.publisher.next_deadline())
-        if node.is_connected:
-            self._alarms.set(node.id, node.heard_at + settings.disconnect_timeout)
-            if not node.is_reconciled:
-                self._alarms.set(node.id, node.connected_at + settings.reconcile_after)
-        elif not node.is_lost:
-            self._alarms.set(node.id, self._given_up_at(node))
-        if node.is_dirty:
-            self._alarms.set(node.id, node.recorded_at + settings.checkpoint_interval)
+        return 0.0 if self._untold else self._upkeep.next_deadline()
 
 
 def _reply_of(frames: Frames) -> str:

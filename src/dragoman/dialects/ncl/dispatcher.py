@@ -28,6 +28,9 @@ from dragoman.model.content import Unmappable
 #: Room for headers and metadata beside a body, when its size is judged before it is written.
 _AROUND: Final = 4096
 
+#: What the parts of the orchestrator's side return: events for the core, messages for nodes.
+Told = list[Event | Send]
+
 
 class Dispatcher:
     """Fills the publishers and empties them."""
@@ -139,10 +142,10 @@ class Dispatcher:
 
     # --- out ------------------------------------------------------------------------------------
 
-    def leave(self, node: Node, now: float) -> list[Event | Send]:
+    def leave(self, node: Node, now: float) -> Told:
         """Return the messages that may go to a node now."""
         leaving = node.publisher.pump(now)
-        out: list[Event | Send] = [self._message(node, item, now) for item in leaving]
+        out: Told = [self._message(node, item, now) for item in leaving]
         return out + self._following.begin_ours(node) if leaving else out
 
     def _message(self, node: Node, item: Item, now: float) -> Send:

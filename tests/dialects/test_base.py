@@ -6,6 +6,7 @@ from dragoman.dialects.base import (
     Dress,
     Subscribed,
     Wardrobe,
+    as_call,
     redress_answer,
     redress_call,
     topic_of,
@@ -50,6 +51,13 @@ WARDROBE: Wardrobe = {name: Plain(name) for name in ("east", "west")}
 def test_the_stand_in_is_a_dress() -> None:
     dress: Dress = Plain("east")
     assert dress.name == "east"
+
+
+def test_a_raw_request_for_a_task_is_a_call_and_any_other_stays_as_it_is() -> None:
+    named = as_call(Call("resize", raw=b"png", headers={"a": "b"}, timeout=2.0))
+    assert named == Call("resize", (b"png",), headers={"a": "b"}, timeout=2.0)
+    for call in (Call(raw=b"png"), Call("resize", (1,))):
+        assert as_call(call) is call
 
 
 def test_a_body_of_the_same_dialect_passes_untouched() -> None:

@@ -43,6 +43,18 @@ def test_the_parts_of_a_dagbox_request_are_bytes_arguments() -> None:
     assert dress.write_call(call).parts == (b"", *parts)
 
 
+def test_a_raw_request_keeps_the_task_it_names() -> None:
+    body = dress.write_call(Call("resize", raw=b"png"))
+    assert dress.read_call(body) == Call("resize", (b"png",))
+
+
+def test_keys_that_are_not_text_become_text_and_are_never_lost() -> None:
+    told = dress.read_answer(Body("dcp", (b"", msgpack.packb({1: "a", None: "b"}))))
+    assert told == Answer({"1": "a", "None": "b"})
+    both = msgpack.packb({1: "a", "1": "b"})
+    assert dress.read_answer(Body("dcp", (b"", both))) == Answer(raw=both)
+
+
 def test_a_request_without_data_is_raw_and_empty() -> None:
     assert dress.read_call(Body("dcp", (b"m", b""))) == Call(raw=b"")
 

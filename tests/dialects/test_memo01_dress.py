@@ -50,6 +50,11 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert DRESS.read_answer(DRESS.write_answer(Answer(value=value))) == Answer(value=value)
 
 
+def test_a_raw_request_keeps_the_task_it_names() -> None:
+    body = DRESS.write_call(Call("resize", raw=b"png"))
+    assert DRESS.read_call(body) == Call("resize", (b"png",))
+
+
 @given(st.binary() | st.binary().map(lambda raw: TAG + raw))
 def test_raw_bytes_come_back_as_they_were_even_if_they_look_dressed(raw: bytes) -> None:
     assert DRESS.read_answer(DRESS.write_answer(Answer(raw=raw))) == Answer(raw=raw)

@@ -34,6 +34,11 @@ def test_values_survive_a_round_trip(value: Any) -> None:
     assert DRESS.read_answer(DRESS.write_answer(Answer(value=value))).value == value
 
 
+def test_a_raw_request_keeps_the_task_it_names() -> None:
+    body = DRESS.write_call(Call("resize", raw=b"png"))
+    assert DRESS.read_call(body) == Call("resize", (b"png",))
+
+
 @given(st.binary(max_size=5000))
 def test_raw_bytes_survive_a_round_trip(raw: bytes) -> None:
     assert DRESS.read_call(DRESS.write_call(Call(raw=raw))).raw == raw

@@ -1,5 +1,7 @@
 """What NFP clients are told about their jobs, and by which names."""
 
+import json
+
 import pytest
 from tests.dialects.nfp_fabric import (
     Fabric,
@@ -34,6 +36,8 @@ class Other(Dress):
     def read_answer(self, body: Body) -> Answer:
         if body.parts[0] == b"?":
             raise Unmappable("nobody can say this")
+        if body.parts[0].startswith(b"\0"):
+            return Answer(raw=body.parts[0])
         return Answer(body.parts[0].decode())
 
 
@@ -69,6 +73,12 @@ def reply(
 
 def messages(sends: list[Send]) -> list[wire.Message]:
     return [wire.decode(send.frames) for send in sends]
+
+
+def test_bytes_that_another_dialects_worker_reports_are_told(side: BrokerSide) -> None:
+    (send,) = side.render(reply(ReplyKind.PROGRESS, say(b"\0\1")), 1.0)
+    event_ = json.loads(send.frames[-1])
+    assert event_["extras"]["event"] == {"$bytes": "AAE="}
 
 
 def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: BrokerSide) -> None:

@@ -105,6 +105,16 @@ def redress_call(
     return wardrobe[dialect].write_call(call)
 
 
+def as_call(call: Call) -> Call:
+    """Make a raw request that names a task a call with one argument.
+
+    For dialects that have a place for the bytes of a request or for its task, and not for both.
+    """
+    if call.raw is None or not call.task:
+        return call
+    return replace(call, args=(call.raw,), raw=None)
+
+
 def redress_answer(
     wardrobe: Wardrobe,
     body: Body,

@@ -4,8 +4,9 @@ A body is the tail of a DCP message: metadata parts, an empty part, data parts. 
 read or written here.
 
 A call is two data parts: the task's name, and a MessagePack list of its positional and its named
-arguments, `[[...], {...}]`. Anything else is not a call of a task: a single part is the raw
-request, several are bytes arguments of the task without a name. DagBox's own services speak so.
+arguments, `[[...], {...}]`. A raw request that names a task is such a call with one argument.
+Anything else is not a call of a task: a single part is the raw request, several are bytes arguments
+of the task without a name. DagBox's own services speak so.
 
 A result is one data part, MessagePack, or raw bytes as they are. A part that is not MessagePack
 from its first byte to its last is raw. Several parts are a list. A fault is a MessagePack map with
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import msgpack
 
+from dragoman.dialects.base import as_call
 from dragoman.dialects.dcp.notes import fault_code
 from dragoman.dialects.dcp.wire import Tail, data_of
 from dragoman.model.body import Body
@@ -59,6 +61,7 @@ class Dress:
 
 def call_parts(call: Call) -> Tail:
     """Write a call as data parts."""
+    call = as_call(call)
     if call.raw is not None:
         return (call.raw,)
     is_parts = not call.task and not call.kwargs and len(call.args) > 1
@@ -94,11 +97,17 @@ def unpack(part: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Refuse what has no place in content (extension types), however deep it sits."""
+    """Refuse what has no place in content (extension types), however deep it sits.
+
+    Keys that are not text become text; where that would make two of them one, nothing is read.
+    """
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
         raise ValueError("a MessagePack extension has no form in content")
     if isinstance(value, dict):
-        return {k if isinstance(k, str) else str(k): _plain(v) for k, v in value.items()}
+        found = {k if isinstance(k, str) else str(k): _plain(v) for k, v in value.items()}
+        if len(found) < len(value):
+            raise ValueError("keys of a MessagePack map that are the same as text")
+        return found
     return [_plain(v) for v in value] if isinstance(value, list) else value
 
 

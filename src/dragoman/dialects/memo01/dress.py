@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import cbor2
 
+from dragoman.dialects.base import as_call
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -50,6 +51,7 @@ class MemoDress:
 
     def write_call(self, call: Call) -> Body:
         """Dress a request."""
+        call = as_call(call)
         if call.raw is not None:
             return Body(NAME, (_raw(call.raw),))
         said: dict[str, Any] = {

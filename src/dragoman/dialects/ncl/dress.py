@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.base import MalformedMessage, as_call
 from dragoman.dialects.json_values import plain, revive
 from dragoman.dialects.ncl.envelope import BAD_JSON, dump
 from dragoman.dialects.ncl.messages import RunResult
@@ -69,6 +69,7 @@ def params_of(call: Call) -> dict[str, Any]:
     A call without a task, arguments and headers is the parameters themselves: that is how a
     client of any dialect uses a real engine (`docker` with its `Image`).
     """
+    call = as_call(call)
     if call.raw is not None:
         return {"raw": b64encode(call.raw).decode()}
     kwargs = plain(dict(call.kwargs))

@@ -165,9 +165,10 @@ class Replies:
         if dress is None:
             return None
         try:
-            return dress.read_answer(body).value
+            answer = dress.read_answer(body)
         except Unmappable as why:
             return str(why)
+        return answer.value if answer.raw is None else answer.raw
 
     # --- ends -----------------------------------------------------------------------------------
 

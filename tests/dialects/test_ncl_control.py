@@ -34,6 +34,7 @@ from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources
 from dragoman.dialects.ncl.nodes import REJECTED
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.capacity import NOTHING
+from dragoman.model.record import Kind
 
 NOW = 1_700_000_000.0
 
@@ -44,9 +45,16 @@ def info(**more: Any) -> NodeInfo:
     return NodeInfo(ComputeNodeInfo=compute, **said)
 
 
+def control(*busy: str, **settings: Any) -> ControlPlane:
+    made = OrchestratorSettings(**settings)
+    return ControlPlane(
+        "ncl", made, lambda name: NOTHING, lambda name: name not in busy, lambda: 1203
+    )
+
+
 @pytest.fixture
 def plane() -> ControlPlane:
-    return ControlPlane("ncl", OrchestratorSettings(), lambda name: NOTHING, lambda: 1203)
+    return control()
 
 
 def shake(plane: ControlPlane, last: int = 0, **more: Any) -> HandshakeResponse:
@@ -200,6 +208,39 @@ def test_silence_makes_a_node_unknown_with_a_grace(plane: ControlPlane) -> None:
     events = plane.check(node, NOW + 60)
     assert events[0] == PeerLeft(node.peer, "heartbeat timeout", 180.0)
     assert plane.check(node, NOW + 61) == []
+
+
+def test_for_a_node_too_many_the_one_is_forgotten_that_was_not_heard_for_longest() -> None:
+    plane = control("busy", max_nodes=4)
+    for at, name in enumerate(("busy", "old", "older", "here")):
+        shake(plane, NodeID=name)
+        plane.nodes[name].heard_at = NOW + at
+    plane.nodes["older"].heard_at = NOW - 9
+    for name in ("busy", "old", "older"):
+        plane.nodes[name].disconnect("heartbeat timeout", NOW)
+    answer, events = plane.answer(HandshakeRequest(info(NodeID="new")), NOW)
+    assert isinstance(answer, HandshakeResponse)
+    assert answer.accepted
+    assert list(plane.nodes) == ["busy", "old", "here", "new"]
+    assert isinstance(events[0], Noted)
+    assert events[0].detail == "forgotten ncl node older"
+
+
+def test_where_nobody_can_be_forgotten_a_new_node_is_refused_on_record() -> None:
+    plane = control("busy", max_nodes=3)
+    for name in ("here", "busy", "rejected"):
+        shake(plane, NodeID=name)
+    for name in ("busy", "rejected"):
+        plane.nodes[name].disconnect("", NOW)
+    plane.nodes["rejected"].membership = REJECTED
+    answer, (noted,) = plane.answer(HandshakeRequest(info(NodeID="new")), NOW)
+    assert answer == HandshakeResponse(
+        False, "3 nodes are here or have work, the most there may be"
+    )
+    assert isinstance(noted, Noted)
+    assert (noted.kind, noted.peer) == (Kind.REJECTED, "ncl/new")
+    assert "new" not in plane.nodes
+    assert shake(plane, NodeID="here").accepted
 
 
 def test_each_request_speaks_for_one_node() -> None:

@@ -78,7 +78,11 @@ class BrokerSide:
             self._inbox, wardrobe, self.settings, self.executions, self._following
         )
         self.control = ControlPlane(
-            link, self.settings, self.executions.taken, lambda: self.dispatcher.newest
+            link,
+            self.settings,
+            self.executions.taken,
+            self.executions.is_free,
+            lambda: self.dispatcher.newest,
         )
         self._results = Results(self.executions, self.dispatcher)
         self._upkeep = Upkeep(self.settings, self.control, self.executions, self.dispatcher)
@@ -116,7 +120,7 @@ class BrokerSide:
         )
 
     def node_rows(self, now: float) -> list[dict[str, Any]]:
-        """Say how every node stands that ever joined."""
+        """Say how every node stands that is known."""
         return [node.row(now) for _, node in sorted(self.nodes.items())]
 
     def set_membership(self, name: str, membership: str, now: float) -> Told:
@@ -281,7 +285,7 @@ class BrokerSide:
     def _work(self, effect: SendWork, now: float) -> list[Send]:
         node = self.nodes.get(name_of(effect.worker))
         if node is None:
-            raise Unmappable(f"no compute node {name_of(effect.worker)!r} was ever here")
+            raise Unmappable(f"no compute node {name_of(effect.worker)!r} is known")
         self.dispatcher.start(node, effect, now)
         return self._sends(node, now)
 

@@ -7,7 +7,7 @@ events. Subjects, envelopes and the data plane are not known here.
 from collections.abc import Callable
 from typing import Final
 
-from dragoman.core.events import Event
+from dragoman.core.events import Event, Noted
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.messages import (
     NAMES,
@@ -26,6 +26,7 @@ from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.wire import decode
 from dragoman.model.capacity import Capacity
+from dragoman.model.record import Kind
 
 HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
 TIMED_OUT: Final = "heartbeat timeout"
@@ -37,8 +38,8 @@ Answer = tuple[Wire, list[Event]]
 class ControlPlane:
     """Answers the control requests of all nodes.
 
-    `taken` tells what a node's live executions take of it; `newest` is the highest position of the
-    ledger that any node was sent.
+    `taken` tells what a node's live executions take of it, `is_free` whether it has none; `newest`
+    is the highest position of the ledger that any node was sent.
     """
 
     def __init__(
@@ -46,13 +47,15 @@ class ControlPlane:
         link: str,
         settings: OrchestratorSettings,
         taken: Callable[[str], Capacity],
+        is_free: Callable[[str], bool],
         newest: Callable[[], int],
     ) -> None:
         self._link = link
         self._settings = settings
         self._taken = taken
+        self._is_free = is_free
         self._newest = newest
-        #: Every node that ever joined, connected or not.
+        #: Every node that joined and was not forgotten, connected or not.
         self.nodes: dict[str, Node] = {}
         self._handlers: dict[type[Wire], Callable[..., Answer]] = {
             HandshakeRequest: self._handshake,
@@ -76,8 +79,13 @@ class ControlPlane:
         if info.NodeType != "Compute":
             return HandshakeResponse(False, "node is not a compute node"), []
         is_new = node is None
+        gone: list[Event] = []
         if node is None:
-            node = self.nodes[info.NodeID] = Node(self._link, info, self._settings)
+            node = Node(self._link, info, self._settings)
+            if len(self.nodes) >= self._settings.max_nodes and not (gone := self._make_room()):
+                words = f"{len(self.nodes)} nodes are here or have work, the most there may be"
+                return HandshakeResponse(False, words), [_turned_away(node, words)]
+            self.nodes[node.id] = node
         node.info = info
         node.available = info.ComputeNodeInfo.AvailableCapacity
         # A new node is not told of the past. A known one goes on where both agree it was; if it
@@ -86,7 +94,21 @@ class ControlPlane:
         node.connect(start, request.StartTime, now)
         reason = "node registered" if is_new else "node reconnected"
         response = HandshakeResponse(True, reason, node.compute_seq, start)
-        return response, [node.joined(), node.noted(now)]
+        return response, [*gone, node.joined(), node.noted(now)]
+
+    def _make_room(self) -> list[Event]:
+        """Forget the node that was not heard for longest, if there is one to forget."""
+        gone = [node for node in self.nodes.values() if self.may_forget(node)]
+        return self.forget(min(gone, key=lambda node: node.heard_at)) if gone else []
+
+    def may_forget(self, node: Node) -> bool:
+        """Tell whether nothing is lost with a node: a refusal by an operator would be."""
+        return not node.is_connected and node.membership != REJECTED and self._is_free(node.id)
+
+    def forget(self, node: Node) -> list[Event]:
+        """Know a node no more, and say so on record; if it comes again, it is new."""
+        del self.nodes[node.id]
+        return [node.forgotten()]
 
     def _heartbeat(self, request: HeartbeatRequest, now: float) -> Answer:
         node = self._live(request.NodeID)
@@ -127,6 +149,10 @@ class ControlPlane:
             return []
         node.disconnect(TIMED_OUT, now)
         return [node.left(self._settings.grace), node.noted(now)]
+
+
+def _turned_away(node: Node, words: str) -> Noted:
+    return Noted(Kind.REJECTED, node.peer, words, dialect="ncl")
 
 
 def node_of(payload: Wire) -> str | None:

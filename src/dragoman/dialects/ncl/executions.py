@@ -152,6 +152,10 @@ class Executions:
         """Return a node's live executions, oldest first."""
         return list(self._by_node.get(node, {}).values())
 
+    def is_free(self, node: str) -> bool:
+        """Tell whether a node has no live executions."""
+        return node not in self._by_node
+
     def taken(self, node: str) -> Capacity:
         """Add up what a node's live executions take."""
         used = NOTHING

@@ -35,6 +35,8 @@ SERVICE_LABEL: Final = "dragoman.service"
 SLOTS_LABEL: Final = "dragoman.slots"
 #: What the detail of the record of a node's state begins with.
 NODE_RECORD: Final = "ncl node "
+#: What the detail of the record begins with that says a node is known no more.
+FORGOTTEN_RECORD: Final = "forgotten ncl node "
 
 
 class Node:
@@ -187,6 +189,10 @@ class Node:
             Body("ncl", (dump(self.state()),)),
             dialect="ncl",
         )
+
+    def forgotten(self) -> Noted:
+        """Put on record that it is known no more."""
+        return Noted(Kind.CHANGED, self.peer, FORGOTTEN_RECORD + self.id, dialect="ncl")
 
     def state(self) -> NodeState:
         """Return what is put on record."""

@@ -12,7 +12,7 @@ from typing import Final
 from dragoman.core.effects import SendWork
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.models import NodeState
-from dragoman.dialects.ncl.nodes import NODE_RECORD
+from dragoman.dialects.ncl.nodes import FORGOTTEN_RECORD, NODE_RECORD
 from dragoman.dialects.ncl.wire import read_json
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.names import JobId, PeerId, ServiceName, link_of
@@ -73,12 +73,14 @@ class Fold:
                 self._forwarded[key] = record.seq
         elif kind == Kind.ENDED:
             self._ended(record.job)
-        elif kind == Kind.CHANGED and self._is_node(record):
-            self._nodes[record.detail.removeprefix(NODE_RECORD)] = record.seq
+        elif kind == Kind.CHANGED and link_of(PeerId(record.peer)) == self.link:
+            self._changed(record)
 
-    def _is_node(self, record: Record) -> bool:
-        is_ours = link_of(PeerId(record.peer)) == self.link
-        return is_ours and record.detail.startswith(NODE_RECORD)
+    def _changed(self, record: Record) -> None:
+        if record.detail.startswith(NODE_RECORD):
+            self._nodes[record.detail.removeprefix(NODE_RECORD)] = record.seq
+        elif record.detail.startswith(FORGOTTEN_RECORD):
+            self._nodes.pop(record.detail.removeprefix(FORGOTTEN_RECORD), None)
 
     def _ended(self, job: str) -> None:
         self._submitted.pop(job, None)

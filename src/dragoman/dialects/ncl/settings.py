@@ -46,6 +46,10 @@ class OrchestratorSettings:
     reconcile_after: float = 5.0
     #: How many ended executions are remembered, to know a replay from news.
     remember: int = 100_000
+    #: How long a disconnected node is remembered that has no work; a restart begins it anew.
+    forget_after: float = 7 * 86_400.0
+    #: Nodes known at a time. For one more, the one that was not heard for longest is forgotten.
+    max_nodes: int = 10_000
     #: What NATS takes in one message, headers included.
     max_payload: int = 1024 * 1024
 

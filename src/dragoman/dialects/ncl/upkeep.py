@@ -1,4 +1,4 @@
-"""What time does to nodes: silence, the end of a grace, work nobody claims, progress on record.
+"""What time does to nodes: silence, the end of a grace, work nobody claims, oblivion.
 
 Nobody is heard here: the side asks for a node to be looked at (`watch`), and `advance` looks.
 """
@@ -31,12 +31,24 @@ class Upkeep:
         """Look at the nodes whose time has come."""
         told: Told = []
         for name in self._alarms.due(now):
-            node = self._control.nodes[str(name)]
-            told += self._control.check(node, now)
-            node.publisher.advance(now)
-            told += self._tidy(node, now)
-            told += self.serve(node, now)
+            node = self._control.nodes.get(str(name))
+            if node is not None:
+                told += self._look(node, now)
         return told
+
+    def _look(self, node: Node, now: float) -> Told:
+        told: Told = [*self._control.check(node, now)]
+        node.publisher.advance(now)
+        told += self._tidy(node, now)
+        if self._is_over(node) and now >= self._forgotten_at(node):
+            return told + self._control.forget(node)
+        return told + self.serve(node, now)
+
+    def _is_over(self, node: Node) -> bool:
+        return node.is_lost and self._control.may_forget(node)
+
+    def _forgotten_at(self, node: Node) -> float:
+        return node.disconnected_at + self._settings.forget_after
 
     def next_deadline(self) -> float | None:
         """When `advance` wants to be called next."""
@@ -82,5 +94,7 @@ class Upkeep:
                 self._alarms.set(node.id, node.connected_at + settings.reconcile_after)
         elif not node.is_lost:
             self._alarms.set(node.id, self._given_up_at(node))
+        elif self._is_over(node):
+            self._alarms.set(node.id, self._forgotten_at(node))
         if node.is_dirty:
             self._alarms.set(node.id, node.recorded_at + settings.checkpoint_interval)

@@ -2,7 +2,7 @@
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.dialects.dcp.dress import Dress
@@ -46,6 +46,20 @@ def test_the_parts_of_a_dagbox_request_are_bytes_arguments() -> None:
 def test_a_raw_request_keeps_the_task_it_names() -> None:
     body = dress.write_call(Call("resize", raw=b"png"))
     assert dress.read_call(body) == Call("resize", (b"png",))
+
+
+@given(st.binary())
+@example(b"7")
+@example(b"\xa1x")
+@example(b"")
+def test_bytes_of_a_result_stay_bytes_even_if_they_could_be_messagepack(raw: bytes) -> None:
+    told = dress.read_answer(dress.write_answer(Answer(raw=raw)))
+    assert (told.value if told.raw is None else told.raw) == raw
+
+
+def test_bytes_that_look_like_a_call_are_still_two_arguments() -> None:
+    odd = Call(args=(b"add", msgpack.packb([[1], {}])))
+    assert dress.read_call(dress.write_call(odd)) == odd
 
 
 def test_keys_that_are_not_text_become_text_and_are_never_lost() -> None:

@@ -9,7 +9,8 @@ Anything else is not a call of a task: a single part is the raw request, several
 of the task without a name. DagBox's own services speak so.
 
 A result is one data part, MessagePack, or raw bytes as they are. A part that is not MessagePack
-from its first byte to its last is raw. Several parts are a list. A fault is a MessagePack map with
+from its first byte to its last is raw; raw bytes that happen to be MessagePack are therefore
+written as MessagePack's own bytes. Several parts are a list. A fault is a MessagePack map with
 the only member `dragoman-fault`.
 """
 
@@ -66,7 +67,9 @@ def call_parts(call: Call) -> Tail:
         return (call.raw,)
     is_parts = not call.task and not call.kwargs and len(call.args) > 1
     if is_parts and all(type(part) is bytes for part in call.args):
-        return tuple(call.args)
+        parts = tuple(call.args)
+        if len(parts) != 2 or _as_call(parts) is None:
+            return parts
     return (call.task.encode(), pack([list(call.args), dict(call.kwargs)]))
 
 
@@ -75,7 +78,16 @@ def answer_parts(answer: Answer) -> Tail:
     if answer.fault is not None:
         fault = {"code": answer.fault.code.value, "message": answer.fault.message}
         return (pack({FAULT: fault}),)
-    return (answer.raw if answer.raw is not None else pack(answer.value),)
+    return (pack(answer.value) if answer.raw is None else _raw_part(answer.raw),)
+
+
+def _raw_part(raw: bytes) -> bytes:
+    """Write raw bytes as they are, unless they would be taken for MessagePack."""
+    try:
+        unpack(raw)
+    except ValueError:
+        return raw
+    return pack(raw)
 
 
 def pack(value: Any) -> bytes:

@@ -1,0 +1,166 @@
+"""What crosses between dialects, and what is lost: the statements of `docs/bridging.md`, held.
+
+Every ordered pair of dialects, with the dresses as the broker has them. What sides add to a dress
+(deadlines, notes, statuses) is in the tests of those sides.
+"""
+
+from itertools import permutations
+from typing import Any, Final
+
+import pytest
+
+from dragoman.dialects.base import redress_answer, redress_call
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.server.wiring import make_wardrobe
+
+WARDROBE: Final = make_wardrobe()
+CLIENTS: Final = ("nfp", "dcp", "zss", "memo", "http")
+WORKERS: Final = (*CLIENTS, "ncl")
+REQUESTS: Final = [(c, w) for c in CLIENTS for w in WORKERS if c != w]
+RESULTS: Final = [(w, c) for c, w in REQUESTS]
+JSON: Final = frozenset({"nfp", "ncl", "http"})
+VALUES: Final[list[Any]] = [
+    *(None, True, False, 0, -7, 2**31 - 1, 3.25, "", "naïve ☃", [], {}),
+    *([1, [2, [3]]], {"a": {"b": [None, True, "x"]}}, [b"\x00\xff"], {"b": b"\x00\xff"}),
+]
+
+
+def asked(call: Call, client: str, worker: str) -> Call:
+    """Let a call of one dialect's client reach a worker of another."""
+    body = redress_call(WARDROBE, WARDROBE[client].write_call(call), worker)
+    return WARDROBE[worker].read_call(body)
+
+
+def answered(answer: Answer, worker: str, client: str) -> Answer:
+    """Let a result of one dialect's worker reach a client of another."""
+    body = redress_answer(WARDROBE, WARDROBE[worker].write_answer(answer), client)
+    return WARDROBE[client].read_answer(body)
+
+
+# --- what crosses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("client", "worker"), REQUESTS)
+def test_calls_cross_whatever_their_arguments(client: str, worker: str) -> None:
+    for value in VALUES:
+        for call in (
+            Call("add", (value,)),
+            Call("add", (value, value)),
+            Call("add", (), {"x": value}),
+            Call("add", (value,), {"x": value}),
+        ):
+            assert asked(call, client, worker) == call
+    assert asked(Call("add"), client, worker) == Call("add")
+
+
+@pytest.mark.parametrize(("client", "worker"), REQUESTS)
+def test_raw_requests_cross_as_raw_or_as_the_only_argument_of_their_task(
+    client: str, worker: str
+) -> None:
+    assert asked(Call(raw=b"\x00raw"), client, worker) == Call(raw=b"\x00raw")
+    told = asked(Call("resize", raw=b"\x00raw"), client, worker)
+    assert told in (Call("resize", raw=b"\x00raw"), Call("resize", (b"\x00raw",)))
+
+
+@pytest.mark.parametrize(("worker", "client"), RESULTS)
+def test_values_and_raw_bytes_cross(worker: str, client: str) -> None:
+    for value in VALUES:
+        assert answered(Answer(value), worker, client).value == value
+    assert answered(Answer(raw=b"\x00raw"), worker, client).raw == b"\x00raw"
+
+
+@pytest.mark.parametrize(("worker", "client"), RESULTS)
+def test_a_failure_crosses_with_its_words_except_to_and_from_memo(worker: str, client: str) -> None:
+    failed = Answer(fault=Fault(FaultCode.TASK_FAILED, "out of paper"))
+    if "memo" in (worker, client):
+        with pytest.raises(Unmappable, match="memo has no form for a fault"):
+            answered(failed, worker, client)
+    else:
+        assert answered(failed, worker, client).fault == failed.fault
+
+
+@pytest.mark.parametrize(("client", "worker"), REQUESTS)
+def test_headers_cross_except_to_and_from_dcp(client: str, worker: str) -> None:
+    call = Call("add", (1,), headers={"trace": "abc"})
+    is_lost = "dcp" in (client, worker)
+    assert asked(call, client, worker).headers == ({} if is_lost else call.headers)
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(("client", "worker"), REQUESTS)
+def test_numbers_that_json_does_not_have_are_refused_where_one_side_is_json(
+    client: str, worker: str, value: float
+) -> None:
+    if JSON.isdisjoint((client, worker)):
+        assert repr(asked(Call("add", (value,)), client, worker).args[0]) == repr(value)
+    else:
+        with pytest.raises(Unmappable, match=f"JSON has no {value}"):
+            asked(Call("add", (value,)), client, worker)
+
+
+@pytest.mark.parametrize(("one", "other"), list(permutations(CLIENTS, 2)))
+def test_integers_cross_zss_as_floats_if_that_is_exact(one: str, other: str) -> None:
+    for number in (2**31, 2**32, 2**53, -(2**53)):
+        assert answered(Answer(number), one, other).value == number
+    if "zss" in (one, other):
+        with pytest.raises(Unmappable, match="no exact form in ZSS"):
+            answered(Answer(2**53 + 1), one, other)
+    else:
+        assert answered(Answer(2**53 + 1), one, other).value == 2**53 + 1
+
+
+@pytest.mark.parametrize("other", ["nfp", "memo", "http"])
+def test_integers_beyond_64_bits_have_no_form_in_dcp(other: str) -> None:
+    with pytest.raises(Unmappable, match="none in DCP"):
+        answered(Answer(2**70), other, "dcp")
+    assert answered(Answer(2**64 - 1), other, "dcp").value == 2**64 - 1
+
+
+@pytest.mark.parametrize("client", [c for c in CLIENTS if c != "nfp"])
+def test_a_call_without_a_task_is_refused_for_nfp_workers(client: str) -> None:
+    with pytest.raises(Unmappable, match="an nfp call needs a task"):
+        asked(Call("", (1,)), client, "nfp")
+
+
+@pytest.mark.parametrize("client", ["nfp", "ncl", "http"])
+def test_keys_that_are_not_text_are_refused_from_zss_and_text_from_dcp(client: str) -> None:
+    with pytest.raises(Unmappable, match="is no text"):
+        answered(Answer({1: "a"}), "zss", client)
+    assert answered(Answer({1: "a"}), "dcp", client).value == {"1": "a"}
+
+
+# --- what changes -------------------------------------------------------------------------------
+
+
+def test_verbs_in_capitals_are_read_in_small_letters() -> None:
+    assert asked(Call("PING"), "zss", "nfp").task == "ping"
+    assert asked(Call("myTask"), "zss", "nfp").task == "myTask"
+
+
+@pytest.mark.parametrize("raw", [b"", b"7", b"\x00", b"\xa1x", b"\xd9\xd9\xf7", b"null", b"{}"])
+@pytest.mark.parametrize(("worker", "client"), RESULTS)
+def test_a_result_that_is_bytes_stays_bytes_and_may_become_raw_or_a_value(
+    worker: str, client: str, raw: bytes
+) -> None:
+    for answer in (Answer(raw), Answer(raw=raw)):
+        told = answered(answer, worker, client)
+        assert (told.value if told.raw is None else told.raw) == raw
+
+
+@pytest.mark.parametrize("client", sorted(JSON - {"ncl"}))
+def test_a_map_with_the_only_key_bytes_is_bytes_where_json_is_spoken(client: str) -> None:
+    assert asked(Call("t", ({"$bytes": "AAA="},)), client, "dcp").args == (b"\x00\x00",)
+    assert asked(Call("t", ({"$bytes": "no base64"},)), client, "dcp").args == (
+        {"$bytes": "no base64"},
+    )
+
+
+def test_a_map_that_looks_like_a_fault_of_ours_is_one() -> None:
+    in_dcp = Answer({"dragoman-fault": {"code": "task_failed", "message": "x"}})
+    assert answered(in_dcp, "http", "dcp").fault == Fault(FaultCode.TASK_FAILED, "x")
+    in_memo = Answer({"fault": "task_failed", "message": "x"})
+    assert answered(in_memo, "http", "memo").fault == Fault(FaultCode.TASK_FAILED, "x")

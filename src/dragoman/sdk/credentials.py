@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.model.value import value
+from dragoman.transports.keyfiles import read_private
 
 FILE_VARIABLE: Final = "DRAGOMAN_KEY_FILE"
 SERVER_VARIABLE: Final = "DRAGOMAN_SERVER_KEY"
@@ -95,12 +96,7 @@ def find_credentials(given: Given) -> Credentials:
 
 def read_credentials(path: Path) -> Credentials:
     """Read a file of credentials. Raises ValueError if it is none, or others may read it."""
-    try:
-        mode, text = path.stat().st_mode, path.read_text()
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    if mode & 0o077:
-        raise ValueError(f"{path} can be read by others; make it yours alone: chmod 600 {path}")
+    text = read_private(path)
     zpl = {f"{name}": key for name, key in _ZPL.findall(text)}
     if len(zpl) == len(("public", "secret")) and text.lstrip().startswith(("#", "metadata")):
         return Credentials(**zpl)

@@ -13,6 +13,7 @@ import structlog
 
 from dragoman.server.settings import Settings
 from dragoman.transports.base import is_loopback
+from dragoman.transports.keyfiles import read_private
 from dragoman.transports.nkeys import Nkey
 from dragoman.transports.nkeys import read_secret as read_nats_secret
 from dragoman.transports.tls import ServerTls
@@ -62,12 +63,7 @@ class Proofs:
 
 def read_secret(path: Path) -> bytes:
     """Read a CURVE secret: alone in its file, or in one of `dragoman keys new` or of pyzmq."""
-    try:
-        mode, text = path.stat().st_mode, path.read_text()
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    if mode & 0o077:
-        raise ValueError(f"{path} can be read by others; make it yours alone: chmod 600 {path}")
+    text = read_private(path)
     found = _SECRET.search(text)
     secret = found[1] if found else text.strip()
     if len(secret) != _SECRET_LENGTH:

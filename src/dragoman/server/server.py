@@ -31,7 +31,7 @@ from dragoman.server.management import Sight
 from dragoman.server.policies import Policies
 from dragoman.server.settings import Settings
 from dragoman.server.upkeep import Upkeep
-from dragoman.server.wiring import make_links, make_wardrobe, new_id, nfp_settings
+from dragoman.server.wiring import OPEN, Admission, make_links, make_wardrobe, new_id, nfp_settings
 from dragoman.services.inventory import Inventory
 from dragoman.services.logs import LogBook
 from dragoman.services.sources import BrokenInventory
@@ -115,11 +115,8 @@ class Server:
         settings = self.settings
         hub = MemoryHub()
         guard = self._make_guard(clock)
-        if guard is None:
-            links = Links(make_links(settings, hub))
-        else:
-            asked = (guard.admits, guard.check_token, guard.principal_of, guard.may_look)
-            links = Links(make_links(settings, hub, *asked, guard.nkeys, guard.enrol))
+        admission = OPEN if guard is None else _admission(guard)
+        links = Links(make_links(settings, hub, admission))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
         if guard is not None:
@@ -232,6 +229,18 @@ def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
         restore = getattr(link.side, "restore", None)
         if restore is not None:
             restore(ledger.read(ledger.first_seq - 1), ledger.body, now)
+
+
+def _admission(guard: Guard) -> Admission:
+    """Have listeners ask the guard."""
+    return Admission(
+        guard.admits,
+        guard.check_token,
+        guard.principal_of,
+        guard.may_look,
+        guard.nkeys,
+        guard.enrol,
+    )
 
 
 def _show(links: Links, sight: Sight) -> None:

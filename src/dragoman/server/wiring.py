@@ -27,6 +27,7 @@ from dragoman.dialects.nfp.settings import Settings as NfpSettings
 from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
 from dragoman.dialects.zss.dress import Dress as ZssDress
 from dragoman.dialects.zss.settings import Settings as ZssSettings
+from dragoman.model.value import value
 from dragoman.server.credentials import Proofs, warn_of
 from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
@@ -64,33 +65,40 @@ def nfp_settings(settings: Settings) -> NfpSettings:
     return NfpSettings(**settings.nfp.model_dump())
 
 
+@value
+class Admission:
+    """Whom listeners ask about who comes to them; without security, everybody may come."""
+
+    #: Asked with the key of every handshake; without it every key may come in.
+    admits: Admits | None = None
+    #: Returns the key of a bearer token that may speak now.
+    check_token: CheckToken | None = None
+    #: Names whom a key speaks for.
+    principal_of: Callable[[str], str] = str
+    #: Returns why a key may not see something over HTTP; empty: it may.
+    may_look: Callable[[str, str], str] = lambda key, what: ""
+    #: Returns the names that every nkey may have as a node; without it all may be any.
+    nkeys: Nkeys | None = None
+    #: Lets a key in on the strength of a one-time token; returns whom it speaks for.
+    enrol: Callable[[str, str, str], str] | None = None
+
+
+OPEN: Final = Admission()
+
+
 class Doorkeeper:
     """What listeners need for security: what to prove, and whom to let in."""
 
-    def __init__(
-        self,
-        proofs: Proofs,
-        admits: Admits | None = None,
-        check_token: CheckToken | None = None,
-        principal_of: Callable[[str], str] = str,
-        may_look: Callable[[str, str], str] = lambda key, what: "",
-        nkeys: Nkeys | None = None,
-        enrol: Callable[[str, str, str], str] | None = None,
-    ) -> None:
+    def __init__(self, proofs: Proofs, admission: Admission) -> None:
         self.proofs = proofs
-        self.enrol = enrol
-        self.nkeys = nkeys
-        self.admits = admits
-        self.check_token = check_token
-        self.principal_of = principal_of
-        self.may_look = may_look
+        self.admission = admission
 
     def router(self, settings: Settings, listener: str, max_frame: int = MAX_FRAME) -> Transport:
         """Make the transport of a ZeroMQ listener."""
         endpoint = getattr(settings.listen, listener)
         secrets = self.proofs.curve(listener)
         if secrets:
-            return CurveRouter(endpoint, secrets, admits=self.admits, max_frame=max_frame)
+            return CurveRouter(endpoint, secrets, admits=self.admission.admits, max_frame=max_frame)
         return Router(endpoint, max_frame=max_frame)
 
 
@@ -119,7 +127,9 @@ def _memo(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Li
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
     tls = keeper.proofs.tls("memo")
     # Without certificates there is nothing to ask the registry about.
-    replier = SpReplier(settings.listen.memo, tls=tls, admits=keeper.admits if tls else None)
+    replier = SpReplier(
+        settings.listen.memo, tls=tls, admits=keeper.admission.admits if tls else None
+    )
     return [Link(MemoSide(new_id, wardrobe, memo), replier)]
 
 
@@ -127,7 +137,8 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
-    nodes = Nodes(keeper.nkeys) if keeper.nkeys is not None else None
+    nkeys = keeper.admission.nkeys
+    nodes = Nodes(nkeys) if nkeys is not None else None
     tls = keeper.proofs.tls("nats")
     if not url or url.startswith("tcp://"):
         own = urlsplit(url or "tcp://127.0.0.1:0")
@@ -160,15 +171,9 @@ def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Li
 
     said = settings.http.model_dump()
     side = HttpSide(wardrobe=wardrobe, settings=_of(HttpSettings, said))
-    checks = None
-    if keeper.admits is not None and keeper.check_token is not None:
-        checks = Checks(
-            keeper.check_token,
-            keeper.admits,
-            keeper.principal_of,
-            keeper.may_look,
-            keeper.enrol,
-        )
+    checks, to = None, keeper.admission
+    if to.admits is not None and to.check_token is not None:
+        checks = Checks(to.check_token, to.admits, to.principal_of, to.may_look, to.enrol)
     web, tls = _of(WebSettings, said), keeper.proofs.tls("http")
     return [Link(side, Door(settings.listen.http, web, new_id, checks=checks, tls=tls))]
 
@@ -193,31 +198,17 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Doorkeeper], list[Link]]]
 _BESIDE: Final = {"zss": ("zss_backend",)}
 
 
-def make_links(
-    settings: Settings,
-    hub: MemoryHub,
-    admits: Admits | None = None,
-    check_token: CheckToken | None = None,
-    principal_of: Callable[[str], str] = str,
-    may_look: Callable[[str, str], str] = lambda key, what: "",
-    nkeys: Nkeys | None = None,
-    enrol: Callable[[str, str, str], str] | None = None,
-) -> list[Link]:
+def make_links(settings: Settings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself.
 
     Args:
         settings: what to listen on, and with which credentials.
         hub: where the house's own services are.
-        admits: asked with the key of every handshake; without it every key may come in.
-        check_token: returns the key of a bearer token that may speak now.
-        principal_of: names whom a key speaks for.
-        may_look: returns why a key may not see something over HTTP; empty: it may.
-        nkeys: returns the names that every nkey may have as a node; without it all may be any.
-        enrol: lets a key in on the strength of a one-time token; returns whom it speaks for.
+        admission: whom to ask about who comes.
 
     """
     wardrobe = make_wardrobe()
-    keeper = Doorkeeper(Proofs(settings), admits, check_token, principal_of, may_look, nkeys, enrol)
+    keeper = Doorkeeper(Proofs(settings), admission)
     warn_of(settings, keeper.proofs)
     links = [Link(LocalSide(wardrobe), hub)]
     for name, make in _MAKERS.items():

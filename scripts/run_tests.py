@@ -25,6 +25,8 @@ SUITES = ("unit", *MARKED)
 ORDER = ("interop", "unit", "sim", "spark", "scale", "crash")
 AT_ONCE = 2
 NO_TESTS = 5
+#: A secret was found where none may be; running tests again does not mend that.
+LEAKED = 9
 #: More failures than this are no accident.
 SECOND_CHANCES = 8
 
@@ -121,7 +123,8 @@ def failures(report: Path) -> tuple[str, ...]:
 
 def summarise(each: Outcome) -> None:
     """Print how a suite went, last of all, so that the end of a long log says what to look at."""
-    verdict = {0: "ok", NO_TESTS: "has no tests"}.get(each.code, f"FAILED ({each.code})")
+    known = {0: "ok", NO_TESTS: "has no tests", LEAKED: "FAILED: it left secrets behind"}
+    verdict = known.get(each.code, f"FAILED ({each.code})")
     print(f"{each.suite:8} {each.passed:6} passed {each.seconds:8.1f} s  {verdict}")
     for name in each.again:
         print(f"{'':8} passed at the second attempt: {name}")

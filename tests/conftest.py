@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis searches, and what Ctrl-C means to what is started.
+"""What every test shares: how Hypothesis searches, what Ctrl-C means, the watch over secrets.
 
 On a busy machine one example may take long for no fault of its own, so there is no deadline per
 example (each test as a whole has its time-out). CI repeats the same examples every time; at a
@@ -9,6 +9,11 @@ import os
 import signal
 
 from hypothesis import settings
+
+# Hooks and a fixture: secrets that tests make are searched for when all of them have run.
+from tests.canary_watch import canary as canary
+from tests.canary_watch import folders_of_tests as folders_of_tests
+from tests.canary_watch import pytest_configure as pytest_configure
 
 settings.register_profile("desk", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)

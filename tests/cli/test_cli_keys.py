@@ -126,6 +126,7 @@ def test_the_broker_itself_is_rotated_with_two_keys_at_once(
     assert (tmp_path / "keys" / "broker-3.key_secret").is_file()
 
 
+@pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")
 def test_a_worker_lets_itself_in_with_an_invitation(
     keys: Command, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

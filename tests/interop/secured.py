@@ -46,6 +46,6 @@ class House:
     def peer(self, name: str, token: str = "") -> tuple[Path, Credentials, tuple[str, ...]]:
         """Make a peer's file of credentials; return it with what is in it and its keys."""
         made, keys = new_credentials(name, self.public, self.authority, token)
-        path = self.folder / f"{name}.toml"
+        path = self.folder / f"{name}.key"
         write_credentials(path, made)
         return path, made, keys

@@ -26,14 +26,14 @@ ALL = Credentials(
 
 
 def test_what_is_written_is_read_again_and_only_its_owner_may(tmp_path: Path) -> None:
-    path = tmp_path / "anna.toml"
+    path = tmp_path / "anna.key"
     write_credentials(path, ALL)
     assert read_credentials(path) == ALL
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_that_others_can_read_is_not_taken(tmp_path: Path) -> None:
-    path = tmp_path / "anna.toml"
+    path = tmp_path / "anna.key"
     write_credentials(path, ALL)
     path.chmod(0o640)
     with pytest.raises(ValueError, match="chmod 600"):

@@ -13,8 +13,8 @@ def write_tls(folder: Path) -> ServerTls:
     """Write the files of a listener."""
     for name, text in (
         ("certificate", OURS.certificate),
-        ("key", OURS.secret),
+        ("tls.key", OURS.secret),
         ("authority", AUTHORITY.certificate),
     ):
         (folder / name).write_text(text)
-    return ServerTls(folder / "certificate", folder / "key", folder / "authority")
+    return ServerTls(folder / "certificate", folder / "tls.key", folder / "authority")

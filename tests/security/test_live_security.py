@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from tests.canaries import is_holder
 
 from dragoman import Client, Worker
 from dragoman.cli.exits import run_to_exit_code
@@ -167,7 +168,12 @@ def test_secrets_are_nowhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
         "log": written.getvalue().encode(),
         "output": (said.out + said.err).encode(),
         "replies": repr(replies).encode(),
-        **{str(p): p.read_bytes() for p in (tmp_path / "data").rglob("*") if p.is_file()},
+        **{
+            str(p): p.read_bytes()
+            for p in (tmp_path / "data").rglob("*")
+            # nats-server has to have a key of its own.
+            if p.is_file() and not (is_holder(p.name) and p.stat().st_mode & 0o077 == 0)
+        },
     }
     assert b"lift-nfp" in heaps[str(tmp_path / "data" / "ledger.sqlite")], (
         "the search would find it"

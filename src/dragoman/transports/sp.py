@@ -322,7 +322,7 @@ class SpReplier:
             return make
         greeting = self.bounds.greeting
         handshakes = Handshakes(
-            self._tls.context(),
+            self._tls.live(),
             make,
             self._count_trouble,
             within=greeting,

@@ -3,15 +3,20 @@
 The key of a peer is the SHA-256 of its certificate. Certificates come from an authority that the
 broker trusts (usually its own), and are proved in the handshake; whether such a certificate may
 come in is decided by its key. At least TLS 1.2, because NNG's peers have nothing newer.
+
+Files that are replaced are read again: handshakes that begin afterwards see the new certificate,
+and connections that are there go on as they are.
 """
 
 import asyncio
+import logging
 import os
 import ssl
 import tempfile
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +26,10 @@ from dragoman.transports.base import Key
 #: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
 HANDSHAKE_WITHIN: Final = 5.0
 HANDSHAKES: Final = 256
+log = logging.getLogger(__name__)
+
+#: How often files are looked at, in seconds, while handshakes come.
+LOOK_EVERY: Final = 0.2
 #: How long the other end has to say good-bye when a connection is closed.
 _GOOD_BYE: Final = 1.0
 
@@ -47,6 +56,57 @@ class ServerTls:
             raise ValueError(f"no TLS with {names}: {error}") from None
         context.verify_mode = ssl.CERT_OPTIONAL if is_optional else ssl.CERT_REQUIRED
         return context
+
+    def live(self, *, is_optional: bool = False) -> "LiveContext":
+        """Make a context that follows the files."""
+        return LiveContext(self, is_optional)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when a file is replaced; shorter while one is not there."""
+        found = []
+        for path in (self.certificate, self.key, self.authority):
+            with suppress(OSError):
+                state = path.stat()
+                found.append((state.st_mtime_ns, state.st_size, state.st_ino))
+        return tuple(found)
+
+
+class LiveContext:
+    """The context for the next handshake: of the files as they are, or as they were when good.
+
+    Files are replaced one after the other, so for a moment a certificate and a key may not belong
+    together: then what was good stays in force until they do.
+    """
+
+    def __init__(
+        self, tls: ServerTls, is_optional: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tls = tls
+        self._is_optional = is_optional
+        self._clock = clock
+        self._stamp = tls.stamp()
+        self._context = tls.context(is_optional=is_optional)
+        self._looked_at = clock()
+
+    def __call__(self) -> ssl.SSLContext:
+        """Return it."""
+        now = self._clock()
+        if now - self._looked_at >= LOOK_EVERY:
+            self._looked_at = now
+            self._look()
+        return self._context
+
+    def _look(self) -> None:
+        stamp = self._tls.stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._context = self._tls.context(is_optional=self._is_optional)
+        except ValueError as error:
+            log.error("%s; the last good certificate stays in force", error)
+        else:
+            log.info("certificate read again: %s", self._tls.certificate)
 
 
 class PeerTls:
@@ -105,7 +165,7 @@ class Handshakes:
 
     def __init__(
         self,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         make: Callable[[], asyncio.Protocol],
         note: Callable[[str], None],
         *,
@@ -144,7 +204,7 @@ class Handshakes:
             tls = await asyncio.get_running_loop().start_tls(
                 transport,
                 waiting,
-                self._context,
+                self._context(),
                 server_side=True,
                 ssl_handshake_timeout=self._within,
                 ssl_shutdown_timeout=_GOOD_BYE,

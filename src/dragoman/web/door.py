@@ -168,9 +168,7 @@ class Door(MemoryHub):
 
     def _secured(self, tls: ServerTls, protocol: Any) -> Any:
         """Return what makes a protocol that begins after a handshake."""
-        self._handshakes = handshakes = Handshakes(
-            tls.context(is_optional=True), protocol, self._note
-        )
+        self._handshakes = handshakes = Handshakes(tls.live(is_optional=True), protocol, self._note)
         return lambda **said: handshakes.protocol(partial(protocol, **said))
 
     def _note(self, why: str) -> None:

@@ -1,5 +1,7 @@
 """Small results in the reply, large ones as files, too large ones not at all."""
 
+import os
+import time
 from datetime import date
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dragoman import Client
+from dragoman.sdk.errors import JobFailed, Unreachable
 from dragoman.sdk.files import Files
-from dragoman.spark.results import FileService, Folder, TooMuch, reply
+from dragoman.spark.keeping import Keeping
+from dragoman.spark.results import FileService, Folder, Sweeper, TooMuch, reply
 from dragoman.spark.settings import LimitsSection
 from dragoman.testing.harness import LocalBroker
 
@@ -41,11 +45,11 @@ def test_columns_may_share_a_name_and_there_may_be_no_rows() -> None:
 
 def test_more_is_a_parquet_file_in_a_shared_folder(tmp_path: Path) -> None:
     told = reply(numbers(4), LIMITS, Folder(str(tmp_path / "out"), "nf://spark/"), "job-1")
-    assert told["file"] == "nf://spark/job-1.parquet"
+    assert told["file"] == "nf://spark/job-1.result.parquet"
     assert "rows" not in told
     assert told["count"] == 4
-    assert pq.read_table(tmp_path / "out" / "job-1.parquet").equals(numbers(4))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.parquet"]
+    assert pq.read_table(tmp_path / "out" / "job-1.result.parquet").equals(numbers(4))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.result.parquet"]
 
 
 def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path) -> None:
@@ -61,8 +65,76 @@ def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path)
         assert pq.read_table(copy).equals(numbers(50))
         assert copy.stat().st_size == told["bytes"]
         nowhere = FileService(lambda: Client(broker.url("nfp")), "nf://elsewhere")
-        with pytest.raises(TooMuch, match=r"could not be put at nf://elsewhere/job-3.parquet"):
+        with pytest.raises(
+            TooMuch, match=r"could not be put at nf://elsewhere/job-3.result.parquet"
+        ):
             reply(numbers(50), LIMITS, nowhere, "job-3")
+
+
+def age(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Path) -> None:
+    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    for name in ("old", "young"):
+        assert "until" in reply(numbers(4), LIMITS, place, name)
+    (tmp_path / "mine.parquet").write_bytes(b"somebody's own")
+    for name in ("old.result.parquet", "mine.parquet"):
+        age(tmp_path / name, 4000)
+    reply(numbers(4), LIMITS, place, "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "mine.parquet",
+        "new.result.parquet",
+        "young.result.parquet",
+    ]
+
+
+def test_results_are_removed_though_nobody_asks_for_more(tmp_path: Path) -> None:
+    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    reply(numbers(4), LIMITS, place, "old")
+    age(tmp_path / "old.result.parquet", 4000)
+    sweeper = Sweeper(place, every=600)
+    deadline = time.monotonic() + 20
+    while list(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    sweeper.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
+    tmp_path: Path,
+) -> None:
+    drop = tmp_path / "drop"
+    drop.mkdir()
+    (drop / "own.parquet").write_bytes(b"somebody's own")
+    files = {"roots": {"drop": drop}, "writable": ["drop"]}
+    with LocalBroker("nfp", files=files) as broker:
+
+        def connect() -> Client:
+            return Client(broker.url("nfp"))
+
+        told = reply(numbers(50), LIMITS, FileService(connect, "nf://drop"), "first")
+        age(drop / "first.result.parquet", 10)
+        # A worker that was started anew knows nothing of what the last one put there.
+        place = FileService(connect, "nf://drop", Keeping(bytes=told["bytes"] + 10))
+        reply(numbers(50), LIMITS, place, "second")
+        assert sorted(each.name for each in drop.iterdir()) == [
+            "own.parquet",
+            "second.result.parquet",
+        ]
+        with Client(broker.url("nfp")) as client, pytest.raises(JobFailed, match="file not found"):
+            Files(client).fetch(told["file"], tmp_path / "copy.parquet")
+        timed = FileService(connect, "nf://drop", Keeping(seconds=60))
+        assert timed.sweep(time.time()) == []
+        assert timed.sweep(time.time() + 61) == ["second.result.parquet"]
+
+
+def test_a_broker_that_is_away_has_time_to_remove_results() -> None:
+    def nobody() -> Client:
+        raise Unreachable("no answer")
+
+    assert FileService(nobody, "nf://drop", Keeping(seconds=1)).sweep(time.time()) == []
 
 
 def test_without_a_place_more_is_refused_with_advice() -> None:

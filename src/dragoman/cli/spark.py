@@ -13,7 +13,7 @@ from dragoman.cli.show import URL
 from dragoman.cli.up import start_logging
 
 if TYPE_CHECKING:
-    from dragoman.spark.settings import Data, Settings
+    from dragoman.spark.settings import Data, Results, Settings
 
 #: By the ending of a path.
 _FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc", ".txt": "text"}
@@ -34,6 +34,11 @@ def spark_worker(
     ),
     results_folder: str = typer.Option(
         "", help="The same folder on this machine; without it files are put through the service."
+    ),
+    executor_key: str = typer.Option(
+        "",
+        help="Where executors find their credentials for steps that call services: a path there,"
+        " or env:NAME, a variable that names it. [DRAGOMAN_KEY_FILE, where it is set]",
     ),
     allow_writes: bool = typer.Option(False, help="Run any statement, not only queries."),
     files_url: str = typer.Option("", help="The file service's broker, if --url has no clients."),
@@ -57,7 +62,7 @@ def spark_worker(
         dragoman call spark sql '{"query": "select count(*) from orders where day = :d",
                                   "args": {"d": "2026-01-05"}}'
     """
-    settings = merged(config, tables, table, results, results_folder, allow_writes)
+    settings = merged(config, tables, table, results, results_folder, allow_writes, executor_key)
     chosen = _chosen(settings, conf)
     try:
         from dragoman.pipeline.session import JavaMissing, open_session
@@ -105,6 +110,7 @@ def merged(
     results: str,
     results_folder: str,
     allow_writes: bool,
+    executor_key: str = "",
 ) -> "Settings":
     """Put the file and the options together; options win. Raises ValueError."""
     from dragoman.spark.settings import Results, Settings, load, settled
@@ -120,10 +126,18 @@ def merged(
         update={
             "tables": said.tables or found.tables,
             "data": {**found.data, **said.data},
-            "results": said.results if results else found.results,
+            "results": found.results.model_copy(update=_where(said.results))
+            if results
+            else found.results,
+            "credentials": executor_key or found.credentials,
             "read_only": found.read_only and not allow_writes,
         }
     )
+
+
+def _where(said: "Results") -> dict[str, str]:
+    """Return where results go; how long they are kept is for the file to say."""
+    return {"url": said.url, "folder": said.folder}
 
 
 def _data(pair: str) -> "tuple[str, Data]":

@@ -158,6 +158,10 @@ class AsyncFiles:
                     raise TransferFailed(f"{url}: no more than {said['have']} bytes arrive")
                 have = int(said["have"])
 
+    async def remove(self, url: str) -> None:
+        """Remove a file from where files may be put."""
+        await self._ask("remove_file", url=url)
+
 
 class Files:
     """The same for code without asyncio."""
@@ -185,6 +189,10 @@ class Files:
     def put(self, path: Path, url: str, on_progress: OnProgress | None = None) -> None:
         """Put a file where that is allowed."""
         self._portal.wait(self._files.put(path, url, on_progress))
+
+    def remove(self, url: str) -> None:
+        """Remove a file from where files may be put."""
+        self._portal.wait(self._files.remove(url))
 
 
 async def _received(job: AsyncJob) -> bytes | None:

@@ -45,6 +45,7 @@ class FileService:
                 "read_file": self.read_file,
                 "put_file": self.put_file,
                 "put_status": self.put_status,
+                "remove_file": self.remove_file,
             },
         )
 
@@ -164,6 +165,11 @@ class FileService:
         """Say how much of a new file has arrived, to go on from there."""
         whole = _between("size", size, 0, 1 << 62)
         return {"have": await self._run(self._shelf.have, url, whole, _hex(sha256))}
+
+    async def remove_file(self, url: str) -> dict[str, Any]:
+        """Remove a file from where files may be put."""
+        await self._run(self._shelf.remove, url)
+        return {"removed": url}
 
 
 def _read_at(file: FileIO, offset: int, count: int) -> bytes:

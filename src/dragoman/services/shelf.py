@@ -191,6 +191,14 @@ class Shelf:
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
         return part.stat().st_size if part.exists() else 0
 
+    def remove(self, url: Any) -> None:
+        """Remove a file that could have been put there."""
+        place = self.place(url)
+        target = self._may_put(place, 0)
+        if not target.is_file():
+            raise NoFile(f"'{url}' file not found")
+        target.unlink()
+
     def _may_put(self, place: Place, size: int) -> Path:
         if place.root not in self._writable:
             raise NoFile(f"'{place.url}': files may not be put there")

@@ -7,6 +7,7 @@ known by its key, so the broker answers the second time with what the first one 
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyspark.sql.types import (
 from dragoman.model.content import Call
 from dragoman.model.value import value
 from dragoman.sdk.url import parse_url
+from dragoman.spark.credentials import reference
 from dragoman.spark.keys import chunk_id, row_id
 from dragoman.spark.line import KEYED, Terms, line_to
 from dragoman.spark.rows import UNFIT, Failure, answer_column, arguments
@@ -54,10 +56,12 @@ class Asking:
     into: str
     #: Rows that go together in one call, as a list; 1: each by itself, by the names of its columns.
     rows_per_call: int
+    #: Where an executor finds whom it speaks for; never the secrets themselves.
+    credentials: str = ""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer batches; this is what runs in the executors."""
-        line = line_to(self.url)
+        line = line_to(self.url, self.credentials)
         for batch in batches:
             ids, said = self._ids(batch), arguments(batch.column(_SAID))
             if self.rows_per_call == 1:
@@ -120,6 +124,7 @@ def call_service(
     target: str = "any",
     priority: int = 0,
     at_least_once: bool = False,
+    credentials: str | Path | None = None,
 ) -> DataFrame:
     """Have a service answer every row; return the rows with a column of answers.
 
@@ -148,6 +153,9 @@ def call_service(
         target: Whom it is for within the service.
         priority: Higher goes first among this client's jobs.
         at_least_once: Allow a dialect without idempotency keys, and so that a row may be run twice.
+        credentials: Where *executors* find what they prove themselves with: the path of a file that
+            each of them has, or `env:NAME`, a variable of theirs that names it. If not given,
+            `DRAGOMAN_KEY_FILE`, where that is set. What is in it never leaves the executor.
 
     """
     dialect = parse_url(url).dialect
@@ -168,6 +176,7 @@ def call_service(
         None if returns is None else to_arrow_type(kind),
         into,
         rows_per_call,
+        reference(credentials),
     )
     answer = StructType([StructField("value", kind), StructField("fault", FAULT)])
     schema = StructType([*rows.schema.fields, StructField(into, answer)])

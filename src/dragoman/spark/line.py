@@ -7,7 +7,7 @@ module that is imported, not in what is pickled with the task: hence this one.
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dragoman.dialects.talk import Unsupported
 from dragoman.model.content import Call, Unmappable
@@ -15,8 +15,10 @@ from dragoman.model.fault import FaultCode
 from dragoman.model.value import value
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.client import AsyncClient
-from dragoman.sdk.errors import DragomanError, JobFailed, StillRunning
+from dragoman.sdk.credentials import Credentials
+from dragoman.sdk.errors import DragomanError, JobFailed, Refused, StillRunning
 from dragoman.sdk.jobs import AsyncJob
+from dragoman.spark.credentials import NO_CREDENTIALS, NotThere, open_credentials, stamp_of
 from dragoman.spark.keys import next_id
 from dragoman.spark.rows import Failure
 
@@ -50,8 +52,8 @@ class Terms:
 class Line:
     """A connection of this process to one broker."""
 
-    def __init__(self, url: str) -> None:
-        self._client = Client(url)
+    def __init__(self, url: str, credentials: Credentials | None = None) -> None:
+        self._client = Client(url, credentials=credentials)
         self._is_keyed = self._client.asynchronous.endpoint.dialect in KEYED
 
     def ask_all(self, calls: Sequence[tuple[str, Call]], terms: Terms) -> list[Any]:
@@ -91,6 +93,9 @@ class Line:
                 await asyncio.sleep(min(_PAUSE * 2.0**attempt, _LONGEST_PAUSE))
             except StillRunning as error:
                 return Failure("no_answer", str(error), False)
+            except Refused as error:
+                # It may be that the key was revoked after the job was taken in.
+                return Failure("refused", str(error), False)
             except DragomanError as error:
                 return Failure("unreachable", str(error), False)
             except (Unmappable, Unsupported) as error:
@@ -119,18 +124,40 @@ def _forget(client: AsyncClient, job: AsyncJob | None) -> None:
         client.forget(job)
 
 
-_LINES: Final[dict[tuple[int, str], Line]] = {}
+class NoLine:
+    """Stands for a line that cannot be had: every call has the same fault."""
+
+    def __init__(self, reason: str) -> None:
+        self._fault = Failure(NO_CREDENTIALS, reason, True)
+
+    def ask_all(self, calls: Sequence[tuple[str, Call]], terms: Terms) -> list[Any]:
+        """Return the fault for each call; nothing is sent."""
+        return [self._fault for _ in calls]
 
 
-def line_to(url: str) -> Line:
-    """Return this process's line to a broker; a forked process makes its own."""
-    own = (os.getpid(), url)
-    if own not in _LINES:
-        _LINES[own] = Line(url)
-    return _LINES[own]
+#: Process, broker, and where its credentials are.
+_Own: TypeAlias = tuple[int, str, str]
+_LINES: Final[dict[_Own, tuple[tuple[int, ...], Line]]] = {}
+
+
+def line_to(url: str, credentials: str = "") -> Line | NoLine:
+    """Return this process's line to a broker; a forked process makes its own.
+
+    `credentials` says where they are; a file that was replaced since is read again.
+    """
+    own = (os.getpid(), url, credentials)
+    try:
+        stamp = stamp_of(credentials)
+        if own in _LINES and _LINES[own][0] != stamp:
+            _LINES.pop(own)[1].close()
+        if own not in _LINES:
+            _LINES[own] = stamp, Line(url, open_credentials(credentials))
+    except NotThere as error:
+        return NoLine(str(error))
+    return _LINES[own][1]
 
 
 def hang_up() -> None:
     """Close this process's lines; for tests and for programs that go on without Spark."""
     for own in [each for each in _LINES if each[0] == os.getpid()]:
-        _LINES.pop(own).close()
+        _LINES.pop(own)[1].close()

@@ -31,6 +31,7 @@ class Recipe:
         parameters: Mapping[str, Any],
         run: str,
         fabric: str,
+        credentials: str = "",
     ) -> None:
         unknown = set(parameters) - set(pipeline.parameters)
         if unknown:
@@ -41,6 +42,8 @@ class Recipe:
         self._parameters = {**pipeline.parameters, **parameters}
         self._run = run
         self._fabric = fabric
+        #: Where executors find whom they speak for.
+        self._credentials = credentials
         self._frames: dict[str, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -82,13 +85,14 @@ class Recipe:
         if not url:
             raise ValueError(f"step {name!r} must say url: this worker's own has no keys for calls")
         # A run that is tried again, on another worker even, has the same id and so the same calls.
-        options = call.model_dump(exclude={"rows", "url", "service", "task"})
+        options = call.model_dump(exclude={"rows", "url", "service", "task", "credentials"})
         answered = call_service(
             self._frames[call.rows],
             url,
             call.service,
             call.task,
             run=f"{self._run}/{name}",
+            credentials=call.credentials or self._credentials,
             **options,
         ).persist()
         self._kept.append(answered)

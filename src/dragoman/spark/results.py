@@ -2,12 +2,15 @@
 
 A file is offered through the broker's file service. Where this machine sees the folder that is
 shared there, the file is written straight into it; else it is put through the service, which
-allows some folders and some sizes only.
+allows some folders and some sizes only. Either way what is old or too much is removed.
 """
 
 import hashlib
 import tempfile
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dragoman.sdk.blocking import Client
-from dragoman.sdk.errors import DragomanError
+from dragoman.sdk.errors import DragomanError, JobFailed
 from dragoman.sdk.files import Files
+from dragoman.spark.keeping import ENDING, Keeping, Kept, is_result
 from dragoman.spark.settings import LimitsSection
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -34,13 +38,18 @@ class Place(Protocol):
         """Write a table as a file; return its URL, size and digest."""
         ...
 
+    def sweep(self, now: float) -> list[str]:
+        """Remove what is not kept any more; return its names."""
+        ...
+
 
 class Folder:
     """A folder of this machine that the file service shares under a URL."""
 
-    def __init__(self, folder: str, url: str) -> None:
+    def __init__(self, folder: str, url: str, keeping: Keeping | None = None) -> None:
         self._folder = Path(folder)
         self._url = url.rstrip("/")
+        self._keeping = keeping or Keeping()
 
     def offer(self, table: pa.Table, name: str) -> dict[str, Any]:
         """Write the file beside its name, then give it its name: it is there whole or not."""
@@ -48,15 +57,39 @@ class Folder:
         part = self._folder / f".{name}.part"
         told = _write(table, part)
         part.replace(self._folder / name)
-        return {"file": f"{self._url}/{name}", **told}
+        now = time.time()
+        self.sweep(now)
+        return {"file": f"{self._url}/{name}", **told, **self._keeping.told(now)}
+
+    def sweep(self, now: float) -> list[str]:
+        """Remove what is not kept any more; return its names."""
+        gone = self._keeping.over(self._files(), now)
+        for name in gone:
+            # Another worker may share the folder.
+            (self._folder / name).unlink(missing_ok=True)
+        return gone
+
+    def _files(self) -> list[Kept]:
+        found = []
+        for path in self._folder.glob(f"*{ENDING}"):
+            with suppress(FileNotFoundError):
+                state = path.stat()
+                found.append(Kept(path.name, state.st_size, state.st_mtime))
+        return [each for each in found if is_result(each.name)]
 
 
 class FileService:
     """A folder of the file service that may be written to."""
 
-    def __init__(self, connect: Callable[[], Client], url: str) -> None:
+    def __init__(
+        self, connect: Callable[[], Client], url: str, keeping: Keeping | None = None
+    ) -> None:
         self._connect = connect
         self._url = url.rstrip("/")
+        self._keeping = keeping or Keeping()
+        #: What is there; the service reads a whole file to tell about it, so it is asked once.
+        self._known: dict[str, Kept] = {}
+        self._lock = threading.Lock()
 
     def offer(self, table: pa.Table, name: str) -> dict[str, Any]:
         """Write the file here and put it there."""
@@ -67,9 +100,57 @@ class FileService:
             try:
                 with self._connect() as client:
                     Files(client).put(path, url)
+                    self._sweep(Files(client), time.time())
             except DragomanError as error:
                 raise TooMuch(f"the result could not be put at {url}: {error}") from None
-        return {"file": url, **told}
+        return {"file": url, **told, **self._keeping.told(time.time())}
+
+    def sweep(self, now: float) -> list[str]:
+        """Remove what is not kept any more; return its names. A broker that is away has time."""
+        try:
+            with self._connect() as client:
+                return self._sweep(Files(client), now)
+        except DragomanError:
+            return []
+
+    def _sweep(self, files: Files, now: float) -> list[str]:
+        if self._keeping == Keeping():
+            return []
+        with self._lock:
+            there = [name for name in files.list(self._url) if is_result(name)]
+            self._known = {name: self._known.get(name) or self._ask(files, name) for name in there}
+            gone = self._keeping.over(self._known.values(), now)
+            for name in gone:
+                with suppress(JobFailed):
+                    files.remove(f"{self._url}/{name}")
+                del self._known[name]
+            return gone
+
+    def _ask(self, files: Files, name: str) -> Kept:
+        about = files.details(f"{self._url}/{name}")
+        return Kept(name, int(about["size_bytes"]), float(about["modified"]))
+
+
+class Sweeper:
+    """Removes in time what nobody asks about any more, however idle the worker is."""
+
+    def __init__(self, place: Place, every: float) -> None:
+        self._place = place
+        self._every = every
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dragoman results", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            with suppress(OSError):
+                self._place.sweep(time.time())
+            self._is_over.wait(self._every)
+
+    def close(self) -> None:
+        """End."""
+        self._is_over.set()
+        self._thread.join(5.0)
 
 
 def _write(table: pa.Table, path: Path) -> dict[str, Any]:
@@ -95,7 +176,7 @@ def reply(table: pa.Table, limits: LimitsSection, place: Place | None, name: str
             f"({limits.reply_rows:,} rows, {limits.reply_bytes:,} bytes), and this worker "
             f"has no place for files; add a LIMIT, or start it with --results"
         )
-    return {**told, **place.offer(table, f"{name}.parquet")}
+    return {**told, **place.offer(table, f"{name}{ENDING}")}
 
 
 def _columns(table: pa.Table) -> list[dict[str, str]]:

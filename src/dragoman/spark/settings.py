@@ -62,6 +62,8 @@ class Calling(Section):
     window: int = Field(default=128, ge=1)
     rows_per_call: int = Field(default=1, ge=1)
     at_least_once: bool = False
+    #: Where executors find whom they speak for; as the settings say for all steps if empty.
+    credentials: str = ""
 
 
 class Step(Section):
@@ -136,6 +138,10 @@ class Results(Section):
     url: str = ""
     #: The same folder as this machine sees it; empty: files are put through the file service.
     folder: str = ""
+    #: Seconds for which a file is kept at least, unless there are too many; 0: for ever.
+    keep: float = Field(default=24 * 3600.0, ge=0)
+    #: Bytes of all files together; above that the oldest go. 0: as many as fit on the disk.
+    keep_bytes: int = Field(default=10 * 1024**3, ge=0)
 
 
 class Settings(Section):
@@ -147,6 +153,9 @@ class Settings(Section):
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)
     limits: LimitsSection = LimitsSection()
     results: Results = Results()
+    #: Where *executors* find whom they speak for in steps that call services: the path of a file
+    #: that each of them has, or env:NAME. Empty: DRAGOMAN_KEY_FILE there, if it is set.
+    credentials: str = ""
     #: Only queries are run.
     read_only: bool = True
     #: Seconds after which new data and new versions of tables are looked for.

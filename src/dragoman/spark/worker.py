@@ -6,9 +6,9 @@ What each task may do is in `guard` (statements), `views` (tables), `watch` (can
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -17,13 +17,15 @@ from pyspark.sql import SparkSession
 
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.credentials import Given, find_credentials
 from dragoman.sdk.fetched import files_url as default_files_url
 from dragoman.sdk.tasks import TaskFailed
 from dragoman.sdk.worker import Worker
 from dragoman.spark.guard import NotAllowed, check_plan, harden, parse
+from dragoman.spark.keeping import Keeping
 from dragoman.spark.line import KEYED
 from dragoman.spark.recipe import Recipe
-from dragoman.spark.results import FileService, Folder, Place, TooMuch, reply
+from dragoman.spark.results import FileService, Folder, Place, Sweeper, TooMuch, reply
 from dragoman.spark.settings import Settings
 from dragoman.spark.views import Views
 from dragoman.spark.watch import OverTime, Running, Stopped, Watch
@@ -31,6 +33,8 @@ from dragoman.spark.words import explain
 
 #: Spark's Python side prints every failed statement with its stack; the client is told already.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+#: Seconds between two looks at what is to be removed, at most.
+_SWEEP: Final = 600.0
 
 
 class SparkTasks:
@@ -49,6 +53,9 @@ class SparkTasks:
         self._place = place
         self._fabric = fabric
         self._views = self._opened()
+        keep = settings.results.keep
+        every = min(_SWEEP, keep / 4) if keep else _SWEEP
+        self._sweeper = Sweeper(place, every) if place is not None else None
         self._watch = Watch(spark.sparkContext, settings.limits.seconds)
 
     def _opened(self) -> Views:
@@ -63,6 +70,8 @@ class SparkTasks:
     def close(self) -> None:
         """Stop watching."""
         self._watch.close()
+        if self._sweeper is not None:
+            self._sweeper.close()
 
     # --- tasks --------------------------------------------------------------------------------
 
@@ -126,7 +135,8 @@ class SparkTasks:
         begun = time.monotonic()
         with self._told(""), self._watch.over(job, pipeline) as watched:
             session = self._opened().session
-            recipe = Recipe(session, found, parameters or {}, _plain_name(job), self._fabric)
+            name, credentials = _plain_name(job), self._settings.credentials
+            recipe = Recipe(session, found, parameters or {}, name, self._fabric, credentials)
             outputs = recipe.run(watched.begin)
         return {"outputs": outputs, "seconds": round(time.monotonic() - begun, 3)}
 
@@ -156,16 +166,27 @@ def make_worker(
     concurrency: int = 4,
     files_url: str | None = None,
     labels: Mapping[str, str] | None = None,
+    credentials: Given = None,
 ) -> tuple[Worker, SparkTasks]:
-    """Make a worker and its tasks; the tasks are to be closed after the worker has ended."""
+    """Make a worker and its tasks; the tasks are to be closed after the worker has ended.
+
+    `credentials` are the worker's own; those of executors are where the settings say.
+    """
+    proved = find_credentials(credentials)
     worker = Worker(
-        url, service, name=name, concurrency=concurrency, labels=labels, files_url=files_url
+        url,
+        service,
+        name=name,
+        concurrency=concurrency,
+        labels=labels,
+        files_url=files_url,
+        credentials=proved,
     )
     broker = default_files_url(worker.endpoint) if files_url is None else files_url
     tasks = SparkTasks(
         spark,
         settings,
-        place=_place(settings, broker, worker.name),
+        place=_place(settings, lambda: Client(broker, f"{worker.name}-results", proved), broker),
         fabric=broker if broker.partition("://")[0] in KEYED else "",
     )
     for task in (tasks.sql, tasks.tables, tasks.describe, tasks.pipelines, tasks.run):
@@ -173,14 +194,15 @@ def make_worker(
     return worker, tasks
 
 
-def _place(settings: Settings, broker: str, name: str) -> Place | None:
+def _place(settings: Settings, connect: Callable[[], Client], broker: str) -> Place | None:
     results = settings.results
     if not results.url:
         return None
     if results.folder:
-        return Folder(results.folder, results.url)
+        keeping = Keeping(results.keep, results.keep_bytes)
+        return Folder(results.folder, results.url, keeping)
     if not broker:
         raise ValueError(
             "this worker's dialect has no clients; say with --files-url where to put files"
         )
-    return FileService(lambda: Client(broker, f"{name}-results"), results.url)
+    return FileService(connect, results.url, Keeping(results.keep, results.keep_bytes))

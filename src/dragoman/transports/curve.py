@@ -8,6 +8,7 @@ keeps *seats*: which connection speaks under which name, and with which key. Wha
 * Nothing is sent to a name until its connection has spoken, and nothing after that has ended: a
   silent stranger that sits on the name of somebody who is away gets nothing.
 * A peer whose host vanished without a word keeps its name until the kernel notices: some seconds.
+* Strangers have a budget of handshakes that fail, so that those who are in are served meanwhile.
 * `cut` shuts the descriptors of a key's connections, which libzmq notices like any broken line.
 
 Two keys of the broker at once, for a rotation: libzmq has one per socket, so each has an endpoint
@@ -25,18 +26,22 @@ from typing import Final
 import zmq
 
 from dragoman.transports.base import Address, Admits, Frames, Key, Sent
+from dragoman.transports.doorstep import Doorstep
 from dragoman.transports.zap import Zap
 from dragoman.transports.zmq import MAX_FRAME, Router
 
 _DONT_WAIT: Final = int(zmq.NOBLOCK)
 _EVENT: Final = Struct("=Hi")
+_LISTENS: Final = int(zmq.Event.LISTENING)
 _CAME: Final = int(zmq.Event.ACCEPTED)
 _WENT: Final = int(zmq.Event.DISCONNECTED)
 _FAILED: Final = {
     int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL): "handshake broken off",
     int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL): "no CURVE, or another broker's key",
 }
-_WATCHED: Final = _CAME | _WENT | sum(_FAILED)
+_WATCHED: Final = _LISTENS | _CAME | _WENT | sum(_FAILED)
+#: What is counted when new connections were not taken for a moment.
+SHUT: Final = "too many strangers"
 #: How long a handshake may take.
 _HANDSHAKE_MS: Final = 5000
 #: When the kernel gives up on a host that is gone: idle, between probes (s), and their number.
@@ -74,7 +79,8 @@ class _Listener(Router):
         self._secret = secret
         self._seats = seats
         self._owner = owner
-        self._zap = Zap(owner.admits, owner.trouble, self._is_here)
+        self._doorstep = Doorstep(self._turned_away)
+        self._zap = Zap(owner.admits, owner.trouble, self._is_here, self._doorstep.failed)
         #: Descriptors of connections, and the names of those that have spoken.
         self._open_fds: set[int] = set()
         self._name_of: dict[int, Address] = {}
@@ -98,7 +104,11 @@ class _Listener(Router):
     async def close(self) -> None:
         """Close the socket and what belongs to it."""
         self._zap.close()
+        self._doorstep.close()
         await super().close()
+
+    def _turned_away(self) -> None:
+        self._owner.trouble[SHUT] += 1
 
     def _is_here(self, key: Key) -> bool:
         # First what has ended: descriptors are used again, and must not find their old seats.
@@ -114,10 +124,14 @@ class _Listener(Router):
             number, fd = _EVENT.unpack_from(monitor.recv_multipart(_DONT_WAIT)[0])
             if number == _CAME:
                 self._open_fds.add(fd)
+                self._doorstep.arrived()
             elif number == _WENT:
                 self._went(fd)
             elif number in _FAILED:
                 self._owner.trouble[_FAILED[number]] += 1
+                self._doorstep.failed()
+            elif number == _LISTENS:
+                self._doorstep.listens(fd)
 
     def _went(self, fd: int) -> None:
         self._open_fds.discard(fd)

@@ -12,38 +12,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.schema import LIFE_KINDS, columns, fields, is_kind, shaped
+from dragoman.pipeline.schema import LIFE_KINDS, RECORD, columns, fields, is_kind, shaped
 
 TABLE: Final = "carried_life"
-SCHEMA: Final = columns("""
-    seq bigint
-    at timestamp
-    kind string
-    job string
-    part bigint
-    attempt bigint
-    service string
-    task string
-    client string
-    worker string
-    peer string
-    principal string
-    dialect string
-    target string
-    state string
-    fault string
-    detail string
-    nbytes bigint
-    priority bigint
-    terms string
-    submitted_at timestamp
-    deadline_at timestamp
-    strict boolean
+_NOT_CARRIED: Final = frozenset({"digest", "key", "count", "version"})
+#: A record without what no row of a job is made of, and what is known of its session.
+SCHEMA: Final = StructType(
+    [
+        *(field for field in RECORD.fields if field.name not in _NOT_CARRIED),
+        *columns("""
     session bigint
     said string
     said_seq bigint
     boundary_seq bigint
-""")
+"""),
+    ]
+)
 #: The same with what `annotate` adds.
 ANNOTATED: Final = StructType(
     [

@@ -14,6 +14,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.control import boundaries, of_sessions
@@ -37,26 +38,19 @@ STAY: Final = columns("""
     beats bigint
     day date
 """)
-SCHEMA: Final = columns("""
-    peer string
-    session bigint
-    worker string
-    dialect string
-    principal string
-    services string
-    joined_at timestamp
-    resyncs bigint
-    left_seq bigint
-    left_at timestamp
-    why string
-    fault string
-    beats bigint
+#: The same with what it did meanwhile; the day comes last in both.
+SCHEMA: Final = StructType(
+    [
+        *STAY.fields[:-1],
+        *columns("""
     assignments bigint
     connected_us bigint
     busy_us bigint
     busy_share double
-    day date
-""")
+"""),
+        STAY.fields[-1],
+    ]
+)
 
 
 def stays(control: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from dragoman.sdk.courier import (
@@ -18,7 +18,7 @@ from dragoman.sdk.courier import (
     pack,
     pack_beat,
 )
-from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.base import Address, Frames, Sent, take
 from dragoman.transports.zmq import CurveKeys
 
 #: The courier stops beating after so many seconds without a sign of life of the worker.
@@ -40,7 +40,7 @@ class CourieredDealer:
         self.refusal = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._unpacker = Unpacker()
-        self._arrived: deque[list[bytes]] = deque()
+        self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._out = bytearray()
         self._wake: Callable[[], None] = lambda: None
         #: Set when the courier has the socket it was last told to make; what came before is void.
@@ -122,17 +122,14 @@ class CourieredDealer:
             # Of a socket that is given up.
             return False
         if letter == MESSAGE:
-            self._arrived.append(frames)
+            self._arrived.append((b"", frames))
         elif letter == REFUSAL:
             self.refusal = frames[0].decode()
         return True
 
-    def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:
-        """Yield what has arrived."""
-        for _ in range(min(limit, len(self._arrived))):
-            yield b"", self._arrived.popleft()
-        if self._arrived:
-            asyncio.get_running_loop().call_soon(self._wake)
+    def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
+        """Take what has arrived."""
+        return take(self._arrived, limit, self._wake)
 
     def send(self, address: Address, frames: Frames) -> Sent:
         """Hand a message to the courier."""

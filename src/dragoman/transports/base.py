@@ -1,5 +1,7 @@
 """What a transport is: the interface the server loop drives."""
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from ipaddress import ip_address
@@ -20,6 +22,17 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def take(
+    arrived: deque[tuple[Address, list[bytes]]], limit: int, wake: Callable[[], None]
+) -> list[tuple[Address, list[bytes]]]:
+    """Take at most `limit` messages out of a queue, and see to it that the rest is fetched too."""
+    taken = [arrived.popleft() for _ in range(min(limit, len(arrived)))]
+    if arrived:
+        # Not at once: whoever is woken may drain on the spot, and would overtake this.
+        asyncio.get_running_loop().call_soon(wake)
+    return taken
 
 
 class Sent(Enum):

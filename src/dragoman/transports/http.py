@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from dragoman.transports.base import Address, Frames, Sent, is_loopback
+from dragoman.transports.base import Address, Frames, Sent, is_loopback, take
 from dragoman.transports.tls import PeerTls
 
 #: Connections for requests that are answered at once; polls and streams have their own.
@@ -327,10 +327,7 @@ class HttpRequester:
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take what has arrived."""
-        taken = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
-        if self._arrived:
-            asyncio.get_running_loop().call_soon(self._wake)
-        return taken
+        return take(self._arrived, limit, self._wake)
 
     def flush(self) -> None:
         """Nothing is gathered here."""

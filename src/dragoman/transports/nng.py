@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pynng
 
-from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.base import Address, Frames, Sent, take
 from dragoman.transports.tls import PeerTls
 
 #: NNG's own default; long enough that a healthy broker has answered.
@@ -195,11 +195,7 @@ class NngRequester:
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take the answers that have arrived."""
-        taken = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
-        if self._arrived:
-            # Not at once: whoever is woken may drain on the spot, and would overtake this.
-            asyncio.get_running_loop().call_soon(self._wake)
-        return taken
+        return take(self._arrived, limit, self._wake)
 
     def flush(self) -> None:
         """Nothing is gathered here: NNG has its own threads for that."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-from dragoman.core.book import Part
 from dragoman.core.desk import Desk
+from dragoman.core.jobs import Part
 from dragoman.core.registry import Worker
 from dragoman.model.capacity import Capacity
 from dragoman.model.value import value

@@ -6,10 +6,11 @@ connected, what waits, what is due) can be rebuilt from the book and from peers 
 
 from collections import OrderedDict
 
-from dragoman.core.book import Book, Job, Part
+from dragoman.core.book import Book
 from dragoman.core.deadlines import Deadlines
 from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
 from dragoman.core.events import ReplyKind
+from dragoman.core.jobs import Job, Part
 from dragoman.core.limits import Limits
 from dragoman.core.queues import Queues
 from dragoman.core.registry import Registry, Worker

@@ -7,11 +7,11 @@ waiting. Nothing here ends a job.
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from dragoman.core.book import Job, Part, is_single
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind
+from dragoman.core.jobs import Job, Part, is_single
 from dragoman.core.queues import Lane, Ranked
 from dragoman.core.registry import Worker
 from dragoman.model.capacity import Capacity

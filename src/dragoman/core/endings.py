@@ -5,12 +5,12 @@ Everything that makes a part or a job final goes through here, so each job ends 
 
 from typing import Final
 
-from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk, status_of
 from dragoman.core.dispatch import enqueue_after, feed
 from dragoman.core.effects import Asked, SendCancel, SendStatus
 from dragoman.core.events import JobForwarded, ReplyKind
+from dragoman.core.jobs import Job, Part
 from dragoman.core.moving import follow
 from dragoman.core.registry import Worker
 from dragoman.model.body import EMPTY, Body

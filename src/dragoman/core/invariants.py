@@ -1,9 +1,9 @@
 """What must be true of the desk after every event. Asserted by tests and the simulation."""
 
-from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Timer
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import can_serve, is_moving
+from dragoman.core.jobs import Job, Part
 from dragoman.core.queues import Lane
 from dragoman.core.registry import Registry, Worker
 from dragoman.model.job import FINAL, JobState

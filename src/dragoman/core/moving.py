@@ -4,10 +4,10 @@ A part that runs stays where it is. One that waits for a worker which has lost i
 gone, goes where they are now; it is given out when the move has settled (see `ownership`).
 """
 
-from dragoman.core.book import Job, Part
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import arm_patience, feed, owner_of
 from dragoman.core.events import ReplyKind
+from dragoman.core.jobs import Job, Part
 from dragoman.model.job import JobState
 from dragoman.model.names import WorkerName
 from dragoman.model.record import Kind

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from dragoman.core.book import Job, Part
+from dragoman.core.jobs import Job, Part
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import Requirement
 from dragoman.model.names import PeerId, ServiceName, WorkerName

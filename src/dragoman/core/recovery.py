@@ -7,7 +7,7 @@ runs anything twice.
 
 from collections.abc import Callable, Iterable
 
-from dragoman.core.book import Book, Job, Part
+from dragoman.core.book import Book
 from dragoman.core.broker import Broker
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
@@ -15,6 +15,7 @@ from dragoman.core.dispatch import enqueue, place
 from dragoman.core.effects import Effect
 from dragoman.core.endings import end_gathered, end_job, end_part, forget_finished
 from dragoman.core.events import WorkerJoined
+from dragoman.core.jobs import Job, Part
 from dragoman.core.limits import Limits
 from dragoman.core.registry import Worker
 from dragoman.core.submissions import start_timers

@@ -7,9 +7,9 @@ it has room; every change of its room or load goes through `Registry`.
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from dragoman.core.book import Part
 from dragoman.core.deadlines import Timer
 from dragoman.core.events import WorkerJoined
+from dragoman.core.jobs import Part
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import ANNOUNCED, Requirement
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName

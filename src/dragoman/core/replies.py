@@ -1,11 +1,11 @@
 """What workers say about the jobs they hold. Only the current attempt counts."""
 
-from dragoman.core.book import Part
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import names_for
 from dragoman.core.effects import Dismiss
 from dragoman.core.endings import end_part, pass_on, take_back
 from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
+from dragoman.core.jobs import Part
 from dragoman.core.registry import Worker
 from dragoman.core.workers import heard
 from dragoman.model.body import Body

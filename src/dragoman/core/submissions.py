@@ -1,6 +1,5 @@
 """What clients ask for: work, a cancel, input to a running job, the state of a job."""
 
-from dragoman.core.book import Job, is_single
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk, dialect_of, status_of
 from dragoman.core.dispatch import can_serve, place
@@ -13,6 +12,7 @@ from dragoman.core.events import (
     ReplyKind,
     ResultRequested,
 )
+from dragoman.core.jobs import Job, is_single
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState

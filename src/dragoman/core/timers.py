@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.core.book import Job, Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import can_serve, enqueue, serve_part
 from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished
 from dragoman.core.events import TimeAdvanced
+from dragoman.core.jobs import Job, Part
 from dragoman.core.moving import follow
 from dragoman.core.ownership import announce, time_to_settle
 from dragoman.core.registry import Worker

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from dragoman.core.book import Job
 from dragoman.core.desk import Desk, status_of
 from dragoman.core.effects import JobStatus
+from dragoman.core.jobs import Job
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.value import value

@@ -2,10 +2,10 @@
 
 from enum import StrEnum
 
-from dragoman.core.book import Job, Part
 from dragoman.core.candidates import Candidate, candidates, words_of
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import can_serve, is_held, is_moving
+from dragoman.core.jobs import Job, Part
 from dragoman.core.registry import Worker
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId

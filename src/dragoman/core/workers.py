@@ -1,6 +1,5 @@
 """Workers come, beat, ask for more, go, and get lost."""
 
-from dragoman.core.book import Part
 from dragoman.core.deadlines import Due
 from dragoman.core.desk import Desk
 from dragoman.core.dispatch import arm_patience, bind_waiting, can_serve, feed
@@ -14,6 +13,7 @@ from dragoman.core.events import (
     PeerLeft,
     WorkerJoined,
 )
+from dragoman.core.jobs import Part
 from dragoman.core.moving import follow_from, follow_from_the_gone
 from dragoman.core.ownership import leave_share, take_share
 from dragoman.core.queues import Lane

@@ -20,7 +20,7 @@ from dragoman.core import (
     timers,
     workers,
 )
-from dragoman.core.book import Book, Job, Part
+from dragoman.core.book import Book
 from dragoman.core.deadlines import Due
 from dragoman.core.events import (
     CreditGranted,
@@ -29,6 +29,7 @@ from dragoman.core.events import (
     JobSubmitted,
     ReplyReceived,
 )
+from dragoman.core.jobs import Job, Part
 from dragoman.core.queues import Lane, Turns
 from dragoman.core.registry import Registry, Worker
 from dragoman.model.body import Body

@@ -9,8 +9,8 @@ its resource to another worker begins to wait there.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from dragoman.core.book import Part
 from dragoman.core.desk import Desk
+from dragoman.core.jobs import Part
 from dragoman.model.capacity import NOTHING
 from dragoman.model.names import JobId, WorkerName
 from dragoman.model.record import Kind, Record

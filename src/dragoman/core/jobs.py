@@ -1,0 +1,212 @@
+"""A job and its parts: one request, the places its workers fill, and all that became of them.
+
+They change through the book's `apply` only, but for what is not on record: timers, places in
+queues, bodies kept at hand. Those members are here because whoever has a part needs them at once.
+"""
+
+from typing import Any, Final
+
+from dragoman.core.deadlines import Timer
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault
+from dragoman.model.job import FINAL, JobState
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.record import Record
+from dragoman.model.target import AnyWorker, Labelled, OnResource, Target
+from dragoman.model.terms import Terms
+
+_SINGLE: Final = frozenset({AnyWorker, Labelled})
+
+
+class Part:
+    """One assignment of a job: a place to be filled by one worker."""
+
+    __slots__ = (
+        "attempt",
+        "body",
+        "bound",
+        "dispatched_at",
+        "fault",
+        "index",
+        "is_waiting_for_input",
+        "job",
+        "key",
+        "patience",
+        "peer",
+        "place",
+        "queued_in",
+        "refusals",
+        "refused_by",
+        "request",
+        "request_seq",
+        "result_seq",
+        "retry",
+        "returned",
+        "runs_out",
+        "service",
+        "state",
+        "target",
+        "task",
+        "waits_as",
+        "worker",
+    )
+
+    def __init__(self, job: "Job", index: int, bound: WorkerName | None) -> None:
+        self.job = job
+        self.index = index
+        #: Its name among all parts.
+        self.key = (job.id, index)
+        #: The only worker that may run it; None: any that matches the job's target.
+        self.bound = bound
+        self.state = JobState.QUEUED
+        #: The number of its last dispatch.
+        self.attempt = 0
+        #: Dispatches that came back unrun; they do not count against `max_attempts`.
+        self.returned = 0
+        self.worker = WorkerName("")
+        self.peer = PeerId("")
+        self.fault: Fault | None = None
+        self.result_seq = 0
+        self.dispatched_at = 0.0
+        self.is_waiting_for_input = False
+        #: Who would not have it, and the last reason each gave; there seldom is anybody.
+        self.refusals: dict[WorkerName, str] | None = None
+        #: These four change when a worker passes the job on.
+        self.service = job.service
+        self.target = job.target
+        self.task = job.task
+        self.request_seq = job.submit_seq
+        # Not on record, and rebuilt by whoever needs them:
+        self.request: Body | None = job.request
+        self.body: Body | None = None
+        #: The lane it waits in, its place there, and the client whose turn it takes.
+        self.queued_in: Any = None
+        self.place = 0
+        self.waits_as = job.client
+        self.refused_by: set[WorkerName] | None = None
+        self.patience: Timer | None = None
+        self.retry: Timer | None = None
+        self.runs_out: Timer | None = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources it is for, if it is for any."""
+        return self.target.resources if type(self.target) is OnResource else ()
+
+    def as_recorded(self) -> tuple[object, ...]:
+        """Everything the records say about this part."""
+        return (
+            self.bound,
+            self.state,
+            self.attempt,
+            self.returned,
+            self.worker,
+            self.peer,
+            self.fault.code if self.fault else None,
+            self.result_seq,
+            self.service,
+            str(self.target),
+            self.task,
+            self.request_seq,
+            self.is_waiting_for_input,
+        )
+
+
+class Job:
+    """One request and all that became of it."""
+
+    __slots__ = (
+        "aliases",
+        "asked_as",
+        "cancel_asked_at",
+        "cancel_due",
+        "cancellers",
+        "client",
+        "deadline_at",
+        "dialect",
+        "digest",
+        "due",
+        "ended_at",
+        "fault",
+        "has_moved",
+        "hops",
+        "id",
+        "key",
+        "parts",
+        "principal",
+        "queue_due",
+        "request",
+        "service",
+        "state",
+        "submit_seq",
+        "submitted_at",
+        "target",
+        "task",
+        "terms",
+        "unbound_due",
+    )
+
+    def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
+        self.id = JobId(record.job)
+        #: The id its client knows it by: another one if it was recognised by its key.
+        self.asked_as = self.id
+        self.aliases: tuple[JobId, ...] = ()
+        self.client = PeerId(record.client)
+        self.service = ServiceName(record.service)
+        self.task = record.task
+        self.target = target
+        self.terms = terms
+        self.key = record.key
+        self.principal = Principal(record.principal)
+        self.dialect = record.dialect
+        self.digest = record.digest
+        self.submitted_at = record.at
+        self.deadline_at = record.deadline_at
+        self.submit_seq = record.seq
+        self.state = JobState.QUEUED
+        self.fault: Fault | None = None
+        self.ended_at = 0.0
+        self.cancel_asked_at = 0.0
+        self.hops = 0
+        #: Whether a part went to a worker that may have another part of it, too.
+        self.has_moved = False
+        self.request = request
+        #: One part at once, or none until the target's workers are bound.
+        self.parts: list[Part] = []
+        # Not on record:
+        #: Who asked for the cancel, and by which id; there seldom is anybody.
+        self.cancellers: dict[PeerId, JobId] | None = None
+        self.due: Timer | None = None
+        self.queue_due: Timer | None = None
+        self.cancel_due: Timer | None = None
+        self.unbound_due: Timer | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job's state will never change again."""
+        return self.state in FINAL
+
+    def open_parts(self) -> list[Part]:
+        """Return the parts that are not final."""
+        return [p for p in self.parts if p.state not in FINAL]
+
+    def as_recorded(self) -> tuple[object, ...]:
+        """Everything the records say about this job."""
+        return (
+            self.client,
+            self.asked_as,
+            self.service,
+            self.state,
+            self.fault.code if self.fault else None,
+            self.submitted_at,
+            self.ended_at,
+            self.cancel_asked_at,
+            self.hops,
+            self.digest,
+            tuple(p.as_recorded() for p in self.parts),
+        )
+
+
+def is_single(job: Job) -> bool:
+    """Whether the job goes to one worker of its choice, so needs no binding."""
+    return type(job.target) in _SINGLE and job.service != "all"

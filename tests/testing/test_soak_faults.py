@@ -32,3 +32,17 @@ def test_each_kind_comes_in_turn_in_an_order_that_the_seed_says(tmp_path: Path) 
     one, again, other = (played(tmp_path, seed) for seed in (1, 1, 2))
     assert set(one[:6]) == set(one[6:]) == set("abcdef")
     assert one == again != other
+
+
+def test_a_broker_that_is_spared_is_killed_no_more_and_all_else_goes_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    faults = Faults(Fabric(tmp_path), {}, {}, seed=1, every=0.001)
+    kinds = list(faults._kinds)
+    faults._kinds = {name: partial(said.append, name) for name in kinds}
+    faults.spare_the_broker()
+    faults.start()
+    while len(said) < 2 * len(kinds):
+        faults.join(0.001)
+    faults.end()
+    assert set(said) == {*kinds} - {"broker killed"}
+    assert faults.counts["broker killed"] == 0

@@ -31,7 +31,7 @@ def test_a_soak_in_which_all_held_has_nothing_against_it() -> None:
     assert judge(figures()) == []
     said = describe(figures())
     assert "asked      2, answered      2" in said
-    assert "100 -> 100 MiB" in said
+    assert "one process for 4.0 minutes: 100 -> 100 MiB, +0.00 MiB a minute (at most +2.00)" in said
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,10 @@ def test_a_soak_in_which_all_held_has_nothing_against_it() -> None:
         ({"ended": Counter("aab")}, "ended more than once"),
         ({"open_jobs": 3}, "3 jobs of the ledger have not ended"),
         ({"internal_errors": 2}, "2 internal errors"),
-        ({"samples": [Sample(m, (100 + 9 * m) * MIB, 50) for m in range(5)]}, "memory grows"),
+        (
+            {"samples": [Sample(m, (100 + 3 * m) * MIB, 50) for m in range(5)]},
+            "by 3.0 MiB a minute",
+        ),
         ({"samples": [Sample(m, 100 * MIB, 50 + 9 * m) for m in range(5)]}, "50 to 86"),
         ({"troubles": ["a fault failed"]}, "a fault failed"),
     ],
@@ -72,7 +75,12 @@ def test_the_slope_is_per_minute_and_nothing_without_samples() -> None:
     assert slope([]) == slope([Sample(1, 1, 1)] * 5) == 0
 
 
+def test_memory_that_moves_less_than_the_bound_is_flat() -> None:
+    assert judge(figures(samples=[Sample(m, (100 + m) * MIB, 50) for m in range(5)])) == []
+
+
 def test_the_memory_of_a_short_soak_is_shown_and_not_judged() -> None:
     short = figures(samples=[Sample(m / 10, (100 + 50 * m) * MIB, 50) for m in range(5)])
     assert judge(short) == []
     assert "100 -> 300 MiB" in describe(short)
+    assert "too short to judge" in describe(short)

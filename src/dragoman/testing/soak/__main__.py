@@ -15,6 +15,8 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dragoman.testing.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long (10)")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between faults (10)")
+    spared = "share of the time, the last, in which the broker is not killed: its memory is judged"
+    parser.add_argument("--spared", type=float, default=0.5, help=f"{spared} (0.5)")
     parser.add_argument("--seed", type=int, help="the same order of faults and calls again")
     return parser
 
@@ -30,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
 
     say(f"seed {seed}; logs are in {folder}")
-    found = Soak(folder, seed, say).run(args.minutes * 60, args.every)
+    found = Soak(folder, seed, say).run(args.minutes * 60, args.every, args.spared)
     say(describe(found))
     troubles = judge(found)
     say("\n".join(f"NOT HELD: {words}" for words in troubles) or "all of it held")

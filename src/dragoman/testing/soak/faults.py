@@ -22,6 +22,7 @@ _UNREAD: Final = 5.0
 #: What the slow reader asks for without reading: more than its sockets hold.
 _UNREAD_JOBS: Final = 200
 _HUGE: Final = "x" * 20_000
+_BROKER: Final = "broker killed"
 
 
 class Faults(threading.Thread):
@@ -48,7 +49,7 @@ class Faults(threading.Thread):
             "wire cut": self.cut_a_wire,
             "worker stopped": self.stop_a_worker,
             "slow reader": self.read_slowly,
-            "broker killed": self.kill_the_broker,
+            _BROKER: self.kill_the_broker,
         }
 
     def run(self) -> None:
@@ -58,12 +59,19 @@ class Faults(threading.Thread):
             if not order:
                 order = self._random.sample(list(self._kinds), len(self._kinds))
             kind = order.pop()
+            do_harm = self._kinds.get(kind)
+            if do_harm is None:
+                continue
             try:
-                self._kinds[kind]()
+                do_harm()
             except Exception as error:
                 self.trouble = f"{kind}: {error}"
                 return
             self.counts[kind] += 1
+
+    def spare_the_broker(self) -> None:
+        """Kill the broker no more; everything else goes on."""
+        self._kinds.pop(_BROKER, None)
 
     def end(self) -> None:
         """Do no more harm."""

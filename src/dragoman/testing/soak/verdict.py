@@ -9,12 +9,11 @@ from dragoman.model.record import Kind, Record
 from dragoman.testing.soak.load import STRICT, Tally
 
 _MIB: Final = 2**20
-#: A broker's memory may move this much in a minute, and by this much in all, for no reason at all.
+#: The memory of one broker process that is warm may grow by this much in a minute; more fails.
 FLAT: Final = 2 * _MIB
-SLACK: Final = 24 * _MIB
-#: Minutes of samples without which a slope says nothing: a young broker fills its memories and
-#: loads what it seals with. A shorter soak shows its slope and does not judge it.
-LONG_ENOUGH: Final = 3.0
+#: Minutes of samples without which a slope says nothing. A shorter soak shows its slope and does
+#: not judge it.
+LONG_ENOUGH: Final = 2.0
 #: Descriptors that come and go with connections that are just being made.
 _SPARE_FILES: Final = 12
 
@@ -34,6 +33,7 @@ class Figures:
 
     tallies: Sequence[Tally]
     faults: Counter[str]
+    #: Looks at the process that lived last, from when it was warm.
     samples: Sequence[Sample]
     #: Ids in the ledger by how often each ended, and what is still open there.
     ended: Counter[str]
@@ -103,9 +103,10 @@ def _of_the_process(found: Figures) -> Iterable[str]:
         yield f"{found.internal_errors} internal errors in the broker's log"
     if found.samples:
         first, last = found.samples[0], found.samples[-1]
-        is_steep = slope(found.samples) > FLAT and last.resident - first.resident > SLACK
-        if is_steep and last.minute - first.minute >= LONG_ENOUGH:
-            yield f"memory grows by {slope(found.samples) / _MIB:.1f} MiB a minute"
+        steep, minutes = slope(found.samples), last.minute - first.minute
+        if steep > FLAT and minutes >= LONG_ENOUGH:
+            allowed = f"{FLAT / _MIB:.1f} are allowed"
+            yield f"memory grows by {steep / _MIB:.1f} MiB a minute; {allowed}"
         if last.files > first.files + _SPARE_FILES:
             yield f"descriptors went from {first.files} to {last.files}"
 
@@ -119,14 +120,22 @@ def describe(found: Figures) -> str:
         for t in found.tallies
     )
     lines.append(f"  ledger: {_counts(found.states)}; open {found.open_jobs}")
-    if found.samples:
-        first, last = found.samples[0], found.samples[-1]
-        lines.append(
-            f"  broker: {first.resident / _MIB:.0f} -> {last.resident / _MIB:.0f} MiB"
-            f" ({slope(found.samples) / _MIB:+.2f} MiB a minute), descriptors {first.files} ->"
-            f" {last.files}, internal errors {found.internal_errors}"
-        )
+    lines += _of_memory(found.samples)
+    lines.append(f"  internal errors {found.internal_errors}")
     return "\n".join(lines)
+
+
+def _of_memory(samples: Sequence[Sample]) -> Iterable[str]:
+    if not samples:
+        return
+    first, last = samples[0], samples[-1]
+    minutes = last.minute - first.minute
+    verdict = f"at most {FLAT / _MIB:+.2f}" if minutes >= LONG_ENOUGH else "too short to judge"
+    yield (
+        f"  broker, one process for {minutes:.1f} minutes: {first.resident / _MIB:.0f} ->"
+        f" {last.resident / _MIB:.0f} MiB, {slope(samples) / _MIB:+.2f} MiB a minute ({verdict});"
+        f" descriptors {first.files} -> {last.files}"
+    )
 
 
 def _counts(counter: Counter[str]) -> str:

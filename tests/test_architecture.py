@@ -1,24 +1,17 @@
 """The rules of the house, as a test that fails rather than a paragraph that is forgotten.
 
-Which way imports point, which layers are pure, which source file has which test file, how long
-a file may be, and what must never be written into the tree. Each rule is a function from text to
-complaints; the tests at the end feed every one of them something bad.
+Which way imports point, and which layers are pure. Each rule is a function from text to complaints;
+the tests at the end feed every one of them something bad. How files are to be kept is in
+`test_tidiness.py`.
 """
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "dragoman"
-TESTS = ROOT / "tests"
+from tests.source_tree import Module, agree, sources
 
 # --- the rules --------------------------------------------------------------------------------
 
@@ -40,6 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # One CURVE, one TLS and one form of NATS's keys for all that need them.
     "transports": (
         "transports.base",
+        "transports.doorstep",
         "transports.nats_users",
         "transports.nkeys",
         "transports.tls",
@@ -100,71 +94,7 @@ IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval", "__impor
 CLOCKS = {"now", "utcnow", "today"}
 WAITING = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
-#: Modules whose tests may have another name: one suite runs on every ledger, every grammar.
-TWIN_OF = {
-    "ledger/memory.py": "ledger/test_conformance.py",
-    "ledger/sqlite.py": "ledger/test_conformance.py",
-    **{
-        f"testing/fuzz/{name}.py": "testing/test_fuzz_grammar.py"
-        for name in ("nfp", "dcp", "zss", "memo", "ncl", "http")
-    },
-}
-#: Modules without a twin of their own: interfaces and words that every neighbour's test speaks.
-WITHOUT_TWIN = {
-    "core/effects.py",
-    "core/events.py",
-    "core/limits.py",
-    "dialects/talk.py",
-    "ledger/base.py",
-    "transports/base.py",
-}
-SMALL = 5
-LONGEST = 500
-
-#: Written in halves, so that this file does not accuse itself.
-NEVER_WRITTEN = [
-    *(re.compile(rf"(?<![\w.$}}])/{name}/") for name in ("work", "root", "home/" + r"\w+")),
-    re.compile(r"/opt/" + "(?:pypi|wheels)"),
-    re.compile(r"\b(?:files\.)?(?:pypi|pythonhosted)" + r"\.org\b"),
-    re.compile(r"\bregistry\.(?:npmjs|yarnpkg)" + r"\.(?:org|com)\b"),
-    re.compile(r"\b(?:deb|security|ftp|archive)\.(?:debian|ubuntu)" + r"\.(?:org|com)\b"),
-]
-VAGUE = re.compile(r"(?:^|_)(?:manager|helpers?|utils?|common|misc)(?:_|$)")
-NOT_OURS = {"node_modules", "__pycache__", "build", "dist", "demo-data", "spark-warehouse"}
-
-
-# --- reading ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Module:
-    """One source file: `path` is relative to the package, as in `core/broker.py`."""
-
-    path: str
-    text: str
-
-    @property
-    def name(self) -> str:
-        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-    @property
-    def layer(self) -> str:
-        return self.path.partition("/")[0] if "/" in self.path else ""
-
-    @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0].replace("/", ".")
-
-    @property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
-
-
-def sources() -> list[Module]:
-    return [
-        Module(path.relative_to(SOURCE).as_posix(), path.read_text())
-        for path in sorted(SOURCE.rglob("*.py"))
-    ]
+# --- judging ----------------------------------------------------------------------------------
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:
@@ -180,9 +110,6 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
                 stem = package[: len(package) - node.level + 1]
                 origin = ".".join([*stem, *([node.module] if node.module else [])])
             yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
-
-
-# --- judging ----------------------------------------------------------------------------------
 
 
 def wrong_imports(module: Module) -> Iterator[str]:
@@ -235,90 +162,7 @@ def _impure_call(call: ast.Call) -> str | None:
     return None
 
 
-def code_lines(text: str) -> int:
-    """Count the lines that say something to the interpreter: no blanks, comments, docstrings."""
-    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    silent |= {tokenize.ENCODING, tokenize.ENDMARKER}
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    lines = {
-        line
-        for token in tokens
-        if token.type not in silent
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(lines)
-
-
-def twins(path: str) -> tuple[str, ...]:
-    """Name the test files, any of which is the twin of a source file."""
-    *folders, file = path.removesuffix(".py").split("/")
-    top, below = folders[:1], folders[1:]
-    names = ["_".join([*below, file]), "_".join([*folders, file])]
-    if top == ["dialects"] and file.endswith("_side"):
-        names.append("_".join([*below, "talk"]))
-    found = ["/".join([*top, f"test_{name}.py"]) for name in names]
-    return (*found, TWIN_OF[path]) if path in TWIN_OF else tuple(found)
-
-
-def missing_twin(module: Module, tests: set[str]) -> Iterator[str]:
-    """Complain about a source file of more than a few lines that has no test file."""
-    if module.path in WITHOUT_TWIN or module.path.endswith(("__init__.py", "__main__.py")):
-        return
-    if code_lines(module.text) > SMALL and not tests.intersection(twins(module.path)):
-        yield f"src/dragoman/{module.path}: its twin tests/{twins(module.path)[0]} is missing"
-
-
-def too_long(path: str, text: str) -> Iterator[str]:
-    """Complain about a file in which a second idea must be hiding."""
-    if (lines := text.count("\n")) > LONGEST:
-        yield f"{path}: {lines} lines; look for the second idea in it (at most {LONGEST})"
-
-
-def vague_name(path: str) -> Iterator[str]:
-    """Complain about a file name that would fit anything."""
-    if VAGUE.search(Path(path).stem):
-        yield f"{path}: name the file after what lives in it"
-
-
-def forbidden_text(path: str, text: str) -> Iterator[str]:
-    """Complain about paths of one machine and hosts of registries."""
-    for number, line in enumerate(text.splitlines(), 1):
-        for pattern in NEVER_WRITTEN:
-            if found := pattern.search(line):
-                yield f"{path}:{number}: {found[0]!r} belongs to one machine, not to the project"
-
-
-def tree_files() -> Iterator[tuple[str, str]]:
-    """Yield every text file of the project, relative to its root."""
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in parts)
-        if hidden or NOT_OURS.intersection(parts) or not path.is_file():
-            continue
-        try:
-            yield "/".join(parts), path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
-
-
-def python_files() -> list[tuple[str, str]]:
-    return [
-        (path.relative_to(ROOT).as_posix(), path.read_text())
-        for folder in (SOURCE, TESTS)
-        for path in sorted(folder.rglob("*.py"))
-        if "node_modules" not in path.parts
-    ]
-
-
 # --- the house as it stands -------------------------------------------------------------------
-
-
-def agree(complaints: Iterator[str]) -> None:
-    found = sorted(complaints)
-    assert not found, "\n" + "\n".join(found)
 
 
 def test_imports_point_the_right_way() -> None:
@@ -329,26 +173,8 @@ def test_model_core_dialects_and_what_decides_are_pure() -> None:
     agree(complaint for module in sources() for complaint in impurities(module))
 
 
-def test_every_source_module_has_its_test_twin() -> None:
-    tests = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
-    agree(complaint for module in sources() for complaint in missing_twin(module, tests))
-
-
-def test_the_tables_of_exceptions_name_files_that_exist() -> None:
-    known = {module.path for module in sources()}
-    assert WITHOUT_TWIN | set(TWIN_OF) | IMPURE_IN_SECURITY <= known
-
-
-def test_no_file_hides_a_second_idea() -> None:
-    agree(complaint for path, text in python_files() for complaint in too_long(path, text))
-
-
-def test_no_file_is_named_after_nothing() -> None:
-    agree(complaint for path, _ in python_files() for complaint in vague_name(path))
-
-
-def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
-    agree(complaint for path, text in tree_files() for complaint in forbidden_text(path, text))
+def test_the_table_of_exceptions_names_files_that_exist() -> None:
+    assert {module.path for module in sources()} >= IMPURE_IN_SECURITY
 
 
 # --- the rules can fail -----------------------------------------------------------------------
@@ -428,59 +254,3 @@ def test_an_impure_line_in_the_core_is_found_and_elsewhere_is_not(text: str) -> 
     assert list(impurities(Module("security/gate.py", text))) or text == "import msgspec"
     assert not list(impurities(Module("security/registry.py", text)))
     assert not list(impurities(Module("server/loop.py", text)))
-
-
-@pytest.mark.parametrize(
-    ("path", "twin"),
-    [
-        ("core/broker.py", "core/test_broker.py"),
-        ("ledger/memory.py", "ledger/test_conformance.py"),
-        ("transports/memory.py", "transports/test_transports_memory.py"),
-        ("dialects/nfp/wire.py", "dialects/test_nfp_wire.py"),
-        ("dialects/nfp/client_side.py", "dialects/test_nfp_client_side.py"),
-        ("dialects/nfp/client_side.py", "dialects/test_nfp_talk.py"),
-        ("demo.py", "test_demo.py"),
-    ],
-)
-def test_a_missing_twin_is_named_and_a_present_one_is_found(path: str, twin: str) -> None:
-    module = Module(path, "a = 1\n" * 6)
-    assert twins(path)[0] in next(missing_twin(module, {"core/test_other.py"}))
-    assert not list(missing_twin(module, {twin}))
-
-
-def test_a_wire_does_not_pass_with_the_tests_of_the_talk() -> None:
-    module = Module("dialects/nfp/wire.py", "a = 1\n" * 6)
-    assert list(missing_twin(module, {"dialects/test_nfp_talk.py"}))
-
-
-def test_only_code_makes_a_module_need_a_twin() -> None:
-    text = '"""One.\n\nTwo.\n"""\n\n# three\n\nx = (\n    1\n)\n\ndef f():\n    """Four."""\n'
-    assert code_lines(text) == 4
-    assert not list(missing_twin(Module("core/tiny.py", text), set()))
-
-
-def test_a_long_file_and_a_vague_name_are_found() -> None:
-    assert list(too_long("a.py", "\n" * (LONGEST + 1)))
-    assert not list(too_long("a.py", "\n" * LONGEST))
-    assert list(vague_name("src/dragoman/core/job_utils.py"))
-    assert not list(vague_name("src/dragoman/core/commons_day.py"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "see /wo" + "rk/main",
-        "/ro" + "ot/.cache",
-        "/ho" + "me/anna/x",
-        "https://py" + "pi.org/simple",
-        '"resolved": "https://registry.npm' + 'js.org/x.tgz"',
-        "deb.deb" + "ian.org",
-    ],
-)
-def test_a_machine_path_or_a_registry_is_found(text: str) -> None:
-    assert list(forbidden_text("README.md", f"first\n{text}"))
-
-
-@pytest.mark.parametrize("text", ["artwork/x", "a frame/work/shop", "the work / root / home"])
-def test_ordinary_text_is_left_alone(text: str) -> None:
-    assert not list(forbidden_text("README.md", text))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import zmq
 
+from dragoman.transports import doorstep
 from dragoman.transports.base import Sent
-from dragoman.transports.curve import CurveRouter
+from dragoman.transports.curve import SHUT, CurveRouter
 from dragoman.transports.zmq import CurveKeys, Dealer, Router
 
 
@@ -305,3 +306,31 @@ def test_two_keys_on_one_endpoint_are_no_settings() -> None:
 def test_keys_show_nothing_secret() -> None:
     pair = Pair()
     assert pair.secret.decode() not in repr(pair.keys(Pair()))
+
+
+def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doorstep, "FAILURES_AT_ONCE", 3.0)
+    monkeypatch.setattr(doorstep, "FAILURES", 5.0)
+
+    async def story() -> None:
+        anna, ben = Pair(), Pair()
+        house = House(admitted={anna.key, ben.key})
+        await house.open()
+        inside = await house.dealer(b"anna", anna.keys(house.server))
+        inside.send(b"", [b"first"])
+        await house.until(lambda: house.heard)
+        for number in range(8):
+            await house.dealer(b"stranger-%d" % number, Pair().keys(house.server))
+        await house.until(lambda: house.router.trouble[SHUT])
+        inside.send(b"", [b"second"])
+        await house.until(partial(_has_heard, house, 2))
+        assert house.router.send(b"anna", [b"there"]) is Sent.YES
+        await house.until(lambda: house.inbox[inside])
+        late = await house.dealer(b"ben", ben.keys(house.server))
+        late.send(b"", [b"third"])
+        await house.until(partial(_has_heard, house, 3))
+        assert house.heard[-1] == (ben.key, b"ben", [b"third"]), "the door was opened again"
+
+    run(story)

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,23 +106,6 @@ def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
     assert registry.check_token(read_credentials(out).token, now + 3601) is not None
     assert keys("rotate", "nobody")[0] == 2
     assert "no CURVE key yet" in keys("rotate", "broker")[2]
-
-
-def test_the_broker_itself_is_rotated_with_two_keys_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_to_exit_code(lambda: app(["init", str(tmp_path)])) == 0
-    config = str(tmp_path / "dragoman.toml")
-    capsys.readouterr()
-    assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", "--config", config])) == 0
-    said = capsys.readouterr().out
-    second = tmp_path / "keys" / "broker-2.key_secret"
-    assert str(second) in said
-    assert os.stat(second).st_mode & 0o077 == 0
-    secret = second.read_text().rpartition('secret-key = "')[2][:40]
-    assert secret not in said
-    assert run_to_exit_code(lambda: app(["keys", "rotate", "broker", "--config", config])) == 0
-    assert (tmp_path / "keys" / "broker-3.key_secret").is_file()
 
 
 @pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")

@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -131,17 +132,25 @@ def rotate(
     out: Path | None = OUT,
     grace: float = typer.Option(24.0, min=0, help="Hours for which the old keys go on."),
     days: float = DAYS,
+    finish: bool = typer.Option(False, help="For `broker`: serve the new key alone from now on."),
+    distance: int = typer.Option(
+        10, min=1, help="For `broker`: how far the new key's ports are above the old ones."
+    ),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
     """Give a principal new credentials; its old keys end after a grace.
 
-    With the name `broker`, make another CURVE key of the broker itself, and say how to serve both
-    until every peer knows the new one.
+    With the name `broker`, make another CURVE key of the broker itself, and have its settings serve
+    both, the new one at ports of its own. Restart it and move peers one by one; --finish takes the
+    old key and its ports out.
     """
     settings = find_settings(config, data)
     if name == "broker":
-        _rotate_broker(settings)
+        from dragoman.cli import rotation
+
+        done = rotation.finish if finish else partial(rotation.begin, distance=distance)
+        typer.echo(done(settings, config))
         return
     registry = open_registry(settings)
     now = time.time()
@@ -251,27 +260,6 @@ def find_key(registry: "Registry", text: str) -> str:
         how = "no key begins" if not found else f"{len(found)} keys begin"
         raise ValueError(f"{how} with {text!r}; `dragoman keys list --json` shows them whole")
     return found[0]
-
-
-def _rotate_broker(settings: "Settings") -> None:
-    from dragoman.cli.init import write_curve_pair
-
-    files = settings.credentials.curve
-    if not files:
-        raise ValueError("the broker has no CURVE key yet; `dragoman init` makes one")
-    if len(files) > 1:
-        raise ValueError("the broker has two CURVE keys: end the rotation that is under way first")
-    number = 2
-    while (path := files[0].with_name(f"broker-{number}.key_secret")).exists():
-        number += 1
-    public = write_curve_pair(path)
-    typer.echo(
-        f"wrote {path}\n"
-        f"1. In the settings, serve both: [credentials] curve = ['{path}', '{files[0]}'], and\n"
-        "   give nfp, dcp and zss two endpoints each, by a comma: the new key has the first.\n"
-        f"2. Give peers the new key: {public}\n"
-        f"3. When none uses the old one any more, take {files[0]} and its endpoints out."
-    )
 
 
 def _date(at: float) -> str:

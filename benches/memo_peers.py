@@ -20,7 +20,8 @@ from struct import Struct
 import pynng
 
 from dragoman.dialects.memo01.wire import Job, Ready, encode
-from dragoman.transports.sp import REQUESTER, SpReplier
+from dragoman.transports.sp import SpReplier
+from dragoman.transports.sp_connection import REQUESTER
 
 LENGTH = Struct(">Q")
 READY = encode(Ready(("svc",)))

@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.doorstep",
         "transports.nats_users",
         "transports.nkeys",
+        "transports.sp_connection",
         "transports.tls",
         "transports.zap",
         "transports.zmq",

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from dragoman.transports.base import Sent
-from dragoman.transports.sp import REQUESTER, Bounds, SpReplier
+from dragoman.transports.sp import SpReplier
+from dragoman.transports.sp_connection import REQUESTER, Bounds
 
 LIMIT = 10.0
 HELLO = bytes.fromhex("0000000000000009e05da11e68656c6c6f")

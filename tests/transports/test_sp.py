@@ -8,7 +8,7 @@ import pytest
 from tests.transports.sp_peers import HELLO, WORLD, frame, peer, replier, run
 
 from dragoman.transports.base import Sent
-from dragoman.transports.sp import REPLIER, REQUESTER
+from dragoman.transports.sp_connection import REPLIER, REQUESTER
 
 
 def test_the_captured_request_is_answered_with_the_captured_reply() -> None:

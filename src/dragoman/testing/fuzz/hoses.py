@@ -20,7 +20,7 @@ import zmq
 
 from dragoman.testing.fuzz.http import LAST
 from dragoman.testing.fuzz.mutations import Frames
-from dragoman.transports.sp import REQUESTER
+from dragoman.transports.sp_connection import REQUESTER
 
 #: Requests for one connection, and whether the last of them may never be answered.
 Batch = tuple[list[bytes], bool]

@@ -1,0 +1,126 @@
+"""One requester's connection: the same messages however its bytes come, each with its address."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.transports.sp_peers import frame
+
+from dragoman.transports.base import Address
+from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, Bounds, Connection
+
+NAME = b"12345678"
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.reads = True
+        self.is_aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Notes:
+    """A replier that only remembers."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds(message=20)
+        self.taken: list[tuple[Address, bytes]] = []
+        self.trouble: list[str] = []
+
+    def next_name(self) -> bytes:
+        return NAME
+
+    def admit(self, connection: Connection) -> bool:
+        return True
+
+    def greeted(self, connection: Connection) -> None: ...
+
+    def take(self, connection: Connection, address: Address, body: bytes) -> None:
+        self.taken.append((address, body))
+
+    def release(self, connection: Connection) -> None: ...
+
+    def note(self, why: str, connection: Connection) -> None:
+        self.trouble.append(why)
+
+
+def connected() -> tuple[Notes, Connection, Wire]:
+    notes, wire = Notes(), Wire()
+    connection = Connection(notes, is_ipc=True)
+    connection.connection_made(wire)
+    assert wire.written == REPLIER
+    return notes, connection, wire
+
+
+def ipc(number: int, body: bytes = b"") -> bytes:
+    return b"\x01" + frame(number, body)
+
+
+@given(st.lists(st.binary(max_size=24), max_size=6), st.integers(1, 40))
+def test_however_the_bytes_come_the_same_messages_are_taken(
+    bodies: list[bytes], piece: int
+) -> None:
+    notes, connection, _ = connected()
+    data = REQUESTER + b"".join(ipc(n, body) for n, body in enumerate(bodies))
+    for at in range(0, len(data), piece):
+        connection.data_received(data[at : at + piece])
+    fit = [(n, body) for n, body in enumerate(bodies) if len(body) + 4 <= 20]
+    assert [body for _, body in notes.taken] == [body for _, body in fit]
+    assert notes.trouble == ["too large"] * (len(bodies) - len(fit))
+    for (address, _), (number, _) in zip(notes.taken, fit, strict=True):
+        assert address[:CONNECTION] == NAME
+        assert int.from_bytes(address[CONNECTION:]) & 0x7FFFFFFF == number
+
+
+def test_answers_are_written_in_one_piece_by_a_flush() -> None:
+    _, connection, wire = connected()
+    connection.queue(b"\x80\0\0\1", b"one")
+    connection.queue(b"\x80\0\0\2", b"")
+    assert (wire.written, connection.unread) == (REPLIER, 11)
+    connection.flush()
+    assert wire.written == REPLIER + ipc(1, b"one") + ipc(2)
+    assert connection.unread == 0
+
+
+def test_reading_goes_on_when_there_is_no_reason_against_it_left() -> None:
+    _, connection, wire = connected()
+    connection.pause_writing()
+    connection.hold("undrained messages")
+    connection.resume_writing()
+    assert not wire.reads
+    connection.unhold("undrained messages")
+    assert wire.reads
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(b"GET /", "bad greeting"), (REQUESTER + b"\x02" + bytes(8), "bad frame")],
+)
+def test_what_cannot_be_understood_ends_the_connection(data: bytes, why: str) -> None:
+    notes, connection, wire = connected()
+    connection.data_received(data)
+    assert (notes.trouble, wire.is_aborted) == ([why], True)

@@ -10,7 +10,7 @@ import zmq
 
 from dragoman.transports import doorstep
 from dragoman.transports.base import Sent
-from dragoman.transports.curve import SHUT, CurveRouter
+from dragoman.transports.curve import CurveRouter
 from dragoman.transports.zmq import CurveKeys, Dealer, Router
 
 
@@ -323,7 +323,7 @@ def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
         await house.until(lambda: house.heard)
         for number in range(8):
             await house.dealer(b"stranger-%d" % number, Pair().keys(house.server))
-        await house.until(lambda: house.router.trouble[SHUT])
+        await house.until(lambda: house.router.trouble[doorstep.TURNED_AWAY])
         inside.send(b"", [b"second"])
         await house.until(partial(_has_heard, house, 2))
         assert house.router.send(b"anna", [b"there"]) is Sent.YES

@@ -1,6 +1,8 @@
 """TLS contexts: a handshake between both ends, in memory."""
 
+import asyncio
 import ssl
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import pytest
 from tests.transports.tls_files import AUTHORITY, OURS, write_tls
 
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
+from dragoman.transports import doorstep
 from dragoman.transports.tls import (
     LOOK_EVERY,
+    Handshakes,
     LiveContext,
     PeerTls,
     ServerTls,
@@ -133,3 +137,48 @@ def test_nothing_secret_is_shown() -> None:
     shown = repr(anna) + repr(PeerTls(AUTHORITY.certificate, anna.certificate, anna.secret))
     assert "PRIVATE" not in shown
     assert isinstance(anna, Certificate)
+
+
+class _Heard(asyncio.Protocol):
+    """Says hello to whoever has shaken hands."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"hello")
+
+
+def test_too_many_strangers_are_kept_away_and_others_are_not(
+    server: ServerTls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doorstep, "FAILURES_AT_ONCE", 3.0)
+    trouble: Counter[str] = Counter()
+
+    async def story() -> None:
+        handshakes = Handshakes(
+            server.live(is_optional=True), _Heard, lambda why: trouble.update([why])
+        )
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(handshakes.protocol, "127.0.0.1", 0)
+        (place,) = listener.sockets
+        handshakes.listens(place.fileno())
+        host, port = place.getsockname()
+        while not trouble[doorstep.TURNED_AWAY]:
+            # A loopback address of their own.
+            reader, writer = await asyncio.open_connection(host, port, local_addr=("127.0.0.2", 0))
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await reader.read()
+            writer.close()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await asyncio.open_connection(host, port, local_addr=("127.0.0.2", 0))
+        honest = PeerTls(AUTHORITY.certificate).context()
+        reader, writer = await asyncio.open_connection(
+            host, port, ssl=honest, server_hostname="localhost"
+        )
+        assert await reader.readexactly(5) == b"hello"
+        writer.transport.abort()
+        handshakes.close()
+        listener.close()
+
+    asyncio.run(story())
+    assert trouble["no TLS"] >= 3

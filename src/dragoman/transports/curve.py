@@ -26,7 +26,7 @@ from typing import Final
 import zmq
 
 from dragoman.transports.base import Address, Admits, Frames, Key, Sent
-from dragoman.transports.doorstep import Doorstep
+from dragoman.transports.doorstep import TURNED_AWAY, Doorstep
 from dragoman.transports.zap import Zap
 from dragoman.transports.zmq import MAX_FRAME, Router
 
@@ -40,8 +40,6 @@ _FAILED: Final = {
     int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL): "no CURVE, or another broker's key",
 }
 _WATCHED: Final = _LISTENS | _CAME | _WENT | sum(_FAILED)
-#: What is counted when new connections were not taken for a moment.
-SHUT: Final = "too many strangers"
 #: How long a handshake may take.
 _HANDSHAKE_MS: Final = 5000
 #: When the kernel gives up on a host that is gone: idle, between probes (s), and their number.
@@ -108,7 +106,7 @@ class _Listener(Router):
         await super().close()
 
     def _turned_away(self) -> None:
-        self._owner.trouble[SHUT] += 1
+        self._owner.trouble[TURNED_AWAY] += 1
 
     def _is_here(self, key: Key) -> bool:
         # First what has ended: descriptors are used again, and must not find their old seats.

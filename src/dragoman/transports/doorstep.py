@@ -24,6 +24,8 @@ FAILURES_AT_ONCE: Final = 200.0
 #: Connections that may begin: so many honest peers come when a broker was started again.
 ARRIVALS: Final = 1000.0
 ARRIVALS_AT_ONCE: Final = 1000.0
+#: What is counted when that happens.
+TURNED_AWAY: Final = "too many strangers"
 #: Seconds for which nobody is let in.
 PAUSE: Final = 0.5
 #: Addresses that can be turned away by name.

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.transports.base import Key
+from dragoman.transports.doorstep import TURNED_AWAY, Doorstep
 
 #: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
 HANDSHAKE_WITHIN: Final = 5.0
@@ -160,7 +161,8 @@ class Handshakes:
     """The TLS handshakes of one listener: bounded in time and number, so that none is a burden.
 
     A connection is nobody's until its handshake is done; then the protocol that was made for it
-    gets it. Reasons of those that failed go to `note`.
+    gets it. Reasons of those that failed go to `note`. They happen in the broker's own loop, so
+    those who fail too often are kept away, once it is known where (`listens`).
     """
 
     def __init__(
@@ -177,8 +179,13 @@ class Handshakes:
         self._note = note
         self._within = within
         self._at_once = at_once
+        self._doorstep = Doorstep(lambda: note(TURNED_AWAY))
         self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def listens(self, fd: int) -> None:
+        """Know the listening socket, to turn strangers away there."""
+        self._doorstep.listens(fd)
 
     def protocol(self, make: Callable[[], asyncio.Protocol] | None = None) -> asyncio.Protocol:
         """Make what asyncio wants for a new connection; `make` if this one needs another."""
@@ -187,10 +194,11 @@ class Handshakes:
     def begin(self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]) -> None:
         """Shake hands with whoever has connected."""
         transport.pause_reading()
+        self._doorstep.arrived()
         self._under_way[transport] = None
         if len(self._under_way) > self._at_once:
             oldest, _ = self._under_way.popitem(last=False)
-            self._note("gave way in its handshake")
+            self._failed(oldest, "gave way in its handshake")
             oldest.abort()
         task = asyncio.get_running_loop().create_task(self._shake(transport, make))
         self._tasks.add(task)
@@ -211,15 +219,21 @@ class Handshakes:
             )
         except (OSError, ssl.SSLError) as error:
             if transport in self._under_way:
-                self._note(reason(error))
+                self._failed(transport, reason(error))
             return
         finally:
             self._under_way.pop(transport, None)
         if tls is not None:
             waiting.hand_over(tls, make())
 
+    def _failed(self, transport: asyncio.Transport, why: str) -> None:
+        self._note(why)
+        name = transport.get_extra_info("peername")
+        self._doorstep.failed(str(name[0]) if name else "")
+
     def close(self) -> None:
         """Break off what is under way."""
+        self._doorstep.close()
         for transport in self._under_way:
             transport.abort()
         self._under_way.clear()

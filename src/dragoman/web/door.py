@@ -147,7 +147,7 @@ class Door(MemoryHub):
         )
         scheme = "http"
         if self._tls is not None:
-            protocol, scheme = self._secured(self._tls, protocol), "https"
+            protocol, scheme = self._secured(self._tls, protocol, listener.fileno()), "https"
         config = uvicorn.Config(
             self._guarded(host),
             http=protocol,
@@ -166,9 +166,10 @@ class Door(MemoryHub):
         await server.is_up.wait()
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def _secured(self, tls: ServerTls, protocol: Any) -> Any:
+    def _secured(self, tls: ServerTls, protocol: Any, listener: int) -> Any:
         """Return what makes a protocol that begins after a handshake."""
         self._handshakes = handshakes = Handshakes(tls.live(is_optional=True), protocol, self._note)
+        handshakes.listens(listener)
         return lambda **said: handshakes.protocol(partial(protocol, **said))
 
     def _note(self, why: str) -> None:

@@ -167,6 +167,44 @@ def test_a_request_in_parts_is_answered_in_parts() -> None:
     assert hear(house, C) == [Reply(C, (b"m", b"", b"\xc3", b"\xc2"))]
 
 
+def beats(peer: Peer, worker: WorkerSide, seconds: int) -> list[Any]:
+    """Let a worker live for some time; return what it was given to do."""
+    work = []
+    for _ in range(seconds):
+        peer.send(worker.beat())
+        peer.house.wait(1.0)
+        for said in peer.heard():
+            if type(said) is SendNow:
+                peer.send([said.frames])
+            elif type(said) is not Alive:
+                work.append(said)
+    return work + [w for w in peer.heard() if type(w) is not Alive]
+
+
+def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    house.hear("dcp", W)  # a connection broke with it
+    assert beats(peer, worker, 9) == []
+    (work,) = beats(peer, worker, 3)
+    peer.send(worker.finish(work.ticket, Answer(5)))
+    assert caller.heard()[-1].state == JobState.SUCCEEDED
+    assert house.kinds("j1").count("dispatched") == 2
+
+
+def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    caller, client = our_client(house)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    (work,) = beats(peer, worker, 25)
+    peer.send(worker.finish(work.ticket, Answer(5)))
+    assert caller.heard()[-1].state == JobState.SUCCEEDED
+    assert house.kinds("j1").count("dispatched") == 1
+
+
 def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     house = fabric()
     caller, client, peer, worker, ticket = start(house)

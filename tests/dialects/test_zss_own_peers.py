@@ -190,6 +190,54 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
     assert caller.heard() == [expected]
 
 
+def beats(peer: Peer, worker: WorkerSide, seconds: int) -> list[Any]:
+    """Let a worker live for some time; return what it was given to do."""
+    work = []
+    for _ in range(seconds):
+        peer.send(worker.beat())
+        peer.house.wait(1.0)
+        for said in peer.heard():
+            if type(said) is SendNow:
+                peer.send([said.frames])
+            elif type(said) is not Alive:
+                work.append(said)
+    return work + [w for w in peer.heard() if type(w) is not Alive]
+
+
+def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    client = ClientSide()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    house.hear(BACK, S)  # a connection broke with it
+    assert beats(peer, worker, 9) == []
+    (work,) = beats(peer, worker, 3)
+    peer.send(worker.finish(work.ticket, Answer(5)))
+    assert caller.heard()[-1].state == JobState.SUCCEEDED
+    assert house.kinds("j1").count("dispatched") == 2
+
+
+def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
+    house = fabric()
+    peer, worker = our_worker(house)
+    client = ClientSide()
+    caller = Peer(house, FRONT, C, client)
+    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    (work,) = beats(peer, worker, 25)
+    peer.send(worker.finish(work.ticket, Answer(5)))
+    assert caller.heard()[-1].state == JobState.SUCCEEDED
+    assert house.kinds("j1").count("dispatched") == 1
+
+
+def test_a_poll_with_an_address_that_cannot_be_written_again_is_answered() -> None:
+    odd = b"\x82\xa3sid\xa4MATH\xa1n\xcf" + b"\xff" * 8
+    poll = encode(Message(PRT, b"r", odd, b"", b"102", b"\xc0", identity=C))
+    (told,) = WorkerSide(["math"]).receive(poll)
+    assert isinstance(told, SendNow)
+    assert decode(told.frames).address == odd
+
+
 def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     house = fabric()
     caller, client, peer, worker = start(house)

@@ -157,6 +157,7 @@ class DcpSection(Section):
     beat_every: float = Field(default=1.0, gt=0)
     missed_allowed: int = Field(default=10, ge=1)
     missed_allowed_busy: int = Field(default=600, ge=1)
+    poll_every: float = Field(default=10.0, gt=0)
     ping_asks_for_work: bool = True
     takes_named_clients: bool = False
     faults: Literal["empty", "silent"] = "empty"
@@ -169,6 +170,7 @@ class ZssSection(Section):
     missed_allowed: int = Field(default=3, ge=1)
     credit: int | None = Field(default=None, ge=1)
     grace: float = Field(default=1.0, ge=0)
+    poll_every: float = Field(default=10.0, gt=0)
     traces: bool = True
     #: sid -> the service's name in the house, where that has capitals.
     names: dict[str, str] = Field(default_factory=dict)

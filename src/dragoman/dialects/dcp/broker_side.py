@@ -133,6 +133,7 @@ class BrokerSide:
             self._crew.forget(address)
         worker = self._crew.join(address, self._peer(address))
         worker.service, worker.is_free, worker.reads_notes = m.service, True, note is not None
+        worker.answers_polls = (note or {}).get("polls") is True
         echo = Registration(m.service, m.surplus[:1] if note is not None else (), m.width)
         return [Send(address, encode(echo)), self._joined(address, worker, note or {})]
 

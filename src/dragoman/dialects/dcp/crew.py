@@ -39,6 +39,10 @@ class Worker:
         self.service = b""
         #: It says and reads notes: it counts its own credit, can be told to stop, reports.
         self.reads_notes = False
+        #: It says so when it is asked about a request that it does not have.
+        self.answers_polls = False
+        #: When it was given each job, or last asked about it; the longest ago first.
+        self._asked_at: OrderedDict[JobId, float] = OrderedDict()
         #: Whether it may be given a request: "the broker SHOULD NOT give more" until it responds.
         self.is_free = True
         #: It said good-bye, so nobody asks it to register again.
@@ -54,17 +58,19 @@ class Worker:
         """Whether it holds anything."""
         return bool(self._ages)
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: Held, now: float) -> None:
         """Remember what it was given; a new attempt of a job takes the place of the old one."""
         self.drop(held.job)
         self._held.setdefault(held.mark, deque()).append(held)
         self._ages[held.job] = held
+        self._asked_at[held.job] = now
         if len(self._ages) > _MOST_HELD:
             self.drop(next(iter(self._ages)))
 
     def drop(self, job: JobId) -> None:
         """Forget a job."""
         held = self._ages.pop(job, None)
+        self._asked_at.pop(job, None)
         self.questions.pop(job, None)
         if held is not None:
             alike = self._held[held.mark]
@@ -89,6 +95,21 @@ class Worker:
         if len(of_client) == 1 and len(self._held[of_client[0]]) == 1:
             return self._held[of_client[0]][0]
         return None
+
+    def overdue(self, before: float, now: float) -> list[Held]:
+        """Return what it was given, or last asked about, so long ago; it is asked now.
+
+        Of several that look the same nobody could tell which one is meant.
+        """
+        found: list[Held] = []
+        while self._asked_at and next(iter(self._asked_at.values())) <= before:
+            job = next(iter(self._asked_at))
+            self._asked_at[job] = now
+            self._asked_at.move_to_end(job)
+            held = self._ages[job]
+            if len(self._held[held.mark]) == 1:
+                found.append(held)
+        return found
 
     def holding(self, job: JobId) -> Held | None:
         """Return what it holds of a job."""

@@ -54,7 +54,8 @@ class Deliveries:
             tail = (write_note(note), *tail[1:])
         client = self._client_frame(effect.client)
         mark = (client, metadata_of(tail))
-        worker.hold(Held(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark))
+        held = Held(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark)
+        worker.hold(held, now)
         return [self._request(worker, client, tail)]
 
     def _request(self, worker: Worker, client: bytes, tail: Tail) -> Send:
@@ -94,19 +95,26 @@ class Deliveries:
         held = worker.holding(effect.job)
         if held is None:
             return []
+        return [self._about(worker, held, note, data)]
+
+    def _about(self, worker: Worker, held: Held, note: Note, data: Tail = ()) -> Send:
         client, metadata = held.mark
-        return [self._request(worker, client, (*metadata, write_note(note), b"", *data))]
+        return self._request(worker, client, (*metadata, write_note(note), b"", *data))
 
     def _beat(self, effect: SendBeat, now: float) -> list[Send]:
-        """Look whether a worker that computes in silence is still connected.
+        """Look whether a worker that computes in silence still has what it was given.
 
-        The text has no beats from the broker, but every worker must bear a pong, and a ROUTER
-        tells when there is nobody to take it.
+        One of ours is asked. To others the text has no beats from the broker, but every worker must
+        bear a pong, and a ROUTER tells when there is nobody to take it.
         """
         address = raw_of(name_of(effect.worker))
         worker = self._crew.present.get(address)
-        patience = self._settings.beat_every * self._settings.missed_allowed
-        if worker is None or not worker.is_busy or now - worker.seen_at < patience:
+        if worker is None or not worker.is_busy:
+            return []
+        if worker.answers_polls:
+            overdue = worker.overdue(now - self._settings.poll_every, now)
+            return [self._about(worker, held, {"kind": "poll"}) for held in overdue]
+        if now - worker.seen_at < self._settings.beat_every * self._settings.missed_allowed:
             return []
         return [Send(address, encode(Pong(self._widths.of(address))))]
 

@@ -26,6 +26,9 @@ class Settings:
     #: The same for a worker that computes: DagBox's send nothing meanwhile, so this has to exceed
     #: the longest job. One whose process died is found sooner, by sending to it.
     missed_allowed_busy: int = 600
+    #: How long one of our own workers may hold a request in silence before it is asked whether it
+    #: has it at all: DCP confirms nothing, and a connection that breaks takes messages with it.
+    poll_every: float = 10.0
     #: Whether a ping of a busy worker asks for one more request, as the text says.
     ping_asks_for_work: bool = True
     #: Whether a plain client may name another client, who then gets the reply.

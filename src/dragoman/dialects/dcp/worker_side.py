@@ -101,7 +101,7 @@ class WorkerSide:
 
     def join(self) -> list[Frames]:
         """Register."""
-        note: Note = {"credit": self._concurrency, "beat_every": self.beat_every}
+        note: Note = {"credit": self._concurrency, "beat_every": self.beat_every, "polls": True}
         if self._name:
             note["name"] = self._name
         if self._labels:
@@ -134,7 +134,7 @@ class WorkerSide:
 
     def _request(self, m: Request) -> list[Word]:
         tail, report = take_report(m.tail)
-        if report is not None and report["kind"] in ("input", "cancel"):
+        if report is not None and report["kind"] in ("input", "cancel", "poll"):
             return self._about(m.client, tail, report)
         self._count += 1
         ticket = str(self._count)
@@ -159,6 +159,8 @@ class WorkerSide:
         mark = (client, metadata_of(tail))
         tickets = (t for t, k in self._tasks.items() if (k.client, metadata_of(k.tail)) == mark)
         ticket = next(tickets, None)
+        if report["kind"] == "poll":
+            return [] if ticket is not None else [SendNow(self._missing(client, tail))]
         if ticket is None:
             return []
         if report["kind"] == "cancel":
@@ -167,6 +169,12 @@ class WorkerSide:
         request = report.get("request")
         name = request if isinstance(request, str) else ""
         return [InputGiven(ticket, name, answer.value if answer.raw is None else answer.raw)]
+
+    def _missing(self, client: bytes, tail: Tail) -> Frames:
+        """Say that a request is not here: it never came, or its reply is on the way or lost."""
+        fault = Fault(FaultCode.HANDED_BACK, "the worker does not have it")
+        said = with_report((*metadata_of(tail), b""), fault_note(fault))
+        return encode(Reply(client, said, self._width))
 
     def take(self, ticket: str) -> list[Frames]:
         """Say nothing: a request that was delivered is being run."""

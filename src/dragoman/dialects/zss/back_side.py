@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendWork
+from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
 from dragoman.core.events import (
     BeatReceived,
     Event,
@@ -63,6 +63,8 @@ from dragoman.model.target import resources_of
 SMI: Final = "SMI"
 _LONGEST: Final = 256
 _MOST_CREDIT: Final = 10_000
+#: A part to a service with this status asks whether it has the request.
+POLL: Final = b"102"
 #: The status of a part says what it is; any other is a piece of a stream.
 _PARTS: Final = {b"102": ReplyKind.PROGRESS, b"100": ReplyKind.INPUT_ASKED}
 
@@ -89,6 +91,8 @@ class BackSide:
         self._outstanding = Outstanding()
         #: Instances that read parts: input and cancels can be told to them.
         self._reads_parts: set[PeerId] = set()
+        #: Instances that say so when they are asked about a request that they do not have.
+        self._answers_polls: set[PeerId] = set()
 
     # --- what instances say -------------------------------------------------------------------
 
@@ -152,12 +156,15 @@ class BackSide:
         if self._instances.services(peer):
             return [self._joined(peer, extra)]
         self._reads_parts.discard(peer)
+        self._answers_polls.discard(peer)
         return [PeerLeft(peer, "went down", self._settings.grace)]
 
     def _joined(self, peer: PeerId, extra: Any) -> WorkerJoined:
         settings, is_ours = self._settings, extra.get("partial") is True
         if is_ours:
             self._reads_parts.add(peer)
+        if extra.get("polls") is True:
+            self._answers_polls.add(peer)
         said, labels = extra.get("credit"), extra.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
         credit = min(max(said, 1), _MOST_CREDIT) if type(said) is int else settings.credit
@@ -237,7 +244,7 @@ class BackSide:
         if resources and effect.worker in self._reads_parts:
             address = oldpack.encode(address_map(address) | {"resources": list(resources)})
         asked = Asked(effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service)
-        self._outstanding.add(asked)
+        self._outstanding.add(asked, now)
         request = Message(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
         return [Send(raw_of(name_of(effect.worker)), encode(request))]
 
@@ -292,9 +299,10 @@ class BackSide:
     def _to_holder(self, effect: SendInput | SendCancel, m: Message, **extra: str) -> list[Send]:
         """Send an instance a part that belongs to a request it holds."""
         asked = self._outstanding.of_job(effect.worker, effect.job)
-        if asked is None:
-            return []
-        sid = self._instances.sid(effect.worker, asked.service)
+        return [self._about(asked, m, **extra)] if asked is not None else []
+
+    def _about(self, asked: Asked, m: Message, **extra: str) -> Send:
+        sid = self._instances.sid(asked.worker, asked.service)
         part = replace(
             m,
             identity=asked.alias,
@@ -302,12 +310,21 @@ class BackSide:
             address=write_address(sid, "", **extra),
             protocol=m.protocol or PROTOCOL,
         )
-        return [Send(raw_of(name_of(effect.worker)), encode(part))]
+        return Send(raw_of(name_of(asked.worker)), encode(part))
+
+    def _beat(self, effect: SendBeat, now: float) -> list[Send]:
+        """Ask one of ours about what it has held in silence for long."""
+        if effect.worker not in self._answers_polls:
+            return []
+        before = now - self._settings.poll_every
+        overdue = self._outstanding.overdue(effect.worker, before, now)
+        return [self._about(asked, Message(PRT, b"", b"", status=POLL)) for asked in overdue]
 
     def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
         """Forget an instance. Nothing is said to it: its next heartbeat registers it again."""
         self._instances.forget(effect.peer)
         self._reads_parts.discard(effect.peer)
+        self._answers_polls.discard(effect.peer)
         return []
 
     def advance(self, now: float) -> list[Event | Send]:
@@ -368,5 +385,6 @@ _RENDERERS: Final[dict[type, Callable[[BackSide, Any, float], list[Send]]]] = {
     SendWork: BackSide._work,
     SendInput: BackSide._input,
     SendCancel: BackSide._cancel,
+    SendBeat: BackSide._beat,
     Dismiss: BackSide._dismiss,
 }

@@ -40,15 +40,18 @@ class Outstanding:
         #: The question each waits for the answer to, by the name its instance gave it.
         self.questions: dict[tuple[PeerId, JobId], str] = {}
         self._by_mark: dict[tuple[PeerId, bytes, bytes], deque[Asked]] = {}
+        #: When each instance was given each job, or last asked about it; the longest ago first.
+        self._asked_at: dict[PeerId, OrderedDict[JobId, float]] = {}
 
     def __len__(self) -> int:
         return len(self._by_job)
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: Asked, now: float) -> None:
         """Remember a request; a new attempt of a job takes the place of the old one."""
         self.drop(asked.worker, asked.job)
         self._by_job[asked.worker, asked.job] = asked
         self._by_mark.setdefault(asked.mark, deque()).append(asked)
+        self._asked_at.setdefault(asked.worker, OrderedDict())[asked.job] = now
         if len(self._by_job) > _MOST:
             self.drop(*next(iter(self._by_job)))
 
@@ -61,6 +64,26 @@ class Outstanding:
             alike.remove(asked)
             if not alike:
                 del self._by_mark[asked.mark]
+            of_worker = self._asked_at[worker]
+            del of_worker[job]
+            if not of_worker:
+                del self._asked_at[worker]
+
+    def overdue(self, worker: PeerId, before: float, now: float) -> list[Asked]:
+        """Return what an instance was given, or last asked about, so long ago; it is asked now.
+
+        Of several that look the same nobody could tell which one is meant.
+        """
+        found: list[Asked] = []
+        of_worker = self._asked_at.get(worker) or OrderedDict()
+        while of_worker and next(iter(of_worker.values())) <= before:
+            job = next(iter(of_worker))
+            of_worker[job] = now
+            of_worker.move_to_end(job)
+            asked = self._by_job[worker, job]
+            if len(self._by_mark[asked.mark]) == 1:
+                found.append(asked)
+        return found
 
     def find(self, worker: PeerId, alias: bytes, rid: bytes) -> Asked | None:
         """Return the oldest request that a reply with these marks can be the answer to."""

@@ -25,6 +25,9 @@ class Settings:
     names: Mapping[str, str] = field(default_factory=dict)
     #: The heartbeat interval of both service libraries.
     beat_every: float = 1.0
+    #: How long one of our own services may hold a request in silence before it is asked whether it
+    #: has it at all: ZSS confirms nothing, and a connection that breaks takes messages with it.
+    poll_every: float = 10.0
     #: So many silent intervals make an instance lost. Any frame counts as life.
     missed_allowed: int = 3
     #: How many requests an instance may hold; None: any number, as upstream.

@@ -34,6 +34,8 @@ from dragoman.model.names import JobId
 #: The broker answers every heartbeat; so many unanswered ones mean that it is not there.
 _BEATS_UNANSWERED: Final = 5
 _NOBODY: Final = Address("")
+#: What is said about a request that is not here: it never came, or its reply is on the way or lost.
+_MISSING: Final = Fault(FaultCode.HANDED_BACK, "the service does not have it")
 
 
 class WorkerSide:
@@ -77,7 +79,7 @@ class WorkerSide:
             extra["credit"] = self._concurrency
         if self._labels:
             extra["labels"] = self._labels
-        address = write_address("SMI", verb, partial=True, **extra)
+        address = write_address("SMI", verb, partial=True, polls=True, **extra)
         rid = f"{verb.lower()}-{sid}".encode()
         return encode(Message(REQ, rid, address, payload=oldpack.encode(sid)))
 
@@ -116,6 +118,8 @@ class WorkerSide:
         mark = (m.identity, m.rid)
         tickets = (t for t, r in self._requests.items() if (r.identity, r.rid) == mark)
         ticket = next(tickets, None)
+        if m.status == b"102":
+            return [] if ticket is not None else [Reply(_reply(m, Answer(fault=_MISSING)))]
         if ticket is None:
             return []
         if m.status == b"410":
@@ -190,10 +194,11 @@ def _reply(m: Message, answer: Answer) -> Frames:
     reply = replace(m, kind=REP, status=status, payload=payload)
     if answer.fault is not None and answer.fault.code is not FaultCode.TASK_FAILED:
         try:
-            named = address_map(m.address) | {"fault": answer.fault.code.value}
-        except MalformedMessage:
+            named = oldpack.encode(address_map(m.address) | {"fault": answer.fault.code.value})
+        except (MalformedMessage, Unmappable):
+            # A broker may write there what it likes.
             return encode(reply)
-        reply = replace(reply, address=oldpack.encode(named))
+        reply = replace(reply, address=named)
     return encode(reply)
 
 

@@ -32,6 +32,16 @@ def test_options_win_over_the_file_and_paths_are_completed(
     assert not said.read_only
 
 
+def test_where_executors_find_their_key_and_how_long_results_stay(tmp_path: Path) -> None:
+    file = tmp_path / "spark.toml"
+    file.write_text('credentials = "env:KEY"\n[results]\nurl = "nf://a"\nkeep = 60\n')
+    plain = merged(file, "", [], "", "", False)
+    assert (plain.credentials, plain.results.keep) == ("env:KEY", 60)
+    said = merged(file, "", [], "nf://b", "", False, "/etc/there.key")
+    assert said.credentials == "/etc/there.key", "it is not a path of this machine"
+    assert (said.results.url, said.results.keep) == ("nf://b", 60)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -136,6 +136,9 @@ def test_a_file_is_put_in_pieces(service: FileService, tmp_path: Path) -> None:
     assert ask(service, "put_status", **put) == {"have": 3000}
     assert ask(service, "put_file", offset=3000, data=data[3000:], **put)["is_done"]
     assert (tmp_path / "n").read_bytes() == data
+    assert ask(service, "remove_file", url="nf://n") == {"removed": "nf://n"}
+    with pytest.raises(ServiceFault, match="file not found"):
+        ask(service, "remove_file", url="nf://n")
 
 
 def test_an_offset_that_is_none_ends_the_fetch(service: FileService) -> None:

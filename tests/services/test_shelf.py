@@ -273,3 +273,19 @@ def test_nothing_is_put_through_a_link(shelf: Shelf, roots: dict[str, Path]) -> 
         with pytest.raises(NoFile):
             shelf.put(url, 0, b"x", 1, sha(b"x"))
     assert (roots[""].parent / "outside").read_bytes() == SECRET
+
+
+def test_only_what_may_be_put_may_be_removed(shelf: Shelf, roots: dict[str, Path]) -> None:
+    (roots["other"] / "r").write_bytes(b"x")
+    shelf.remove("nf://other/r")
+    assert not (roots["other"] / "r").exists()
+    with pytest.raises(NoFile, match="file not found"):
+        shelf.remove("nf://other/r")
+    (roots[""] / "r").write_bytes(b"x")
+    with pytest.raises(NoFile, match="may not be put there"):
+        shelf.remove("nf://r")
+    (roots["other"] / "l").symlink_to("../outside")
+    for url in ("nf://other/l", "nf://other/../shared/r", "nf://other/.hidden", "nf://other"):
+        with pytest.raises(NoFile):
+            shelf.remove(url)
+    assert (roots[""] / "r").exists()

@@ -94,6 +94,8 @@ class SpReplier:
         )
         server = await loop.create_server(self._protocol(), *found[0][4][:2], backlog=1024)
         self._servers.append(server)
+        if self._tls is not None:
+            self._handshakes[-1].listens(server.sockets[0].fileno())
         host, port = server.sockets[0].getsockname()[:2]
         return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 

@@ -1,13 +1,11 @@
-"""Our client, our broker and our worker in one memory; and our peers against NorFab's broker."""
+"""Our client, our broker and our worker in one memory."""
 
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from tests.dialects.nfp_fabric import Fabric, body_of
+from tests.dialects.nfp_fabric import Fabric
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.client_side import ClientSide
 from dragoman.dialects.nfp.worker_side import WorkerSide
 from dragoman.dialects.talk import (
@@ -26,7 +24,6 @@ from dragoman.dialects.talk import (
     Reply,
     Standing,
     Stop,
-    Unsupported,
     Word,
     Work,
 )
@@ -300,177 +297,3 @@ def test_events_are_published_subscribed_to_and_offered() -> None:
     for send in talk.fabric.side.render_event(subscription, record, body):
         notices = talk.client.receive(send.frames)
     assert notices == [Published(record.seq, "math.hot", {"t": b"\x01"})]
-
-
-# --- the worker alone ---------------------------------------------------------------------------
-
-
-def task(command: str, body: bytes = b"", uuid: bytes = b"j1", attempt: bytes = b"") -> Frames:
-    return wire.encode(wire.Task(command, b"c1", uuid, body, attempt=attempt))
-
-
-def worker() -> WorkerSide:
-    side = WorkerSide("w1", "math", credit=2, stamp=lambda: "now")
-    side.join()
-    return side
-
-
-def replies(words: list[Word]) -> list[wire.Message]:
-    return [wire.decode(w.frames) for w in words if isinstance(w, Reply)]
-
-
-def test_under_norfabs_broker_a_result_is_pushed_and_announced() -> None:
-    side = worker()
-    side.receive(task(wire.POST, b'{"task":"add"}'))
-    pushed, announced = map(wire.decode, side.finish("j1", Answer(5)))
-    assert isinstance(pushed, wire.Report)
-    assert (pushed.command, pushed.status) == (wire.RESPONSE, b"200")
-    assert body_of(announced)["event_type"] == "result_ready"
-    assert body_of(announced)["timestamp"] == "now"
-
-
-def statuses(side: WorkerSide) -> list[bytes]:
-    reports = replies(side.receive(task(wire.GET)))
-    return [r.status for r in reports if isinstance(r, wire.Report)]
-
-
-def test_a_get_is_answered_by_how_the_job_stands() -> None:
-    side = worker()
-    assert statuses(side) == [b"404"]
-    side.receive(task(wire.POST, b'{"task":"add"}'))
-    assert statuses(side) == [b"300"]
-    side.ask_input("j1", "q", "sure?")
-    assert statuses(side) == [b"102"]
-    side.receive(task(wire.PUT, b'{"input_id":"q","value":1}'))
-    side.finish("j1", Answer(5))
-    assert statuses(side) == [b"200"]
-
-
-def test_the_same_post_again_is_the_same_run_under_its_newest_attempt() -> None:
-    side = worker()
-    body = b'{"task":"add"}'
-    assert len(side.receive(task(wire.POST, body, attempt=b"1"))) == 1
-    assert side.receive(task(wire.POST, body, attempt=b"2")) == []
-    side.take("j1")
-    (again,) = replies(side.receive(task(wire.POST, body, attempt=b"3")))
-    assert isinstance(again, wire.Report)
-    assert (again.status, again.attempt) == (b"201", b"3")
-    side.finish("j1", Answer(5))
-    (result,) = replies(side.receive(task(wire.POST, body, attempt=b"4")))
-    assert isinstance(result, wire.Report)
-    assert (result.status, result.attempt) == (b"200", b"4")
-
-
-def test_a_call_that_cannot_be_read_is_answered_as_failed() -> None:
-    (failed, _) = replies(worker().receive(task(wire.POST, b"[]")))
-    assert body_of(failed)["w1"]["failed"] is True
-
-
-def test_results_are_kept_within_a_bound() -> None:
-    side = WorkerSide("w1", "math", results_kept=2)
-    for uuid in (b"a", b"b", b"c"):
-        side.receive(task(wire.POST, b'{"task":"x"}', uuid))
-        side.finish(uuid.decode(), Answer(1))
-    opened = wire.decode(side.join()[0])
-    assert body_of(opened)["holds"] == ["b", "c"]
-
-
-def test_a_stop_of_a_job_that_is_over_is_answered_with_its_result() -> None:
-    side = worker()
-    side.receive(task(wire.POST, b'{"task":"add"}'))
-    side.finish("j1", Answer(5))
-    (kept,) = replies(side.receive(task(wire.DELETE)))
-    assert isinstance(kept, wire.Report)
-    assert kept.status == b"200"
-
-
-def test_unasked_input_is_given_as_it_is() -> None:
-    side = worker()
-    assert side.receive(task(wire.PUT, b"{}")) == []
-    side.receive(task(wire.POST, b'{"task":"add"}'))
-    assert side.receive(task(wire.PUT, b'{"offset":8}')) == [InputGiven("j1", "", {"offset": 8})]
-    assert side.receive(task(wire.PUT, b"\xff")) == [InputGiven("j1", "", b"\xff")]
-
-
-def test_even_norfabs_swapped_disconnect_is_understood() -> None:
-    assert worker().receive([b"", wire.BROKER, b"math", b"0x03"]) == [Dismissed()]
-
-
-@pytest.mark.parametrize(
-    "frames", [[], [b"x"], [b"", wire.BROKER, b"0x04"], list(task(wire.POST, uuid=b"\xff"))]
-)
-def test_a_worker_ignores_what_it_cannot_read(frames: Frames) -> None:
-    assert worker().receive(frames) == []
-
-
-def test_a_job_cannot_be_passed_on() -> None:
-    with pytest.raises(Unsupported, match="nfp"):
-        worker().forward("j1", "other", Call("x"))
-
-
-# --- the client alone ---------------------------------------------------------------------------
-
-
-def client(*jobs: str) -> ClientSide:
-    side = ClientSide(lambda: "s1")
-    for job in jobs:
-        side.submit(Order(JobId(job), "math", Call("add")))
-    return side
-
-
-def reply(command: str, status: bytes, body: bytes, uuid: bytes = b"j1") -> Frames:
-    return wire.encode(wire.Reply(command, b"math", uuid, status, body))
-
-
-def test_an_announced_result_is_fetched_from_norfabs_broker() -> None:
-    side = client("j1")
-    side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1"]}'))
-    ready = b'{"event_type":"result_ready","worker":"w1"}'
-    (ask,) = side.receive(reply(wire.EVENT, b"200", ready))
-    assert isinstance(ask, Reply)
-    assert wire.decode(ask.frames) == wire.Request(wire.GET, b"math", b'["w1"]', b"j1", b"")
-
-
-def test_who_still_misses_is_asked_for() -> None:
-    side = client("j1")
-    side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1","w2"]}'))
-    assert side.receive(reply(wire.RESPONSE, b"200", b'{"w1":{"result":1}}')) == []
-    (ask,) = map(wire.decode, side.ask(J1))
-    assert isinstance(ask, wire.Request)
-    assert ask.target == b'["w2"]'
-
-
-def test_a_bare_400_of_norfabs_broker_has_its_words() -> None:
-    body = b'{"workers":null,"status":"FAILED","errors":["nobody"]}'
-    (end,) = client("j1").receive(reply(wire.RESPONSE, b"400", body))
-    assert end == Finished(J1, fault=Fault(FaultCode.NO_WORKER, "nobody"), state=JobState.FAILED)
-
-
-def test_a_job_that_was_given_up_is_not_heard_of_again() -> None:
-    side = client("j1")
-    side.forget(J1)
-    for command in (wire.RESPONSE, wire.EVENT, wire.STREAM):
-        assert side.receive(reply(command, b"200", b"{}")) == []
-
-
-@pytest.mark.parametrize(
-    "frames",
-    [
-        [],
-        [b"", wire.BROKER, b"0x05", b"demo", b"too short"],
-        wire.encode(wire.Ready(b"math")),
-        reply(wire.RESPONSE, b"200", b"{"),
-        reply(wire.RESPONSE, b"200", b"[" * 5000),
-        reply(wire.RESPONSE, b"777", b"{}"),
-        reply(wire.RESPONSE, b"202", b'{"workers":7}'),
-        reply(wire.RESPONSE, b"300", b"{}", uuid=b"\xff"),
-        reply(wire.EVENT, b"200", b"{}", uuid=b"s1"),
-        reply(wire.MMI, b"200", b"{}"),
-    ],
-    ids=range(10),
-)
-def test_a_client_survives_any_broker(frames: Frames) -> None:
-    side = client("j1")
-    side.subscribe(("*",), 0)
-    assert side.receive(frames) == []
-    assert len(side.receive(reply(wire.RESPONSE, b"200", b'{"w":{"result":1}}'))) == 1

@@ -1,19 +1,14 @@
-"""ZSS peers around the true broker: SMI, requests and replies, and whatever else is said."""
+"""ZSS peers around the true broker: requests, replies and traces."""
 
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.dialects.zss_words import (
     BACK,
     C2,
     FRONT,
-    KEPT,
-    PING,
     RID,
     S2,
-    VECTORS,
     C,
     S,
     ask,
@@ -27,112 +22,13 @@ from tests.dialects.zss_words import (
 )
 
 from dragoman.dialects.zss import oldpack
-from dragoman.dialects.zss.client_side import ClientSide
 from dragoman.dialects.zss.settings import TERMS
 from dragoman.dialects.zss.wire import (
     NIL,
-    PRT,
     REP,
     REQ,
-    decode,
-    encode,
-    read_address,
     write_address,
 )
-from dragoman.dialects.zss.worker_side import WorkerSide
-
-# --- SMI -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("identity", [S, b"", b"SOMEBODY#else", None])
-def test_up_is_confirmed_with_its_own_payload_in_seven_frames(identity: bytes | None) -> None:
-    house = fabric()
-    request = smi("UP", identity=identity)
-    serve(house, S, request)
-    assert heard(house, BACK, S) == [replace(request, kind=REP, status=b"200", identity=None)]
-    # It is the connection that is registered, whatever the message says.
-    call(house, C, ask())
-    assert len(heard(house, BACK, S)) == 1
-
-
-@pytest.mark.parametrize(
-    ("verbs", "codes"),
-    [
-        (["UP", "UP"], [b"200", b"500"]),
-        (["DOWN"], [b"500"]),
-        (["UP", "DOWN", "DOWN"], [b"200", b"200", b"500"]),
-        (["HEARTBEAT", "HEARTBEAT", "UP", "DOWN"], [b"200", b"200", b"500", b"200"]),
-        (["up", "Heartbeat", "dOwN"], [b"200", b"200", b"200"]),
-        (["LIST"], [b"500"]),
-    ],
-)
-def test_smi_answers_each_verb_with_its_code(verbs: list[str], codes: list[bytes]) -> None:
-    house = fabric()
-    serve(house, S, *(smi(verb) for verb in verbs))
-    assert [m.status for m in heard(house, BACK, S)] == codes
-
-
-def test_a_refusal_of_smi_has_the_words_of_upstreams_broker() -> None:
-    house = fabric()
-    serve(house, S, smi("DOWN"))
-    (refused,) = heard(house, BACK, S)
-    said = oldpack.decode(refused.payload)
-    assert said["userMessage"] == "There was an error while processing this request."
-    assert (said["code"], said["errorCode"]) == (500, 500)
-
-
-def test_smi_must_be_in_capitals_and_other_sids_are_refused() -> None:
-    house = fabric()
-    serve(
-        house, S, replace(smi("UP"), address=write_address("smi", "UP")), replace(ask(), identity=S)
-    )
-    assert [m.status for m in heard(house, BACK, S)] == [b"500", b"500"]
-
-
-@pytest.mark.parametrize("payload", [NIL, b"\x80", b"\xc1", b"\x05", b"\xa0"])
-def test_smi_about_no_sid_is_malformed_and_gets_no_reply(payload: bytes) -> None:
-    house = fabric()
-    serve(house, S, replace(smi("UP"), payload=payload))
-    assert heard(house, BACK, S) == []
-    assert len(house.malformed) == 1
-
-
-def test_one_instance_may_offer_several_sids() -> None:
-    house = fabric()
-    up(house, S, "one")
-    up(house, S, "two")
-    call(house, C, ask(address=write_address("ONE", "x")))
-    call(house, C, ask(b"r2", address=write_address("TWO", "x")))
-    assert len(heard(house, BACK, S)) == 2
-    serve(house, S, smi("DOWN", "one"))
-    call(house, C, ask(b"r3", address=write_address("ONE", "x")))
-    call(house, C, ask(b"r4", address=write_address("TWO", "x")))
-    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
-    assert len(heard(house, BACK, S)) == 2
-
-
-def test_an_instance_that_falls_silent_is_lost_and_its_next_heartbeat_brings_it_back() -> None:
-    house = fabric(missed_allowed=3)
-    up(house)
-    house.wait(3.1)
-    call(house, C, ask(b"r1"))
-    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
-    serve(house, S, smi("HEARTBEAT"))
-    call(house, C, ask(b"r2"))
-    assert [m.kind for m in heard(house, BACK, S)] == [REP, REQ]
-
-
-def test_any_frame_of_an_instance_counts_as_life() -> None:
-    house = fabric(missed_allowed=3)
-    up(house)
-    call(house, C, ask())
-    (request,) = heard(house, BACK, S)
-    house.wait(2.9)
-    serve(house, S, reply(request))
-    house.wait(2.9)
-    call(house, C, ask(b"r2"))
-    assert len(heard(house, BACK, S)) == 1
-
 
 # --- requests and replies --------------------------------------------------------------------
 
@@ -366,100 +262,3 @@ def test_the_brokers_own_answers_give_the_headers_back() -> None:
     (answer,) = heard(house, FRONT, C)
     at = house.now * 1000
     assert oldpack.decode(answer.headers) == {"token": "abc", "micro.bfer": at, "micro.bfes": at}
-
-
-# --- malformed -------------------------------------------------------------------------------
-
-
-def test_a_client_sends_seven_frames() -> None:
-    house = fabric()
-    call(house, C, ask(identity=C))
-    assert len(house.malformed) == 1
-
-
-def test_a_part_of_no_request_is_malformed_and_a_bad_target_too() -> None:
-    house = fabric()
-    call(house, C, replace(ask(b"7"), kind=PRT))
-    call(house, C, ask(address=write_address("PONG", "PING", target=",")))
-    call(house, C, ask(address=write_address("PONG", "PING", target=5)))
-    assert len(house.malformed) == 2
-    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
-
-
-def test_every_vector_of_a_peer_leaves_the_broker_working() -> None:
-    house = fabric()
-    links = {"client->broker": FRONT, "service->broker": BACK}
-    for vector in VECTORS:
-        if vector["direction"] in links and "[" not in vector["label"]:
-            frames = [bytes.fromhex(frame) for frame in vector["frames_hex"]]
-            house.say(links[vector["direction"]], b"peer#1", frames)
-    assert house.malformed
-    up(house, b"FRESH#1", "FRESH")
-    call(house, C, ask(b"alive", address=write_address("FRESH", "PING")))
-    assert len(heard(house, BACK, b"FRESH#1")) == 1
-
-
-@pytest.mark.parametrize("number", [6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 62, 66, 90, 94, 98, 110])
-def test_a_captured_call_passes_as_through_upstreams_broker(number: int) -> None:
-    """Replay request and reply of real peers; but for instants, the same frames come out."""
-    house = fabric()
-    vectors = [[bytes.fromhex(f) for f in v["frames_hex"]] for v in VECTORS[number : number + 4]]
-    asked, routed, answered, returned = map(decode, vectors)
-    up(house, S, read_address(asked.address).sid)
-    client = routed.identity
-    assert client is not None
-    call(house, client, asked)
-    (request,) = heard(house, BACK, S)
-    sid = read_address(asked.address).sid.upper()
-    assert request == replace(routed, headers=asked.headers, address=request.address)
-    assert read_address(request.address).sid == sid
-    serve(house, S, answered)
-    (reply_,) = heard(house, FRONT, client)
-    assert reply_ == replace(returned, headers=answered.headers)
-
-
-# --- anything --------------------------------------------------------------------------------
-
-pieces = st.sampled_from(
-    [
-        b"", b"ZSS:0.0", REQ, REP, PRT, RID, b"r", C, S, NIL, b"\x80", b"\x81\xa1x\xc4", b"200",
-        b"102", b"100", b"null", b"\xc1", b"\xa4PONG", PING, write_address("SMI", "UP"),
-        write_address("SMI", "HEARTBEAT", partial=True, credit=2), write_address("SMI", "DOWN"),
-        write_address("TITANIC", "RESULT"), KEPT, write_address("PONG", "x", job="j", target="all"),
-        b"\x82\xa3sid\xacTITANIC/PONG\xa1n\xcf" + b"\xff" * 8,
-        b"\x82\xa3sid\xa4pong\xa1n\xcf" + b"\xff" * 8,
-        write_address("PONG", "x", job=5, timeout="x", priority="y", partial=1),
-        b"\x82\xa3sid\xa4PONG\xa8priority\xcf" + b"\xff" * 8,
-    ]
-)  # fmt: skip
-headed = st.lists(pieces, min_size=6, max_size=6).map(lambda rest: [b"ZSS:0.0", *rest])
-anything = st.lists(
-    st.tuples(
-        st.sampled_from([(FRONT, C), (BACK, S), (BACK, S2)]),
-        st.lists(pieces, max_size=9) | headed | headed.map(lambda frames: [C, *frames]),
-    ),
-    max_size=14,
-)
-
-
-@given(anything)
-def test_whatever_peers_say_the_broker_goes_on(
-    said: list[tuple[tuple[str, bytes], list[bytes]]],
-) -> None:
-    house = fabric(traces=True)
-    up(house)
-    for (link, address), frames in said:
-        house.say(link, address, frames)
-    house.wait(700)
-    serve(house, b"FRESH#1", smi("HEARTBEAT", "FRESH"))
-    call(house, b"client#9", ask(b"alive", address=write_address("FRESH", "PING")))
-    assert [m.kind for m in heard(house, BACK, b"FRESH#1")] == [REP, REQ]
-
-
-@given(st.lists(pieces, max_size=9) | headed)
-def test_whatever_a_broker_says_our_peers_go_on(frames: list[bytes]) -> None:
-    client, worker = ClientSide(), WorkerSide(["math"])
-    worker.receive(encode(ask(identity=C)))
-    for each in (frames, [C, *frames]):
-        assert isinstance(client.receive(each), list)
-        assert isinstance(worker.receive(each), list)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.interop.conftest import StartBroker
 from tests.interop.harness import Broker, Fleet, run_dragoman, until
+from tests.interop.ncl_workers import play, start_worker
 from tests.interop.raw_ncl import node_info, raw_node
 from tests.interop.test_ncl_interop import LINKS, SHORT
-from tests.interop.test_ncl_workers import play, start_worker
 
 from dragoman import AsyncClient, Client
 

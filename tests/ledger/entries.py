@@ -11,6 +11,8 @@ from dragoman.model.body import Body
 from dragoman.model.record import Kind, Record
 
 T = TypeVar("T")
+#: Records of a filled ledger.
+COUNT = 600
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -63,3 +65,9 @@ def with_ledger(path: Path, use: Callable[[SqliteLedger], T]) -> T:
         return use(ledger)
     finally:
         run(ledger.close())
+
+
+def everything(ledger: SqliteLedger) -> list[Record]:
+    """Return all records, checked."""
+    assert ledger.verify() == len(list(ledger.read()))
+    return list(ledger.read())

@@ -1,0 +1,134 @@
+"""Whatever is said to a ZSS broker or a peer of ours: it goes on."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.dialects.zss_words import (
+    BACK,
+    FRONT,
+    KEPT,
+    PING,
+    RID,
+    S2,
+    VECTORS,
+    C,
+    S,
+    ask,
+    call,
+    fabric,
+    heard,
+    serve,
+    smi,
+    up,
+)
+
+from dragoman.dialects.zss.client_side import ClientSide
+from dragoman.dialects.zss.wire import (
+    NIL,
+    PRT,
+    REP,
+    REQ,
+    decode,
+    encode,
+    read_address,
+    write_address,
+)
+from dragoman.dialects.zss.worker_side import WorkerSide
+
+# --- malformed -------------------------------------------------------------------------------
+
+
+def test_a_client_sends_seven_frames() -> None:
+    house = fabric()
+    call(house, C, ask(identity=C))
+    assert len(house.malformed) == 1
+
+
+def test_a_part_of_no_request_is_malformed_and_a_bad_target_too() -> None:
+    house = fabric()
+    call(house, C, replace(ask(b"7"), kind=PRT))
+    call(house, C, ask(address=write_address("PONG", "PING", target=",")))
+    call(house, C, ask(address=write_address("PONG", "PING", target=5)))
+    assert len(house.malformed) == 2
+    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
+
+
+def test_every_vector_of_a_peer_leaves_the_broker_working() -> None:
+    house = fabric()
+    links = {"client->broker": FRONT, "service->broker": BACK}
+    for vector in VECTORS:
+        if vector["direction"] in links and "[" not in vector["label"]:
+            frames = [bytes.fromhex(frame) for frame in vector["frames_hex"]]
+            house.say(links[vector["direction"]], b"peer#1", frames)
+    assert house.malformed
+    up(house, b"FRESH#1", "FRESH")
+    call(house, C, ask(b"alive", address=write_address("FRESH", "PING")))
+    assert len(heard(house, BACK, b"FRESH#1")) == 1
+
+
+@pytest.mark.parametrize("number", [6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 62, 66, 90, 94, 98, 110])
+def test_a_captured_call_passes_as_through_upstreams_broker(number: int) -> None:
+    """Replay request and reply of real peers; but for instants, the same frames come out."""
+    house = fabric()
+    vectors = [[bytes.fromhex(f) for f in v["frames_hex"]] for v in VECTORS[number : number + 4]]
+    asked, routed, answered, returned = map(decode, vectors)
+    up(house, S, read_address(asked.address).sid)
+    client = routed.identity
+    assert client is not None
+    call(house, client, asked)
+    (request,) = heard(house, BACK, S)
+    sid = read_address(asked.address).sid.upper()
+    assert request == replace(routed, headers=asked.headers, address=request.address)
+    assert read_address(request.address).sid == sid
+    serve(house, S, answered)
+    (reply_,) = heard(house, FRONT, client)
+    assert reply_ == replace(returned, headers=answered.headers)
+
+
+# --- anything --------------------------------------------------------------------------------
+
+pieces = st.sampled_from(
+    [
+        b"", b"ZSS:0.0", REQ, REP, PRT, RID, b"r", C, S, NIL, b"\x80", b"\x81\xa1x\xc4", b"200",
+        b"102", b"100", b"null", b"\xc1", b"\xa4PONG", PING, write_address("SMI", "UP"),
+        write_address("SMI", "HEARTBEAT", partial=True, credit=2), write_address("SMI", "DOWN"),
+        write_address("TITANIC", "RESULT"), KEPT, write_address("PONG", "x", job="j", target="all"),
+        b"\x82\xa3sid\xacTITANIC/PONG\xa1n\xcf" + b"\xff" * 8,
+        b"\x82\xa3sid\xa4pong\xa1n\xcf" + b"\xff" * 8,
+        write_address("PONG", "x", job=5, timeout="x", priority="y", partial=1),
+        b"\x82\xa3sid\xa4PONG\xa8priority\xcf" + b"\xff" * 8,
+    ]
+)  # fmt: skip
+headed = st.lists(pieces, min_size=6, max_size=6).map(lambda rest: [b"ZSS:0.0", *rest])
+anything = st.lists(
+    st.tuples(
+        st.sampled_from([(FRONT, C), (BACK, S), (BACK, S2)]),
+        st.lists(pieces, max_size=9) | headed | headed.map(lambda frames: [C, *frames]),
+    ),
+    max_size=14,
+)
+
+
+@given(anything)
+def test_whatever_peers_say_the_broker_goes_on(
+    said: list[tuple[tuple[str, bytes], list[bytes]]],
+) -> None:
+    house = fabric(traces=True)
+    up(house)
+    for (link, address), frames in said:
+        house.say(link, address, frames)
+    house.wait(700)
+    serve(house, b"FRESH#1", smi("HEARTBEAT", "FRESH"))
+    call(house, b"client#9", ask(b"alive", address=write_address("FRESH", "PING")))
+    assert [m.kind for m in heard(house, BACK, b"FRESH#1")] == [REP, REQ]
+
+
+@given(st.lists(pieces, max_size=9) | headed)
+def test_whatever_a_broker_says_our_peers_go_on(frames: list[bytes]) -> None:
+    client, worker = ClientSide(), WorkerSide(["math"])
+    worker.receive(encode(ask(identity=C)))
+    for each in (frames, [C, *frames]):
+        assert isinstance(client.receive(each), list)
+        assert isinstance(worker.receive(each), list)

@@ -11,15 +11,17 @@ from pyspark.sql import SparkSession
 from tests.interop.secured import House
 from tests.spark.test_spark_call import answers, numbers
 
-from dragoman import Worker
+from dragoman import Client, Worker
 from dragoman.model.content import Call
 from dragoman.sdk.credentials import NONE, Credentials, write_credentials
+from dragoman.sdk.files import Files
 from dragoman.security.registry import Registry
 from dragoman.spark import call_service
 from dragoman.spark.credentials import NotThere, file_of, open_credentials, reference, stamp_of
 from dragoman.spark.line import NoLine, Terms, hang_up, line_to
 from dragoman.spark.recipe import Recipe
-from dragoman.spark.settings import Pipeline
+from dragoman.spark.settings import Pipeline, Settings
+from dragoman.spark.worker import make_worker
 from dragoman.testing.harness import LocalBroker
 
 
@@ -94,7 +96,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("secured-spark")
     house, registry = House(folder / "house"), Registry.open(folder / "registry.json")
     security = {"enabled": True, "registry": registry.path}
-    with house.broker("nfp", "http", security=security) as broker:
+    (folder / "drop").mkdir()
+    files = {"roots": {"drop": folder / "drop"}, "writable": ["drop"]}
+    with house.broker("nfp", "http", security=security, files=files) as broker:
         place = Place(broker, house, registry)
         key, _ = place.key("wanda", "worker")
         worker = Worker(broker.url("nfp"), "scoring", own_process_beats=False, credentials=key)
@@ -167,6 +171,26 @@ def test_steps_of_a_pipeline_prove_themselves_too(
     assert recipe.run()["asked"]["rows"] == 2
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted((row["x"], row["answer"]["value"]) for row in found) == [(1, 2), (2, 4)]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_spark_worker_proves_itself_and_puts_its_results(
+    spark: SparkSession, place: Place, tmp_path: Path
+) -> None:
+    own, _ = place.key("spark-1", "worker", "operator")
+    settings = Settings.model_validate(
+        {"limits": {"reply_rows": 5}, "results": {"url": "nf://drop"}}
+    )
+    url = place.url("nfp")
+    worker, tasks = make_worker(url, "sql", spark, settings, name="spark-1", credentials=own)
+    asks, _ = place.key("sam", "submitter")
+    with worker, Client(url, credentials=asks) as client:
+        found = client.call("sql", "sql", "select id from range(50)", timeout=120)
+        copy = Files(client).fetch(found["file"], tmp_path / "copy.parquet")
+    tasks.close()
+    assert found["until"] > "2026"
+    assert copy.stat().st_size == found["bytes"]
 
 
 def test_what_goes_to_executors_has_no_secret_in_it(place: Place) -> None:

@@ -102,6 +102,8 @@ def test_a_flood_shuts_out_its_address_and_only_for_a_moment(
         assert step.shut_for() is None
         step.fail(1, "10.0.0.1")
         assert step.shut_for() == ("10.0.0.1",)
+        step.fail(50, "10.0.0.1")
+        assert step.shut_for() == ("10.0.0.1",), "these had begun before"
         step.fail(1, "10.0.0.2")
         assert step.shut_for() == (), "it goes on from elsewhere"
         await opened.wait()

@@ -96,9 +96,13 @@ class Doorstep:
         """Count a handshake that failed, from an address if that is known."""
         if len(self._blame) < _REMEMBERED:
             self._blame[address] += 1
-        if not self._failures.spend(self._clock()):
-            # They fail although some addresses are shut out: then it must be others.
-            self._shut(self.blamed() if self.shut_for is None else ())
+        if self._failures.spend(self._clock()):
+            return
+        if self.shut_for is None:
+            self._shut(self.blamed())
+        elif address not in self.shut_for:
+            # It goes on from elsewhere; those who are shut out had begun before.
+            self._shut(())
 
     def blamed(self) -> tuple[str, ...]:
         """Return the addresses that most failures come from; empty if it cannot be said."""

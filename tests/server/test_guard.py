@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.server.stage import settle
+from tests.transports.tls_files import AUTHORITY, write_tls
 
 from dragoman.core.broker import Broker
 from dragoman.core.events import JobSubmitted
@@ -20,6 +21,7 @@ from dragoman.model.body import Body
 from dragoman.model.content import Call
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.record import Record
+from dragoman.sdk.issuing import new_certificate
 from dragoman.security.keys import State
 from dragoman.security.registry import Registry
 from dragoman.server.clock import Clock
@@ -29,6 +31,7 @@ from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
 from dragoman.server.wiring import make_wardrobe
 from dragoman.transports.memory import MemoryHub
+from dragoman.transports.tls import ServerTls
 
 WILL, SUE, ANN = (f"tls:{letter * 64}" for letter in "abc")
 JOB = "00000000-0000-4000-8000-000000000001"
@@ -52,7 +55,7 @@ class ProvingHub(MemoryHub):
 class House:
     """A broker with security on, in memory, beside real files."""
 
-    def __init__(self, data: Path, **said: Any) -> None:
+    def __init__(self, data: Path, certificate: ServerTls | None = None, **said: Any) -> None:
         self.now = 1000.0
         self.data = data
         self.hub = ProvingHub()
@@ -65,7 +68,8 @@ class House:
         self.registry.add(WILL, "will", now=0.0, roles=("worker",))
         self.registry.add(SUE, "sue", now=0.0, roles=("submitter",))
         self.registry.add(ANN, "ann", now=0.0, roles=("auditor",))
-        self.guard = Guard(SecuritySection(enabled=True, **said), data, lambda: self.now)
+        section = SecuritySection(enabled=True, **said)
+        self.guard = Guard(section, data, lambda: self.now, certificate)
 
     def records(self, kind: str) -> list[Record]:
         return [r for r in self.ledger.read() if r.kind == kind]
@@ -395,3 +399,23 @@ def test_who_ran_a_job_when_the_broker_stopped_may_bring_its_result(house: House
     assert guard.gate.names.owner_of(PeerId("nfp/w1")) == "will"
     assert guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
     assert guard.gate.meter.open_jobs(Principal("sue")) == 1
+
+
+def test_a_new_certificate_is_on_record_and_so_is_a_broken_one(tmp_path: Path) -> None:
+    tls = write_tls(tmp_path)
+
+    async def play(house: House) -> None:
+        new = new_certificate(AUTHORITY, "broker", ("localhost",))
+        tls.certificate.write_text(new.certificate)
+        house.guard.look()
+        house.guard.look()
+        await settle(lambda: len(house.records("changed")) == 1)
+        tls.key.write_text(new.secret)
+        house.guard.look()
+        await settle(lambda: len(house.records("changed")) == 2)
+
+    house = House(tmp_path, tls)
+    house.run(play)
+    broken, good = house.records("changed")
+    assert "the last good certificate stays in force" in broken.detail
+    assert good.detail == "certificate read again: certificate"

@@ -38,9 +38,7 @@ class Proofs:
         said = settings.credentials
         self._plain = frozenset(said.plain)
         self._curve = [read_secret(path) for path in said.curve]
-        self._tls: ServerTls | None = None
-        if said.certificate is not None and said.key is not None and said.authority is not None:
-            self._tls = ServerTls(said.certificate, said.key, said.authority)
+        self._tls = certificate_of(settings)
         #: What the broker proves to a NATS server of somebody else: a key, and a JWT if it has one.
         self.nats: tuple[Nkey | None, str] = (None, "")
         if said.nats is not None:
@@ -59,6 +57,14 @@ class Proofs:
         if listener in _BY_CURVE:
             return not self.curve(listener)
         return self.tls(listener) is None
+
+
+def certificate_of(settings: Settings) -> ServerTls | None:
+    """Return where the broker's certificate is, if it has one."""
+    said = settings.credentials
+    if said.certificate is None or said.key is None or said.authority is None:
+        return None
+    return ServerTls(said.certificate, said.key, said.authority)
 
 
 def read_secret(path: Path) -> bytes:

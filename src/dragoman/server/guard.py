@@ -36,6 +36,7 @@ from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
 from dragoman.services.mmi import MANAGEMENT
 from dragoman.services.sid import is_worker
+from dragoman.transports.tls import ServerTls
 
 log = structlog.get_logger("dragoman.security")
 
@@ -57,8 +58,17 @@ NAMES_FILE: Final = "names.json"
 class Guard:
     """Keys, policy and names of one broker; `attach` puts them in force."""
 
-    def __init__(self, settings: SecuritySection, data: Path, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: SecuritySection,
+        data: Path,
+        now: Callable[[], float],
+        certificate: ServerTls | None = None,
+    ) -> None:
         self._now = now
+        #: Listeners follow it by themselves; here it is put on record.
+        self._certificate = certificate
+        self._certificate_stamp = certificate.stamp() if certificate is not None else ()
         self.registry = Registry.open(settings.registry or data / REGISTRY_FILE)
         self._policy = PolicyFile(settings.policy or data / POLICY_FILE)
         self._names_file = data / NAMES_FILE
@@ -200,6 +210,7 @@ class Guard:
         except (RegistryError, OSError) as error:
             self._say_once(f"{error}; the last good registry stays in force")
         self._look_at_principals()
+        self._look_at_certificate()
         try:
             if self._policy.refresh():
                 self.gate.change_policy(self._policy.policy)
@@ -207,6 +218,19 @@ class Guard:
                 self._judge_again()
         except BadPolicy as error:
             self._say_once(f"{error}; the last good policy stays in force")
+
+    def _look_at_certificate(self) -> None:
+        """See whether the broker's certificate was replaced, and is good."""
+        tls = self._certificate
+        if tls is None or tls.stamp() == self._certificate_stamp:
+            return
+        self._certificate_stamp = tls.stamp()
+        try:
+            tls.context()
+        except ValueError as error:
+            self._say_once(f"{error}; the last good certificate stays in force")
+        else:
+            self._note(f"certificate read again: {tls.certificate.name}")
 
     def _look_at_principals(self) -> None:
         """See whose roles and bounds were changed, and which enrolments were made or used."""

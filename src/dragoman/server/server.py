@@ -22,6 +22,7 @@ from dragoman.model.record import Kind
 from dragoman.server.asking import Asking
 from dragoman.server.clock import Clock
 from dragoman.server.control import Control
+from dragoman.server.credentials import certificate_of
 from dragoman.server.guard import Guard
 from dragoman.server.host import Host
 from dragoman.server.house import House
@@ -163,7 +164,8 @@ class Server:
         settings = self.settings
         if not settings.security.enabled:
             return None
-        return Guard(settings.security, settings.data, clock.now)
+        certificate = certificate_of(settings)
+        return Guard(settings.security, settings.data, clock.now, certificate)
 
     def _handle_signals(self) -> None:
         """Stop on signals; embedded in a program's thread, signals are the program's matter."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.canary_watch import LEAKED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,3 +114,21 @@ def test_the_last_lines_name_what_failed_and_what_needed_another_attempt(
     said = capsys.readouterr().out
     assert "failed: tests.a::bad" in said
     assert "second attempt: tests.a::late" in said
+
+
+def test_a_suite_that_left_secrets_has_no_second_chance(
+    runner: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run_pytest(suite: str, path: Path, *more: str) -> int:
+        report(path, 10, 1)
+        return LEAKED
+
+    monkeypatch.setattr(runner, "pytest", run_pytest)
+    first = runner.run("unit", tmp_path)
+    assert runner.run_again(first, tmp_path) is first
+    runner.summarise(first)
+    assert "FAILED: it left secrets behind" in capsys.readouterr().out
+    assert runner.LEAKED == LEAKED

@@ -98,7 +98,7 @@ def test_a_flood_shuts_out_its_address_and_only_for_a_moment(
 
     async def flood() -> None:
         step = Step(listener)
-        step.fail(int(doorstep.FAILURES_AT_ONCE), "10.0.0.1")
+        step.fail(int(doorstep.FAILURES_AT_ONCE), "::ffff:10.0.0.1")
         assert step.shut_for() is None
         step.fail(1, "10.0.0.1")
         assert step.shut_for() == ("10.0.0.1",)

@@ -94,6 +94,8 @@ class Doorstep:
 
     def failed(self, address: str = "") -> None:
         """Count a handshake that failed, from an address if that is known."""
+        # A listener for both kinds of addresses has those of IPv4 in the form of IPv6.
+        address = address.removeprefix("::ffff:")
         if len(self._blame) < _REMEMBERED:
             self._blame[address] += 1
         if self._failures.spend(self._clock()):

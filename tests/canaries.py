@@ -129,10 +129,11 @@ class Heap:
         self._starts: list[tuple[int, str]] = []
         self._size = 0
 
-    def put(self, place: str, text: bytes) -> None:
+    def put(self, place: str, text: bytes | memoryview) -> None:
         """Keep what was said at a place."""
         self._starts.append((self._size, place))
-        self._file.write(text + b"\n")
+        self._file.write(text)
+        self._file.write(b"\n")
         self._size += len(text) + 1
 
     def put_segments(self, folder: Path) -> None:
@@ -142,7 +143,10 @@ class Heap:
                 # Most runs have none, and this takes long to load.
                 import pyarrow.parquet as pq
 
-                self.put(str(path), repr(pq.read_table(path).to_pydict()).encode())
+                for column in pq.read_table(path, use_threads=False).itercolumns():
+                    for chunk in column.chunks:
+                        for buffer in filter(None, chunk.buffers()):
+                            self.put(f"{path} ({column.type})", memoryview(buffer))
 
     def search(self, canaries: Canaries) -> list[Leak]:
         """Look into everything."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.canary_watch import Canary
 from tests.interop.conftest import StartBroker
 from tests.interop.harness import Broker, Fleet, until
 from tests.interop.norfab_peers import RealClient, start_worker
@@ -162,17 +163,18 @@ base_dir = "{theirs}"
 
 
 def test_a_real_workers_secrets_reach_it_and_not_others(
-    broker: StartBroker, fleet: Fleet, tmp_path: Path
+    broker: StartBroker, fleet: Fleet, tmp_path: Path, canary: Canary
 ) -> None:
-    (tmp_path / "key").write_text("open sesame\n")
+    secret = canary("inventory secret")
+    (tmp_path / "probe.key").write_text(f"{secret}\n")
     b = broker(
         settings=f"""
 [inventory."probe-1"]
-password = "secret:file:{tmp_path}/key"
+password = "secret:file:{tmp_path}/probe.key"
 """
     )
     own = RealClient(fleet, b.endpoints["nfp"], "probe-1-NFPClient")
-    assert ask(own, SID, "get_inventory", name="probe-1") == {"password": "open sesame"}
+    assert ask(own, SID, "get_inventory", name="probe-1") == {"password": secret}
     other = RealClient(fleet, b.endpoints["nfp"], "other")
     assert ask(other, SID, "get_inventory", name="probe-1") == {"password": "***"}
     with Client(b.url()) as client:
@@ -180,4 +182,4 @@ password = "secret:file:{tmp_path}/key"
     assert jobs == 2
     b.stop()
     ledger = b"".join(p.read_bytes() for p in b.data.glob("ledger.sqlite*"))
-    assert b"open sesame" not in ledger
+    assert secret.encode() not in ledger

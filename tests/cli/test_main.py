@@ -15,6 +15,18 @@ def test_every_command_has_a_help_that_teaches(run: Run, command: str) -> None:
     assert "Usage" in out
 
 
+def test_the_help_of_up_names_every_default(run: Run) -> None:
+    _, out, _ = run("up", "--help")
+    for port in (5555, 5566, 7777, 7776, 12703, 4222, 8420):
+        assert str(port) in out
+    assert "dragoman-data" in out
+
+
+def test_the_exit_codes_are_in_the_help(run: Run) -> None:
+    _, out, _ = run("--help")
+    assert "3 the broker cannot be reached" in " ".join(out.split())
+
+
 def test_the_version_is_told(run: Run) -> None:
     code, out, _ = run("--version")
     assert code == 0

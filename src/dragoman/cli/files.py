@@ -57,7 +57,7 @@ def details(file: str = FILE, url: str = URL) -> None:
 @app.command()
 def fetch(
     file: str = FILE,
-    destination: Path = typer.Argument(None, help="Where to put it [the file's name, here]."),
+    destination: Path = typer.Argument(None, help="Where to put it (the file's name, here)."),
     url: str = URL,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:

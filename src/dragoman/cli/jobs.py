@@ -18,6 +18,7 @@ ARGUMENTS = typer.Argument(
 )
 TARGET = typer.Option("any", help="any, all, worker names a,b, labels:EXPR or resource:NAME.")
 TIMEOUT = typer.Option(60.0, help="Seconds the job may take.")
+WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait for it; the job goes on all the same.")
 PRIORITY = typer.Option(0, help="Orders your own jobs; higher first.")
 KEY = typer.Option("", help="Idempotency key: the same key again is the same job.")
 CONNECT = typer.Option(5.0, help="Seconds to wait for the broker to answer at all.")
@@ -36,7 +37,11 @@ def call(
     key: str = KEY,
     connect: float = CONNECT,
 ) -> None:
-    """Ask for work, wait, and print the answer as JSON. Progress goes to standard error."""
+    """Ask for work, wait, and print the answer as JSON. Progress goes to standard error.
+
+    `dragoman call math add '{"x": 2, "y": 3}'` asks any worker, with arguments by name.
+    With `--target all` every worker is asked, and the answer is an object by worker name.
+    """
     with Client(url) as client:
         said = _call(task, arguments, timeout)
         job = client.order(service, said, target, priority=priority, key=key)
@@ -61,7 +66,11 @@ def submit(
     key: str = KEY,
     connect: float = CONNECT,
 ) -> None:
-    """Ask for work and print the job's id as soon as the broker has it."""
+    """Ask for work and print the job's id as soon as the broker has it.
+
+    Nothing is lost if this machine goes away then: `dragoman result JOB` waits for the answer,
+    `dragoman why JOB` says where it is, `dragoman cancel JOB` stops it.
+    """
     with Client(url) as client:
         if not client.is_acknowledged:
             raise ValueError(f"{url} speaks a dialect that acknowledges nothing; use `call`")
@@ -94,7 +103,7 @@ def _words(event: Any) -> str:
     return json.dumps(event, ensure_ascii=False, default=str)
 
 
-def result(job: str = JOB, url: str = URL, timeout: float = TIMEOUT) -> None:
+def result(job: str = JOB, url: str = URL, timeout: float = WAIT) -> None:
     """Wait for a job's result and print it; any client may ask."""
     with Client(url) as client:
         print_json(client.job(job).result(timeout))
@@ -107,7 +116,11 @@ def cancel(job: str = JOB, url: str = URL) -> None:
 
 
 def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
-    """Say why a job is where it is."""
+    """Say why a job is where it is.
+
+    Who runs it or whom it waits for, what was tried before, and why each worker that could do it
+    does not have it.
+    """
     with Client(url) as client:
         found = client.call(MANAGEMENT, "why", job, timeout=10.0)
     if as_json:

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 NAME = typer.Argument(help="Whose: the name of a principal.")
 ROLE = typer.Option([], "--role", help="A role of theirs; may be repeated.")
-OUT = typer.Option(None, "--out", help="Where the credentials go [NAME.key].")
+OUT = typer.Option(None, "--out", help="Where the credentials go (NAME.key).")
 DAYS = typer.Option(0.0, min=0, help="How long the key may speak; 0: for ever.")
 _DAY: Final = 86_400.0
 

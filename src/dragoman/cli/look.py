@@ -7,6 +7,7 @@ import typer
 
 from dragoman.cli.jobs import MANAGEMENT
 from dragoman.cli.show import AS_JSON, URL, print_json_line, print_rows
+from dragoman.model.job import JobState
 from dragoman.sdk.blocking import Client
 
 #: What a person wants to see first; `--json` has the rest.
@@ -41,7 +42,7 @@ def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
 
 
 def jobs(
-    state: str = typer.Option("", help="Only jobs in this state."),
+    state: str = typer.Option("", help=f"Only jobs in this state: {', '.join(JobState)}."),
     limit: int = typer.Option(50, min=1, help="At most so many, the newest first."),
     url: str = URL,
     as_json: bool = AS_JSON,
@@ -63,7 +64,11 @@ def events(
 ) -> None:
     """Print events of the fabric, one JSON object a line.
 
-    Without --follow, prints what the ledger has after --from (0 if not given) and stops.
+    Without --follow, prints what the ledger has after --from (0 if not given) and stops. Topics are
+    `broker.KIND` for what the broker did (submitted, dispatched, ended, joined, left, ...), and the
+    publisher's own for what workers publish.
+
+    `dragoman events 'broker.*' --follow --from 0` shows all that was and all that comes.
     """
     wanted = tuple(topics or ["*"])
     last = _ask(url, "show_totals")["records"]

@@ -39,7 +39,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="One service broker that speaks five published protocols. "
-    "Start one with `dragoman up`, give it work with `dragoman call`.",
+    "Start one with `dragoman up`, workers with `dragoman worker`, and give them work with "
+    "`dragoman call`.",
+    epilog="Exit codes: 0 ok, 1 the job failed, 2 wrong usage, 3 the broker cannot be reached, "
+    "4 denied, 5 timed out.",
 )
 app.command("up")(up.up)
 app.command("worker")(worker.worker)

@@ -13,7 +13,7 @@ CONFIG = typer.Option(
     None, "--config", envvar="DRAGOMAN_CONFIG", help="The broker's settings, in TOML."
 )
 DATA = typer.Option(
-    None, "--data", envvar="DRAGOMAN_DATA", help="The broker's data folder [dragoman-data]."
+    None, "--data", envvar="DRAGOMAN_DATA", help="The broker's data folder (dragoman-data)."
 )
 
 

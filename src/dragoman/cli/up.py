@@ -13,28 +13,28 @@ import typer
 
 def up(
     config: Path | None = typer.Option(None, help="Settings in TOML."),
-    data: Path | None = typer.Option(None, help="Folder of the ledger [dragoman-data]."),
+    data: Path | None = typer.Option(None, help="Folder of the ledger (dragoman-data)."),
     inventory: Path | None = typer.Option(
         None, help="Inventory: a folder of YAML or TOML files, or the index file in it."
     ),
     ready_file: Path | None = typer.Option(
         None, help="Write the bound endpoints here as JSON once all are open."
     ),
-    nfp: str | None = typer.Option(None, help="NFP endpoint, or off [tcp://127.0.0.1:5555]."),
-    dcp: str | None = typer.Option(None, help="DCP endpoint, or off [tcp://127.0.0.1:5566]."),
+    nfp: str | None = typer.Option(None, help="NFP endpoint, or off (tcp://127.0.0.1:5555)."),
+    dcp: str | None = typer.Option(None, help="DCP endpoint, or off (tcp://127.0.0.1:5566)."),
     zss: str | None = typer.Option(
-        None, help="ZSS endpoint for clients, or off [tcp://127.0.0.1:7777]."
+        None, help="ZSS endpoint for clients, or off (tcp://127.0.0.1:7777)."
     ),
     zss_backend: str | None = typer.Option(
-        None, help="ZSS endpoint for services, or off [tcp://127.0.0.1:7776]."
+        None, help="ZSS endpoint for services, or off (tcp://127.0.0.1:7776)."
     ),
-    memo: str | None = typer.Option(None, help="memo01 endpoint, or off [tcp://127.0.0.1:12703]."),
+    memo: str | None = typer.Option(None, help="memo01 endpoint, or off (tcp://127.0.0.1:12703)."),
     nats: str | None = typer.Option(
         None,
         help="Endpoint of the broker's own nats-server, nats://URL of another, or off"
-        " [127.0.0.1, port 4222 if free].",
+        " (127.0.0.1, port 4222 if free).",
     ),
-    http: str | None = typer.Option(None, help="HTTP endpoint, or off [http://127.0.0.1:8420]."),
+    http: str | None = typer.Option(None, help="HTTP endpoint, or off (http://127.0.0.1:8420)."),
     insecure: bool = typer.Option(
         False, "--insecure", help="Let listeners without security be reached by other machines."
     ),
@@ -47,6 +47,9 @@ def up(
     from the file, then DRAGOMAN_... environment variables, then these flags. The first signal
     drains (running jobs get some time), the second stops at once; open jobs are safe in the
     ledger either way.
+
+    `dragoman up --data try --nfp 127.0.0.1:0 --ready-file ready.json` takes a free port for NFP,
+    which the file then names.
     """
     # Here, not above: the other commands start in a third of the time without the server.
     from dragoman.server.server import Server, write_ready_file

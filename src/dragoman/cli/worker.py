@@ -5,12 +5,15 @@ import os
 import sys
 from typing import Any
 
+import structlog
 import typer
 
 from dragoman.cli.show import URL
 from dragoman.cli.up import start_logging
 from dragoman.sdk.tasks import make_task, tasks_of
 from dragoman.sdk.worker import Worker
+
+log = structlog.get_logger("dragoman.worker")
 
 
 def worker(
@@ -27,6 +30,9 @@ def worker(
 
     A module or object offers its public functions, each under its name. The first Ctrl-C or SIGTERM
     finishes what runs and takes no more; the second hands it back.
+
+    `dragoman worker tasks --service math` offers the functions of ./tasks.py.
+    `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
     """
     start_logging(log_level)
     thing = find(what)
@@ -37,6 +43,8 @@ def worker(
             made.tasks.add(task)
     if not made.tasks.names() and made.tasks.fallback is None:
         raise ValueError(f"{what} has no public functions to offer")
+    offered = ", ".join(made.tasks.names()) or "every call"
+    log.info("offering", worker=made.name, service=", ".join(made.services), tasks=offered)
     made.run()
 
 

@@ -14,4 +14,4 @@ def test_nobody_is_approved_or_rejected_by_a_wrong_name(run: Run) -> None:
     for verb in ("approve", "reject"):
         code, _, words = run("nodes", verb, "n-9")
         assert code == 1
-        assert "no compute node 'n-9' ever joined" in words
+        assert "no compute node 'n-9' is known" in words

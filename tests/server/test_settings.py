@@ -1,10 +1,21 @@
 """Settings come from the file, then the environment, then flags; a misspelt name is an error."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from tests.source_tree import SOURCE
 
-from dragoman.server.settings import load
+from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.server.settings import Settings, load
+
+PAGES = {
+    "nfp": "nfp",
+    "dcp": "dcp",
+    "zss": "zss",
+    "memo": "memo01",
+    "ncl": "ncl",
+}
 
 
 def test_defaults_bind_to_this_machine_only() -> None:
@@ -41,3 +52,17 @@ def test_a_wrong_setting_is_an_error_that_names_it(tmp_path: Path, text: str) ->
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         load(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("section", PAGES)
+def test_every_setting_of_a_link_is_on_the_page_of_its_dialect(section: str) -> None:
+    page = (SOURCE / "dialects" / PAGES[section] / "README.md").read_text()
+    said = page.partition("## Settings")[2]
+    names = type(getattr(Settings(), section)).model_fields
+    assert [name for name in names if f"`{name}`" not in said] == []
+
+
+def test_every_setting_of_the_orchestrator_can_be_set_and_has_its_default() -> None:
+    side = OrchestratorSettings()
+    names = [f.name for f in fields(OrchestratorSettings)]  # type: ignore[arg-type]
+    assert load().ncl.model_dump() == {name: getattr(side, name) for name in names}

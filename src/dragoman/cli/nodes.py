@@ -26,7 +26,7 @@ def _ask(url: str, task: str, **kwargs: Any) -> Any:
 
 @app.command("list")
 def list_(url: str = URL, as_json: bool = AS_JSON) -> None:
-    """List every compute node that ever joined, connected or not."""
+    """List the compute nodes that are known, connected or not."""
     rows = _ask(url, "list_nodes")
     shown = rows if as_json else [{name: row[name] for name in _SHOWN} for row in rows]
     print_rows(shown, as_json, "no compute nodes")

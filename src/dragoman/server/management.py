@@ -34,7 +34,7 @@ class NodeSide(Protocol):
     """A side whose peers are nodes that an operator lets in."""
 
     def node_rows(self, now: float) -> list[dict[str, Any]]:
-        """Say how every node stands that ever joined."""
+        """Say how every node stands that is known."""
         ...
 
     def set_membership(self, name: str, membership: str, now: float) -> Sequence[Event | Send]:

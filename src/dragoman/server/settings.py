@@ -206,6 +206,8 @@ class NclSection(Section):
     checkpoint_interval: float = Field(default=30.0, gt=0)
     reconcile_after: float = Field(default=5.0, gt=0)
     remember: int = Field(default=100_000, ge=0)
+    forget_after: float = Field(default=7 * 86_400.0, gt=0)
+    max_nodes: int = Field(default=10_000, ge=1)
     max_payload: int = Field(default=1024 * 1024, ge=1024)
 
 

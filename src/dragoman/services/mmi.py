@@ -161,7 +161,7 @@ class BrokerManagement:
 
     def _set_node(self, node: str, membership: str) -> dict[str, Any]:
         if not self._control.set_node(node, membership):
-            raise ServiceFault(f"no compute node {node!r} ever joined")
+            raise ServiceFault(f"no compute node {node!r} is known")
         return {"node": node, "membership": membership.lower()}
 
 

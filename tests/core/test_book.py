@@ -1,5 +1,7 @@
 """The book: what the records add up to."""
 
+import gc
+
 import pytest
 from tests.core.builders import (
     Stage,
@@ -13,6 +15,7 @@ from tests.core.builders import (
 )
 
 from dragoman.core.book import Book
+from dragoman.core.jobs import Job, Part
 from dragoman.core.recovery import fold
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
@@ -67,6 +70,20 @@ def test_a_job_that_is_forgotten_takes_its_key_and_memo_along(stage: Stage) -> N
     book = fold(stage.records)
     book.forget(book.jobs[JobId("j1")])
     assert (book.jobs, book.keys, book.memo, book.aliases) == ({}, {}, {}, {})
+
+
+def test_a_job_that_is_forgotten_is_gone_at_once_and_no_matter_for_the_collector() -> None:
+    book = Book()
+    book.apply(Record(1, 1.0, Kind.SUBMITTED, "only-here", service="a", client="c"))
+    book.apply(Record(2, 2.0, Kind.ENDED, "only-here", state="cancelled"))
+    gc.disable()
+    try:
+        book.forget(book.finished.popleft())
+        left_over = [each for each in gc.get_objects() if type(each) in (Job, Part)]
+    finally:
+        gc.enable()
+    assert "only-here" not in [each.job.id for each in left_over if type(each) is Part]
+    assert "only-here" not in [each.id for each in left_over if type(each) is Job]
 
 
 def test_the_oldest_record_needed_is_that_of_the_oldest_job(stage: Stage) -> None:

@@ -208,6 +208,9 @@ class Book:
                 del self.aliases[alias]
         if self.memo.get((job.service, job.digest)) is job:
             del self.memo[job.service, job.digest]
+        # A job and its parts know each other. Left so, they would stay, results and all, until the
+        # collector of garbage came, which in a broker is seldom.
+        job.parts = []
 
     def oldest_needed(self) -> int:
         """Return the first record that an unfinished or remembered job still needs."""

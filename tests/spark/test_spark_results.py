@@ -130,6 +130,25 @@ def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
         assert timed.sweep(time.time() + 61) == ["second.result.parquet"]
 
 
+def test_a_result_that_was_put_is_told_though_old_ones_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    drop = tmp_path / "drop"
+    drop.mkdir()
+    files = {"roots": {"drop": drop}, "writable": ["drop"]}
+    with LocalBroker("nfp", files=files) as broker:
+        place = FileService(lambda: Client(broker.url("nfp")), "nf://drop", Keeping(bytes=1))
+        reply(numbers(50), LIMITS, place, "first")
+
+        def denied(files: Files, url: str) -> None:
+            raise Unreachable("not allowed")
+
+        monkeypatch.setattr(Files, "remove", denied)
+        assert reply(numbers(50), LIMITS, place, "second")["count"] == 50
+    assert len(list(drop.iterdir())) == 2
+    assert "old results at nf://drop cannot be removed: not allowed" in caplog.text
+
+
 def test_a_broker_that_is_away_has_time_to_remove_results() -> None:
     def nobody() -> Client:
         raise Unreachable("no answer")

@@ -6,6 +6,7 @@ allows some folders and some sizes only. Either way what is old or too much is r
 """
 
 import hashlib
+import logging
 import tempfile
 import threading
 import time
@@ -19,10 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dragoman.sdk.blocking import Client
-from dragoman.sdk.errors import DragomanError, JobFailed
+from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import Files
 from dragoman.spark.keeping import ENDING, Keeping, Kept, is_result
 from dragoman.spark.settings import LimitsSection
+
+log = logging.getLogger(__name__)
 
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -100,7 +103,7 @@ class FileService:
             try:
                 with self._connect() as client:
                     Files(client).put(path, url)
-                    self._sweep(Files(client), time.time())
+                    self._tidy(Files(client), time.time())
             except DragomanError as error:
                 raise TooMuch(f"the result could not be put at {url}: {error}") from None
         return {"file": url, **told, **self._keeping.told(time.time())}
@@ -109,8 +112,16 @@ class FileService:
         """Remove what is not kept any more; return its names. A broker that is away has time."""
         try:
             with self._connect() as client:
-                return self._sweep(Files(client), now)
+                return self._tidy(Files(client), now)
         except DragomanError:
+            return []
+
+    def _tidy(self, files: Files, now: float) -> list[str]:
+        """Remove what is to go; a result that was put is there, whatever becomes of the others."""
+        try:
+            return self._sweep(files, now)
+        except DragomanError as error:
+            log.warning("old results at %s cannot be removed: %s", self._url, error)
             return []
 
     def _sweep(self, files: Files, now: float) -> list[str]:
@@ -121,8 +132,7 @@ class FileService:
             self._known = {name: self._known.get(name) or self._ask(files, name) for name in there}
             gone = self._keeping.over(self._known.values(), now)
             for name in gone:
-                with suppress(JobFailed):
-                    files.remove(f"{self._url}/{name}")
+                files.remove(f"{self._url}/{name}")
                 del self._known[name]
             return gone
 

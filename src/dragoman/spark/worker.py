@@ -5,6 +5,7 @@ What each task may do is in `guard` (statements), `views` (tables), `watch` (can
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -183,10 +184,15 @@ def make_worker(
         credentials=proved,
     )
     broker = default_files_url(worker.endpoint) if files_url is None else files_url
+
+    def connect() -> Client:
+        # Another name each time: results of several jobs may be put at a time.
+        return Client(broker, f"{worker.name}-results-{os.urandom(3).hex()}", proved)
+
     tasks = SparkTasks(
         spark,
         settings,
-        place=_place(settings, lambda: Client(broker, f"{worker.name}-results", proved), broker),
+        place=_place(settings, connect, broker),
         fabric=broker if broker.partition("://")[0] in KEYED else "",
     )
     for task in (tasks.sql, tasks.tables, tasks.describe, tasks.pipelines, tasks.run):

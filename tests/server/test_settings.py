@@ -64,5 +64,5 @@ def test_every_setting_of_a_link_is_on_the_page_of_its_dialect(section: str) -> 
 
 def test_every_setting_of_the_orchestrator_can_be_set_and_has_its_default() -> None:
     side = OrchestratorSettings()
-    names = [f.name for f in fields(OrchestratorSettings)]  # type: ignore[arg-type]
+    names = [f.name for f in fields(OrchestratorSettings)]
     assert load().ncl.model_dump() == {name: getattr(side, name) for name in names}

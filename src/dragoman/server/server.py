@@ -122,17 +122,7 @@ class Server:
         self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
         if guard is not None:
             guard.attach(loop, make_wardrobe())
-        directories = {"data": str(settings.data)}
-        sight = Sight(
-            broker.desk, loop.archive, links, clock.now, nfp_settings(settings), directories
-        )
-        sight.has_curve = bool(settings.credentials.curve)
-        _show(links, sight)
-        control = Control(loop, self._go_down)
-        asking = Asking(hub, loop.submit, new_id)
-        house = House(settings, inventory, loop, sight, control, self._logs, asking)
-        if guard is not None:
-            house.sid.is_worker = guard.is_worker
+        house = self._make_house(hub, inventory, loop, guard)
         host = Host(hub)
         upkeep = Upkeep(
             ledger, settings.data, settings.ledger, clock.now, broker.desk.book.oldest_needed
@@ -158,6 +148,24 @@ class Server:
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
         await upkeep.stop()
         log.info("stopped", records=ledger.last_seq)
+
+    def _make_house(
+        self, hub: MemoryHub, inventory: Inventory, loop: Loop, guard: Guard | None
+    ) -> House:
+        """Make the services of the house, and what they see of the broker."""
+        settings, links, desk = self.settings, loop.links, loop.broker.desk
+        directories = {"data": str(settings.data)}
+        sight = Sight(
+            desk, loop.archive, links, loop.clock.now, nfp_settings(settings), directories
+        )
+        sight.has_curve = bool(settings.credentials.curve)
+        _show(links, sight)
+        control = Control(loop, self._go_down)
+        asking = Asking(hub, loop.submit, new_id)
+        house = House(settings, inventory, loop, sight, control, self._logs, asking)
+        if guard is not None:
+            house.sid.is_worker = guard.is_worker
+        return house
 
     def _make_guard(self, clock: Clock) -> Guard | None:
         """Return what stands between peers and the broker; nothing while security is off."""

@@ -46,7 +46,7 @@ crash: setup ## kill and restart real processes, ROUNDS=20 times
 
 lock: $(VENV)/bin/pip ## rebuild requirements.lock from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(PIP) install '$(UV)'
-	$(BIN)/uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra connect --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet $(ARGS) \
 	  --output-file requirements.lock
 

@@ -40,11 +40,12 @@ beat_every = 1.0
 heartbeat_interval = 1.0
 disconnect_timeout = 6.0
 grace = 2.0
+remember = 500
 """
 )
 #: A look at the broker counts once its process is so old: a young one still fills its memories
 #: and loads what it seals with. In a short soak, a third of the time that the broker is spared.
-_WARM: Final = 60.0
+_WARM: Final = 120.0
 _WARM_SHARE: Final = 1 / 3
 _SAMPLE_EVERY: Final = 2.0
 _CALM: Final = 180.0

@@ -178,3 +178,13 @@ def test_every_run_is_watched(canary: Canary, pytestconfig: pytest.Config) -> No
     before = watch_of(pytestconfig).canaries.count
     assert canary("token") != canary("token")
     assert watch_of(pytestconfig).canaries.count == before + 2
+
+
+def test_a_segment_that_was_spoilt_stops_no_search(tmp_path: Path) -> None:
+    spoilt = tmp_path / "segments" / "1.parquet"
+    spoilt.parent.mkdir()
+    spoilt.write_bytes(b"PAR1 and no more")
+    heap = Heap()
+    heap.put_segments(tmp_path)
+    assert heap.search(Canaries()) == []
+    heap.close()

@@ -1,5 +1,6 @@
 """What the documents say is true: programs run, links lead somewhere, nothing is left out."""
 
+import json
 import re
 import typing
 from pathlib import Path
@@ -9,6 +10,7 @@ from tests.interop.matrix_table import PAIRS, UPSTREAM_PAIRS, expected, table
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
+from dragoman.pipeline.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 HOWTO = ROOT / "docs" / "howto-put-io-around-the-core.md"
@@ -56,3 +58,10 @@ def test_every_case_without_a_word_for_it_is_explained() -> None:
         for case, cell in expected(caller, worker).items():
             who = caller if case == "cancel" else worker
             assert cell != "no word" or re.search(rf"^\| .*{case}.*{who}.* \|", told, re.M)
+
+
+def test_the_sample_row_of_every_table_has_its_columns() -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text()
+    samples = re.findall(r"^\*\*(\w+)\*\*:.*?^```json\n(.*?)\n```$", page, re.M | re.DOTALL)
+    shown = {name: list(json.loads(row)) for name, row in samples}
+    assert shown == {name: schema.fieldNames() for name, schema in TABLES.items()}

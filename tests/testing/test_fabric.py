@@ -1,11 +1,18 @@
 """A fabric of real processes."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from dragoman.testing import fabric as fabrics
-from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
+from dragoman.testing.fabric import (
+    Fabric,
+    Failed,
+    client_dialects,
+    undisturbed,
+    worker_dialects,
+)
 from dragoman.testing.harness import LocalBroker
 
 ENDPOINTS = {
@@ -46,3 +53,13 @@ def test_a_missing_worker_is_named(tmp_path: Path) -> None:
         fabric.endpoints = broker.endpoints
         with pytest.raises(Failed, match="nobody-here"):
             fabric.wait_for(["nobody-here"], at_most=0.0)
+
+
+def test_ctrl_c_in_the_middle_of_a_start_is_heard_after_it() -> None:
+    is_noted = False
+    with pytest.raises(KeyboardInterrupt), undisturbed():
+        signal.raise_signal(signal.SIGINT)
+        is_noted = True
+    assert is_noted
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)

@@ -11,10 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.kits import DIALECTS
@@ -44,6 +46,26 @@ def free_port() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back for a moment.
+
+    Stopped between the start of a process and the note of it, nobody would know whom to stop.
+    """
+    came: list[int] = []
+    former: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            former[number] = signal.signal(number, lambda which, _: came.append(which))
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 class Fabric:
@@ -82,7 +104,8 @@ class Fabric:
         for link in LINKS:
             self.endpoints.setdefault(link, f"tcp://127.0.0.1:{free_port()}")
             words += [f"--{link.replace('_', '-')}", self.endpoints[link]]
-        self._broker = self._start("broker", words)
+        with undisturbed():
+            self._broker = self._start("broker", words)
         until = time.monotonic() + READY_WITHIN
         while not ready.exists():
             if self._broker.poll() is not None or time.monotonic() > until:
@@ -117,9 +140,9 @@ class Fabric:
     def start_worker(self, dialect: str, service: str, name: str, url: str = "") -> None:
         """Start a worker of a dialect; `url` leads it another way than straight to the broker."""
         words = ["worker", TASKS, "--service", service, "--name", name]
-        self._workers[name] = self._start(
-            name, [*words, "--url", url or self.url(dialect, is_worker=True)]
-        )
+        words += ["--url", url or self.url(dialect, is_worker=True)]
+        with undisturbed():
+            self._workers[name] = self._start(name, words)
 
     def kill_worker(self, name: str) -> None:
         """Kill a worker without warning."""

@@ -62,10 +62,10 @@ def undisturbed() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-        for number in came[:1]:
-            signal.raise_signal(number)
+        for which, handler in former.items():
+            signal.signal(which, handler)
+        for which in came[:1]:
+            signal.raise_signal(which)
 
 
 class Fabric:

@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 COMMAND = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "demo"]
+#: A variable by which the processes of one demo are known.
+MARK = "TEST_OF_THE_DEMO"
 
 
 @pytest.mark.spark
@@ -36,7 +39,7 @@ def test_a_demo_that_is_stopped_leaves_nothing_behind(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", MARK: str(tmp_path)},
     )
     assert demo.stdout is not None
     for line in demo.stdout:
@@ -50,10 +53,11 @@ def test_a_demo_that_is_stopped_leaves_nothing_behind(
 
 
 def left(folder: Path) -> list[str]:
-    """Name the processes that still run for a demo."""
+    """Name the processes that still run for a demo: they all have what it was started with."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if str(folder) in line and process.status() != psutil.STATUS_ZOMBIE:
-            found.append(line)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            is_of_it = process.environ().get(MARK) == str(folder)
+            if is_of_it and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline()))
     return found

@@ -146,9 +146,10 @@ class Fabric:
 
     def kill_worker(self, name: str) -> None:
         """Kill a worker without warning."""
-        process = self._workers.pop(name)
+        process = self._workers[name]
         process.send_signal(signal.SIGKILL)
         process.wait()
+        del self._workers[name]
 
     def signal_worker(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a worker: SIGSTOP lets it stand still until SIGCONT."""

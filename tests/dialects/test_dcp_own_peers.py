@@ -14,8 +14,8 @@ from tests.dialects.dcp_words import (
     say,
 )
 from tests.dialects.fabric import Fabric
+from tests.dialects.plugged import Peer, beats
 
-from dragoman.dialects.base import Frames
 from dragoman.dialects.dcp.client_side import ClientSide
 from dragoman.dialects.dcp.wire import (
     WIDE,
@@ -36,14 +36,12 @@ from dragoman.dialects.talk import (
     Finished,
     InputAsked,
     InputGiven,
-    Notice,
     Order,
     Progress,
     Queued,
     Standing,
     Stop,
     Unsupported,
-    Word,
     Work,
 )
 from dragoman.dialects.talk import Reply as SendNow
@@ -54,25 +52,9 @@ from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ALL
 
 
-class Peer:
-    """Our own client or worker side, plugged into the fabric."""
-
-    def __init__(self, house: Fabric, address: bytes, side: ClientSide | WorkerSide) -> None:
-        self.house, self.address, self.side = house, address, side
-
-    def send(self, messages: list[Frames]) -> None:
-        self.house.say("dcp", self.address, *messages)
-
-    def heard(self) -> list[Any]:
-        said: list[Notice | Word] = []
-        for frames in self.house.hear("dcp", self.address):
-            said += self.side.receive(frames)
-        return said
-
-
 def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, WorkerSide]:
     side = WorkerSide("math", **more)
-    peer = Peer(house, address, side)
+    peer = Peer(house, "dcp", address, side)
     peer.send(side.join())
     assert peer.heard() == [Alive()]
     return peer, side
@@ -80,7 +62,7 @@ def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, Wo
 
 def our_client(house: Fabric) -> tuple[Peer, ClientSide]:
     side = ClientSide()
-    return Peer(house, C, side), side
+    return Peer(house, "dcp", C, side), side
 
 
 ADD = Order(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
@@ -165,20 +147,6 @@ def test_a_request_in_parts_is_answered_in_parts() -> None:
     assert [w.call for w in peer.heard()] == [Call(args=(b"a", b"b"))]
     peer.send(worker.finish("1", Answer([b"\xc3", b"\xc2"])))
     assert hear(house, C) == [Reply(C, (b"m", b"", b"\xc3", b"\xc2"))]
-
-
-def beats(peer: Peer, worker: WorkerSide, seconds: int) -> list[Any]:
-    """Let a worker live for some time; return what it was given to do."""
-    work = []
-    for _ in range(seconds):
-        peer.send(worker.beat())
-        peer.house.wait(1.0)
-        for said in peer.heard():
-            if type(said) is SendNow:
-                peer.send([said.frames])
-            elif type(said) is not Alive:
-                work.append(said)
-    return work + [w for w in peer.heard() if type(w) is not Alive]
 
 
 def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
@@ -266,11 +234,11 @@ def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() ->
 def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
     house = fabric()
     caller, _, peer, worker, ticket = start(house)
-    other, _ = our_worker(house, W2)
+    other, second = our_worker(house, W2)
     peer.send(worker.hand_back(ticket))
     assert [type(w) for w in other.heard()] == [Work]
     register(house, b"W3", b"back")
-    other.send(other.side.forward("1", "back", Call(raw=b"rest")))  # type: ignore[union-attr]
+    other.send(second.forward("1", "back", Call(raw=b"rest")))
     (passed,) = hear(house, b"W3")
     assert isinstance(passed, Request)
     assert (passed.client, passed.tail[-1]) == (C, b"rest")
@@ -291,7 +259,7 @@ def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
     house = fabric()
     _, _, _, _, _ = start(house)
     reborn = WorkerSide("math")
-    peer = Peer(house, W, reborn)
+    peer = Peer(house, "dcp", W, reborn)
     peer.send(reborn.join())
     assert [type(w) for w in peer.heard()] == [Alive, Work]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.dialects.fabric import Fabric
+from tests.dialects.plugged import Peer, beats
 from tests.dialects.zss_words import (
     BACK,
     FRONT,
@@ -20,7 +21,6 @@ from tests.dialects.zss_words import (
     up,
 )
 
-from dragoman.dialects.base import Frames
 from dragoman.dialects.talk import (
     Alive,
     Chunk,
@@ -28,14 +28,12 @@ from dragoman.dialects.talk import (
     Finished,
     InputAsked,
     InputGiven,
-    Notice,
     Order,
     Progress,
     Queued,
     Standing,
     Stop,
     Unsupported,
-    Word,
     Work,
 )
 from dragoman.dialects.talk import Reply as SendNow
@@ -57,24 +55,6 @@ from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ALL
 
 # --- our own peers ---------------------------------------------------------------------------
-
-
-class Peer:
-    """Our own client or worker side, plugged into the fabric."""
-
-    def __init__(
-        self, house: Fabric, link: str, address: bytes, side: ClientSide | WorkerSide
-    ) -> None:
-        self.house, self.link, self.address, self.side = house, link, address, side
-
-    def send(self, messages: list[Frames]) -> None:
-        self.house.say(self.link, self.address, *messages)
-
-    def heard(self) -> list[Any]:
-        said: list[Notice | Word] = []
-        for frames in self.house.hear(self.link, self.address):
-            said += self.side.receive(frames)
-        return said
 
 
 def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, WorkerSide]:
@@ -188,20 +168,6 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
         JobId("j1"), (Answer(fault=fault, worker="PONG#1"),), fault, JobState.FAILED
     )
     assert caller.heard() == [expected]
-
-
-def beats(peer: Peer, worker: WorkerSide, seconds: int) -> list[Any]:
-    """Let a worker live for some time; return what it was given to do."""
-    work = []
-    for _ in range(seconds):
-        peer.send(worker.beat())
-        peer.house.wait(1.0)
-        for said in peer.heard():
-            if type(said) is SendNow:
-                peer.send([said.frames])
-            elif type(said) is not Alive:
-                work.append(said)
-    return work + [w for w in peer.heard() if type(w) is not Alive]
 
 
 def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:

@@ -90,6 +90,17 @@ def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Pat
     ]
 
 
+def test_a_result_is_told_though_an_old_one_in_its_folder_cannot_be_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    stuck = tmp_path / "stuck.result.parquet"
+    stuck.mkdir()
+    age(stuck, 4000)
+    assert reply(numbers(4), LIMITS, place, "new")["file"] == "nf://spark/new.result.parquet"
+    assert "an old result cannot be removed" in caplog.text
+
+
 def test_results_are_removed_though_nobody_asks_for_more(tmp_path: Path) -> None:
     place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
     reply(numbers(4), LIMITS, place, "old")

@@ -67,10 +67,16 @@ class Folder:
     def sweep(self, now: float) -> list[str]:
         """Remove what is not kept any more; return its names."""
         gone = self._keeping.over(self._files(), now)
-        for name in gone:
+        return [name for name in gone if self._is_removed(self._folder / name)]
+
+    def _is_removed(self, path: Path) -> bool:
+        try:
             # Another worker may share the folder.
-            (self._folder / name).unlink(missing_ok=True)
-        return gone
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("an old result cannot be removed: %s", error)
+            return False
+        return True
 
     def _files(self) -> list[Kept]:
         found = []

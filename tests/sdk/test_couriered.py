@@ -8,8 +8,8 @@ from pathlib import Path
 import zmq
 
 from dragoman.sdk.couriered import CourieredDealer
-from dragoman.transports.curve import CurveRouter
 from dragoman.transports.zmq import CurveKeys
+from dragoman.transports.zmtp import Router
 
 
 def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
@@ -92,7 +92,7 @@ def test_a_courier_proves_the_workers_key_and_tells_it_that_it_was_refused() -> 
 
     async def scene() -> None:
         arrived = asyncio.Event()
-        router = CurveRouter("tcp://127.0.0.1:0", [server[1]], admits=admitted.__contains__)
+        router = Router("tcp://127.0.0.1:0", secrets=[server[1]], admits=admitted.__contains__)
         endpoint = await router.open(arrived.set)
         dealer = CourieredDealer(endpoint, b"w", CurveKeys(*own, server[0]))
         told = asyncio.Event()

@@ -9,9 +9,8 @@ import zmq.auth
 from dragoman.server.credentials import Proofs, check_listeners, is_local, read_secret
 from dragoman.server.settings import Settings, load
 from dragoman.server.wiring import make_links
-from dragoman.transports.curve import CurveRouter
 from dragoman.transports.memory import MemoryHub
-from dragoman.transports.zmq import Router
+from dragoman.transports.zmtp import Router
 
 OFF = dict.fromkeys(("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http"), "off")
 
@@ -71,12 +70,15 @@ def test_a_listener_with_a_key_may_be_anywhere(secret: Path) -> None:
     said = settings({"nfp": "tcp://0.0.0.0:1"}, curve=[secret])
     assert check_listeners(said, Proofs(said)) == []
     transport = make_links(said, MemoryHub())[1].transport
-    assert isinstance(transport, CurveRouter)
+    assert isinstance(transport, Router)
+    assert transport.is_secured
 
 
 def test_a_listener_stays_plain_where_that_is_said(secret: Path) -> None:
     said = settings({"zss": "tcp://127.0.0.1:1"}, curve=[secret], plain=["zss"])
-    assert isinstance(make_links(said, MemoryHub())[1].transport, Router)
+    transport = make_links(said, MemoryHub())[1].transport
+    assert isinstance(transport, Router)
+    assert not transport.is_secured
     exposed = settings({"zss": "tcp://0.0.0.0:1"}, curve=[secret], plain=["zss"])
     with pytest.raises(ValueError, match="zss would listen"):
         make_links(exposed, MemoryHub())

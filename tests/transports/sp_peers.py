@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from dragoman.transports.base import Sent
+from dragoman.transports.line import Bounds
 from dragoman.transports.sp import SpReplier
-from dragoman.transports.sp_connection import REQUESTER, Bounds
+from dragoman.transports.sp_connection import REQUESTER
 
 LIMIT = 10.0
 HELLO = bytes.fromhex("0000000000000009e05da11e68656c6c6f")

@@ -7,7 +7,8 @@ import pytest
 from tests.transports.sp_peers import HELLO, LIMIT, Replier, frame, peer, replier, run
 
 from dragoman.transports.base import Sent
-from dragoman.transports.sp_connection import REPLIER, REQUESTER, Bounds
+from dragoman.transports.line import Bounds
+from dragoman.transports.sp_connection import REPLIER, REQUESTER
 
 
 @pytest.mark.parametrize(

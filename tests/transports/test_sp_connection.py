@@ -1,46 +1,16 @@
 """One requester's connection: the same messages however its bytes come, each with its address."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.transports.sp_peers import frame
+from tests.transports.wires import Wire
 
 from dragoman.transports.base import Address
-from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, Bounds, Connection
+from dragoman.transports.line import Bounds
+from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, Connection
 
 NAME = b"12345678"
-
-
-class Wire(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.reads = True
-        self.is_aborted = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return self.is_aborted
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        self.reads = True
-
-    def abort(self) -> None:
-        self.is_aborted = True
 
 
 class Notes:
@@ -106,13 +76,11 @@ def test_answers_are_written_in_one_piece_by_a_flush() -> None:
     assert connection.unread == 0
 
 
-def test_reading_goes_on_when_there_is_no_reason_against_it_left() -> None:
+def test_a_peer_that_does_not_read_is_not_read_from() -> None:
     _, connection, wire = connected()
     connection.pause_writing()
-    connection.hold("undrained messages")
-    connection.resume_writing()
     assert not wire.reads
-    connection.unhold("undrained messages")
+    connection.resume_writing()
     assert wire.reads
 
 

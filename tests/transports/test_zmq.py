@@ -1,4 +1,4 @@
-"""ROUTER and DEALER on their file descriptors, over real loopback sockets."""
+"""A DEALER on its file descriptor, over real loopback sockets."""
 
 import asyncio
 import struct
@@ -8,7 +8,8 @@ import pytest
 import zmq
 
 from dragoman.transports.base import Sent
-from dragoman.transports.zmq import Dealer, Handshakes, Router
+from dragoman.transports.zmq import Dealer, Handshakes
+from dragoman.transports.zmtp import Router
 
 
 class Pair:
@@ -86,74 +87,6 @@ def test_a_bounded_drain_loses_nothing_although_the_descriptor_signals_only_once
         await pair.close()
 
     asyncio.run(flood())
-
-
-def test_sending_to_nobody_is_said_and_not_silent() -> None:
-    async def send() -> None:
-        pair = Pair()
-        await pair.open()
-        assert pair.router.send(b"stranger", [b"x"]) is Sent.GONE
-        await pair.close()
-
-    asyncio.run(send())
-
-
-def test_a_peer_that_does_not_read_becomes_full_and_not_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("dragoman.transports.zmq.SEND_HWM", 10)
-
-    async def stall() -> None:
-        router = Router("tcp://127.0.0.1:0")
-        arrived = asyncio.Event()
-        endpoint = await router.open(arrived.set)
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        lazy = context.socket(zmq.DEALER)
-        lazy.setsockopt(zmq.IDENTITY, b"lazy")
-        lazy.setsockopt(zmq.RCVHWM, 1)
-        lazy.setsockopt(zmq.LINGER, 0)
-        lazy.connect(endpoint)
-        lazy.send(b"here")
-        async with asyncio.timeout(10):
-            while not list(router.drain(10)):
-                arrived.clear()
-                await arrived.wait()
-        outcomes = [router.send(b"lazy", [b"x" * 100_000]) for _ in range(500)]
-        assert Sent.FULL in outcomes
-        lazy.close()
-        await router.close()
-        context.term()
-
-    asyncio.run(stall())
-
-
-def test_a_reconnecting_peer_takes_over_its_name() -> None:
-    async def take_over() -> None:
-        pair = Pair()
-        endpoint = await pair.open()
-        pair.dealer.send(b"", [b"old"])
-        await pair.until(lambda: len(pair.at_router) == 1)
-        heard: list[list[bytes]] = []
-        got = asyncio.Event()
-        second = Dealer(endpoint, b"peer")
-
-        def drain() -> None:
-            heard.extend(frames for _, frames in second.drain(100))
-            got.set()
-
-        await second.open(drain)
-        second.send(b"", [b"new"])
-        await pair.until(lambda: len(pair.at_router) == 2)
-        assert pair.router.send(b"peer", [b"for the new one"]) is Sent.YES
-        async with asyncio.timeout(10):
-            while not heard:
-                got.clear()
-                await got.wait()
-        assert heard == [[b"for the new one"]]
-        await second.close()
-        await pair.close()
-
-    asyncio.run(take_over())
 
 
 EVENTS = {

@@ -33,13 +33,12 @@ from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import Settings
 from dragoman.transports.base import Admits, Transport
-from dragoman.transports.curve import CurveRouter
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.tls import PeerTls
-from dragoman.transports.zmq import MAX_FRAME, Router
+from dragoman.transports.zmtp import MAX_FRAME, Router
 
 T = TypeVar("T")
 #: Returns the key of a bearer token that may speak now.
@@ -97,9 +96,8 @@ class Doorkeeper:
         """Make the transport of a ZeroMQ listener."""
         endpoint = getattr(settings.listen, listener)
         secrets = self.proofs.curve(listener)
-        if secrets:
-            return CurveRouter(endpoint, secrets, admits=self.admission.admits, max_frame=max_frame)
-        return Router(endpoint, max_frame=max_frame)
+        admits = self.admission.admits if secrets else None
+        return Router(endpoint, secrets=secrets, admits=admits, max_frame=max_frame)
 
 
 def _nfp(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:

@@ -7,32 +7,26 @@ last of which (top bit set) is the requester's request ID. The same request sent
 same address. When a connection ends, `drain` yields `(connection, [])`: its 8 bytes and no frame.
 That comes after all messages of the connection, and only if there were any.
 
-Everything is bounded, see `Bounds`. What one connection says and hears is in `sp_connection`; here
-is who listens, what waits to be drained, and beyond which bound answers are refused (`Sent.FULL`).
+Everything is bounded, see `line.Bounds`. What one connection says and hears is in `sp_connection`,
+who listens in `listening`; here is what waits to be drained, and beyond which bound answers are
+refused (`Sent.FULL`).
 """
 
 import asyncio
-import logging
 import os
-import socket
-from collections import Counter, OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Final
-from urllib.parse import urlsplit
 
 from dragoman.transports.base import Address, Admits, Frames, Key, Sent
-from dragoman.transports.sp_connection import CONNECTION, Bounds, Connection
+from dragoman.transports.line import Bounds
+from dragoman.transports.listening import Listening
+from dragoman.transports.sp_connection import CONNECTION, Connection
 from dragoman.transports.tls import Handshakes, ServerTls
 
-log = logging.getLogger(__name__)
 
-#: How long answers may take to leave when the replier closes.
-_LINGER: Final = 1.0
-
-
-class SpReplier:
-    """One or more listening endpoints, written `tcp://host:port` or `ipc:///path`, by commas.
+class SpReplier(Listening[Connection]):
+    """One or more listening endpoints.
 
     With `tls` those on TCP speak TLS and nothing else, as NNG does at `tls+tcp://`; every peer has
     a certificate then, and `admits` is asked with its key.
@@ -46,86 +40,42 @@ class SpReplier:
         tls: ServerTls | None = None,
         admits: Admits | None = None,
     ) -> None:
+        super().__init__(endpoints, bounds or Bounds(), admits)
         self._tls = tls
-        self._admits = admits
-        self._handshakes: list[Handshakes] = []
-        self.bounds = bounds or Bounds()
-        #: What was refused or given up, by reason.
-        self.trouble: Counter[str] = Counter()
-        self._endpoints = [e.strip() for e in endpoints.split(",") if e.strip()]
-        self._servers: list[asyncio.Server] = []
-        self._paths: list[str] = []
-        self._wake: Callable[[], None] = _nobody
+        self._handshakes: dict[int, Handshakes] = {}
         self._process = os.urandom(4)
         self._count = count(1)
         self._connections: dict[bytes, Connection] = {}
-        self._ungreeted: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._arrived_bytes = 0
         self._held: dict[Connection, None] = {}
-        self._dirty: dict[Connection, None] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
 
-    # --- the transport ------------------------------------------------------------------------
-
-    async def open(self, wake: Callable[[], None]) -> str:
-        """Listen on every endpoint; return them in full."""
-        self._wake = wake
-        try:
-            return ",".join([await self._listen(endpoint) for endpoint in self._endpoints])
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _listen(self, endpoint: str) -> str:
-        parts = urlsplit(endpoint)
-        if parts.scheme == "ipc" and (parts.netloc or parts.path):
-            return await self._listen_ipc(parts.netloc + parts.path)
-        if parts.scheme == "tcp" and parts.hostname and parts.port is not None:
-            return await self._listen_tcp(parts.hostname, parts.port)
-        raise ValueError(f"{endpoint!r} is neither tcp://host:port nor ipc:///path")
-
-    async def _listen_tcp(self, host: str, port: int) -> str:
-        loop = asyncio.get_running_loop()
-        wanted = None if host == "*" else host
-        found = await loop.getaddrinfo(
-            wanted, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        server = await loop.create_server(self._protocol(), *found[0][4][:2], backlog=1024)
-        self._servers.append(server)
-        if self._tls is not None:
-            self._handshakes[-1].listens(server.sockets[0].fileno())
-        host, port = server.sockets[0].getsockname()[:2]
-        return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-
-    def _protocol(self) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a new connection over TCP."""
-
+    def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
         def make() -> Connection:
-            return Connection(self, False)
+            return Connection(self, is_ipc)
 
-        if self._tls is None:
+        if self._tls is None or is_ipc:
             return make
-        greeting = self.bounds.greeting
-        handshakes = Handshakes(
+        self._handshakes[number] = handshakes = Handshakes(
             self._tls.live(),
             make,
             self._count_trouble,
-            within=greeting,
+            within=self.bounds.greeting,
             at_once=self.bounds.ungreeted,
         )
-        self._handshakes.append(handshakes)
         return handshakes.protocol
 
-    async def _listen_ipc(self, path: str) -> str:
-        if _is_in_use(path):
-            raise OSError(f"{path} is in use by another process")
-        loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(lambda: Connection(self, True), path, backlog=1024)
-        self._servers.append(server)
-        self._paths.append(path)
-        return f"ipc://{path}"
+    def _listens(self, number: int, fd: int) -> None:
+        if number in self._handshakes:
+            self._handshakes[number].listens(fd)
+
+    async def close(self) -> None:
+        """Break off handshakes, then close as every listener does."""
+        for handshakes in self._handshakes.values():
+            handshakes.close()
+        await super().close()
+
+    # --- the transport ------------------------------------------------------------------------
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take what has arrived, in order, at most `limit` messages."""
@@ -152,44 +102,10 @@ class SpReplier:
         self._dirty[connection] = None
         return Sent.YES
 
-    def flush(self) -> None:
-        """Write out the answers gathered since the last flush, one write for each peer."""
-        dirty, self._dirty = self._dirty, {}
-        for connection in dirty:
-            connection.flush()
-
-    async def close(self) -> None:
-        """Stop listening, let answers leave for a moment, and close every connection."""
-        self.flush()
-        for server in self._servers:
-            server.close()
-        for handshakes in self._handshakes:
-            handshakes.close()
-        for connection in list(self._connections.values()):
-            connection.transport.close()
-        try:
-            await asyncio.wait_for(self._idle.wait(), _LINGER)
-        except TimeoutError:
-            for connection in list(self._connections.values()):
-                connection.transport.abort()
-            await self._idle.wait()
-        for server in self._servers:
-            await server.wait_closed()
-        for path in self._paths:
-            _remove(path)
-        self._servers, self._paths = [], []
-
-    # --- keys ---------------------------------------------------------------------------------
-
     def key_of(self, address: Address) -> Key:
         """Return the key that the connection of this address has proved."""
         connection = self._connections.get(address[:CONNECTION])
         return "" if connection is None else connection.key
-
-    def cut(self, key: Key) -> None:
-        """Close every connection of a key."""
-        for connection in [c for c in self._connections.values() if c.key == key]:
-            connection.fail("cut off")
 
     # --- what connections tell ----------------------------------------------------------------
 
@@ -197,29 +113,15 @@ class SpReplier:
         """Name a connection, differently in every process."""
         return self._process + (next(self._count) & 0xFFFFFFFF).to_bytes(4)
 
-    def admit(self, connection: Connection) -> bool:
-        """Let a new connection in, if there is room."""
-        if len(self._connections) >= self.bounds.connections:
-            self.note("too many connections", connection)
+    def admit(self, line: Connection) -> bool:
+        """Let a new connection in, if there is room and its key may."""
+        if self.admits is not None and not self.admits(line.key):
+            self.note("key refused", line)
             return False
-        if self._admits is not None and not self._admits(connection.key):
-            self.note("key refused", connection)
+        if not super().admit(line):
             return False
-        self._connections[connection.name] = connection
-        self._idle.clear()
-        timer = asyncio.get_running_loop().call_later(
-            self.bounds.greeting, connection.fail, "no greeting"
-        )
-        self._ungreeted[connection] = timer
-        if len(self._ungreeted) > self.bounds.ungreeted:
-            next(iter(self._ungreeted)).fail("gave way before it greeted")
+        self._connections[line.name] = line
         return True
-
-    def greeted(self, connection: Connection) -> None:
-        """Stop the clock for a connection that has greeted."""
-        timer = self._ungreeted.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
 
     def take(self, connection: Connection, address: Address, body: bytes) -> None:
         """Let a message wait to be drained."""
@@ -238,47 +140,14 @@ class SpReplier:
             or self._arrived_bytes > self.bounds.waiting_bytes * share
         )
 
-    def release(self, connection: Connection) -> None:
-        """Forget a connection that has ended, and say so to whoever drains."""
-        self.greeted(connection)
-        self._dirty.pop(connection, None)
-        self._held.pop(connection, None)
-        if self._connections.pop(connection.name, None) is None:
-            return
-        if not self._connections:
-            self._idle.set()
-        if connection.has_spoken:
+    def _released(self, line: Connection) -> None:
+        """Say to whoever drains that a connection has ended."""
+        self._held.pop(line, None)
+        del self._connections[line.name]
+        if line.has_spoken:
             if not self._arrived:
                 self._wake()
-            self._arrived.append((connection.name, []))
-
-    def note(self, why: str, connection: Connection) -> None:
-        """Count what was refused or given up."""
-        self._count_trouble(why)
-        log.info("connection %s: %s", connection.name.hex(), why)
+            self._arrived.append((line.name, []))
 
     def _count_trouble(self, why: str) -> None:
         self.trouble[why] += 1
-
-
-def _nobody() -> None:
-    """Stand in until somebody wants to be woken."""
-
-
-def _is_in_use(path: str) -> bool:
-    """Whether somebody listens there; a socket that was left behind is in nobody's use."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except BlockingIOError:
-            return True
-    return True
-
-
-def _remove(path: str) -> None:
-    """Remove the socket we listened on, unless another process has taken the path over."""
-    if os.path.exists(path) and not _is_in_use(path):
-        os.unlink(path)

@@ -6,13 +6,11 @@ NNG send everything of that socket again. A peer that does not read its answers 
 either, so it loses nothing.
 """
 
-import asyncio
-import socket
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from dragoman.transports.base import Address, Key
-from dragoman.transports.tls import proved
+from dragoman.transports.base import Address
+from dragoman.transports.line import Host, Line
 
 REQUESTER: Final = bytes.fromhex("0053500000300000")
 REPLIER: Final = bytes.fromhex("0053500000310000")
@@ -26,115 +24,44 @@ CONNECTION: Final = 8
 _MAX_HOPS: Final = 15
 
 
-class Bounds:
-    """What peers may use up. Counts, bytes and seconds."""
-
-    def __init__(
-        self,
-        *,
-        message: int = 32 * 1024 * 1024,
-        connections: int = 10_000,
-        ungreeted: int = 256,
-        greeting: float = 5.0,
-        waiting: int = 50_000,
-        waiting_bytes: int = 256 * 1024 * 1024,
-        unread: int = 1024 * 1024,
-        unread_limit: int = 256 * 1024 * 1024,
-    ) -> None:
-        #: Bytes of one message; a larger one is thrown away.
-        self.message = message
-        #: Connections at once; one more is closed at once.
-        self.connections = connections
-        #: Connections that have not greeted; the oldest gives way to one more.
-        self.ungreeted = ungreeted
-        #: Seconds a new connection has to greet.
-        self.greeting = greeting
-        #: Messages, and bytes, that wait to be drained; beyond them nothing is read.
-        self.waiting = waiting
-        self.waiting_bytes = waiting_bytes
-        #: Bytes of answers one peer may leave unread before it is no longer read from.
-        self.unread = unread
-        #: Bytes of unread answers beyond which more of them are refused.
-        self.unread_limit = unread_limit
-
-
-class Replier(Protocol):
+class Replier(Host, Protocol):
     """What a connection tells, and whom."""
-
-    bounds: Bounds
 
     def next_name(self) -> bytes:
         """Name a connection."""
-        ...
-
-    def admit(self, connection: "Connection") -> bool:
-        """Let a new connection in, or not."""
-        ...
-
-    def greeted(self, connection: "Connection") -> None:
-        """Hear that a connection has greeted."""
         ...
 
     def take(self, connection: "Connection", address: Address, body: bytes) -> None:
         """Take a message in."""
         ...
 
-    def release(self, connection: "Connection") -> None:
-        """Hear that a connection has ended."""
-        ...
 
-    def note(self, why: str, connection: "Connection") -> None:
-        """Count what was refused or given up."""
-        ...
-
-
-class Connection(asyncio.Protocol):
+class Connection(Line):
     """One requester."""
 
+    greeting = REPLIER
+
     def __init__(self, replier: Replier, is_ipc: bool) -> None:
+        super().__init__(replier, is_ipc)
         self.replier = replier
         self.name = replier.next_name()
-        self.transport: asyncio.Transport
-        self.out: list[bytes] = []
-        self.out_bytes = 0
-        self.has_spoken = False
-        #: What the requester has proved.
-        self.key: Key = ""
-        self._is_ipc = is_ipc
         self._prefix = bytes([_IPC_MESSAGE]) if is_ipc else b""
         self._head = len(self._prefix) + _LENGTH.size
         self._is_greeted = False
         self._buffer = bytearray()
         #: Bytes of a message that is too large, still to be thrown away.
         self._skip = 0
-        #: Why nothing is read at the moment; reading goes on when there is no reason left.
-        self._holds: set[str] = set()
 
-    # --- the connection's life ----------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, unless there is no room."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.key = proved(transport)
-        if not self.replier.admit(self):
-            transport.abort()
-            return
-        transport.set_write_buffer_limits(high=self.replier.bounds.unread)
-        _keep_alive(transport.get_extra_info("socket"), self._is_ipc)
-        transport.write(REPLIER)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever drains that the connection has ended."""
-        self.replier.release(self)
+    def __repr__(self) -> str:
+        """Name it for the log."""
+        return f"connection {self.name.hex()}"
 
     def fail(self, why: str) -> None:
-        """Close a connection that cannot be understood."""
-        self.replier.note(why, self)
+        """End it, and read nothing of what it said last."""
         self._buffer.clear()
         self._skip = 0
         self._is_greeted = False
-        self.transport.abort()
+        super().fail(why)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -184,7 +111,7 @@ class Connection(asyncio.Protocol):
         head, size, limit = self._head, len(data), self.replier.bounds.message
         while size - at >= head:
             (length,) = _LENGTH.unpack_from(data, at + head - _LENGTH.size)
-            if self._is_ipc and data[at] != _IPC_MESSAGE:
+            if self.is_ipc and data[at] != _IPC_MESSAGE:
                 self.fail("bad frame")
                 return size
             start, end = at + head, at + head + length
@@ -211,17 +138,6 @@ class Connection(asyncio.Protocol):
         self.replier.take(self, self.name + data[start:body], data[body:end])
         return True
 
-    def hold(self, why: str) -> None:
-        """Read nothing more for this reason."""
-        self._holds.add(why)
-        self.transport.pause_reading()
-
-    def unhold(self, why: str) -> None:
-        """Read on, if there is no other reason against it."""
-        self._holds.discard(why)
-        if not self._holds and not self.transport.is_closing():
-            self.transport.resume_reading()
-
     # --- writing ------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
@@ -232,29 +148,8 @@ class Connection(asyncio.Protocol):
         """Read again from a peer that has read."""
         self.unhold("unread answers")
 
-    @property
-    def unread(self) -> int:
-        """Bytes of answers that have not left."""
-        return self.out_bytes + self.transport.get_write_buffer_size()
-
     def queue(self, backtrace: bytes, body: bytes) -> None:
         """Gather an answer for the next flush."""
         length = len(backtrace) + len(body)
         self.out += (self._prefix, _LENGTH.pack(length), backtrace, body)
         self.out_bytes += length
-
-    def flush(self) -> None:
-        """Write what was gathered, in one piece."""
-        out, self.out, self.out_bytes = self.out, [], 0
-        if not self.transport.is_closing():
-            self.transport.write(b"".join(out))
-
-
-def _keep_alive(sock: Any, is_ipc: bool) -> None:
-    """Let the kernel find peers whose host has vanished, within a minute."""
-    if is_ipc:
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)

@@ -1,19 +1,22 @@
-"""Processes for `bench_nfp`: raw peers that make load, NorFab's own broker, and a bare loop.
+"""Processes for `bench_nfp`: raw peers that make load, NorFab's own broker, and two bare loops.
 
     python -m benches.nfp_peers load CLIENTS-ENDPOINT WORKERS-ENDPOINT MODE SECONDS
     python -m benches.nfp_peers norfab FOLDER
-    python -m benches.nfp_peers bare
+    python -m benches.nfp_peers bare [SECRET-KEY]
+    python -m benches.nfp_peers transport [SECRET-KEY]
 
 Clients and worker share one process and one thread, so that on a machine with two cores the broker
 has one of them to itself. Frames are made once and patched, so that the load costs little.
 """
 
+import asyncio
 import json
 import os
 import sys
 import threading
 import time
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import zmq
 
@@ -122,10 +125,14 @@ class Load:
             self.turn()
 
 
-def bare() -> None:
-    """Pass frames between two ROUTERs, and nothing else: what Python and ZeroMQ cost."""
+def bare(secret: str = "") -> None:
+    """Pass frames between two ROUTERs of libzmq, and nothing else: what Python and ZeroMQ cost."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     front, back = context.socket(zmq.ROUTER), context.socket(zmq.ROUTER)
+    for socket in (front, back):
+        if secret:
+            socket.setsockopt(zmq.CURVE_SERVER, 1)
+            socket.setsockopt(zmq.CURVE_SECRETKEY, secret.encode())
     ports = [socket.bind_to_random_port("tcp://127.0.0.1") for socket in (front, back)]
     print(json.dumps([f"tcp://127.0.0.1:{port}" for port in ports]), flush=True)
     poller = zmq.Poller()
@@ -136,20 +143,43 @@ def bare() -> None:
             pump = _forward if socket is front else _back
             try:
                 for _ in range(1000):
-                    pump(front, back, socket.recv_multipart(zmq.NOBLOCK))
+                    name, *frames = socket.recv_multipart(zmq.NOBLOCK)
+                    for to, message in pump(name, frames):
+                        (back if to == b"w" else front).send_multipart([to, *message])
             except zmq.Again:
                 pass
 
 
-def _forward(front: Any, back: Any, frames: list[bytes]) -> None:
-    client, _, _, _, _, _, uuid, body = frames
-    back.send_multipart([b"w", b"", b"NFPB01", b"0x04", client, b"", uuid, body])
+async def transport(secret: str = "") -> None:
+    """Pass frames through our own ROUTER, and nothing else: the least our broker can cost."""
+    from dragoman.transports.zmtp import Router
+
+    router = Router("tcp://127.0.0.1:0", secrets=[secret.encode()] if secret else [])
+    woken = asyncio.Event()
+    endpoint = await router.open(woken.set)
+    print(json.dumps([endpoint, endpoint]), flush=True)
+    while True:
+        await woken.wait()
+        woken.clear()
+        for name, frames in router.drain(1000):
+            pump = _back if name == b"w" else _forward
+            for to, message in pump(name, frames):
+                router.send(to, message)
+        router.flush()
 
 
-def _back(front: Any, back: Any, frames: list[bytes]) -> None:
-    if len(frames) > 7:
-        client, uuid, status, body = frames[4], *frames[6:9]
-        front.send_multipart([client, b"", b"NFPB01", b"0x05", b"bench", uuid, status, body])
+Passed = Iterator[tuple[bytes, tuple[bytes, ...]]]
+
+
+def _forward(client: bytes, frames: list[bytes]) -> Passed:
+    uuid, body = frames[5:7]
+    yield b"w", (b"", b"NFPB01", b"0x04", client, b"", uuid, body)
+
+
+def _back(worker: bytes, frames: list[bytes]) -> Passed:
+    if len(frames) > 6:
+        client, uuid, status, body = frames[3], *frames[5:8]
+        yield client, (b"", b"NFPB01", b"0x05", b"bench", uuid, status, body)
 
 
 def norfab(folder: str) -> None:
@@ -173,8 +203,10 @@ def main(role: str, *arguments: str) -> None:
         print(json.dumps(Load(clients, workers, mode).measure(float(seconds))))
     elif role == "norfab":
         norfab(*arguments)
+    elif role == "transport":
+        asyncio.run(transport(*arguments))
     else:
-        bare()
+        bare(*arguments)
 
 
 if __name__ == "__main__":

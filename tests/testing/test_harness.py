@@ -23,5 +23,5 @@ def test_a_broker_that_cannot_start_says_why() -> None:
             )
         }
     )
-    with pytest.raises(OSError, match="bad"):
+    with pytest.raises(ValueError, match="bad' is neither tcp://host:port"):
         broker.__enter__()

@@ -42,7 +42,9 @@ def test_several_endpoints_are_listened_on_and_named_in_full(tmp_path: Path) -> 
     run(test)
 
 
-@pytest.mark.parametrize("endpoint", ["tcp://", "udp://127.0.0.1:1", "127.0.0.1:5", "ipc://"])
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://", "udp://127.0.0.1:1", "127.0.0.1:5", "ipc://", "tcp://[::1]:x"]
+)
 def test_an_endpoint_that_makes_no_sense_is_refused_with_a_reason(endpoint: str) -> None:
     async def test() -> None:
         with pytest.raises(ValueError, match="neither tcp://host:port nor ipc:///path"):

@@ -1,6 +1,6 @@
 """Another CURVE key for the broker: both serve for a while, then the new one alone.
 
-libzmq has one key per endpoint, so the new key gets endpoints of its own. The settings are edited
+An endpoint has one key, so the new one gets endpoints of its own. The settings are edited
 line by line, and only if they mean afterwards exactly what they should: somebody wrote them by
 hand, and whatever else is in them stays as it is.
 """
@@ -42,7 +42,7 @@ def begin(settings: "Settings", config: Path | None, distance: int) -> str:
     new = "\n".join(f"     {name:12}{first}" for name, (first, _) in moved.items())
     return (
         f"wrote {path}; {config} serves both keys\n"
-        "1. Restart the broker: libzmq takes keys and endpoints at the start only.\n"
+        "1. Restart the broker: it takes keys and endpoints at the start only.\n"
         f"2. Give peers the new key, {public}\n   and its endpoints:\n{new}\n"
         "3. When none uses the old ones any more:  dragoman keys rotate broker --finish"
     )

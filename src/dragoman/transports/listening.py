@@ -11,6 +11,7 @@ import os
 import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -76,8 +77,9 @@ class Listening(Generic[L]):
         parts = urlsplit(endpoint)
         if parts.scheme == "ipc" and (parts.netloc or parts.path):
             return await self._listen_ipc(number, parts.netloc + parts.path)
-        if parts.scheme == "tcp" and parts.hostname and parts.port is not None:
-            return await self._listen_tcp(number, parts.hostname, parts.port)
+        with suppress(ValueError):  # a port that is no number
+            if parts.scheme == "tcp" and parts.hostname and parts.port is not None:
+                return await self._listen_tcp(number, parts.hostname, parts.port)
         raise ValueError(f"{endpoint!r} is neither tcp://host:port nor ipc:///path")
 
     async def _listen_tcp(self, number: int, host: str, port: int) -> str:

@@ -1,9 +1,10 @@
 """How many strangers may knock at a listener: a budget, and what happens when it is spent.
 
 A handshake that fails costs a listener a good part of a millisecond, mostly of cryptography, in the
-thread that carries everybody's messages. So failures are paid from a budget. When it is spent, the kernel is asked to take no new connections for a moment, from the
-addresses to blame if they are few, or else from everywhere. Connections that are there notice
-nothing. Those that were turned away try again by themselves: TCP repeats what began a connection.
+thread that carries everybody's messages. So failures are paid from a budget. When it is spent, the
+kernel is asked to take no new connections for a moment, from the addresses to blame if they are
+few, or else from everywhere. Connections that are there notice nothing. Those that were turned away
+try again by themselves: TCP repeats what began a connection.
 """
 
 import asyncio

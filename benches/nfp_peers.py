@@ -44,6 +44,7 @@ class Load:
         for socket in (self.worker, *self.clients):
             self.poller.register(socket, zmq.POLLIN)
         self.number = 0
+        self.is_over = False
         self.run = os.urandom(4).hex().encode()
         self.begun: dict[bytes, float] = {}
         self.took: list[float] = []
@@ -101,7 +102,8 @@ class Load:
         begun = self.begun.pop(frames[4], None)
         if begun is not None:
             self.took.append(time.perf_counter() - begun)
-            self._post(client)
+            if not self.is_over:
+                self._post(client)
 
     def measure(self, seconds: float) -> dict[str, float]:
         self.start()
@@ -113,12 +115,23 @@ class Load:
         self._until(begun + seconds)
         took, span = sorted(self.took), time.monotonic() - begun
         assert took, "no answers"
+        self.leave()
         return {
             "rate": len(took) / span,
             "requests": len(took),
             "p50": took[len(took) // 2] * 1e3,
             "p99": took[len(took) * 99 // 100] * 1e3,
         }
+
+    def leave(self) -> None:
+        """Ask no more, wait for what is open, and say good-bye: others come to the same broker."""
+        self.is_over = True
+        deadline = time.monotonic() + 5.0
+        while self.begun and not self.accepts and time.monotonic() < deadline:
+            self.turn()
+        self.worker.setsockopt(zmq.LINGER, 1000)
+        self.worker.send_multipart([b"", b"NFPW01", b"0x03", b"bench"])
+        self.context.destroy()
 
     def _until(self, deadline: float) -> None:
         while time.monotonic() < deadline:

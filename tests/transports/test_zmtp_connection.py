@@ -146,6 +146,14 @@ def test_a_peer_that_asks_whether_we_are_there_is_answered() -> None:
     assert list(connection.inbox) == [[b"hello"]], "commands of the future are passed over"
 
 
+def test_a_peer_that_asks_and_never_reads_is_left() -> None:
+    notes, connection, wire = opened()
+    notes.bounds.unread_limit = 100
+    wire.unsent = 101
+    connection.data_received(frame(b"\x04PING\x00\x0a", 4))
+    assert (notes.trouble, wire.take(), wire.is_closed) == (["messages unread"], b"", True)
+
+
 def test_a_boxed_question_is_answered_in_a_box() -> None:
     _, connection, wire = connected(curve=True)
     peer = shaken(connection, wire)
@@ -171,7 +179,7 @@ CASES = {
     "CURVE": (GREETING_CURVE, "another mechanism than NULL"),
     "a message first": (GREETING_NULL + message(b"x"), "handshake broken off"),
     "another command": (GREETING_NULL + frame(b"\x05HELLO", 4), "handshake broken off"),
-    "a long introduction": (GREETING_NULL + b"\x06" + (65537).to_bytes(8), "too large"),
+    "a long introduction": (GREETING_NULL + b"\x06" + (8193).to_bytes(8), "too large"),
     "a name of ours": (GREETING_NULL + ready(b"\0abcd"), "no name that a peer may have"),
     "a long name": (GREETING_NULL + ready(b"x" * 256), "no name that a peer may have"),
     "a frame too large": (
@@ -179,6 +187,7 @@ CASES = {
         "too large",
     ),
     "endless frames": (GREETING_NULL + ready(b"a") + frame(b"x" * 4000, 1) * 6, "too large"),
+    "flags of no meaning": (GREETING_NULL + ready(b"a") + b"\x08\x00", "no ZeroMQ"),
     "its own no": (GREETING_NULL + ready(b"a") + frame(b"\x05ERROR\x00", 4), "handshake broken"),
 }
 

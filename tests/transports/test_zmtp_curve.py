@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 import zmq
+from hypothesis import given
+from hypothesis import strategies as st
 from nacl.bindings import crypto_box_keypair
 from tests.transports.zmtp_peers import CurvePeer, introduction
 from zmq.utils import z85
@@ -160,6 +162,16 @@ def test_properties_that_cannot_be_read_end_it() -> None:
     curve, peer = greeted()
     with pytest.raises(Refused, match="broken off"):
         curve.receive(peer.initiate(b"", metadata=introduction(b"anna")[:-1]))
+
+
+@given(st.sampled_from([b"HELLO", b"INITIATE", b"MESSAGE", b"ERROR", b""]), st.binary(max_size=400))
+def test_whatever_is_said_in_a_handshake_is_refused_and_nothing_else_happens(
+    name: bytes, data: bytes
+) -> None:
+    for curve in (Curve(OWN, None), greeted()[0]):
+        with pytest.raises(Refused):
+            curve.receive(bytes([len(name)]) + name + data)
+        assert (curve.key, curve.properties, curve.seal) == ("", None, None)
 
 
 def test_every_command_has_its_turn() -> None:

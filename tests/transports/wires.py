@@ -12,6 +12,8 @@ class Wire(asyncio.Transport):
         self.reads = True
         self.is_aborted = False
         self.is_closed = False
+        #: Bytes that have not left, as somebody who tests may say.
+        self.unsent = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += bytes(data)
@@ -19,7 +21,7 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent
 
     def is_closing(self) -> bool:
         return self.is_aborted or self.is_closed

@@ -160,9 +160,11 @@ class Links:
         return {n.listener: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
 
     async def traffic(self, at_most: float | None) -> None:
-        """Wait until something may have arrived, or the time is over."""
+        """Wait until something may have arrived, or the time is over; let others run in any case."""
         traffic = self._traffic
-        if not traffic.is_set() and (at_most is None or at_most > 0):
+        if traffic.is_set() or (at_most is not None and at_most <= 0):
+            await asyncio.sleep(0)
+        else:
             clock = asyncio.get_running_loop()
             timer = None if at_most is None else clock.call_later(at_most, traffic.set)
             await traffic.wait()

@@ -206,8 +206,7 @@ class Loop:
             self.links.wake()
 
     async def _back_pressure(self) -> None:
-        """Take no more in while too much waits for the disk; let others run in any case."""
-        await asyncio.sleep(0)
+        """Take no more in while too much waits for the disk."""
         while len(self._entries) > WAITING_LIMIT and self._error is None:
             self._written.clear()
             await self._written.wait()

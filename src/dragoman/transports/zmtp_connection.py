@@ -32,7 +32,8 @@ from dragoman.transports.zmtp_words import (
 )
 
 #: Bytes of a frame before the handshake is over: nobody needs more to introduce itself.
-_INTRODUCTION: Final = 64 * 1024
+_INTRODUCTION: Final = 8 * 1024
+_FLAGS: Final = MORE | LONG | COMMAND
 #: Frames of one message.
 MAX_FRAMES: Final = 100_000
 _UNDRAINED: Final = "undrained messages"
@@ -197,6 +198,8 @@ class Connection(Line):
         unseal, is_open = self._unseal, self.is_open
         while size - at >= 2:
             flags = data[at]
+            if flags > _FLAGS:
+                raise Refused(_NOT_ZMTP)
             if flags & LONG:
                 start = at + 9
                 if start > size:
@@ -267,7 +270,9 @@ class Connection(Line):
     # --- writing ------------------------------------------------------------------------------
 
     def _say(self, commands: list[bytes]) -> None:
-        """Say commands at once."""
+        """Say commands at once, unless too much of what was said is unread."""
+        if self.unread > self.host.bounds.unread_limit:
+            raise Refused("messages unread")
         for body in commands:
             if self._seal is None:
                 self.transport.write(frame(COMMAND, body))

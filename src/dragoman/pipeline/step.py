@@ -29,6 +29,7 @@ from dragoman.pipeline import (
     fairness,
     jobs,
     life,
+    lives,
     resources,
     sequence,
     service_minutes,
@@ -162,22 +163,23 @@ class _Advance:
         return carried.unionAll(life.life(self.new, control.spans(self.control), sorted(marks)))
 
     @cached_property
-    def annotated(self) -> DataFrame:
-        """The same, annotated.
-
-        Not kept: each table needs other columns of it, and making those twice is cheaper than
-        keeping them all.
-        """
-        return life.annotate(self.life)
+    def lives(self) -> DataFrame:
+        """The jobs, folded: without what came after their ends, which was carried already."""
+        late = life.after_the_end(self.step.read(life.TABLE, life.ANNOTATED)).select("seq")
+        return self.keep(lives.lives(self.life.join(late, "seq", "left_anti")))
 
     def silver(self) -> None:
+        self._carried()
+        self._together(self._jobs, self._assignments)
+        self.lives.unpersist()
+
+    def _jobs(self) -> None:
         self.notice("jobs")
-        self.step.append(jobs.TABLE, jobs.jobs(self.annotated))
-        self._together(self._assignments, self._carried)
+        self.step.append(jobs.TABLE, jobs.jobs(self.lives))
 
     def _assignments(self) -> None:
         self.notice("assignments")
-        self.step.append(assignments.TABLE, assignments.assignments(self.annotated))
+        self.step.append(assignments.TABLE, assignments.assignments(self.lives))
 
     def _carried(self) -> None:
         self.notice("carried records")

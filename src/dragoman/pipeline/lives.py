@@ -45,7 +45,7 @@ def lives(records: DataFrame) -> DataFrame:
 
     A record after the first `ended` of its job must not be among them.
     """
-    moved = records.select(*KEY, *_said()).repartition(*KEY)
+    moved = records.select(*KEY, *_said()).repartition(*KEY).sortWithinPartitions(*KEY)
     folded = moved.groupBy(*KEY).agg(
         F.max("given").alias("given"),
         F.min("end").alias("end"),

@@ -162,24 +162,24 @@ class _Advance:
         carried = life.still_open(self.store.read(life.TABLE, life.ANNOTATED))
         return carried.unionAll(life.life(self.new, control.spans(self.control), sorted(marks)))
 
-    @cached_property
-    def lives(self) -> DataFrame:
-        """The jobs, folded: without what came after their ends, which was carried already."""
-        late = life.after_the_end(self.step.read(life.TABLE, life.ANNOTATED)).select("seq")
-        return self.keep(lives.lives(self.life.join(late, "seq", "left_anti")))
-
     def silver(self) -> None:
         self._carried()
-        self._together(self._jobs, self._assignments)
-        self.lives.unpersist()
+        folded = self.keep(lives.lives(self._in_time()))
+        self._together(lambda: self._jobs(folded), lambda: self._assignments(folded))
+        folded.unpersist()
 
-    def _jobs(self) -> None:
+    def _in_time(self) -> DataFrame:
+        """The records of jobs without those after their ends; these few were carried already."""
+        late = life.after_the_end(self.step.read(life.TABLE, life.ANNOTATED)).select("seq")
+        return self.life.join(late, "seq", "left_anti")
+
+    def _jobs(self, folded: DataFrame) -> None:
         self.notice("jobs")
-        self.step.append(jobs.TABLE, jobs.jobs(self.lives))
+        self.step.append(jobs.TABLE, jobs.jobs(folded))
 
-    def _assignments(self) -> None:
+    def _assignments(self, folded: DataFrame) -> None:
         self.notice("assignments")
-        self.step.append(assignments.TABLE, assignments.assignments(self.lives))
+        self.step.append(assignments.TABLE, assignments.assignments(folded))
 
     def _carried(self) -> None:
         self.notice("carried records")

@@ -75,7 +75,7 @@ def _each(ask: Callable[[psutil.Process], float]) -> list[float]:
 
 
 class Stages:
-    """Notes when each stage of a run began; from the assignments on they overlap."""
+    """Notes when each stage of a run began; from the jobs on some overlap."""
 
     def __init__(self) -> None:
         self.begun: dict[str, float] = {}
@@ -149,8 +149,8 @@ def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]
     return {
         "records": done.records,
         "synth": ledger.synth,
-        "bronze": _rate(done, stages.between("events", "jobs")),
-        "jobs_fold": _rate(done, stages.between("jobs", "assignments")),
+        "bronze": _rate(done, stages.between("events", "carried records")),
+        "jobs_fold": _rate(done, stages.between("jobs", "sessions")),
         "whole_run": _rate(done, done.seconds) | {"cpu_seconds": round(cpu, 1)},
         "incremental": _rate(more, more.seconds) | {"cpu_seconds": round(more_cpu, 1)},
         "peak_mib": meter.highest >> 20,
@@ -221,7 +221,7 @@ def run(events: int = 1_000_000) -> list[tuple[str, float, str]]:
     return [
         ("write a synthetic ledger", events / found["synth"]["seconds"], "records/s"),
         ("bronze", found["bronze"]["records_per_s"], "records/s"),
-        ("fold of the jobs", found["jobs_fold"]["records_per_s"], "records/s"),
+        ("fold of jobs and assignments", found["jobs_fold"]["records_per_s"], "records/s"),
         (f"whole run over {events:,} records", whole["seconds"], "s"),
         ("whole run", whole["records_per_s"], "records/s"),
         ("whole run, processor time", whole["cpu_seconds"], "s"),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dragoman.ledger.segments import Manifest, to_batch, write_manifest, write_segment
 from dragoman.model.record import Kind, Record
-from dragoman.pipeline import control, life
+from dragoman.pipeline import control, life, lives
 
 #: Monday, 5 January 2026, noon UTC.
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
@@ -136,6 +136,11 @@ def annotated(spark: SparkSession, history: History) -> DataFrame:
     known = control.control(records)
     marks = sorted(row.seq for row in control.boundaries(known).collect())
     return life.annotate(life.life(records, control.spans(known), marks))
+
+
+def folded(spark: SparkSession, history: History) -> DataFrame:
+    """Return the lives of a history's jobs, of which its tables are made."""
+    return lives.lives(life.lived(annotated(spark, history)))
 
 
 def read_records(folder: Path) -> list[Record]:

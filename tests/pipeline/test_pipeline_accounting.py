@@ -1,6 +1,6 @@
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.accounting import PER_JOB, PER_MEBIBYTE, PER_RUN_SECOND, SCHEMA, accounting
@@ -17,7 +17,7 @@ def test_the_bill_is_for_jobs_seconds_and_bytes(spark: SparkSession) -> None:
         history.end(job, after=3.0, nbytes=1 << 20)
     other = history.submit("c", client="zss/bert", nbytes=0)
     history.about(other, Kind.ENDED, state="expired")
-    ended = jobs(annotated(spark, history))
+    ended = jobs(folded(spark, history))
     found = accounting(ended)
     assert found.schema.simpleString() == SCHEMA.simpleString()
     full = 2 * PER_JOB + 6 * PER_RUN_SECOND + 4 * PER_MEBIBYTE

@@ -1,6 +1,6 @@
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.assignments import SCHEMA, assignments
@@ -17,7 +17,7 @@ def test_each_attempt_is_a_row_with_its_outcome(spark: SparkSession) -> None:
     history.dispatch(job, "w2", 2)
     history.end(job, "w2", 2)
     history.dispatch(history.submit("open"), "w1")
-    found = assignments(annotated(spark, history))
+    found = assignments(folded(spark, history))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     names = ("job", "attempt", "worker", "session", "outcome", "fault", "run_us", "result_bytes")
     assert rows(found, *names) == [
@@ -35,7 +35,7 @@ def test_a_part_ends_when_it_is_gathered_or_with_its_job(spark: SparkSession) ->
     history.dispatch(job, "w2", part=1)
     history.about(job, Kind.GATHERED, part=1, worker="w2", attempt=1, state="failed", nbytes=3)
     history.about(job, Kind.ENDED, state="expired", fault="job_timeout")
-    found = assignments(annotated(spark, history))
+    found = assignments(folded(spark, history))
     names = ("part", "outcome", "fault", "ended_seq", "result_bytes")
     assert rows(found, *names) == [
         (0, "expired", "job_timeout", 6, 0),

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, annotated, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline import jobs
@@ -92,7 +92,7 @@ def test_records_of_a_job_that_ended_before_are_told_apart(spark: SparkSession) 
     history = History()
     done = history.submit("done")
     history.end(done)
-    ended = jobs.jobs(annotated(spark, history))
+    ended = jobs.jobs(folded(spark, history))
     later = History(history.now)
     later.end(done)
     later.note(Kind.ENDED, job="never submitted", submitted_at=5.0, state="failed")
@@ -108,7 +108,7 @@ def test_a_job_past_its_deadline_is_told_after_a_grace(spark: SparkSession) -> N
     history = History()
     history.submit("late", deadline_at=history.now + 10)
     history.submit("endless")
-    open_jobs = jobs.jobs(annotated(spark, history))
+    open_jobs = jobs.jobs(folded(spark, history))
     in_time = datetime.fromtimestamp(history.now + 65, UTC)
     too_late = datetime.fromtimestamp(history.now + 75, UTC)
     assert rows(never_ended(open_jobs, in_time), "job") == []

@@ -1,6 +1,6 @@
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.bridges import SCHEMA, bridges
@@ -17,7 +17,7 @@ def test_traffic_is_summed_from_dialect_to_dialect(spark: SparkSession) -> None:
         history.end(job, after=float(n + 1))
     lost = history.submit("lost")
     history.about(lost, Kind.ENDED, state="failed", fault="unmappable")
-    found = bridges(jobs(annotated(spark, history)))
+    found = bridges(jobs(folded(spark, history)))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     names = ("dialect_in", "dialect_out", "jobs", "succeeded", "unmappable", "total_p50_us")
     assert rows(found, *names) == [

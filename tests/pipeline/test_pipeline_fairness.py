@@ -1,6 +1,6 @@
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.pipeline.fairness import suspects, unfair
 from dragoman.pipeline.jobs import jobs
@@ -26,7 +26,7 @@ def waited(turns: int, own_turn_after: int | None = None, target: str = "any") -
 
 
 def found(spark: SparkSession, history: History) -> list[tuple[object, ...]]:
-    ended = jobs(annotated(spark, history)).where("day is not null")
+    ended = jobs(folded(spark, history)).where("day is not null")
     return rows(unfair(suspects(ended, MOST), history.frame(spark), MOST), "job", "turns")
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.jobs import SCHEMA, jobs
@@ -19,7 +19,7 @@ def test_a_job_is_one_row_with_its_times_and_sizes(spark: SparkSession) -> None:
     history.dispatch(job, "w2", 2)
     history.about(job, Kind.ACCEPTED, worker="w2")
     history.end(job, "w2", 2)
-    found = jobs(annotated(spark, history))
+    found = jobs(folded(spark, history))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     (row,) = found.collect()
     assert (row.state, row.fault, row.worker) == ("succeeded", "", "w2")
@@ -34,7 +34,7 @@ def test_an_open_job_has_no_day_and_no_spans_that_are_not_over(spark: SparkSessi
     history = History()
     history.submit("waits")
     history.dispatch(history.submit("runs"))
-    found = jobs(annotated(spark, history))
+    found = jobs(folded(spark, history))
     names = ("job", "state", "queue_us", "run_us", "total_us", "day")
     assert rows(found, *names) == [
         ("runs", "running", 1_000_000, None, None, None),
@@ -46,7 +46,7 @@ def test_a_job_that_never_started_waited_all_its_life(spark: SparkSession) -> No
     history = History()
     job = history.submit()
     history.about(job, Kind.ENDED, state="expired", fault="queue_timeout")
-    found = jobs(annotated(spark, history))
+    found = jobs(folded(spark, history))
     names = ("state", "fault", "dispatches", "queue_us", "run_us", "total_us", "dialect_out")
     assert rows(found, *names) == [("expired", "queue_timeout", 0, 1_000_000, 0, 1_000_000, "")]
 
@@ -64,6 +64,6 @@ def test_several_parts_and_hops_are_counted(spark: SparkSession) -> None:
     onward = history.submit("hops")
     history.dispatch(onward)
     history.note(Kind.FORWARDED, job="hops", service="art", submitted_at=onward.submitted_at)
-    found = jobs(annotated(spark, history))
+    found = jobs(folded(spark, history))
     names = ("job", "parts", "dispatches", "result_bytes", "hops", "state")
     assert rows(found, *names) == [("hops", 1, 1, 0, 1, "running"), ("j", 2, 2, 14, 0, "succeeded")]

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.pipeline.records import History, annotated
+from tests.pipeline.records import History, folded
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.assignments import assignments
@@ -28,7 +28,7 @@ def history() -> History:
 
 
 def minutes(spark: SparkSession, history: History, since: datetime) -> list[tuple[object, ...]]:
-    found = annotated(spark, history).cache()
+    found = folded(spark, history).cache()
     refusals = history.frame(spark).where("kind = 'refused'")
     wanted = F.col("ended_at").isNull() | (F.col("ended_at") >= F.lit(since))
     result = service_minutes(

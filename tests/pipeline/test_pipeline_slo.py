@@ -2,7 +2,7 @@ from datetime import date
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.records import History, annotated, rows
+from tests.pipeline.records import History, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.jobs import jobs
@@ -24,7 +24,7 @@ def test_slow_and_failed_jobs_burn_the_budget_and_cancelled_ones_do_not(
     former = [("math", 0.99, 90, 0, 0.0, 90, 0, 1.0, date(2026, 1, 4))]
     former += [("math", 0.99, 7, 7, 0.0, 7, 7, 0.0, date(2025, 12, 1))]
     known = spark.createDataFrame(former, SCHEMA)
-    found = slo(jobs(annotated(spark, history)), known, monday)
+    found = slo(jobs(folded(spark, history)), known, monday)
     assert found.schema.simpleString() == SCHEMA.simpleString()
     ((day, good, bad, window_good, window_bad, burn, left),) = rows(
         found, "day", "good", "bad", "window_good", "window_bad", "burn_rate", "budget_left"

@@ -9,9 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.model.record import Kind
-from dragoman.pipeline.life import KEY, lived
-from dragoman.pipeline.schema import columns, day_of, fields, is_kind, shaped, span_us
+from dragoman.pipeline.schema import columns, day_of, shaped, span_us
 
 TABLE: Final = "assignments"
 SCHEMA: Final = columns("""
@@ -39,63 +37,39 @@ SCHEMA: Final = columns("""
 """)
 
 
-_GIVEN: Final = {
-    "attempt": "attempt",
-    "service": "service",
-    "client": "client",
-    "worker": "worker",
-    "peer": "peer",
-    "session": "session",
-    "dialect": "dialect",
-    "dispatched_at": "at",
-}
-_END: Final = {
-    name: name
-    for name in (
-        *("end_seq", "end_at", "end_state", "end_fault", "end_attempt", "end_nbytes"),
-        "dialect_in",
-    )
-}
+def assignments(lives: DataFrame) -> DataFrame:
+    """Make a row of each dispatch, with what was said of it."""
+    rows = lives.select(*("*", "given.dialect_in", "end.*"), F.inline("dispatched"))
+    later = F.filter("dispatched", lambda said: _follows(said, said["dispatched_seq"]))
+    rows = rows.withColumn("next_seq", F.array_min(later["dispatched_seq"]))
+    accepted, stopped = F.filter("accepted", _is_of_it), F.filter("stopped", _is_of_it)
+    said = {"accepted_at": F.array_min(accepted["at"]), "stop": F.array_min(stopped)}
+    return _finished(rows.withColumns(said))
 
 
-def assignments(annotated: DataFrame) -> DataFrame:
-    """Fold the records of each dispatch into its row."""
-    rows = lived(annotated).where(F.col("held_seq").isNotNull())
-    key = (*KEY, "part", F.col("held_seq").alias("dispatched_seq"))
-    folded = rows.groupBy(*key).agg(
-        F.max(F.when(is_kind(Kind.DISPATCHED), fields(_GIVEN))).alias("given"),
-        F.min(F.when(is_kind(Kind.ACCEPTED), F.col("at"))).alias("accepted_at"),
-        _stopped().alias("stopped"),
-        F.any_value(fields(_END)).alias("ended"),
-    )
-    return _finished(folded.select("*", "given.*", "stopped.*", "ended.*"))
+def _follows(said: Column, seq: Column) -> Column:
+    """Whether something was said of the same part after the dispatch of the row."""
+    return (said["part"] == F.col("part")) & (seq > F.col("dispatched_seq"))
 
 
-def _stopped() -> Column:
-    """How the attempt itself ended, before its job did."""
-    outcome = F.when(is_kind(Kind.GATHERED), F.col("state")).otherwise(F.col("kind"))
-    said = F.struct(
-        F.col("seq").alias("stop_seq"),
-        F.col("at").alias("stop_at"),
-        outcome.alias("stop_outcome"),
-        F.col("fault").alias("stop_fault"),
-        F.col("nbytes").alias("stop_n"),
-    )
-    return F.min(F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), said))
+def _is_of_it(said: Column) -> Column:
+    """Whether something was said of the dispatch of the row, and not of the next one."""
+    in_time = F.col("next_seq").isNull() | (said["seq"] < F.col("next_seq"))
+    return _follows(said, said["seq"]) & in_time
 
 
-def _finished(folded: DataFrame) -> DataFrame:
+def _finished(rows: DataFrame) -> DataFrame:
     is_result = F.col("end_attempt") == F.col("attempt")
     result = F.when(is_result, F.col("end_nbytes")).otherwise(F.lit(0))
-    stopped = F.col("stop_seq").isNotNull()
-    is_answer = stopped & ~F.col("stop_outcome").isin("requeued", "forwarded")
-    rows = folded.withColumns(
+    stopped = F.col("stop").isNotNull()
+    is_answer = stopped & ~F.col("stop.outcome").isin("requeued", "forwarded")
+    rows = rows.withColumns(
         {
-            "ended_seq": F.coalesce("stop_seq", "end_seq"),
-            "ended_at": F.coalesce("stop_at", "end_at"),
-            "outcome": F.coalesce("stop_outcome", "end_state", F.lit("running")),
-            "fault": F.coalesce("stop_fault", "end_fault", F.lit("")),
-            "result_bytes": F.when(is_answer, F.col("stop_n"))
+            "ended_seq": F.coalesce("stop.seq", "end_seq"),
+            "ended_at": F.coalesce("stop.at", "end_at"),
+            "outcome": F.coalesce("stop.outcome", "end_state", F.lit("running")),
+            "fault": F.coalesce("stop.fault", "end_fault", F.lit("")),
+            "result_bytes": F.when(is_answer, F.col("stop.nbytes"))
             .when(~stopped, F.coalesce(result, F.lit(0)))
             .otherwise(F.lit(0)),
             "day": day_of(F.col("end_at")),

@@ -7,6 +7,7 @@ A minute in which nothing happened has no row.
 """
 
 from datetime import datetime
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -57,9 +58,10 @@ def service_minutes(
         since: The first minute wanted.
 
     """
-    moments = _of_jobs(jobs, since)
-    moments = moments.unionByName(_of_assignments(assignments, since), allowMissingColumns=True)
-    moments = moments.unionByName(_of_refusals(refusals, since), allowMissingColumns=True)
+    found = (_ends(jobs, since), _changes(jobs, assignments, since), _refused(refusals, since))
+    moments = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
+    # Sorted, a minute is summed up when its last row has come: in a map, all are open at once.
+    moments = moments.repartition(*_KEY).sortWithinPartitions(*_KEY)
     rows = moments.groupBy(*_KEY).agg(*_counted(), *_shares())
     so_far = Window.partitionBy("service", "dialect").orderBy("minute")
     levels = {n: F.sum(n).over(so_far) for n in ("backlog", "running")}
@@ -88,47 +90,42 @@ def _no_earlier(instant: Column, since: datetime) -> Column:
     return F.when(instant.isNotNull(), minute).alias("minute")
 
 
-def _moments(rows: DataFrame, dialect: str, *moments: Column) -> DataFrame:
-    """Give each row its moments, without those that have not come."""
-    found = rows.select("service", F.col(dialect).alias("dialect"), F.inline(F.array(*moments)))
+def _ends(jobs: DataFrame, since: datetime) -> DataFrame:
+    """The jobs that have ended, in the minute of their end."""
+    minute = _no_earlier(F.col("ended_at"), since)
+    dialect = F.col("dialect_in").alias("dialect")
+    ended = jobs.where(F.col("ended_at").isNotNull())
+    return ended.select("service", dialect, minute, "state", "fault", "queue_us", "run_us")
+
+
+def _changes(jobs: DataFrame, assignments: DataFrame, since: datetime) -> DataFrame:
+    """How the levels change: a job comes and leaves the queue, an assignment begins and ends.
+
+    There are two for each of them: summed up early, they are few.
+    """
+
+    def change(instant: Column, backlog: int = 0, running: int = 0, submitted: int = 0) -> Column:
+        by = {"backlog": backlog, "running": running, "submitted": submitted}
+        numbers = [F.lit(n).cast("bigint").alias(name) for name, n in by.items()]
+        return F.struct(_no_earlier(instant, since), *numbers)
+
+    comes = change(F.col("submitted_at"), backlog=1, submitted=1)
+    leaves = change(F.coalesce("started_at", "ended_at"), backlog=-1)
+    begins = change(F.col("dispatched_at"), running=1)
+    ends = change(F.col("ended_at"), running=-1)
+    found = _each(jobs, comes, leaves).unionAll(_each(assignments, begins, ends))
+    sums = [F.sum(name).alias(name) for name in ("backlog", "running", "submitted")]
+    return found.groupBy(*_KEY).agg(*sums)
+
+
+def _each(rows: DataFrame, *changes: Column) -> DataFrame:
+    """Give each row its changes, without those that have not come."""
+    dialect = F.col("dialect_in").alias("dialect")
+    found = rows.select("service", dialect, F.inline(F.array(*changes)))
     return found.where(F.col("minute").isNotNull())
 
 
-def _of_jobs(jobs: DataFrame, since: datetime) -> DataFrame:
-    """A job comes, leaves the queue and ends."""
-    nothing = {
-        **dict.fromkeys(("backlog", "submitted"), F.lit(0)),
-        **dict.fromkeys(("state", "fault"), F.lit(None).cast("string")),
-        **dict.fromkeys(("queue_us", "run_us"), F.lit(None).cast("bigint")),
-    }
-
-    def moment(instant: Column, **said: Column) -> Column:
-        words = [value.alias(name) for name, value in (nothing | said).items()]
-        return F.struct(_no_earlier(instant, since), *words)
-
-    end = {name: F.col(name) for name in ("state", "fault", "queue_us", "run_us")}
-    return _moments(
-        jobs,
-        "dialect_in",
-        moment(F.col("submitted_at"), backlog=F.lit(1), submitted=F.lit(1)),
-        moment(F.coalesce("started_at", "ended_at"), backlog=F.lit(-1)),
-        moment(F.col("ended_at"), **end),
-    )
-
-
-def _of_assignments(assignments: DataFrame, since: datetime) -> DataFrame:
-    """An assignment begins and ends."""
-
-    def moment(name: str, by: int) -> Column:
-        return F.struct(_no_earlier(F.col(name), since), F.lit(by).alias("running"))
-
-    steps = (moment("dispatched_at", 1), moment("ended_at", -1))
-    found = _moments(assignments, "dialect_in", *steps)
-    # There are two for each assignment: summed up early, they are few.
-    return found.groupBy(*_KEY).agg(F.sum("running").alias("running"))
-
-
-def _of_refusals(refusals: DataFrame, since: datetime) -> DataFrame:
+def _refused(refusals: DataFrame, since: datetime) -> DataFrame:
     minute = _no_earlier(F.col("at"), since)
     return refusals.select("service", "dialect", minute, F.lit(1).alias("refused"), "fault")
 

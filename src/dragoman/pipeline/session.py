@@ -31,6 +31,8 @@ SETTINGS: Final = {
     # A day column with few values needs no sort before the files are written.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # What is sorted already is summed up in passing, without a map that grows and spills.
+    "spark.sql.execution.replaceHashWithSortAgg": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),

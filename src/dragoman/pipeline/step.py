@@ -29,6 +29,7 @@ from dragoman.pipeline import (
     fairness,
     jobs,
     life,
+    lives,
     resources,
     sequence,
     service_minutes,
@@ -161,23 +162,24 @@ class _Advance:
         carried = life.still_open(self.store.read(life.TABLE, life.ANNOTATED))
         return carried.unionAll(life.life(self.new, control.spans(self.control), sorted(marks)))
 
-    @cached_property
-    def annotated(self) -> DataFrame:
-        """The same, annotated.
-
-        Not kept: each table needs other columns of it, and making those twice is cheaper than
-        keeping them all.
-        """
-        return life.annotate(self.life)
-
     def silver(self) -> None:
-        self.notice("jobs")
-        self.step.append(jobs.TABLE, jobs.jobs(self.annotated))
-        self._together(self._assignments, self._carried)
+        self._carried()
+        folded = self.keep(lives.lives(self._in_time()))
+        self._together(lambda: self._jobs(folded), lambda: self._assignments(folded))
+        folded.unpersist()
 
-    def _assignments(self) -> None:
+    def _in_time(self) -> DataFrame:
+        """The records of jobs without those after their ends; these few were carried already."""
+        late = life.after_the_end(self.step.read(life.TABLE, life.ANNOTATED)).select("seq")
+        return self.life.join(late, "seq", "left_anti")
+
+    def _jobs(self, folded: DataFrame) -> None:
+        self.notice("jobs")
+        self.step.append(jobs.TABLE, jobs.jobs(folded))
+
+    def _assignments(self, folded: DataFrame) -> None:
         self.notice("assignments")
-        self.step.append(assignments.TABLE, assignments.assignments(self.annotated))
+        self.step.append(assignments.TABLE, assignments.assignments(folded))
 
     def _carried(self) -> None:
         self.notice("carried records")

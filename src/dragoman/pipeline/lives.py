@@ -1,0 +1,88 @@
+"""One row a job, folded from all its records: what `jobs` and `assignments` are both made of.
+
+Records are moved, sorted and gone through once for both tables. Each is cut down to what it says
+before it is moved: most columns matter in one kind of record only, and whether a record is of that
+kind is asked here once instead of by every aggregate. Nothing here depends on the order in which
+records come.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.life import KEY
+from dragoman.pipeline.schema import fields, is_kind
+
+_GIVEN: Final = {
+    "submitted_seq": "seq",
+    "client": "client",
+    "principal": "principal",
+    "service": "service",
+    "task": "task",
+    "dialect_in": "dialect",
+    "target": "target",
+    "priority": "priority",
+    "is_strict": "strict",
+    "terms": "terms",
+    "deadline_at": "deadline_at",
+    "request_bytes": "nbytes",
+}
+_END: Final = {f"end_{name}": name for name in ("seq", "at", "state", "fault", "attempt", "nbytes")}
+#: The number first: it orders the dispatches of a job.
+_DISPATCH: Final = {
+    "dispatched_seq": "seq",
+    "dispatched_at": "at",
+    **{name: name for name in ("part", "attempt", "service", "client", "worker", "peer")},
+    **{name: name for name in ("session", "dialect")},
+}
+_ACCEPT: Final = {"seq": "seq", "part": "part", "at": "at"}
+
+
+def lives(records: DataFrame) -> DataFrame:
+    """Fold the records of each job up to its end; what nobody submitted has no life.
+
+    A record after the first `ended` of its job must not be among them.
+    """
+    moved = records.select(*KEY, *_said()).repartition(*KEY).sortWithinPartitions(*KEY)
+    folded = moved.groupBy(*KEY).agg(
+        F.max("given").alias("given"),
+        F.min("end").alias("end"),
+        F.max("came").alias("came"),
+        *[F.collect_list(name).alias(name) for name in ("dispatched", "accepted", "stopped")],
+        *[F.max(name).alias(name) for name in ("bound_parts", "moved_parts")],
+        *[F.count(name).alias(name) for name in ("requeues", "hops", "cancels")],
+        F.max("attempt").alias("attempts"),
+        F.coalesce(F.sum("result"), F.lit(0)).alias("result_bytes"),
+        F.max("seq").alias("last_seq"),
+    )
+    return folded.where(F.col("given").isNotNull())
+
+
+def _said() -> list[Column]:
+    """Cut a record down to what it says; what its kind does not say is null."""
+    says_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
+    names = F.split(F.col("detail"), "\n")
+    said = {
+        "given": F.when(is_kind(Kind.SUBMITTED), fields(_GIVEN)),
+        "end": F.when(is_kind(Kind.ENDED), fields(_END)),
+        "came": F.when(says_state, F.struct("seq", "state")),
+        "dispatched": F.when(is_kind(Kind.DISPATCHED), fields(_DISPATCH)),
+        "accepted": F.when(is_kind(Kind.ACCEPTED), fields(_ACCEPT)),
+        "stopped": F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), _stop()),
+        "bound_parts": F.when(is_kind(Kind.BOUND), F.size(names)),
+        # A part that follows its resources to several workers makes more of them.
+        "moved_parts": F.when(is_kind(Kind.MOVED), F.col("part") + 1),
+        "requeues": F.when(is_kind(Kind.REQUEUED), True),
+        "hops": F.when(is_kind(Kind.FORWARDED), True),
+        "cancels": F.when(is_kind(Kind.CANCEL_ASKED), True),
+        "result": F.when(is_kind(Kind.ENDED, Kind.GATHERED), F.col("nbytes")),
+    }
+    return [F.col("seq"), F.col("attempt"), *[value.alias(name) for name, value in said.items()]]
+
+
+def _stop() -> Column:
+    """How an attempt itself ended, before its job did."""
+    outcome = F.when(is_kind(Kind.GATHERED), F.col("state")).otherwise(F.col("kind"))
+    return F.struct("seq", "at", outcome.alias("outcome"), "fault", "nbytes", "part")

@@ -1,0 +1,54 @@
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.records import History, annotated, folded, rows
+
+from dragoman.model.record import Kind
+from dragoman.pipeline.life import lived
+from dragoman.pipeline.lives import lives
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def test_a_life_has_what_each_kind_of_record_says(spark: SparkSession) -> None:
+    history = History()
+    job = history.submit()
+    history.dispatch(job)
+    history.about(job, Kind.ACCEPTED, worker="w1")
+    history.requeue(job, "w1", 1, "handed_back")
+    history.dispatch(job, "w2", 2)
+    history.end(job, "w2", 2)
+    (row,) = folded(spark, history).collect()
+    assert (row.given.submitted_seq, row.end.end_seq, row.last_seq) == (1, 6, 6)
+    assert sorted((d.dispatched_seq, d.worker) for d in row.dispatched) == [(2, "w1"), (5, "w2")]
+    assert [a.seq for a in row.accepted] == [3]
+    assert [(s.seq, s.outcome, s.fault) for s in row.stopped] == [(4, "requeued", "handed_back")]
+    assert (row.attempts, row.requeues, row.hops, row.cancels, row.result_bytes) == (2, 1, 0, 0, 5)
+
+
+def test_what_nobody_submitted_has_no_life(spark: SparkSession) -> None:
+    history = History()
+    job = history.submit("known")
+    history.end(job)
+    history.note(Kind.ENDED, job="stray", state="succeeded", submitted_at=job.submitted_at)
+    assert rows(folded(spark, history), "job") == [("known",)]
+
+
+def test_the_order_in_which_records_come_does_not_matter(spark: SparkSession) -> None:
+    history = History()
+    for name in ("one", "two"):
+        job = history.submit(name)
+        history.dispatch(job)
+        history.end(job)
+    from_behind = lives(lived(annotated(spark, history)).orderBy("seq", ascending=False))
+    names = ("job", "given", "end", "came", "dispatched", "last_seq")
+    assert rows(from_behind, *names) == rows(folded(spark, history), *names)
+
+
+def test_records_are_summed_up_in_one_pass_as_they_come(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = History()
+    history.end(history.submit())
+    lives(history.frame(spark).selectExpr("*", "cast(null as bigint) as session")).explain()
+    plan = capsys.readouterr().out
+    assert plan.count("SortAggregate") == plan.count("Aggregate") == 1

@@ -1,7 +1,7 @@
 """The table of workers and its timers."""
 
-from dragoman.dialects.memo01.workers import Held, Worker, Workers
-from dragoman.model.names import JobId, PeerId
+from dragoman.dialects.memo01.workers import Worker, Workers
+from dragoman.model.names import PeerId
 
 ONE, TWO = b"connect1", b"connect2"
 
@@ -87,14 +87,3 @@ def test_nothing_is_due_for_a_worker_that_was_dropped() -> None:
     workers.set_due(found, 10.0)
     workers.drop(found)
     assert workers.pop_due(11.0) is None
-
-
-def test_a_result_is_told_from_the_one_before_by_its_request_or_its_payload() -> None:
-    known = Held(PeerId("memo/a"), JobId("j"), 1, answered=ONE + b"1111")
-    assert known.is_of_an_earlier_job(TWO + b"1111", b"anything")
-    assert not known.is_of_an_earlier_job(ONE + b"2222", b"anything")
-    read = Held(PeerId("memo/a"), JobId("j"), 1, before=b"result")
-    assert read.is_of_an_earlier_job(TWO + b"1111", b"result")
-    assert not read.is_of_an_earlier_job(TWO + b"1111", b"another")
-    first = Held(PeerId("memo/a"), JobId("j"), 1)
-    assert not first.is_of_an_earlier_job(TWO + b"1111", b"")

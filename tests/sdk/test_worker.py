@@ -125,11 +125,11 @@ def test_a_worker_whose_broker_is_gone_starts_no_process_each_time_it_tries(
         worker.start()
         with Client(url) as client:
             assert client.call("lasting", "where", timeout=20) == "here"
-        pid = worker._transport.pid
+        pid = worker._membership.transport.pid
     worker.join_again()
     worker.join_again()
     listen = {"nfp": url.replace("nfp://", "tcp://")}
     with LocalBroker("nfp", data=tmp_path, listen=listen), Client(url) as client:
         assert client.call("lasting", "where", timeout=30) == "here"
-        assert worker._transport.pid == pid
+        assert worker._membership.transport.pid == pid
         worker.stop()

@@ -1,62 +1,10 @@
 """The simulated server: what leaves when, and what a crash leaves behind."""
 
-from typing import Any
-
 from tests.core.builders import joined, submitted
+from tests.testing.house import House
 
 from dragoman.core.effects import SendReply, SendWork
-from dragoman.core.events import Event, ReplyKind
-from dragoman.core.limits import Limits
-from dragoman.ledger.base import LedgerFull
-from dragoman.ledger.disk import SoundDisk
-from dragoman.ledger.memory import MemoryLedger
-from dragoman.testing.local_side import LocalSide
-from dragoman.testing.network import Network, Weather
-from dragoman.testing.oracle import Oracle
-from dragoman.testing.server import Server
-from dragoman.testing.world import World
-
-
-class FullDisk(SoundDisk):
-    is_full = False
-
-    def write(self, entries: int) -> None:
-        if self.is_full:
-            raise LedgerFull("full")
-
-
-class House:
-    """A server, and everything it sent."""
-
-    def __init__(self) -> None:
-        self.world = World(1)
-        self.world.is_faulty = False
-        self.heard: list[Any] = []
-        self.disk = FullDisk()
-        self.oracle = Oracle(self.world)
-        self.server = Server(
-            self.world,
-            Network(self.world, Weather()),
-            MemoryLedger(self.disk),
-            lambda: {"local": LocalSide()},
-            lambda link, address: (address, self.heard.append),
-            self.oracle,
-            Limits(),
-        )
-        self.server.sync_time = 1.0
-        self.run(2.0)
-
-    def say(self, *events: Event) -> None:
-        for event in events:
-            self.server.arrive("local", "somebody", event)
-
-    def run(self, seconds: float) -> list[str]:
-        self.heard.clear()
-        until = self.world.now + seconds
-        while self.world.next_at() <= until:
-            self.world.step()
-        self.world.now = until
-        return [type(e).__name__ for e in self.heard]
+from dragoman.core.events import ReplyKind
 
 
 def test_strict_sends_wait_for_the_disk_and_relaxed_ones_do_not() -> None:

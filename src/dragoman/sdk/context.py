@@ -21,6 +21,8 @@ class JobContext:
         self._say = say
         self._new_id = new_id
         self._stopped = threading.Event()
+        #: Whether the worker itself is asked, and none of its tasks. Set by the worker.
+        self.is_management = False
         self._answers: dict[str, queue.SimpleQueue[Any]] = {}
         #: Input that came without being asked for (a file reader's offsets, say).
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()

@@ -31,8 +31,16 @@ class Managed(Protocol):
     name: str
     services: tuple[str, ...]
     concurrency: int
-    succeeded: int
-    failed: int
+
+    @property
+    def succeeded(self) -> int:
+        """Jobs that succeeded since the start."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """Jobs that did not."""
+        ...
 
     def running(self) -> list[str]:
         """Return the clients of the jobs that run."""

@@ -1,7 +1,8 @@
 """The worker: run plain functions as a service, on any dialect.
 
 SIGTERM (or `stop`) drains: no new work, what runs is finished, then good-bye. A second one hands
-back what still runs. Tasks run in threads; the connection beats on its own (see `courier`).
+back what still runs. What lives here is how it is made, begins and stops, and what a user calls;
+being a member is in `membership`, jobs are in `running`, beats have their own process in `courier`.
 """
 
 import asyncio
@@ -13,42 +14,32 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
-from dragoman.dialects.talk import (
-    Alive,
-    Dismissed,
-    InputGiven,
-    Reply,
-    Stop,
-    Unsupported,
-    Word,
-    Work,
-    WorkerSide,
-)
+from dragoman.dialects.talk import InputGiven, Stop, Unsupported, Word, Work
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.labels import ANNOUNCED
 from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
-from dragoman.sdk.connection import Connection
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.credentials import Given, find_credentials
 from dragoman.sdk.fetched import Fetcher, NotFetched
 from dragoman.sdk.fetched import files_url as default_files_url
 from dragoman.sdk.kits import Offer, kit_for
 from dragoman.sdk.manage import LABEL, Management, OnResources
+from dragoman.sdk.membership import Membership
 from dragoman.sdk.pool import Pool
-from dragoman.sdk.tasks import HandOver, Tasks, make_task
+from dragoman.sdk.running import Running
+from dragoman.sdk.tasks import Tasks, make_task
 from dragoman.sdk.url import WORKER_PORTS, parse_url
+from dragoman.transports.base import Transport
 
 log = structlog.get_logger("dragoman.worker")
 F = TypeVar("F", bound=Callable[..., Any])
-
-_TICK: Final = 0.25
 
 
 class Worker:
@@ -83,8 +74,24 @@ class Worker:
             {**LABEL, **(labels or {}), **_announced(resources)},
             self.endpoint.options,
         )
-        self._side: WorkerSide = self._kit.worker_side(self._offer, new_id)
         self._own_process = own_process_beats
+        self._side = self._kit.worker_side(self._offer, new_id)
+        self._membership = Membership(
+            self.name, self._side, self._make_transport, self._hear, self._is_worth_joining
+        )
+        self._running = Running(
+            self.name,
+            self._side,
+            send=self._membership.send,
+            run=self._run_task,
+            in_loop=self._in_loop,
+            ended=self._check_drained,
+        )
+        self._words: dict[type[Word], Callable[[Any], None]] = {
+            Work: self._work,
+            Stop: self._running.stop,
+            InputGiven: self._running.give,
+        }
         #: Brings the files that tasks are called with; from the same broker unless told otherwise.
         self._files = Fetcher(
             default_files_url(self.endpoint) if files_url is None else files_url,
@@ -93,24 +100,14 @@ class Worker:
             proved,
             files_cache_bytes,
         )
-        self._connection = Connection(self._make_transport, self._receive)
-        self._transport: Any = None
-        self._rejoining: asyncio.Task[None] | None = None
-        #: How often the courier beats; 0 before it was told.
-        self._pace = 0.0
-        self._running: dict[str, JobContext] = {}
-        #: What it answers beside its own tasks, and which of the running jobs are such questions.
+        #: What it answers beside its own tasks.
         self.management = Management(self)
-        self._managing: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
         self._thread: threading.Thread | None = None
         self._is_ready = threading.Event()
         self._is_draining = False
         self._stop: asyncio.Event | None = None
-        #: Jobs finished since the start, by whether they succeeded.
-        self.succeeded = 0
-        self.failed = 0
 
     # --- offering tasks -----------------------------------------------------------------------
 
@@ -135,12 +132,21 @@ class Worker:
 
     def running(self) -> list[str]:
         """Return the clients of the jobs that run."""
-        found = list(self._running.items())
-        return [job.client for ticket, job in found if ticket not in self._managing]
+        return self._running.clients()
 
     def silent_for(self) -> float:
         """Return how long the broker has been silent."""
-        return self._loop.time() - self._connection.heard_at if self._loop else 0.0
+        return self._membership.silent_for(self._loop.time()) if self._loop else 0.0
+
+    @property
+    def succeeded(self) -> int:
+        """Jobs that succeeded since the start."""
+        return self._running.succeeded
+
+    @property
+    def failed(self) -> int:
+        """Jobs that did not."""
+        return self._running.failed
 
     def task_names(self) -> list[str]:
         """Return the tasks it offers."""
@@ -156,7 +162,7 @@ class Worker:
 
         def later() -> None:
             assert self._loop is not None
-            self._loop.call_later(0.1, self._dismissed, Dismissed("asked to join again"))
+            self._loop.call_later(0.1, self._membership.renew, "asked to join again")
 
         self._in_loop(later)
 
@@ -174,7 +180,7 @@ class Worker:
 
     def _told_to_stop(self) -> None:
         if self._is_draining:
-            self._hand_back_all()
+            self._running.hand_back_all()
         else:
             log.info("draining", running=len(self._running), worker=self.name)
             self._is_draining = True
@@ -212,86 +218,49 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._pool = Pool(self.concurrency, f"dragoman {self.name}")
-        keeper = asyncio.create_task(self._keep(), name="dragoman worker keeper")
         try:
-            await self._connection.open()
-            self._join()
-            self._is_ready.set()
-            await self._stop.wait()
+            async with self._membership.joined():
+                self._is_ready.set()
+                await self._stop.wait()
         finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
-            self._connection.send(self._side.leave())
-            await self._connection.close()
             self._pool.close()
             await asyncio.to_thread(self._files.close)
 
-    def _make_transport(self) -> Any:
-        transport = self._kit.worker_transport(self.endpoint, self._offer, self._own_process)
-        self._transport = transport
-        return transport
+    def _make_transport(self) -> Transport:
+        return self._kit.worker_transport(self.endpoint, self._offer, self._own_process)
 
-    def _join(self) -> None:
-        self._connection.send_first(self._side.join())
-        self._pace = 0.0
-        self._keep_pace()
+    def _is_worth_joining(self) -> bool:
+        """Whether to be a member on a new connection.
 
-    def _keep_pace(self) -> None:
-        """Have the courier beat as often as the side says, which a broker's word may change."""
-        keep_beating = getattr(self._transport, "keep_beating", None)
-        if keep_beating is None or self._pace == self._side.beat_every:
-            return
-        self._pace = self._side.beat_every
-        keep_beating(self._pace, [list(frames) for frames in self._side.beat()])
+        One that drains is too while something runs: its result is of use to members only.
+        """
+        return len(self._running) > 0 or not self._is_draining
 
-    async def _keep(self) -> None:
-        """Beat, and start anew when the broker has been silent for too long."""
-        loop = asyncio.get_running_loop()
-        beat_at = loop.time() + self._side.beat_every
-        while True:
-            await asyncio.sleep(min(_TICK, self._side.beat_every / 2))
-            now = loop.time()
-            if now >= beat_at and not hasattr(self._transport, "keep_beating"):
-                self._connection.send(self._side.beat())
-                beat_at = now + self._side.beat_every
-            hold = self._side.hold
-            if hold is not None and now - self._connection.heard_at >= hold:
-                why = self._connection.refusal or "the broker is silent"
-                log.warning(f"{why}; connecting anew", worker=self.name, after=hold)
-                await self._rejoin()
+    def _check_drained(self) -> None:
+        if self._is_draining and not self._running and self._stop is not None:
+            self._stop.set()
+
+    def _in_loop(self, work: Callable[[], None]) -> None:
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(work)
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def _receive(self, frames: list[bytes]) -> None:
-        for word in self._side.receive(frames):
-            _HANDLERS[type(word)](self, word)
-        self._keep_pace()
+    def _hear(self, word: Word) -> None:
+        self._words[type(word)](word)
 
     def _work(self, work: Work) -> None:
         assert self._pool is not None
         if self._is_draining:
-            self._connection.send(self._side.hand_back(work.ticket))
-            return
-        context = JobContext(work, self._say, new_id)
-        self._running[work.ticket] = context
-        self._connection.send(self._side.take(work.ticket))
-        self._pool.submit(partial(self._execute, work, context))
-
-    def _execute(self, work: Work, context: JobContext) -> None:
-        """Run a job in a thread of the pool."""
-        try:
-            answer = self._run_task(work, context)
-            if context.is_cancelled:
-                answer = Answer(fault=Fault(FaultCode.CANCELLED, "stopped as asked"))
-            done = partial(self._finish, work.ticket, answer)
-        except HandOver as handover:
-            done = partial(self._forward, work.ticket, handover)
-        self._in_loop(done)
+            self._membership.send(self._side.hand_back(work.ticket))
+        else:
+            self._pool.submit(self._running.take(work))
 
     def _run_task(self, work: Work, context: JobContext) -> Answer:
+        """Answer a call, in a thread of the pool."""
         if self.management.is_meant(work, self.tasks.find(work.call) is not None):
-            self._managing.add(work.ticket)
+            context.is_management = True
             return self.management.run(work.call)
         try:
             call = self._files.resolved(work.call)
@@ -299,42 +268,7 @@ class Worker:
             return Answer(fault=Fault(FaultCode.TASK_FAILED, str(error)))
         return self.tasks.run(call, context)
 
-    def _finish(self, ticket: str, answer: Answer) -> None:
-        if self._running.pop(ticket, None) is None:
-            return
-        if ticket in self._managing:
-            self._managing.discard(ticket)
-        elif answer.fault is None:
-            self.succeeded += 1
-        else:
-            self.failed += 1
-        self._connection.send(self._side.finish(ticket, answer))
-        self._check_drained()
-
-    def _forward(self, ticket: str, handover: HandOver) -> None:
-        if self._running.pop(ticket, None) is None:
-            return
-        try:
-            frames = self._side.forward(ticket, handover.service, handover.call)
-        except Unsupported as error:
-            fault = Fault(FaultCode.TASK_FAILED, str(error))
-            frames = self._side.finish(ticket, Answer(fault=fault))
-        self._connection.send(frames)
-        self._check_drained()
-
-    def _say(self, verb: str, *args: Any) -> None:
-        """Let a task's thread say something through the side."""
-
-        def speak() -> None:
-            if args[0] not in self._running:
-                # The job is over or was handed back; its task does not know yet.
-                return
-            try:
-                self._connection.send(getattr(self._side, verb)(*args))
-            except Unsupported as error:
-                log.warning("not said", worker=self.name, verb=verb, reason=str(error))
-
-        self._in_loop(speak)
+    # --- publishing ---------------------------------------------------------------------------
 
     def publish(self, topic: str, event: Any) -> None:
         """Publish an event to whoever subscribed; may be called in any thread.
@@ -345,7 +279,7 @@ class Worker:
         def speak() -> None:
             assert self._loop is not None
             try:
-                self._connection.send(self._side.publish(topic, event))
+                self._membership.send(self._side.publish(topic, event))
             except Unsupported:
                 self._loop.run_in_executor(None, self._publish_by_call, topic, event)
 
@@ -357,63 +291,7 @@ class Worker:
         except NotFetched as error:
             log.warning("not published", worker=self.name, reason=str(error))
 
-    def _in_loop(self, work: Callable[[], None]) -> None:
-        assert self._loop is not None
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(work)
-
-    def _stop_job(self, stop: Stop) -> None:
-        context = self._running.get(stop.ticket)
-        if context is not None:
-            context.stop()
-
-    def _input(self, given: InputGiven) -> None:
-        context = self._running.get(given.ticket)
-        if context is not None:
-            context.give(given.request, given.answer)
-
-    def _dismissed(self, word: Dismissed) -> None:
-        """Join again, on a new socket, as the protocols ask; once, however often it is said."""
-        if self._rejoining is not None and not self._rejoining.done():
-            return
-        log.info("dismissed; joining again", worker=self.name, reason=word.reason)
-        assert self._loop is not None
-        self._rejoining = self._loop.create_task(self._rejoin())
-
-    async def _rejoin(self) -> None:
-        await self._connection.rebuild()
-        # One that drains joins too while something runs: its result is of use to members only.
-        if self._running or not self._is_draining:
-            self._join()
-
-    def _reply(self, reply: Reply) -> None:
-        self._connection.send([reply.frames])
-
-    def _alive(self, word: Alive) -> None:
-        """Nothing to do: hearing from the broker is noted by the connection."""
-
-    # --- going --------------------------------------------------------------------------------
-
-    def _hand_back_all(self) -> None:
-        for ticket in list(self._running):
-            del self._running[ticket]
-            self._connection.send(self._side.hand_back(ticket))
-
-    def _check_drained(self) -> None:
-        if self._is_draining and not self._running and self._stop is not None:
-            self._stop.set()
-
 
 def _announced(resources: Sequence[str]) -> dict[str, str]:
     """Write a worker's own resources as the label that says them."""
     return {ANNOUNCED: write_names(resources)} if resources else {}
-
-
-_HANDLERS: Final[dict[type[Word], Callable[[Worker, Any], None]]] = {
-    Work: Worker._work,
-    Stop: Worker._stop_job,
-    InputGiven: Worker._input,
-    Dismissed: Worker._dismissed,
-    Reply: Worker._reply,
-    Alive: Worker._alive,
-}

@@ -4,7 +4,7 @@ What lives here: which requests are refused, which are sent again, and where ans
 have no IDs and no state beyond their open requests.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
@@ -13,7 +13,7 @@ from dragoman.core.effects import SendReply
 from dragoman.core.events import JobSubmitted, Noted, ReplyKind
 from dragoman.dialects.base import Address, MalformedMessage, Send, Wardrobe, redress_answer
 from dragoman.dialects.memo01.dress import NAME, TAG, untagged
-from dragoman.dialects.memo01.recollection import Recollection, key_in, name_job
+from dragoman.dialects.memo01.recollection import LoadBody, Recollection, key_in, name_job
 from dragoman.dialects.memo01.requests import Request, Requests, connection_of, key_of
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, Settings
 from dragoman.dialects.memo01.wire import Job, Result, encode
@@ -22,8 +22,6 @@ from dragoman.model.content import Unmappable
 from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, ServiceName, name_of, peer_id
 from dragoman.model.record import Kind, Record
 from dragoman.model.terms import Terms, read_terms
-
-LoadBody = Callable[[int], Body | None]
 
 
 def speaker_at(address: Address) -> str:

@@ -8,8 +8,12 @@ its request, so both are recognised and nothing is run twice for a restart.
 from collections.abc import Callable, Iterable
 
 from dragoman.dialects.memo01.requests import Key
+from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, link_of
 from dragoman.model.record import Kind, Record
+
+#: Reads the body that is stored beside the record at a position.
+LoadBody = Callable[[int], Body | None]
 
 
 def name_job(key: Key, unique: str) -> JobId:

@@ -10,9 +10,8 @@ from enum import Enum
 from heapq import heappop, heappush
 
 from dragoman.dialects.base import Address
-from dragoman.dialects.memo01.requests import connection_of, has_same_id
+from dragoman.dialects.memo01.requests import connection_of
 from dragoman.model.names import JobId, PeerId
-from dragoman.model.value import value
 
 
 class Slot(Enum):
@@ -68,25 +67,6 @@ class Worker:
         self.due_at: float | None = None
         self.timer_at: float | None = None
         self.is_gone = False
-
-
-@value
-class Held:
-    """What a worker that is no longer known here was given last."""
-
-    peer: PeerId
-    job: JobId
-    attempt: int
-    #: The request that the job answered, ...
-    answered: Address | None = None
-    #: ... or, where only records are left, the payload that its worker brought before.
-    before: bytes | None = None
-
-    def is_of_an_earlier_job(self, address: Address, payload: bytes) -> bool:
-        """Whether a RESULT is the one before, sent again because the job never arrived."""
-        if self.answered is not None:
-            return has_same_id(self.answered, address)
-        return payload == self.before
 
 
 class Workers:

@@ -1,0 +1,87 @@
+"""Planted bugs of durability: what was said is not on the disk, or is lost in a restart.
+
+What lives here breaks "a record is durable before its consequence leaves the process", or the fold
+of the records that a new process begins with.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dragoman.core import book, recovery
+from dragoman.core.book import Book
+from dragoman.model.body import Body
+from dragoman.model.job import JobState
+from dragoman.model.record import Kind, Record
+from dragoman.testing import server
+from dragoman.testing.bugs.planting import Bugs, replaced
+from dragoman.testing.server import Server
+
+BUGS: Final = Bugs()
+
+
+@BUGS.add
+def ack_before_sync() -> Iterator[None]:
+    """Strict sends leave with their batch, whether it is on the disk or not."""
+
+    def carry_out(self: Server, effects: Any) -> None:
+        kept = list(effects)
+        old(self, [e for e in kept if type(e).__name__ == "Append"])
+        for effect in kept:
+            if type(effect).__name__ != "Append":
+                self._send(effect, self.broker.desk.book.last_seq)
+
+    old = Server._carry_out
+    with replaced(Server, "_carry_out", carry_out):
+        yield
+
+
+@BUGS.add
+def send_after_failed_append() -> Iterator[None]:
+    """A write that failed is taken for one that succeeded."""
+
+    def failed(self: Server, why: str) -> None:
+        self.world.fault("disk")
+        self._is_writing = False
+        self._in_hand = []
+        while self._waiting:
+            needed, item = self._waiting.pop(0)
+            if not isinstance(item, tuple):
+                self._send(item, needed)
+
+    with replaced(Server, "_write_failed", failed):
+        yield
+
+
+@BUGS.add
+def result_forgotten_after_recovery() -> Iterator[None]:
+    """A replay takes the end of a job for the end of one of its attempts."""
+
+    def ended(self: Book, record: Record) -> None:
+        if replaying:
+            self._part(record).state = JobState.QUEUED
+            return
+        old(self, record)
+
+    def fold(records: Any, keep: int = 100_000) -> Book:
+        replaying.append(True)
+        try:
+            return old_fold(records, keep)
+        finally:
+            replaying.clear()
+
+    replaying: list[bool] = []
+    old, old_fold = book._STEPS[Kind.ENDED], recovery.fold
+    with replaced(book._STEPS, Kind.ENDED, ended), replaced(server, "fold", fold):
+        yield
+
+
+@BUGS.add
+def request_lost_in_recovery() -> Iterator[None]:
+    """The body of what waited is not read back."""
+
+    def resume(found: Book, load_body: Any, *more: Any) -> Any:
+        return old(found, lambda seq: Body("local", (b"?",)), *more)
+
+    old = recovery.resume
+    with replaced(server, "resume", resume):
+        yield

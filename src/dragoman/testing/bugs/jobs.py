@@ -1,0 +1,124 @@
+"""Planted bugs of jobs: one ends too soon, again, for somebody else or with another's answer.
+
+What lives here breaks what becomes of a job, whichever worker has it and however fast it is.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dragoman.core import broker, desk, endings, replies, submissions, workers
+from dragoman.core.events import JobForwarded, JobSubmitted, ReplyReceived
+from dragoman.core.jobs import Job, Part
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import PeerId
+from dragoman.testing.bugs.planting import Bugs, replaced
+
+BUGS: Final = Bugs()
+
+
+@BUGS.add
+def forgotten_cancel() -> Iterator[None]:
+    """A cancelled job whose worker gives it up is tried again."""
+
+    def take_back(desk: desk.Desk, part: Part, fault: Fault) -> None:
+        asked, part.job.cancel_asked_at = part.job.cancel_asked_at, 0.0
+        try:
+            old(desk, part, fault)
+        finally:
+            part.job.cancel_asked_at = asked
+
+    old = endings.take_back
+    with replaced(replies, "take_back", take_back), replaced(workers, "take_back", take_back):
+        yield
+
+
+@BUGS.add
+def stale_result_applied() -> Iterator[None]:
+    """The attempt that a result answers is not looked at."""
+
+    def reply_received(desk: desk.Desk, event: Any) -> None:
+        event.attempt = None
+        old(desk, event)
+
+    old = broker.HANDLERS[ReplyReceived]
+    with replaced(broker.HANDLERS, ReplyReceived, reply_received):  # type: ignore[arg-type]
+        yield
+
+
+@BUGS.add
+def gather_ends_early() -> Iterator[None]:
+    """A job for several ends with the first part that does."""
+
+    def open_parts(self: Job) -> list[Part]:
+        found = old(self)
+        is_under_way = len(found) < len(self.parts)
+        return [] if is_under_way and self.state is JobState.RUNNING else found
+
+    old = Job.open_parts
+    with replaced(Job, "open_parts", open_parts):
+        yield
+
+
+@BUGS.add
+def duplicate_run_on_resubmission() -> Iterator[None]:
+    """A job that has ended is taken for a new one when it is asked for again."""
+
+    def known(desk: desk.Desk, event: Any) -> Job | None:
+        job = old(desk, event)
+        return job if job is None or not job.is_final else None
+
+    old = submissions._known
+    with replaced(submissions, "_known", known):
+        yield
+
+
+@BUGS.add
+def hand_over_loses_the_client() -> Iterator[None]:
+    """A job that is passed on answers the worker that passed it on."""
+
+    def pass_on(desk: desk.Desk, part: Part, event: JobForwarded, target: Any) -> None:
+        part.job.client = PeerId(event.worker)
+        old(desk, part, event, target)
+
+    old = endings.pass_on
+    with replaced(replies, "pass_on", pass_on):
+        yield
+
+
+@BUGS.add
+def memo_answers_the_wrong_body() -> Iterator[None]:
+    """A memoised answer is found by its service alone."""
+
+    def submitted(desk: desk.Desk, event: Any) -> None:
+        memo = desk.book.memo
+        if event.terms.memoize:
+            for (service, _), job in list(memo.items()):
+                if service == event.service:
+                    memo[service, event.body.digest()] = job
+        old(desk, event)
+
+    old = broker.HANDLERS[JobSubmitted]
+    with replaced(broker.HANDLERS, JobSubmitted, submitted):  # type: ignore[arg-type]
+        yield
+
+
+@BUGS.add
+def dead_too_late() -> Iterator[None]:
+    """A job is tried once more than it may be."""
+
+    def take_back(desk: desk.Desk, part: Part, fault: Fault) -> None:
+        if fault.code is FaultCode.WORKER_LOST:
+            part.returned += 1
+        old(desk, part, fault)
+
+    old = endings.take_back
+    with replaced(workers, "take_back", take_back):
+        yield
+
+
+@BUGS.add
+def reply_to_a_client_that_left() -> Iterator[None]:
+    """A client's good-bye is not remembered."""
+    with replaced(desk.Desk, "part_with", lambda self, peer: None):
+        yield

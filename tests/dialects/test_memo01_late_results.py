@@ -1,0 +1,85 @@
+"""Results of workers that are not known any more: whose they are, and for how long."""
+
+import pytest
+
+from dragoman.dialects.memo01 import late_results
+from dragoman.dialects.memo01.late_results import Held, LateResults
+from dragoman.dialects.memo01.recollection import Recollection
+from dragoman.dialects.memo01.workers import Worker
+from dragoman.model.body import Body
+from dragoman.model.names import JobId, PeerId
+from dragoman.model.record import Kind, Record
+
+ONE, TWO = b"connect1", b"connect2"
+GIVEN, NEXT = ONE + b"1111", ONE + b"2222"
+
+
+def busy(id_: bytes, job: str = "j") -> Worker:
+    """Make a worker that got a job as the answer to the request `GIVEN`."""
+    worker = Worker(id_, PeerId(f"memo/{id_.hex()}"), ONE + b"0000")
+    worker.job, worker.attempt, worker.answered = JobId(job), 2, GIVEN
+    return worker
+
+
+@pytest.fixture
+def late() -> LateResults:
+    return LateResults()
+
+
+def test_a_result_is_of_the_job_that_its_worker_was_given_last(late: LateResults) -> None:
+    late.expect(busy(b"w"))
+    assert late.take(b"w", NEXT, b"out") == Held(PeerId("memo/77"), JobId("j"), 2, GIVEN)
+    assert late.take(b"w", NEXT, b"out") is None
+    assert late.take(b"stranger", NEXT, b"out") is None
+
+
+def test_an_older_result_that_is_sent_again_does_not_use_it_up(late: LateResults) -> None:
+    late.expect(busy(b"w"))
+    assert late.take(b"w", TWO + GIVEN[8:], b"the one before") is None
+    assert late.take(b"w", NEXT, b"out") is not None
+
+
+def test_nothing_is_expected_of_an_idle_worker_or_one_whose_job_never_left(
+    late: LateResults,
+) -> None:
+    idle, waiting = busy(b"idle"), busy(b"waiting")
+    idle.job, waiting.pending = None, b"JOB"
+    late.expect(idle)
+    late.expect(waiting)
+    assert late.take(b"idle", NEXT, b"out") is None
+    assert late.take(b"waiting", NEXT, b"out") is None
+
+
+def test_the_oldest_are_forgotten_first(late: LateResults, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_results, "_REMEMBERED", 2)
+    for id_ in (b"a", b"b", b"c"):
+        late.expect(busy(id_))
+    found = [late.take(id_, NEXT, b"out") is not None for id_ in (b"a", b"b", b"c")]
+    assert found == [False, True, True]
+
+
+def test_a_new_process_knows_what_the_workers_of_the_old_one_held(late: LateResults) -> None:
+    records = [
+        Record(1, 0.0, Kind.DISPATCHED, "first", peer="memo/aa", attempt=1),
+        Record(2, 0.0, Kind.ENDED, "first", peer="memo/aa", nbytes=3, state="succeeded"),
+        Record(3, 0.0, Kind.DISPATCHED, "second", peer="memo/aa", attempt=1),
+        Record(4, 0.0, Kind.DISPATCHED, "third", peer="memo/bb", attempt=3),
+    ]
+    bodies = {2: Body("memo", (b"o", b"ut"))}
+    late.restore(Recollection("memo", records, 0.0), bodies.get)
+    assert late.take(b"\xaa", NEXT, b"out") is None
+    assert late.take(b"\xaa", NEXT, b"new") == Held(
+        PeerId("memo/aa"), JobId("second"), 1, before=b"out"
+    )
+    assert late.take(b"\xbb", NEXT, b"") == Held(PeerId("memo/bb"), JobId("third"), 3)
+
+
+def test_a_result_is_told_from_the_one_before_by_its_request_or_its_payload() -> None:
+    known = Held(PeerId("memo/a"), JobId("j"), 1, answered=ONE + b"1111")
+    assert known.is_of_an_earlier_job(TWO + b"1111", b"anything")
+    assert not known.is_of_an_earlier_job(ONE + b"2222", b"anything")
+    read = Held(PeerId("memo/a"), JobId("j"), 1, before=b"result")
+    assert read.is_of_an_earlier_job(TWO + b"1111", b"result")
+    assert not read.is_of_an_earlier_job(TWO + b"1111", b"another")
+    first = Held(PeerId("memo/a"), JobId("j"), 1)
+    assert not first.is_of_an_earlier_job(TWO + b"1111", b"")

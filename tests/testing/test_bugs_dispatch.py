@@ -1,0 +1,83 @@
+"""Planted bugs of dispatch, one by one: the smallest story in which each breaks its promise."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.core.builders import (
+    Stage,
+    given,
+    granted,
+    handed_back,
+    joined,
+    left,
+    submitted,
+    undelivered,
+)
+from tests.testing.promises import around
+
+from dragoman.testing.bugs.dispatch import BUGS
+
+
+def credit_wakes_what_waits(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=0), submitted("j1"))
+    return given(stage.tell(granted("w1"))) == [("j1", "w1", 1)]
+
+
+def a_worker_that_may_come_back_keeps_its_job(stage: Stage) -> bool:
+    stage.tell(joined("w1"), submitted("j1"), joined("w2"))
+    return given(stage.tell(left("w1", grace=10.0))) == []
+
+
+def nothing_is_given_to_who_left(stage: Stage) -> bool:
+    stage.tell(joined("w1"), left("w1"))
+    return given(stage.tell(submitted("j1"))) == []
+
+
+def every_dispatch_has_a_new_number(stage: Stage) -> bool:
+    stage.tell(joined("w1"), submitted("j1"), joined("w2"))
+    return given(stage.tell(left("w1"))) == [("j1", "w2", 2)]
+
+
+def clients_take_turns(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=0))
+    stage.tell(submitted("j1", client="c1"), submitted("j2", client="c1"))
+    stage.tell(submitted("k1", client="c2"))
+    order = [job for job, _, _ in given(stage.tell(*[granted("w1")] * 3))]
+    return order == ["j1", "k1", "j2"]
+
+
+def a_refused_job_lets_others_pass(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=1), submitted("j1"), handed_back("w1", "j1"), submitted("j2"))
+    return given(stage.tell(granted("w1"))) == [("j2", "w1", 1)]
+
+
+def a_window_is_as_wide_as_it_was_said_to_be(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=1, credit_returns=True))
+    return len(given(stage.tell(submitted("j1"), submitted("j2")))) == 1
+
+
+def work_that_never_arrived_took_no_credit(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=1, credit_returns=False), submitted("j1"))
+    stage.tell(undelivered("w1", "j1"))
+    return bool(stage.worker("w1").credit == 1)
+
+
+STORIES: dict[str, Callable[[Stage], bool]] = {
+    "lost_wake_up": credit_wakes_what_waits,
+    "double_lease": a_worker_that_may_come_back_keeps_its_job,
+    "dispatch_to_a_left_worker": nothing_is_given_to_who_left,
+    "attempt_not_counted": every_dispatch_has_a_new_number,
+    "unfair_queue": clients_take_turns,
+    "stuck_behind_a_refused_job": a_refused_job_lets_others_pass,
+    "capacity_ignored": a_window_is_as_wide_as_it_was_said_to_be,
+    "credit_leak": work_that_never_arrived_took_no_credit,
+}
+
+
+def test_every_bug_has_its_story() -> None:
+    assert set(STORIES) == set(BUGS)
+
+
+@pytest.mark.parametrize("name", list(BUGS))
+def test_a_promise_is_broken_while_its_bug_is_in_and_only_then(name: str) -> None:
+    assert around(BUGS[name], STORIES[name], Stage) == [True, False, True]

@@ -160,7 +160,7 @@ class Links:
         return {n.listener: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
 
     async def traffic(self, at_most: float | None) -> None:
-        """Wait until something may have arrived, or the time is over; let others run in any case."""
+        """Wait until something may have arrived or the time is over; others run in any case."""
         traffic = self._traffic
         if traffic.is_set() or (at_most is not None and at_most <= 0):
             await asyncio.sleep(0)

@@ -84,9 +84,10 @@ class Listening(Generic[L]):
 
     async def _listen_tcp(self, number: int, host: str, port: int) -> str:
         loop = asyncio.get_running_loop()
-        wanted = None if host == "*" else host
+        # Everywhere means everywhere in IPv4, as with libzmq; `[::]` means the other.
+        family, wanted = (socket.AF_INET, None) if host == "*" else (socket.AF_UNSPEC, host)
         found = await loop.getaddrinfo(
-            wanted, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            wanted, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         make = self._protocol(number, False)
         server = await loop.create_server(make, *found[0][4][:2], backlog=_BACKLOG)

@@ -65,12 +65,12 @@ def _costs(found: Found) -> Iterator[Row]:
     for mode in ("sequential", "pipelined"):
         ours = _lost(found, mode, "plain", "CURVE")
         theirs = _lost(found, mode, "bare loop", "bare loop with CURVE")
-        yield f"nfp: CURVE costs our broker, {mode}", 100 * ours, "%"
+        yield f"nfp: CURVE costs our broker, {mode} (aim 15 at most)", 100 * ours, "%"
         yield f"nfp: CURVE costs a bare loop of libzmq, {mode}", 100 * theirs, "%"
         more = 100 * (1 - (1 - ours) / (1 - theirs))
-        yield f"nfp: the first beyond the second, {mode} (aim 15 at most)", more, "%"
+        yield f"nfp: the first beyond the second, {mode}", more, "%"
         guarded = 100 * _lost(found, mode, "CURVE", "CURVE and policy")
-        yield f"nfp: gate, policy and accounts cost besides, {mode} (aim 15 at most)", guarded, "%"
+        yield f"nfp: gate, policy and accounts cost besides, {mode}", guarded, "%"
 
 
 def _lost(found: Found, mode: str, before: str, after: str) -> float:

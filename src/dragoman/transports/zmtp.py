@@ -22,7 +22,7 @@ from dragoman.transports.line import Bounds
 from dragoman.transports.listening import Listening
 from dragoman.transports.zmtp_connection import Connection
 from dragoman.transports.zmtp_curve import Curve, Identity
-from dragoman.transports.zmtp_mechanism import Mechanism, Null, Refused
+from dragoman.transports.zmtp_mechanism import BROKEN_OFF, Mechanism, Null, Refused
 
 #: Frames above this size end the connection they came on.
 MAX_FRAME: Final = 64 * 1024 * 1024
@@ -32,7 +32,6 @@ TURN: Final = 32
 SHAKES: Final = 2
 #: Names whose last speaker is remembered.
 _REMEMBERED: Final = 100_000
-_BROKEN: Final = "handshake broken off"
 
 
 def _bounds(max_frame: int) -> Bounds:
@@ -230,7 +229,7 @@ class Router(Listening[Connection]):
 
     def _released(self, line: Connection) -> None:
         if not line.is_open and not line.is_refused:
-            self.note(_BROKEN, line)
+            self.note(BROKEN_OFF, line)
         if not line.inbox:
             self._forget(line)
 

@@ -11,7 +11,14 @@ from typing import Final, Protocol
 from dragoman.transports.base import Address, Frames
 from dragoman.transports.line import Host, Line
 from dragoman.transports.zmtp_curve import OVERHEAD
-from dragoman.transports.zmtp_mechanism import Mechanism, Refused, Seal, Unseal
+from dragoman.transports.zmtp_mechanism import (
+    BROKEN_OFF,
+    NO_CURVE,
+    Mechanism,
+    Refused,
+    Seal,
+    Unseal,
+)
 from dragoman.transports.zmtp_words import (
     COMMAND,
     GREETING,
@@ -38,9 +45,8 @@ _FLAGS: Final = MORE | LONG | COMMAND
 MAX_FRAMES: Final = 100_000
 _UNDRAINED: Final = "undrained messages"
 _NOT_ZMTP: Final = "no ZeroMQ"
-_BROKEN: Final = "handshake broken off"
 #: Whoever wants another mechanism than ours, by whether ours is CURVE.
-_OTHER: Final = ("another mechanism than NULL", "no CURVE, or another broker's key")
+_OTHER: Final = ("another mechanism than NULL", NO_CURVE)
 
 
 class Router(Host, Protocol):
@@ -222,7 +228,7 @@ class Connection(Line):
                 self._hear(body)
                 unseal, is_open = self._unseal, self.is_open
             elif not is_open:
-                raise Refused(_BROKEN)
+                raise Refused(BROKEN_OFF)
             else:
                 frames.append(body)
                 if not flags & MORE:
@@ -237,14 +243,14 @@ class Connection(Line):
         """Take a command: of the handshake, or a question whether we are there."""
         if not self.is_open:
             if self.is_shaking:
-                raise Refused(_BROKEN)
+                raise Refused(BROKEN_OFF)
             self.router.shake(self, body)
             return
         name, data = read_command(body)
         if name == b"PING":
             self._say([command(b"PONG", data[2:])])
         elif name == b"ERROR":
-            raise Refused(_BROKEN)
+            raise Refused(BROKEN_OFF)
 
     def shake(self, body: bytes) -> None:
         """Take a command of the handshake now. Raises `Refused`."""

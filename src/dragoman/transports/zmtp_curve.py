@@ -23,7 +23,7 @@ from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
 from dragoman.transports.base import Admits, Key
-from dragoman.transports.zmtp_mechanism import Refused, Seal, Unseal
+from dragoman.transports.zmtp_mechanism import BROKEN_OFF, NO_CURVE, Refused, Seal, Unseal
 from dragoman.transports.zmtp_words import (
     COMMAND,
     MORE,
@@ -41,8 +41,6 @@ _HELLO: Final = 194
 _MESSAGE: Final = b"\x07MESSAGE"
 #: Bytes that a frame grows by.
 OVERHEAD: Final = 33
-_NO_CURVE: Final = "no CURVE, or another broker's key"
-_BROKEN: Final = "handshake broken off"
 _FORGED: Final = "forged or repeated frame"
 #: ZAP's word for "no, and do not ask again" (ZeroMQ RFC 27).
 _NOT_ADMITTED: Final = error(b"400")
@@ -82,19 +80,19 @@ class Curve:
         name, data = read_command(body)
         step = self._steps.pop(name, None)
         if step is None:
-            raise Refused(_BROKEN)
+            raise Refused(BROKEN_OFF)
         try:
             return [step(data)]
         except (CryptoError, ValueError):
             # A box that does not open, a public key that is no point: all the same to us.
-            raise Refused(_NO_CURVE) from None
+            raise Refused(NO_CURVE) from None
 
     # --- the handshake ------------------------------------------------------------------------
 
     def _hello(self, data: bytes) -> bytes:
         """Version, padding, C_now, number, box of zeros from C_now to S. Answer WELCOME."""
         if len(data) != _HELLO or data[:2] != b"\x01\x00":
-            raise Refused(_NO_CURVE)
+            raise Refused(NO_CURVE)
         self._peer_now, number, box = data[74:106], data[106:114], data[114:]
         shared = crypto_box_beforenm(self._peer_now, self._own.secret)
         crypto_box_open_easy_afternm(box, b"CurveZMQHELLO---" + number, shared)
@@ -111,7 +109,7 @@ class Curve:
         """Cookie, number, box from C_now to S_now: C, vouch, properties. Answer READY."""
         cookie, number, box = data[:_COOKIE], data[_COOKIE : _COOKIE + 8], data[_COOKIE + 8 :]
         if not compare_digest(cookie, self._cookie):
-            raise Refused(_NO_CURVE)
+            raise Refused(NO_CURVE)
         self._shared = crypto_box_beforenm(self._peer_now, self._now_secret)
         self._require_new(number)
         plain = crypto_box_open_easy_afternm(box, b"CurveZMQINITIATE" + number, self._shared)
@@ -119,7 +117,7 @@ class Curve:
         self._check_vouch(public, vouch)
         found = read_properties(plain[_KEY + _VOUCH :])
         if found is None:
-            raise Refused(_BROKEN)
+            raise Refused(BROKEN_OFF)
         self._admit(public)
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
         ready = crypto_box_easy_afternm(ROUTER, b"CurveZMQREADY---" + self._next(), self._shared)
@@ -130,7 +128,7 @@ class Curve:
         shared = crypto_box_beforenm(public, self._now_secret)
         plain = crypto_box_open_easy_afternm(vouch[16:], b"VOUCH---" + vouch[:16], shared)
         if not compare_digest(plain, self._peer_now + self._own.public):
-            raise Refused(_NO_CURVE)
+            raise Refused(NO_CURVE)
 
     def _admit(self, public: bytes) -> None:
         key = f"curve:{z85.encode(public).decode()}"

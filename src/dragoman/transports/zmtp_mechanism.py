@@ -5,7 +5,7 @@ properties are known. Where it also encrypts, it seals and unseals every frame a
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from dragoman.transports.base import Key
 from dragoman.transports.zmtp_words import ROUTER, command, read_command, read_properties
@@ -13,6 +13,11 @@ from dragoman.transports.zmtp_words import ROUTER, command, read_command, read_p
 #: Flags and body of a frame as it was meant, from the bytes that came; and the way back.
 Unseal = Callable[[bytes], tuple[int, bytes]]
 Seal = Callable[[int, bytes], bytes]
+
+
+#: Reasons that several of those who take part can have.
+BROKEN_OFF: Final = "handshake broken off"
+NO_CURVE: Final = "no CURVE, or another broker's key"
 
 
 class Refused(Exception):
@@ -69,6 +74,6 @@ class Null:
         name, data = read_command(body)
         found = read_properties(data) if name == b"READY" else None
         if found is None:
-            raise Refused("handshake broken off")
+            raise Refused(BROKEN_OFF)
         self.properties = found
         return []

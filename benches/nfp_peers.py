@@ -12,11 +12,13 @@ has one of them to itself. Frames are made once and patched, so that the load co
 import asyncio
 import json
 import os
+import select
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 import zmq
 
@@ -26,25 +28,41 @@ RESULT: Final = (
 )
 #: A CURVE pair and the broker's public key, where the broker has one.
 KEYS: Final = os.environ.get("BENCH_KEYS", "")
-#: Mode: clients, requests of each in flight.
-MODES: Final = {"sequential": (1, 1), "pipelined": (1, 100), "accepts": (200, 1)}
+#: The one worker of a bare loop.
+WORKER: Final = b"w0"
+#: Mode: clients, requests of each in flight, workers.
+MODES: Final = {
+    "sequential": (1, 1, 1),
+    "pipelined": (1, 100, 1),
+    "accepts": (200, 1, 1),
+    "200 workers": (1, 100, 200),
+    "2,000 workers": (1, 100, 2000),
+}
+
+
+Take: TypeAlias = Callable[["zmq.Socket[bytes]", list[bytes]], None]
 
 
 class Load:
-    """Clients that always have the same number of requests open, and one worker."""
+    """Clients that always have the same number of requests open, and their workers."""
 
     def __init__(self, clients: str, workers: str, mode: str) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        count, self.window = MODES[mode]
+        count, self.window, hands = MODES[mode]
+        self.context.set(zmq.MAX_SOCKETS, count + hands)
         self.accepts = mode == "accepts"
         self.service = b"nobody" if self.accepts else b"bench"
-        self.worker = self._dealer(workers, b"w")
+        self.workers = [self._dealer(workers, b"w%d" % i) for i in range(hands)]
         self.clients = [self._dealer(clients, b"c%d" % i) for i in range(count)]
-        self.poller = zmq.Poller()
-        for socket in (self.worker, *self.clients):
-            self.poller.register(socket, zmq.POLLIN)
+        # `zmq_poll` looks at each of thousands of sockets; descriptors tell who has news.
+        self.takes = {socket.fileno(): (socket, self._work) for socket in self.workers}
+        self.takes |= {socket.fileno(): (socket, self._answer) for socket in self.clients}
+        self.poller = select.epoll()
+        for descriptor in self.takes:
+            self.poller.register(descriptor, select.EPOLLIN | select.EPOLLET)
         self.number = 0
         self.is_over = False
+        self.unheard = set() if self.accepts else set(self.workers)
         self.run = os.urandom(4).hex().encode()
         self.begun: dict[bytes, float] = {}
         self.took: list[float] = []
@@ -64,7 +82,8 @@ class Load:
         return socket
 
     def start(self) -> None:
-        self.worker.send_multipart([b"", b"NFPW01", b"0x01", b"bench"])
+        for worker in self.workers:
+            worker.send_multipart([b"", b"NFPW01", b"0x01", b"bench"])
         if self.accepts:
             # So that a job that only waits is acknowledged too.
             for client in self.clients:
@@ -73,6 +92,8 @@ class Load:
         for client in self.clients:
             for _ in range(self.window):
                 self._post(client)
+        for socket, take in self.takes.values():
+            self._drain(socket, take)
 
     def _post(self, client: "zmq.Socket[bytes]") -> None:
         self.number += 1
@@ -81,15 +102,17 @@ class Load:
         client.send_multipart([b"", b"NFPC01", b"0x04", self.service, b"any", uuid, BODY])
 
     def turn(self) -> None:
-        for socket, _ in self.poller.poll(1000):
-            take = self._work if socket is self.worker else self._answer
-            try:
-                for _ in range(200):
-                    take(socket, socket.recv_multipart(zmq.NOBLOCK))
-            except zmq.Again:
-                pass
+        for descriptor, _ in self.poller.poll(1.0):
+            self._drain(*self.takes[descriptor])
+
+    def _drain(self, socket: "zmq.Socket[bytes]", take: Take) -> None:
+        """Take all there is: a descriptor tells of news once, and sending may have heard it."""
+        with suppress(zmq.Again):
+            while True:
+                take(socket, socket.recv_multipart(zmq.NOBLOCK))
 
     def _work(self, socket: "zmq.Socket[bytes]", frames: list[bytes]) -> None:
+        self.unheard.discard(socket)
         if frames[2] == b"0x04":
             client, uuid = frames[3], frames[5]
             socket.send_multipart([b"", b"NFPW01", b"0x05", client, b"", uuid, b"200", RESULT])
@@ -107,6 +130,8 @@ class Load:
 
     def measure(self, seconds: float) -> dict[str, float]:
         self.start()
+        while self.unheard:  # a worker that got a request or a beat is one the broker counts
+            self.turn()
         self._until(time.monotonic() + min(1.0, seconds / 3))
         print("measuring", flush=True)
         sys.stdin.readline()
@@ -129,8 +154,9 @@ class Load:
         deadline = time.monotonic() + 5.0
         while self.begun and not self.accepts and time.monotonic() < deadline:
             self.turn()
-        self.worker.setsockopt(zmq.LINGER, 1000)
-        self.worker.send_multipart([b"", b"NFPW01", b"0x03", b"bench"])
+        for worker in self.workers:
+            worker.setsockopt(zmq.LINGER, 1000)
+            worker.send_multipart([b"", b"NFPW01", b"0x03", b"bench"])
         self.context.destroy()
 
     def _until(self, deadline: float) -> None:
@@ -158,7 +184,7 @@ def bare(secret: str = "") -> None:
                 for _ in range(1000):
                     name, *frames = socket.recv_multipart(zmq.NOBLOCK)
                     for to, message in pump(name, frames):
-                        (back if to == b"w" else front).send_multipart([to, *message])
+                        (back if to == WORKER else front).send_multipart([to, *message])
             except zmq.Again:
                 pass
 
@@ -175,7 +201,7 @@ async def transport(secret: str = "") -> None:
         await woken.wait()
         woken.clear()
         for name, frames in router.drain(1000):
-            pump = _back if name == b"w" else _forward
+            pump = _back if name == WORKER else _forward
             for to, message in pump(name, frames):
                 router.send(to, message)
         router.flush()
@@ -186,7 +212,7 @@ Passed = Iterator[tuple[bytes, tuple[bytes, ...]]]
 
 def _forward(client: bytes, frames: list[bytes]) -> Passed:
     uuid, body = frames[5:7]
-    yield b"w", (b"", b"NFPB01", b"0x04", client, b"", uuid, body)
+    yield WORKER, (b"", b"NFPB01", b"0x04", client, b"", uuid, body)
 
 
 def _back(worker: bytes, frames: list[bytes]) -> Passed:

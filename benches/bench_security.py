@@ -1,109 +1,82 @@
-"""What security costs NFP: CURVE beside plain, and an honest client beside 10,000 strangers.
+"""What security costs NFP: gate and policy, and an honest client beside 10,000 strangers.
 
-All in one run, with the raw peers of `bench_nfp`, each broker in a process of its own. All of them
-take turns, so that what else the machine does falls on each. With `strangers` the broker has
-security on; each of them makes one handshake with a key that nobody knows. They come from another
-address than the honest client, as they would: a broker turns away the address that fails too often.
+All in one run, with the raw peers of `bench_nfp`; what CURVE itself costs is in `bench_curve`. With
+`strangers` the broker has security on; each of them makes one handshake with a key that nobody
+knows. They come from another address than the honest client, as they would: a broker turns away the
+address that fails too often.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import psutil
 import zmq
-from benches.bench_nfp import Endpoints, bare, dragoman, load
+from benches.bench_curve import Broker, curve, keys_for_peers
+from benches.bench_nfp import load
 
 Row: TypeAlias = tuple[str, float, str]
-Found: TypeAlias = dict[tuple[str, str], list[dict[str, float]]]
 
-ROUNDS = 3
-NAMES = ("plain", "CURVE", "CURVE and policy", "bare loop", "bare loop with CURVE")
+ROUNDS = 5
 STRANGERS = 10_000
 AT_ONCE = 100
 #: On a machine with much else to do there are as many as fit into this, in seconds.
-LONGEST = 150.0
+LONGEST = 200.0
 
 
 def run(seconds: float = 2.0) -> list[Row]:
     """Measure everything; `seconds` is the time for each figure."""
-    rows: list[Row] = []
-    found: Found = {}
-    with (
-        plain() as one,
-        curve() as two,
-        curve(is_guarded=True) as three,
-        loop() as four,
-        loop(True) as five,
-    ):
-        brokers = dict(zip(NAMES, (one, two, three, four, five), strict=True))
+    return [*policy(seconds), *strangers(seconds)]
+
+
+def policy(seconds: float) -> list[Row]:
+    """Measure a broker that lets every key in beside one that asks registry and policy."""
+    cpu: dict[str, list[float]] = {"CURVE": [], "CURVE and policy": []}
+    with curve() as one, guarded() as two:
         for _ in range(ROUNDS):
-            for name, (process, endpoints, keys) in brokers.items():
-                for mode in ("sequential", "pipelined"):
-                    with _keys(keys):
-                        said = load(process, endpoints, mode, seconds)
-                    found.setdefault((name, mode), []).append(said)
-    for (name, mode), each in found.items():
-        for what, unit in (("rate", "/s"), ("cpu", "us each"), ("p99", "ms")):
-            rows.append((f"nfp: {name}, {mode}: {what}", median(e[what] for e in each), unit))
-    return [*rows, *_costs(found), *strangers(seconds)]
-
-
-def _costs(found: Found) -> Iterator[Row]:
-    """Compare CURVE with plain, at our broker and where there is nothing but ZeroMQ.
-
-    Client and worker encrypt as much as the broker does, on the same two cores: what a bare loop
-    of libzmq's own sockets loses is what CURVE costs before any broker has done anything.
-    """
-    for mode in ("sequential", "pipelined"):
-        ours = _lost(found, mode, "plain", "CURVE")
-        theirs = _lost(found, mode, "bare loop", "bare loop with CURVE")
-        yield f"nfp: CURVE costs our broker, {mode} (aim 15 at most)", 100 * ours, "%"
-        yield f"nfp: CURVE costs a bare loop of libzmq, {mode}", 100 * theirs, "%"
-        more = 100 * (1 - (1 - ours) / (1 - theirs))
-        yield f"nfp: the first beyond the second, {mode}", more, "%"
-        guarded = 100 * _lost(found, mode, "CURVE", "CURVE and policy")
-        yield f"nfp: gate, policy and accounts cost besides, {mode}", guarded, "%"
-
-
-def _lost(found: Found, mode: str, before: str, after: str) -> float:
-    one, two = (median(e["rate"] for e in found[name, mode]) for name in (before, after))
-    return 1 - two / one
+            for name, (process, endpoints, keys) in zip(cpu, (one, two), strict=True):
+                with keys_for_peers(keys):
+                    cpu[name].append(load(process, endpoints, "pipelined", seconds)["cpu"])
+    before, after = (median(each) for each in cpu.values())
+    return [
+        *((f"security: {name}, CPU", median(each), "us each") for name, each in cpu.items()),
+        ("security: gate, policy and accounts cost", 100 * (after / before - 1), "%"),
+    ]
 
 
 def strangers(seconds: float) -> list[Row]:
-    """Measure an honest client alone, and while strangers knock."""
-    with curve(is_guarded=True) as (process, endpoints, keys), _keys(keys):
+    """Measure an honest client while strangers knock, and again and again while they pause."""
+    alone: list[float] = []
+    beside: list[float] = []
+    with guarded() as (process, endpoints, keys), keys_for_peers(keys):
         load(process, endpoints, "sequential", 1.0)
-        alone = [load(process, endpoints, "sequential", seconds)["p99"] for _ in range(ROUNDS)]
         server = keys.split()[2]
         cost = _processor_time(process, endpoints[0], server)
-        begun = time.monotonic()
         with subprocess.Popen(
             [sys.executable, "-m", "benches.bench_security", _from_elsewhere(endpoints[0]), server],
             stdout=subprocess.PIPE,
             text=True,
         ) as crowd:
-            beside = []
             while crowd.poll() is None:
-                beside.append(load(process, endpoints, "sequential", seconds)["p99"])
+                crowd.send_signal(signal.SIGSTOP)
+                alone.append(load(process, endpoints, "sequential", seconds)["p99"])
+                crowd.send_signal(signal.SIGCONT)
+                beside += [load(process, endpoints, "sequential", seconds)["p99"] for _ in "123"]
             assert crowd.stdout is not None
-            knocked = int(crowd.stdout.read())
-        took = time.monotonic() - begun
+            knocked, took = crowd.stdout.read().split()
     ratio = median(beside) / median(alone)
     return [
-        ("nfp: honest client alone: p99", median(alone), "ms"),
-        (f"nfp: beside {knocked} strangers: p99", median(beside), "ms"),
-        ("nfp: the second by the first (aim 2 at most)", ratio, "times"),
-        ("nfp: handshakes refused", knocked / took, "/s"),
-        ("nfp: the broker's processor time for a stranger", cost, "us each"),
+        ("security: honest client alone: p99", median(alone), "ms"),
+        (f"security: beside {knocked} strangers: p99", median(beside), "ms"),
+        ("security: the second by the first (aim 2 at most)", ratio, "times"),
+        ("security: handshakes refused", int(knocked) / float(took), "/s"),
+        ("security: the broker's processor time for a stranger", cost, "us each"),
     ]
 
 
@@ -125,12 +98,12 @@ def knock(endpoint: str, server: str) -> None:
     """Make handshakes with keys that nobody knows, some at a time, each to its end."""
     os.nice(5)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    until, knocked = time.monotonic() + LONGEST, 0
-    while knocked < STRANGERS and time.monotonic() < until:
+    begun, knocked = time.monotonic(), 0
+    while knocked < STRANGERS and time.monotonic() < begun + LONGEST:
         _knock_once(context, endpoint, server, AT_ONCE)
         knocked += AT_ONCE
     context.term()
-    print(knocked)
+    print(knocked, time.monotonic() - begun)
 
 
 def _knock_once(
@@ -158,57 +131,17 @@ def _stranger(
     return socket, monitor
 
 
-@contextmanager
-def _keys(keys: str) -> Iterator[None]:
-    """Let the processes that are started find their keys."""
-    os.environ["BENCH_KEYS"] = keys
-    try:
-        yield
-    finally:
-        del os.environ["BENCH_KEYS"]
+def guarded() -> AbstractContextManager[Broker]:
+    """Run a broker with security on, which knows its peer."""
+    return curve(_let_in)
 
 
-Broker: TypeAlias = tuple[psutil.Process, Endpoints, str]
-
-
-@contextmanager
-def loop(is_secured: bool = False) -> Iterator[Broker]:
-    """Run a bare loop on libzmq, with a key if wanted."""
-    server, own = zmq.curve_keypair(), zmq.curve_keypair()
-    keys = b" ".join((*own, server[0])).decode() if is_secured else ""
-    with bare("bare", server[1].decode() if is_secured else "") as (process, endpoints):
-        yield process, endpoints, keys
-
-
-@contextmanager
-def plain() -> Iterator[Broker]:
-    """Run a broker without credentials."""
-    with dragoman("relaxed") as (process, endpoints):
-        yield process, endpoints, ""
-
-
-@contextmanager
-def curve(is_guarded: bool = False) -> Iterator[Broker]:
-    """Run a broker with a key, and if wanted with security on."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        server, own = zmq.curve_keypair(), zmq.curve_keypair()
-        path = folder / "broker.key"
-        path.write_bytes(server[1])
-        path.chmod(0o600)
-        more = f'[credentials]\ncurve = ["{path}"]\n'
-        if is_guarded:
-            registry = folder / "registry.json"
-            _let_in(registry, own[0].decode())
-            more += f'[security]\nenabled = true\nregistry = "{registry}"\n'
-        with dragoman("relaxed", more) as (process, endpoints):
-            yield process, endpoints, b" ".join((*own, server[0])).decode()
-
-
-def _let_in(path: Path, public: str) -> None:
+def _let_in(folder: Path, public: str) -> str:
     from dragoman.security.registry import Registry
 
+    path = folder / "registry.json"
     Registry.open(path).add(f"curve:{public}", "bench", now=time.time(), roles=("admin",))
+    return f'[security]\nenabled = true\nregistry = "{path}"\n'
 
 
 if __name__ == "__main__":

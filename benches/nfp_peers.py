@@ -55,14 +55,16 @@ class Load:
         self.workers = [self._dealer(workers, b"w%d" % i) for i in range(hands)]
         self.clients = [self._dealer(clients, b"c%d" % i) for i in range(count)]
         # `zmq_poll` looks at each of thousands of sockets; descriptors tell who has news.
-        self.takes = {socket.fileno(): (socket, self._work) for socket in self.workers}
-        self.takes |= {socket.fileno(): (socket, self._answer) for socket in self.clients}
+        takes: list[tuple[zmq.Socket[bytes], Take]]
+        takes = [*((each, self._work) for each in self.workers)]
+        takes += ((each, self._answer) for each in self.clients)
+        self.takes = {socket.fileno(): (socket, take) for socket, take in takes}
         self.poller = select.epoll()
         for descriptor in self.takes:
             self.poller.register(descriptor, select.EPOLLIN | select.EPOLLET)
         self.number = 0
         self.is_over = False
-        self.unheard = set() if self.accepts else set(self.workers)
+        self.unheard = set(() if self.accepts else self.workers)
         self.run = os.urandom(4).hex().encode()
         self.begun: dict[bytes, float] = {}
         self.took: list[float] = []

@@ -1,7 +1,9 @@
 """Who listens where, and who may be there: with lines that understand nothing."""
 
 import asyncio
+import socket
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,23 @@ def test_an_endpoint_that_makes_no_sense_is_refused_with_a_reason(endpoint: str)
     async def test() -> None:
         with pytest.raises(ValueError, match="neither tcp://host:port nor ipc:///path"):
             await ear(endpoint).open(lambda: None)
+
+    run(test)
+
+
+def test_a_crowd_is_let_in_some_at_a_time_and_none_of_it_is_turned_away() -> None:
+    async def test() -> None:
+        made = ear()
+        host, port = (await made.open(lambda: None)).removeprefix("tcp://").split(":")
+        crowd = [socket.create_connection((host, int(port))) for _ in range(200)]
+        seen = [0]
+        while seen[-1] < len(crowd):
+            await asyncio.sleep(0)
+            seen.append(len(made._lines))
+        assert max(after - before for before, after in pairwise(seen)) <= 20
+        for each in crowd:
+            each.close()
+        await made.close()
 
     run(test)
 

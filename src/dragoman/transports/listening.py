@@ -24,7 +24,10 @@ L = TypeVar("L", bound=Line)
 
 #: How long what was sent may take to leave at the close.
 _LINGER: Final = 1.0
+#: Connections that may wait to be accepted: a fleet that comes back after a restart.
 _BACKLOG: Final = 4096
+#: Connections accepted before everybody else has a turn.
+_AT_ONCE: Final = 8
 
 
 class Listening(Generic[L]):
@@ -90,8 +93,8 @@ class Listening(Generic[L]):
             wanted, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         make = self._protocol(number, False)
-        server = await loop.create_server(make, *found[0][4][:2], backlog=_BACKLOG)
-        self._servers.append(server)
+        server = await loop.create_server(make, *found[0][4][:2], backlog=_AT_ONCE)
+        self._serve(server)
         self._listens(number, server.sockets[0].fileno())
         host, port = server.sockets[0].getsockname()[:2]
         return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
@@ -100,10 +103,17 @@ class Listening(Generic[L]):
         if _is_in_use(path):
             raise OSError(f"{path} is in use by another process")
         make = self._protocol(number, True)
-        server = await asyncio.get_running_loop().create_unix_server(make, path, backlog=_BACKLOG)
-        self._servers.append(server)
+        server = await asyncio.get_running_loop().create_unix_server(make, path, backlog=_AT_ONCE)
+        self._serve(server)
         self._paths.append(path)
         return f"ipc://{path}"
+
+    def _serve(self, server: asyncio.Server) -> None:
+        """Keep a server. What asyncio accepts at once is what it lets wait; more may wait here."""
+        self._servers.append(server)
+        for each in server.sockets:
+            with socket.fromfd(each.fileno(), each.family, each.type) as same:
+                same.listen(_BACKLOG)
 
     async def close(self) -> None:
         """Stop listening, let what was sent leave for a moment, and close every line."""

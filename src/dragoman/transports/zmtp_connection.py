@@ -303,11 +303,12 @@ class Connection(Line):
 
     def _queue_sealed(self, frames: Frames, seal: Seal) -> None:
         """Gather a message whose frames only the peer can read, their flags included."""
-        last = len(frames) - 1
-        for number, body in enumerate(frames):
-            sealed = frame(0, seal(MORE if number < last else 0, body))
-            self.out.append(sealed)
-            self.out_bytes += len(sealed)
+        sealed = [seal(MORE, body) for body in frames[:-1]]
+        sealed.append(seal(0, frames[-1]))
+        for box in sealed:
+            size = len(box)
+            self.out += (last_head(size), box)
+            self.out_bytes += size
 
     # --- being drained ------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
 from dragoman.transports.base import Admits, Key
+from dragoman.transports.boxes import Boxes
 from dragoman.transports.zmtp_mechanism import BROKEN_OFF, NO_CURVE, Refused, Seal, Unseal
 from dragoman.transports.zmtp_words import (
     COMMAND,
@@ -41,6 +42,8 @@ _HELLO: Final = 194
 _MESSAGE: Final = b"\x07MESSAGE"
 #: Bytes that a frame grows by.
 OVERHEAD: Final = 33
+#: How a box says what its frame is: MORE as outside, and that it is a command.
+_MEANT: Final = {0: b"\0", MORE: b"\1", COMMAND: b"\2"}
 _FORGED: Final = "forged or repeated frame"
 #: ZAP's word for "no, and do not ask again" (ZeroMQ RFC 27).
 _NOT_ADMITTED: Final = error(b"400")
@@ -110,9 +113,9 @@ class Curve:
         cookie, number, box = data[:_COOKIE], data[_COOKIE : _COOKIE + 8], data[_COOKIE + 8 :]
         if not compare_digest(cookie, self._cookie):
             raise Refused(NO_CURVE)
-        self._shared = crypto_box_beforenm(self._peer_now, self._now_secret)
+        self._boxes = Boxes(crypto_box_beforenm(self._peer_now, self._now_secret))
         self._require_new(number)
-        plain = crypto_box_open_easy_afternm(box, b"CurveZMQINITIATE" + number, self._shared)
+        plain = self._boxes.open(box, b"CurveZMQINITIATE" + number)
         public, vouch = plain[:_KEY], plain[_KEY : _KEY + _VOUCH]
         self._check_vouch(public, vouch)
         found = read_properties(plain[_KEY + _VOUCH :])
@@ -120,7 +123,7 @@ class Curve:
             raise Refused(BROKEN_OFF)
         self._admit(public)
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
-        ready = crypto_box_easy_afternm(ROUTER, b"CurveZMQREADY---" + self._next(), self._shared)
+        ready = self._boxes.close(ROUTER, b"CurveZMQREADY---" + self._next())
         return command(b"READY", self._said.to_bytes(8) + ready)
 
     def _check_vouch(self, public: bytes, vouch: bytes) -> None:
@@ -140,14 +143,12 @@ class Curve:
 
     def _unseal(self, body: bytes) -> tuple[int, bytes]:
         """Open one frame. Raises `Refused` for what the peer cannot have said, or said before."""
-        number = body[8:16]
-        if not body.startswith(_MESSAGE) or len(body) < OVERHEAD:
+        if len(body) < OVERHEAD or not body.startswith(_MESSAGE):
             raise Refused(_FORGED)
+        number = body[8:16]
         self._require_new(number)
         try:
-            plain = crypto_box_open_easy_afternm(
-                body[16:], b"CurveZMQMESSAGEC" + number, self._shared
-            )
+            plain = self._boxes.open(body[16:], b"CurveZMQMESSAGEC" + number)
         except CryptoError:
             raise Refused(_FORGED) from None
         flags = plain[0]
@@ -155,13 +156,9 @@ class Curve:
 
     def _seal(self, flags: int, body: bytes) -> bytes:
         """Box one frame."""
-        meant = bytes(((flags & MORE) | (flags & COMMAND) >> 1,))
         number = self._next()
-        return (
-            _MESSAGE
-            + number
-            + crypto_box_easy_afternm(meant + body, b"CurveZMQMESSAGES" + number, self._shared)
-        )
+        plain = _MEANT[flags] + body
+        return _MESSAGE + number + self._boxes.close(plain, b"CurveZMQMESSAGES" + number)
 
     def _require_new(self, number: bytes) -> None:
         """See that numbers only go up, so that nothing can be played again."""

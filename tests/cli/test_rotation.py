@@ -13,7 +13,6 @@ from dragoman.cli.main import app
 from dragoman.cli.places import find_settings
 from dragoman.sdk.credentials import read_credentials
 from dragoman.server.credentials import read_secret
-from dragoman.testing.fabric import free_port
 from dragoman.testing.harness import LocalBroker
 
 
@@ -39,23 +38,19 @@ def test_both_keys_are_served_and_then_the_new_one_alone(
     assert rotate(config) == 0
     said = capsys.readouterr().out
     assert zmq.curve_public(read_secret(second)).decode() in said
-    assert "tcp://127.0.0.1:5565" in said
     assert os.stat(second).st_mode & 0o077 == 0
     settings = find_settings(config, None)
     assert settings.credentials.curve == (second, first)
-    assert settings.listen.nfp == "tcp://127.0.0.1:5565,tcp://127.0.0.1:5555"
-    assert settings.listen.http == "http://127.0.0.1:8420"
     assert rotate(config) == 2, "one at a time"
     assert "--finish" in capsys.readouterr().err
     assert rotate(config, "--finish") == 0
     settings = find_settings(config, None)
     assert settings.credentials.curve == (second,)
-    assert settings.listen.zss_backend == "tcp://127.0.0.1:7786"
     assert not first.exists()
     assert (keys / "retired-broker.key_secret").is_file()
     after = tomllib.loads(config.read_text())
-    for part in ("listen", "credentials"):
-        after.pop(part), before.pop(part)
+    assert after["credentials"].pop("curve") == [str(second)]
+    assert before["credentials"].pop("curve") == [str(first)]
     assert after == before
     assert config.read_text().endswith("# mine\n")
     assert rotate(config, "--finish") == 2
@@ -63,20 +58,15 @@ def test_both_keys_are_served_and_then_the_new_one_alone(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("curve = [", "curve = [ # mine\n"), "put in yourself: nfp = "),
-        (("[listen]", "[ listen ]"), "put in yourself"),
-        (("127.0.0.1:5555", "127.0.0.1:65530"), "no port 10 above"),
-    ],
+    "otherwise", ["curve = [ # mine\n", "'curve' = ["], ids=["several lines", "quotes"]
 )
 def test_settings_that_cannot_be_edited_are_left_alone(
-    config: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], words: str
+    config: Path, capsys: pytest.CaptureFixture[str], otherwise: str
 ) -> None:
-    config.write_text(config.read_text().replace(*change))
+    config.write_text(config.read_text().replace("curve = [", otherwise))
     before = config.read_text()
     assert rotate(config) == 2
-    assert words in capsys.readouterr().err
+    assert "put in yourself: curve = " in capsys.readouterr().err
     assert config.read_text() == before
     assert not (config.parent / "keys" / "broker-2.key_secret").exists()
 
@@ -92,20 +82,16 @@ def test_without_settings_or_a_key_nothing_is_done(
 
 @pytest.mark.interop
 def test_peers_of_both_keys_are_served_meanwhile(config: Path) -> None:
-    old, new = free_port(), free_port()
-    old, new = min(old, new), max(old, new)
-    config.write_text(config.read_text().replace(":5555", f":{old}"))
-    assert rotate(config, "--distance", str(new - old)) == 0
+    assert rotate(config) == 0
     settings = find_settings(config, None)
     made = read_credentials(config.parent / "admin.key")
     server = zmq.curve_public(read_secret(settings.credentials.curve[0])).decode()
     with LocalBroker(
         "nfp",
         data=settings.data,
-        listen={"nfp": settings.listen.nfp},
         security=settings.security.model_dump(),
         credentials=settings.credentials.model_dump(),
-    ):
-        for port, credentials in ((old, made), (new, made.with_server(server))):
-            with Client(f"nfp://127.0.0.1:{port}", credentials=credentials) as client:
+    ) as broker:
+        for credentials in (made, made.with_server(server)):
+            with Client(broker.url("nfp"), credentials=credentials) as client:
                 assert client.call("mmi.service.broker", "show_broker", timeout=20)

@@ -240,11 +240,6 @@ def test_who_makes_no_sense_is_closed_and_others_live_on() -> None:
     run(story)
 
 
-def test_two_keys_on_one_endpoint_are_no_settings() -> None:
-    with pytest.raises(ValueError, match="2 CURVE keys of the broker need 2 endpoints"):
-        Router("tcp://127.0.0.1:0", secrets=[b"a", b"b"])
-
-
 def test_a_port_that_is_taken_is_named() -> None:
     async def story() -> None:
         async with house() as made:

@@ -59,7 +59,7 @@ class Notes:
 
 def connected(curve: bool = False) -> tuple[Notes, Connection, Wire]:
     notes, wire = Notes(), Wire()
-    mechanism = Curve(OWN, None) if curve else Null()
+    mechanism = Curve([OWN], None) if curve else Null()
     connection = Connection(notes, True, mechanism)
     connection.connection_made(wire)
     assert wire.take() == OPENING

@@ -16,6 +16,7 @@ from dragoman.transports.zmtp_words import COMMAND, MORE, ROUTER
 
 SECRET = zmq.curve_keypair()[1]
 OWN = Identity(SECRET)
+OTHER = Identity(zmq.curve_keypair()[1])
 
 
 def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
@@ -26,9 +27,9 @@ def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
     return curve, peer
 
 
-def greeted() -> tuple[Curve, CurvePeer]:
+def greeted(*own: Identity, meant: Identity = OWN) -> tuple[Curve, CurvePeer]:
     """Go through the first half of it."""
-    curve, peer = Curve(OWN, None), CurvePeer(OWN.public)
+    curve, peer = Curve(own or [OWN], None), CurvePeer(meant.public)
     assert curve.begin() == []
     (welcome,) = curve.receive(peer.hello())
     peer.welcome(welcome)
@@ -107,13 +108,29 @@ def test_a_frame_that_was_touched_is_not_heard(spoil: Callable[[bytes], bytes]) 
 )
 def test_a_hello_that_is_none_is_refused(spoil: Callable[[bytes], bytes]) -> None:
     with pytest.raises(Refused, match="no CURVE, or another broker's key"):
-        Curve(OWN, None).receive(spoil(CurvePeer(OWN.public).hello()))
+        Curve([OWN], None).receive(spoil(CurvePeer(OWN.public).hello()))
 
 
 def test_who_knows_another_brokers_key_is_refused() -> None:
     stranger = CurvePeer(crypto_box_keypair()[0])
     with pytest.raises(Refused, match="another broker's key"):
-        Curve(OWN, None).receive(stranger.hello())
+        Curve([OWN], None).receive(stranger.hello())
+
+
+@pytest.mark.parametrize("meant", [OWN, OTHER], ids=["the first", "the second"])
+def test_a_peer_may_know_any_key_of_the_broker(meant: Identity) -> None:
+    curve, peer = greeted(OWN, OTHER, meant=meant)
+    (ready,) = curve.receive(peer.initiate(b"anna"))
+    assert peer.ready(ready) == ROUTER
+    assert curve.seal is not None
+    assert peer.unseal(curve.seal(0, b"there")) == (0, b"there")
+
+
+def test_who_began_with_one_key_of_the_broker_cannot_vouch_for_another() -> None:
+    curve, peer = greeted(OWN, OTHER)
+    peer.server = OTHER.public
+    with pytest.raises(Refused, match="another broker's key"):
+        curve.receive(peer.initiate(b"anna"))
 
 
 def test_a_cookie_of_another_connection_is_refused() -> None:
@@ -149,7 +166,7 @@ def test_a_key_that_is_not_admitted_is_told_so_and_proves_nothing() -> None:
         asked.append(key)
         return False
 
-    curve, peer = Curve(OWN, admits), CurvePeer(OWN.public)
+    curve, peer = Curve([OWN], admits), CurvePeer(OWN.public)
     peer.welcome(curve.receive(peer.hello())[0])
     with pytest.raises(Refused, match="key refused") as refused:
         curve.receive(peer.initiate(b"anna"))
@@ -168,7 +185,7 @@ def test_properties_that_cannot_be_read_end_it() -> None:
 def test_whatever_is_said_in_a_handshake_is_refused_and_nothing_else_happens(
     name: bytes, data: bytes
 ) -> None:
-    for curve in (Curve(OWN, None), greeted()[0]):
+    for curve in (Curve([OWN], None), greeted()[0]):
         with pytest.raises(Refused):
             curve.receive(bytes([len(name)]) + name + data)
         assert (curve.key, curve.properties, curve.seal) == ("", None, None)
@@ -176,7 +193,7 @@ def test_whatever_is_said_in_a_handshake_is_refused_and_nothing_else_happens(
 
 def test_every_command_has_its_turn() -> None:
     with pytest.raises(Refused, match="broken off"):
-        Curve(OWN, None).receive(b"\x08INITIATE" + bytes(300))
+        Curve([OWN], None).receive(b"\x08INITIATE" + bytes(300))
     curve, peer = greeted()
     with pytest.raises(Refused, match="broken off"):
         curve.receive(peer.hello())

@@ -2,7 +2,6 @@
 
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -133,23 +132,19 @@ def rotate(
     grace: float = typer.Option(24.0, min=0, help="Hours for which the old keys go on."),
     days: float = DAYS,
     finish: bool = typer.Option(False, help="For `broker`: serve the new key alone from now on."),
-    distance: int = typer.Option(
-        10, min=1, help="For `broker`: how far the new key's ports are above the old ones."
-    ),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
     """Give a principal new credentials; its old keys end after a grace.
 
     With the name `broker`, make another CURVE key of the broker itself, and have its settings serve
-    both, the new one at ports of its own. Restart it and move peers one by one; --finish takes the
-    old key and its ports out.
+    both. Restart it and give peers the new key one by one; --finish takes the old key out.
     """
     settings = find_settings(config, data)
     if name == "broker":
         from dragoman.cli import rotation
 
-        done = rotation.finish if finish else partial(rotation.begin, distance=distance)
+        done = rotation.finish if finish else rotation.begin
         typer.echo(done(settings, config))
         return
     registry = open_registry(settings)

@@ -44,7 +44,7 @@ class CredentialsSection(Section):
     """What listeners prove themselves with; see `server.credentials`."""
 
     #: Files with secret CURVE keys, for nfp, dcp and zss. During a rotation there are two, the one
-    #: to stay first, and each of those listeners has two endpoints, by commas, in the same order.
+    #: to stay first: peers may know either.
     curve: tuple[Path, ...] = ()
     #: PEM files for memo, http and nats: the broker's certificate, the key for it, and the
     #: authority that vouches for the certificates of peers.

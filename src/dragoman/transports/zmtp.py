@@ -61,21 +61,17 @@ class Router(Listening[Connection]):
         """Prepare.
 
         Args:
-            endpoints: where to listen, by commas; with keys one for each.
-            secrets: the broker's secret keys in Z85, the one to stay first. None: no encryption.
+            endpoints: where to listen, by commas.
+            secrets: the broker's secret keys in Z85; peers may know any. None: no encryption.
             admits: asked with each peer's key at its handshake.
             max_frame: bytes of the largest frame.
             bounds: what peers may use up, instead of what is usual.
 
         """
         super().__init__(endpoints, bounds or _bounds(max_frame), admits)
-        if secrets and len(secrets) != len(self._endpoints):
-            raise ValueError(
-                f"{len(secrets)} CURVE keys of the broker need {len(secrets)} endpoints, by commas:"
-                f" each has one key, and there are {len(self._endpoints)}"
-            )
         self._identities = [Identity(secret) for secret in secrets]
-        self._doorsteps = [Doorstep(self._turned_away) for _ in secrets]
+        guarded = self._endpoints if secrets else []
+        self._doorsteps = [Doorstep(self._turned_away) for _ in guarded]
         self._names: dict[Address, Connection] = {}
         #: Who said something last under a name, by their keys.
         self._speakers: OrderedDict[Address, Key] = OrderedDict()
@@ -94,10 +90,10 @@ class Router(Listening[Connection]):
     # --- listening ----------------------------------------------------------------------------
 
     def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
-        return lambda: Connection(self, is_ipc, self._mechanism(number), number)
+        return lambda: Connection(self, is_ipc, self._mechanism(), number)
 
-    def _mechanism(self, number: int) -> Mechanism:
-        return Curve(self._identities[number], self.admits) if self._identities else Null()
+    def _mechanism(self) -> Mechanism:
+        return Curve(self._identities, self.admits) if self._identities else Null()
 
     def _listens(self, number: int, fd: int) -> None:
         if self._doorsteps:

@@ -8,17 +8,13 @@ Capital letters are public keys, small ones secret: `S` is ours, `C` the peer's;
 live as long as the connection, so that nobody who learns `s` later can read what was said.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from hmac import compare_digest
 from os import urandom
 from typing import Final
 
-from nacl.bindings import (
-    crypto_box_beforenm,
-    crypto_box_easy_afternm,
-    crypto_box_keypair,
-    crypto_box_open_easy_afternm,
-    crypto_scalarmult_base,
-)
+from nacl.bindings import crypto_box_beforenm, crypto_box_keypair, crypto_scalarmult_base
 from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
@@ -63,7 +59,8 @@ class Curve:
     name = b"CURVE"
     is_server = True
 
-    def __init__(self, own: Identity, admits: Admits | None) -> None:
+    def __init__(self, own: Sequence[Identity], admits: Admits | None) -> None:
+        """Prepare; whoever comes may mean any of our own keys."""
         self.key: Key = ""
         self.properties: dict[bytes, bytes] | None = None
         self.unseal: Unseal | None = None
@@ -97,16 +94,24 @@ class Curve:
         if len(data) != _HELLO or data[:2] != b"\x01\x00":
             raise Refused(NO_CURVE)
         self._peer_now, number, box = data[74:106], data[106:114], data[114:]
-        shared = crypto_box_beforenm(self._peer_now, self._own.secret)
-        crypto_box_open_easy_afternm(box, b"CurveZMQHELLO---" + number, shared)
+        self._meant, shared = self._who_is_meant(box, b"CurveZMQHELLO---" + number)
         self._heard = int.from_bytes(number)
         self._now, self._now_secret = crypto_box_keypair()
         # RFC 26 lets a server that keeps nothing find its short-lived key in the cookie. There is a
         # connection to keep it in, so the cookie only has to come back.
         self._cookie, nonce = urandom(_COOKIE), urandom(16)
-        boxed = crypto_box_easy_afternm(self._now + self._cookie, b"WELCOME-" + nonce, shared)
+        boxed = shared.close(self._now + self._cookie, b"WELCOME-" + nonce)
         self._steps = {b"INITIATE": self._initiate}
         return command(b"WELCOME", nonce + boxed)
+
+    def _who_is_meant(self, box: bytes, nonce: bytes) -> tuple[Identity, Boxes]:
+        """Find which of our keys a HELLO is for: nothing tells but that its box opens."""
+        for own in self._own:
+            shared = Boxes(crypto_box_beforenm(self._peer_now, own.secret))
+            with suppress(CryptoError):
+                shared.open(box, nonce)
+                return own, shared
+        raise Refused(NO_CURVE)
 
     def _initiate(self, data: bytes) -> bytes:
         """Cookie, number, box from C_now to S_now: C, vouch, properties. Answer READY."""
@@ -128,9 +133,9 @@ class Curve:
 
     def _check_vouch(self, public: bytes, vouch: bytes) -> None:
         """Open the box of C_now and S from C to S_now: only who holds `c` could have made it."""
-        shared = crypto_box_beforenm(public, self._now_secret)
-        plain = crypto_box_open_easy_afternm(vouch[16:], b"VOUCH---" + vouch[:16], shared)
-        if not compare_digest(plain, self._peer_now + self._own.public):
+        shared = Boxes(crypto_box_beforenm(public, self._now_secret))
+        plain = shared.open(vouch[16:], b"VOUCH---" + vouch[:16])
+        if not compare_digest(plain, self._peer_now + self._meant.public):
             raise Refused(NO_CURVE)
 
     def _admit(self, public: bytes) -> None:

@@ -1,8 +1,10 @@
 """The door opens, closes, and leaves nothing behind."""
 
 import asyncio
+import gc
 import socket
 import threading
+import weakref
 
 import pytest
 from tests.web.caller import Caller, PlainWorker
@@ -30,6 +32,31 @@ def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
     port = asyncio.run(scene())
     with socket.socket() as line, pytest.raises(ConnectionRefusedError):
         line.connect(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.1", b"GET /nowhere HTTP/1.1", b"?"])
+def test_a_connection_that_ended_is_let_go_of_at_once(request_line: bytes) -> None:
+    async def scene() -> None:
+        door = Door("http://127.0.0.1:0", Settings(), lambda: "id")
+        endpoint = await door.open(lambda: None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint.split(":")[2]))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        (line,) = map(weakref.ref, door._lines)
+        writer.write(request_line + b"\r\nHost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        writer.close()
+        # Not a matter of time: of the collector of cycles, which is off.
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert line() is None
+        await door.close()
+
+    gc.disable()
+    try:
+        asyncio.run(scene())
+    finally:
+        gc.enable()
 
 
 def test_a_port_that_is_taken_is_said_so_by_name() -> None:

@@ -7,6 +7,7 @@ peers. Signals are the broker's own matter.
 import asyncio
 import contextlib
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from dragoman.transports.base import Key, is_loopback
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.tls import Handshakes, ServerTls, proved
 from dragoman.web.app import Application, KnownHosts
-from dragoman.web.identity import WHO, Checks, Identified, Sessions
+from dragoman.web.identity import PROVEN, WHO, Checks, Identified, Proven, Sessions
 from dragoman.web.look import Look
 from dragoman.web.problems import Problem
 from dragoman.web.settings import Settings
@@ -62,14 +63,12 @@ class ImpatientProtocol(H11Protocol):
     #: Set by the door, for all of its connections.
     patience = 10.0
     lines: "set[ImpatientProtocol]" = set()
-    #: The key of the other end's certificate, and every key that requests have proved here.
-    key = ""
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait."""
-        self.key, self.keys = proved(transport), set[str]()
-        # Requests find their connection in it.
-        self.app_state = {**self.app_state, "line": self}
+        # Requests find it in their state. They must not find the connection itself, which has their
+        # state: only the collector of cycles would let go of it, and of all that was read on it.
+        self.proven = Proven(proved(transport))
+        self.app_state = {**self.app_state, PROVEN: self.proven}
         self.lines.add(self)
         super().connection_made(transport)
         self._head_due = self.loop.call_later(self.patience, self._check_head)
@@ -86,6 +85,17 @@ class ImpatientProtocol(H11Protocol):
         self.lines.discard(self)
         self._head_due.cancel()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, and let go of the fault.
+
+        h11 raises it from a frame that holds it, so that it would hold every frame below, and with
+        them this connection, until the collector of cycles comes.
+        """
+        fault = sys.exc_info()[1]
+        if fault is not None:
+            fault.__traceback__ = None
+        super().send_400_response(msg)
 
     def _check_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -201,7 +211,7 @@ class Door(MemoryHub):
     def cut(self, key: Key) -> None:
         """Close every connection that a key was proved on, and end its sessions."""
         self._sessions.cut(key)
-        for line in [line for line in self._lines if key in line.keys]:
+        for line in [line for line in self._lines if key in line.proven.keys]:
             line.transport.abort()
 
     def arrive(self, address: Address, frames: Frames) -> None:

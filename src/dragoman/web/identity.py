@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,6 +48,16 @@ class Who:
     principal: str = ""
 
 
+class Proven:
+    """What has been proved on one connection: its certificate's key, and all keys of requests."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.keys: set[str] = set()
+
+
+#: Under which name a request's state has it.
+PROVEN: Final = "proven"
 NOBODY: Final = Who()
 #: Who makes the request that is being answered.
 WHO: ContextVar[Who] = ContextVar("who asks", default=NOBODY)
@@ -144,17 +154,15 @@ class Identified:
             WHO.reset(token)
 
     def _who(self, scope: Scope) -> Who:
-        line: Any = scope.get("state", {}).get("line")
-        proved = line.key if line is not None else ""
+        here: Proven = scope.get("state", {}).get(PROVEN) or Proven("")
         if self._checks is None:
-            return Who(proved, "")
+            return Who(here.key, "")
         if scope["path"] in OPEN:
             return NOBODY
-        key = self._key(scope, proved)
+        key = self._key(scope, here.key)
         if not self._checks.admits(key):
             raise Problem(403, "this key may not speak: it waits for approval, or has ended")
-        if line is not None:
-            line.keys.add(key)
+        here.keys.add(key)
         return Who(key, self._checks.principal_of(key))
 
     def _key(self, scope: Scope, proved: str) -> str:

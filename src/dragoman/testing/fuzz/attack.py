@@ -57,10 +57,9 @@ _BATCH: Final = 1000
 _AHEAD: Final = 3
 #: The first part of the messages fills what is bounded; only after it memory has to be flat.
 _WARM: Final = 0.3
-#: What the broker may hold more at the end than when it was warm. SQLite's caches (16 MiB for each
-#: connection) go on filling, and garbage in cycles waits for the collector, 40 to 65 MiB in all
-#: over HTTP; one job kept for each message would be 200 MiB and more.
-_MOST_GROWTH: Final = 96 * _MIB
+#: What the broker may hold more at the end than when it was warm: SQLite's caches (16 MiB for each
+#: connection) go on filling. One job kept for each message would be 200 MiB and more.
+_MOST_GROWTH: Final = 48 * _MIB
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class ImpatientProtocol(H11Protocol):
     #: Set by the door, for all of its connections.
     patience = 10.0
     lines: "set[ImpatientProtocol]" = set()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait."""
         # Requests find it in their state. They must not find the connection itself, which has their

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -41,7 +41,7 @@ def run() -> list[Row]:
         rows = spark.range(0, ROWS, 1, CORES).selectExpr("id as order_id", "1.5D as amount").cache()
         rows.count()
 
-        def answered(name: str, **options: object) -> DataFrame:
+        def answered(name: str, **options: Any) -> DataFrame:
             return call_service(rows, url, "grading", TASK, run=name, window=WINDOW, **options)
 
         # The first call of each starts Spark's Python processes and compiles its plan.
@@ -129,7 +129,7 @@ def fabric() -> Iterator[str]:
             "--nfp",
             "tcp://127.0.0.1:0",
         ]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         broker = subprocess.Popen([*DRAGOMAN, *up, *off], **quiet)
         try:
             while not ready.exists():

@@ -105,10 +105,9 @@ def _load(dialect: Dialect, front: str, back: str, window: int) -> tuple[int, li
         peer.setsockopt(zmq.IDENTITY, f"BENCH#{os.urandom(4).hex()}".encode())
         peer.setsockopt(zmq.LINGER, 0)
         peer.connect(endpoint)
-    join = dialect.join
-    worker.send_multipart(
-        [worker.getsockopt(zmq.IDENTITY), *join] if dialect.name == "zss" else join
-    )
+    name = worker.getsockopt(zmq.IDENTITY)
+    assert isinstance(name, bytes)
+    worker.send_multipart([name, *dialect.join] if dialect.name == "zss" else dialect.join)
     worker.recv_multipart()
     poller = zmq.Poller()
     poller.register(worker, zmq.POLLIN)

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # One CURVE, one TLS and one form of NATS's keys for all that need them.
     "transports": (
         "transports.base",
+        "transports.boxes",
         "transports.doorstep",
         "transports.line",
         "transports.listening",

@@ -1,6 +1,7 @@
 """Being a member: joining, beating, and joining anew, with a side of NFP on a line in memory."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -67,6 +68,11 @@ class Scene:
             while not condition():
                 await self.told.wait()
                 self.told.clear()
+
+
+def hold_the_loop(seconds: float) -> None:
+    """Do what a task does that holds the interpreter lock."""
+    time.sleep(seconds)
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -166,6 +172,22 @@ def test_a_silent_broker_is_looked_for_on_a_new_line() -> None:
         async with stage.member.joined():
             await stage.until(lambda: len(stage.lines) > 1 and "Ready" in stage.lines[1].said())
             assert stage.lines[0].is_closed
+
+    play(scene)
+
+
+def test_a_member_that_could_not_listen_does_not_call_the_broker_silent() -> None:
+    async def scene() -> None:
+        stage = Scene()
+        stage.side.beat_every, stage.side.hold = 0.02, 0.3
+        async with stage.member.joined():
+            for _ in range(3):
+                await asyncio.sleep(0)  # the keeper sleeps
+                hold_the_loop(0.5)
+            for _ in range(10):
+                await asyncio.sleep(0)  # the keeper has looked
+            assert len(stage.lines) == 1
+            await stage.until(lambda: len(stage.lines) > 1)
 
     play(scene)
 

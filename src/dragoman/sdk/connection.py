@@ -43,6 +43,10 @@ class Connection:
         self._transport = transport = self._make()
         await transport.open(self._drain)
 
+    def excuse(self, seconds: float) -> None:
+        """Do not count some time as silence of the broker: nobody here could listen."""
+        self.heard_at = min(self.heard_at + seconds, asyncio.get_running_loop().time())
+
     def _drain(self) -> None:
         transport = self._transport
         if transport is None:

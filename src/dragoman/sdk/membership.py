@@ -108,8 +108,13 @@ class Membership:
         loop = asyncio.get_running_loop()
         beat_at = loop.time() + self._side.beat_every
         while True:
-            await asyncio.sleep(min(_TICK, self._side.beat_every / 2))
+            tick, slept_at = min(_TICK, self._side.beat_every / 2), loop.time()
+            await asyncio.sleep(tick)
             now = loop.time()
+            # A task that holds the interpreter lock makes us deaf: what the broker said meanwhile
+            # is still to be read, and whoever did not listen cannot call it silent.
+            if now - slept_at > 2 * tick:
+                self._connection.excuse(now - slept_at)
             if now >= beat_at and not hasattr(self.transport, "keep_beating"):
                 self.send(self._side.beat())
                 beat_at = now + self._side.beat_every

@@ -13,7 +13,7 @@ All take many short turns, so that what else the machine does falls on each.
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -95,9 +95,9 @@ def _raw(broker: Broker, mode: str, seconds: float) -> Measure:
 def norfab_peers(fleet: Fleet, broker: Broker, kind: str) -> Iterator[tuple[str, Measure]]:
     """Start NorFab's own worker and client; yield jobs one by one, and many submitted at once."""
     process, (endpoint, _), keys = broker
-    os.environ[SERVER_KEY] = keys.split()[2] if keys else ""
-    worker = start_worker(fleet, endpoint, f"worker-{kind}")
-    client = RealClient(fleet, endpoint, f"client-{kind}")
+    with _environment(SERVER_KEY, keys.split()[2] if keys else ""):
+        worker = start_worker(fleet, endpoint, f"worker-{kind}")
+        client = RealClient(fleet, endpoint, f"client-{kind}")
     three = [process, psutil.Process(worker.pid), psutil.Process(client.process.pid)]
     job: dict[str, Any] = {"service": "probe", "task": "add", "kwargs": {"x": 2, "y": 3}}
     until(lambda: client.ask("run", **job)["result"], "NorFab's worker answers")
@@ -151,14 +151,19 @@ def _rate(
     return jobs / (clock() - begun)
 
 
-@contextmanager
-def keys_for_peers(keys: str) -> Iterator[None]:
+def keys_for_peers(keys: str) -> AbstractContextManager[None]:
     """Let the raw peers that are started find their keys."""
-    os.environ["BENCH_KEYS"] = keys
+    return _environment("BENCH_KEYS", keys)
+
+
+@contextmanager
+def _environment(name: str, said: str) -> Iterator[None]:
+    """Say something to the processes that are started in a block."""
+    os.environ[name] = said
     try:
         yield
     finally:
-        del os.environ["BENCH_KEYS"]
+        del os.environ[name]
 
 
 @contextmanager

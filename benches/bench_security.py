@@ -66,10 +66,11 @@ def strangers(seconds: float) -> list[Row]:
             while here.poll() is None:
                 for name, crowd in turns:
                     with _knocking(crowd):
-                        p99[name].append(load(process, endpoints, "sequential", seconds)["p99"])
+                        found = load(process, endpoints, "sequential", seconds)["p99"]
+                    if crowd is None or crowd.poll() is None:
+                        p99[name].append(found)
             assert here.stdout is not None
             knocked = int(here.stdout.read())
-            next_door.kill()
     alone, beside, control = (median(each) for each in p99.values())
     return [
         ("security: honest client alone: p99", alone, "ms"),
@@ -81,12 +82,16 @@ def strangers(seconds: float) -> list[Row]:
     ]
 
 
-def _crowd(endpoint: str, keys: str) -> "subprocess.Popen[str]":
-    """Start strangers, who wait for a sign to go on."""
+@contextmanager
+def _crowd(endpoint: str, keys: str) -> "Iterator[subprocess.Popen[str]]":
+    """Have strangers who wait for a sign to go on, until the block ends."""
     command = [sys.executable, "-m", "benches.bench_security", _from_elsewhere(endpoint)]
-    crowd = subprocess.Popen([*command, keys.split()[2]], stdout=subprocess.PIPE, text=True)
-    crowd.send_signal(signal.SIGSTOP)
-    return crowd
+    with subprocess.Popen([*command, keys.split()[2]], stdout=subprocess.PIPE, text=True) as crowd:
+        crowd.send_signal(signal.SIGSTOP)
+        try:
+            yield crowd
+        finally:
+            crowd.kill()
 
 
 @contextmanager

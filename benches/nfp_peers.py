@@ -132,7 +132,9 @@ class Load:
 
     def measure(self, seconds: float) -> dict[str, float]:
         self.start()
+        patience = time.monotonic() + 60.0
         while self.unheard:  # a worker that got a request or a beat is one the broker counts
+            assert time.monotonic() < patience, f"{len(self.unheard)} workers were not heard of"
             self.turn()
         self._until(time.monotonic() + min(1.0, seconds / 3))
         print("measuring", flush=True)

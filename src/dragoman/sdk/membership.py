@@ -112,9 +112,10 @@ class Membership:
             await asyncio.sleep(tick)
             now = loop.time()
             # A task that holds the interpreter lock makes us deaf: what the broker said meanwhile
-            # is still to be read, and whoever did not listen cannot call it silent.
+            # is still to be read, and whoever did not listen cannot call it silent. The tick itself
+            # counts, so that a worker which is always late finds a dead broker too, if later.
             if now - slept_at > 2 * tick:
-                self._connection.excuse(now - slept_at)
+                self._connection.excuse(now - slept_at - tick)
             if now >= beat_at and not hasattr(self.transport, "keep_beating"):
                 self.send(self._side.beat())
                 beat_at = now + self._side.beat_every

@@ -87,8 +87,8 @@ def _fold(records: int) -> float:
             yield from batch
 
     started = time.process_time()
-    book = fold(made())
-    assert book.last_seq == records
+    store = fold(made())
+    assert store.last_seq == records
     return time.process_time() - started - making
 
 

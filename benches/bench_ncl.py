@@ -25,9 +25,9 @@ from dragoman.core.effects import Append, Effect, SendReply, SendWork
 from dragoman.core.events import JobSubmitted
 from dragoman.dialects.base import Send
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.broker_side import BrokerSide
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
+from dragoman.dialects.ncl.broker_side import NclBrokerSide
 from dragoman.dialects.ncl.dataplane import Publisher
-from dragoman.dialects.ncl.dress import Dress
 from dragoman.dialects.ncl.executions import ask_for_bid
 from dragoman.dialects.ncl.messages import (
     CancelExecution,
@@ -35,10 +35,10 @@ from dragoman.dialects.ncl.messages import (
     HeartbeatRequest,
     RunResult,
 )
-from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources, Wire
+from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources, WireObject
 from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.dialects.ncl.worker_side import WorkerSide
-from dragoman.dialects.talk import Reply, Work
+from dragoman.dialects.ncl.worker_side import NclWorkerSide
+from dragoman.dialects.peer_sides import Assigned, SendNow
 from dragoman.model.content import Answer, Call
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.transports.nats import Nats
@@ -68,7 +68,7 @@ def _rate(number: int, work: Callable[[], object]) -> float:
 def codec() -> list[Row]:
     """Encode and decode three messages of different sizes."""
     rows: list[Row] = []
-    messages: list[tuple[str, Wire]] = [
+    messages: list[tuple[str, WireObject]] = [
         ("heartbeat", HeartbeatRequest("n-1", Resources(4, 8589934592), Resources(), 7)),
         ("ask for bid", _ask()),
         ("run result", RunResult("e-1", "j-1", "batch")),
@@ -90,8 +90,8 @@ def _repeat(work: Callable[..., object], *args: object) -> None:
         work(*args)
 
 
-def _ask() -> Wire:
-    body = Dress().write_call(Call("add", kwargs={"x": 1}))
+def _ask() -> WireObject:
+    body = NclBodyCodec().write_call(Call("add", kwargs={"x": 1}))
     work = SendWork(PeerId("ncl/n"), JobId("j"), 1, ServiceName("s"), PeerId("c/c"), body)
     return ask_for_bid(work, {"task": "add"}, OrchestratorSettings(), 1.7e9)
 
@@ -102,14 +102,14 @@ class Memory:
     def __init__(self, nodes: int, slots: int) -> None:
         self.now = 1.7e9
         self.broker = Broker()
-        self.side = BrokerSide(wardrobe={"ncl": Dress()}, ids=lambda: "bench")
+        self.side = NclBrokerSide(codecs={"ncl": NclBodyCodec()}, ids=lambda: "bench")
         self.queue: deque[tuple[str, Sequence[bytes]]] = deque()
         self.nodes = {name: self._node(name, slots) for name in (f"n-{i}" for i in range(nodes))}
         self.inboxes = {n.subscriptions[2].removesuffix(".*"): n for n in self.nodes.values()}
         self.finals = 0
 
-    def _node(self, name: str, slots: int) -> WorkerSide:
-        return WorkerSide(name, ("math",), ids=lambda: name, clock=lambda: self.now, slots=slots)
+    def _node(self, name: str, slots: int) -> NclWorkerSide:
+        return NclWorkerSide(name, ("math",), ids=lambda: name, clock=lambda: self.now, slots=slots)
 
     def join(self) -> None:
         for node in self.nodes.values():
@@ -136,11 +136,11 @@ class Memory:
             else:
                 self.do(self.broker.handle(item, self.now))
 
-    def hear(self, node: WorkerSide, subject: str, frames: Sequence[bytes]) -> None:
+    def hear(self, node: NclWorkerSide, subject: str, frames: Sequence[bytes]) -> None:
         for word in node.receive([subject.encode(), *frames]):
-            if isinstance(word, Reply):
+            if isinstance(word, SendNow):
                 self.send([word.frames])
-            elif isinstance(word, Work):
+            elif isinstance(word, Assigned):
                 node.take(word.ticket)
                 self.send(node.finish(word.ticket, Answer(value=1)))
 
@@ -153,7 +153,7 @@ class Memory:
                 self.queue.extend((s.address.decode(), s.frames) for s in sends)
 
     def submit(self, number: int) -> None:
-        body = Dress().write_call(Call("add", kwargs={"x": number}))
+        body = NclBodyCodec().write_call(Call("add", kwargs={"x": number}))
         job = JobSubmitted(JobId(f"j{number}"), PeerId("b/c"), ServiceName("math"), body)
         self.do(self.broker.handle(job, self.now))
 
@@ -178,14 +178,14 @@ def _info(name: str) -> NodeInfo:
     return NodeInfo(name, "Compute", {"os_type": "linux"}, ["ncl/v1"], compute)
 
 
-def _request(name: str, payload: Wire, reply: str) -> tuple[str, list[bytes]]:
+def _request(name: str, payload: WireObject, reply: str) -> tuple[str, list[bytes]]:
     pairs = wire.metadata(payload, name, time.time())
     return wire.compute_subject(name, wire.CTRL), wire.frames(payload, pairs, reply)
 
 
 def handshakes() -> list[Row]:
     """Let many nodes come at once; the core registers each."""
-    side = BrokerSide(wardrobe={"ncl": Dress()}, ids=lambda: "bench")
+    side = NclBrokerSide(codecs={"ncl": NclBodyCodec()}, ids=lambda: "bench")
     broker = Broker()
     requests = [_request(n, HandshakeRequest(_info(n)), "r") for n in map(str, range(NODES))]
 

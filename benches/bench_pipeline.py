@@ -23,11 +23,11 @@ from pyspark.sql.functions import col
 from pyspark.sql.functions import sum as total
 
 from dragoman.pipeline.report import build_report
-from dragoman.pipeline.run import Summary
+from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.run import run as run_pipeline
 from dragoman.pipeline.session import open_session
 from dragoman.pipeline.snapshot import Snapshot
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.tables import read_table
@@ -140,9 +140,9 @@ def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]
         more = run_pipeline(spark, source, tables)
         more_cpu = meter.cpu() - before
         begun = time.monotonic()
-        page = build_report(Store(spark, tables))
+        page = build_report(TableStore(spark, tables))
         report = {"kib": len(page.encode()) >> 10, "seconds": round(time.monotonic() - begun, 1)}
-        store = Store(spark, tables)
+        store = TableStore(spark, tables)
         wanted, found = ledger.totals(), told(store)
         fresh = freshness(spark, ledger, tables)
         spark.stop()
@@ -161,7 +161,7 @@ def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]
     }
 
 
-def _rate(done: Summary, seconds: float) -> dict[str, float]:
+def _rate(done: RunSummary, seconds: float) -> dict[str, float]:
     return {
         "records": done.records,
         "seconds": round(seconds, 1),
@@ -169,7 +169,7 @@ def _rate(done: Summary, seconds: float) -> dict[str, float]:
     }
 
 
-def told(store: Store) -> dict[str, int]:
+def told(store: TableStore) -> dict[str, int]:
     """Ask the tables for their totals."""
     kinds = read_table(store, "events").groupBy("kind").count().collect()
     jobs = read_table(store, "jobs")
@@ -195,7 +195,7 @@ def same(ledger: dict[str, int], tables: dict[str, int]) -> bool:
 
 def freshness(spark: SparkSession, ledger: Ledger, tables: str) -> list[float]:
     """Seal segments while a stream follows: how long until each is in the tables."""
-    newest = Store(spark, tables).snapshot.seq
+    newest = TableStore(spark, tables).snapshot.seq
     arrived = threading.Semaphore(0)
 
     def notice(_: Snapshot) -> None:

@@ -164,10 +164,10 @@ def guarded() -> AbstractContextManager[Broker]:
 
 
 def _let_in(folder: Path, public: str) -> str:
-    from dragoman.security.registry import Registry
+    from dragoman.security.registry import KeyRegistry
 
     path = folder / "registry.json"
-    Registry.open(path).add(f"curve:{public}", "bench", now=time.time(), roles=("admin",))
+    KeyRegistry.open(path).add(f"curve:{public}", "bench", now=time.time(), roles=("admin",))
     return f'[security]\nenabled = true\nregistry = "{path}"\n'
 
 

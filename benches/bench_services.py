@@ -59,7 +59,7 @@ def _resources() -> list[Row]:
     broker.handle(TimeAdvanced(), now + 60.0)
     joins = [_told(broker, _joined(f"new{n}"), n) for n in range(5)]
     leaves = [_told(broker, PeerLeft(PeerId(f"nfp/new{n}"), "left"), 5 + n) for n in range(5)]
-    share, pause = RESOURCES / (WORKERS + 3), broker.desk.limits.move_pause * 1e3
+    share, pause = RESOURCES / (WORKERS + 3), broker.state.limits.move_pause * 1e3
     return [
         ("resources: a worker joins, 50,000 over 500: to compute", _worst(joins), "ms"),
         ("resources: the same until it is on record", _worst(joins) + pause, "ms"),
@@ -81,7 +81,7 @@ def _moved(told: list[tuple[float, int]]) -> float:
 
 def _told(broker: Broker, event: WorkerJoined | PeerLeft, turn: int) -> tuple[float, int]:
     """Return how long the broker took, and how many resources changed hands: its own, no other."""
-    owners, now = broker.desk.registry.owners, 100.0 + 20.0 * turn
+    owners, now = broker.state.registry.owners, 100.0 + 20.0 * turn
     before = {name: set(found) for name, found in owners.items()}
     begun = time.perf_counter()
     broker.handle(event, now)

@@ -23,7 +23,7 @@ from dragoman import AsyncClient, Client
 from dragoman.model.content import Call
 from dragoman.pipeline.session import open_session
 from dragoman.spark import call_service
-from dragoman.spark.settings import Settings
+from dragoman.spark.settings import SparkSettings
 from dragoman.spark.worker import make_worker
 
 Row: TypeAlias = tuple[str, float, str]
@@ -94,7 +94,7 @@ def _stops(spark: SparkSession, url: str) -> list[float]:
     """Cancel endless queries of a worker; return how long each took to end, as Spark sees it."""
     endless = "select count(*) from range(0, 100000000000000, 1, 2) where sqrt(id) % 7 = 8"
     tracker = spark.sparkContext.statusTracker()
-    worker, tasks = make_worker(url, "spark", spark, Settings())
+    worker, tasks = make_worker(url, "spark", spark, SparkSettings())
     took = []
     with worker, Client(url) as client:
         for _ in range(5):

@@ -19,13 +19,13 @@ from struct import Struct
 
 import pynng
 
-from dragoman.dialects.memo01.wire import Job, Ready, encode
+from dragoman.dialects.memo01.wire import MemoJob, MemoReady, encode
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.sp_connection import REQUESTER
 
 LENGTH = Struct(">Q")
-READY = encode(Ready(("svc",)))
-JOB = encode(Job(b"", "svc", 60_000, b"p" * 64))
+READY = encode(MemoReady(("svc",)))
+JOB = encode(MemoJob(b"", "svc", 60_000, b"p" * 64))
 #: Where the type stands in every header, and the broker-given ID of 8 bytes behind it.
 TYPE, ID = 8, slice(10, 18)
 RESULT, BEAT = b"\x83fmemo01\x03\x48", b"\x83fmemo01\x04\x48"

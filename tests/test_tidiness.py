@@ -28,7 +28,7 @@ WITHOUT_TWIN = {
     "core/effects.py",
     "core/events.py",
     "core/limits.py",
-    "dialects/talk.py",
+    "dialects/peer_sides.py",
     "ledger/base.py",
     "transports/base.py",
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dragoman import Worker
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 from dragoman.sdk.context import JobContext
 from dragoman.testing.harness import LocalBroker

@@ -9,7 +9,7 @@ import pytest
 from tests.ledger.entries import fill, with_ledger
 
 from dragoman.cli.audit import read_head
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 
 Command = Callable[..., tuple[int, str, str]]

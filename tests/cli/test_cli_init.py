@@ -8,10 +8,10 @@ import pytest
 from zmq.auth import load_certificate
 
 from dragoman import Client, Worker
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.broker_files import find_settings
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.init import PORTS, descriptor
 from dragoman.cli.main import app
-from dragoman.cli.places import find_settings
 from dragoman.security.policy_file import PolicyFile
 from dragoman.testing.harness import LocalBroker
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.keys import find_key
 from dragoman.cli.main import app
 from dragoman.sdk.credentials import read_credentials
-from dragoman.security.keys import State
-from dragoman.security.registry import Registry
+from dragoman.security.keys import KeyState
+from dragoman.security.registry import KeyRegistry
 
 KEY = "tls:" + "0f" * 32
 Command = Callable[..., tuple[int, str, str]]
@@ -30,8 +30,8 @@ def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry.open(tmp_path / "registry.json")
+def registry(tmp_path: Path) -> KeyRegistry:
+    return KeyRegistry.open(tmp_path / "registry.json")
 
 
 def listed(keys: Command, *words: str) -> list[dict[str, object]]:
@@ -40,7 +40,7 @@ def listed(keys: Command, *words: str) -> list[dict[str, object]]:
 
 
 def test_new_credentials_are_written_and_let_in(
-    keys: Command, registry: Registry, tmp_path: Path
+    keys: Command, registry: KeyRegistry, tmp_path: Path
 ) -> None:
     out = tmp_path / "sue.key"
     code, said, _ = keys("new", "sue", "--role", "submitter", "--out", str(out), "--days", "30")
@@ -56,7 +56,7 @@ def test_new_credentials_are_written_and_let_in(
     assert {row["principal"] for row in listed(keys)} == {"sue"}
 
 
-def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: Registry) -> None:
+def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: KeyRegistry) -> None:
     assert keys("new", "w1", "--role", "worker", "--key", KEY)[0] == 0
     registry.refresh(0.0)
     assert registry.admits(KEY, 1.0)
@@ -64,7 +64,7 @@ def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: Regist
     assert (code, "is no key" in error) == (2, True)
 
 
-def test_a_stranger_is_listed_and_approved(keys: Command, registry: Registry) -> None:
+def test_a_stranger_is_listed_and_approved(keys: Command, registry: KeyRegistry) -> None:
     registry.note_stranger(KEY, 0.0, "knocked")
     registry.refresh(0.0)
     assert [row["key"] for row in listed(keys, "--state", "pending")] == [KEY]
@@ -75,16 +75,16 @@ def test_a_stranger_is_listed_and_approved(keys: Command, registry: Registry) ->
     assert listed(keys, "--state", "pending") == []
 
 
-def test_a_principal_or_a_key_is_revoked(keys: Command, registry: Registry) -> None:
+def test_a_principal_or_a_key_is_revoked(keys: Command, registry: KeyRegistry) -> None:
     keys("new", "w1", "--key", KEY)
     assert keys("revoke", "w1")[0] == 0
     registry.refresh(0.0)
-    assert registry.state_of(KEY, 1.0) is State.REVOKED
+    assert registry.state_of(KEY, 1.0) is KeyState.REVOKED
     assert keys("revoke", "nobody")[0] == 2
     assert keys("revoke", KEY[:20])[0] == 0
 
 
-def test_roles_are_said_anew(keys: Command, registry: Registry) -> None:
+def test_roles_are_said_anew(keys: Command, registry: KeyRegistry) -> None:
     keys("new", "w1", "--role", "worker", "--key", KEY)
     assert keys("roles", "w1", "viewer", "auditor")[1] == "w1: viewer, auditor\n"
     registry.refresh(0.0)
@@ -93,7 +93,7 @@ def test_roles_are_said_anew(keys: Command, registry: Registry) -> None:
 
 
 def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
-    keys: Command, registry: Registry, tmp_path: Path
+    keys: Command, registry: KeyRegistry, tmp_path: Path
 ) -> None:
     keys("new", "w1", "--role", "worker", "--key", KEY)
     out = tmp_path / "new.key"
@@ -102,7 +102,7 @@ def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
     registry.refresh(0.0)
     now = time.time()
     assert registry.admits(KEY, now)
-    assert registry.state_of(KEY, now + 3601) is State.EXPIRED
+    assert registry.state_of(KEY, now + 3601) is KeyState.EXPIRED
     assert registry.check_token(read_credentials(out).token, now + 3601) is not None
     assert keys("rotate", "nobody")[0] == 2
     assert "no CURVE key yet" in keys("rotate", "broker")[2]
@@ -110,7 +110,7 @@ def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
 
 @pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")
 def test_a_worker_lets_itself_in_with_an_invitation(
-    keys: Command, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    keys: Command, registry: KeyRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = keys("invite", "--service", "lift", "--name", "edge-*")[1].strip()
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
@@ -122,7 +122,7 @@ def test_a_worker_lets_itself_in_with_an_invitation(
     assert (code, "used already" in error, token in error) == (2, True, False)
 
 
-def test_a_shortened_key_is_completed_if_it_is_the_only_one(registry: Registry) -> None:
+def test_a_shortened_key_is_completed_if_it_is_the_only_one(registry: KeyRegistry) -> None:
     registry.add(KEY, "a", now=0.0)
     registry.add("tls:" + "0f" * 31 + "00", "b", now=0.0)
     assert find_key(registry, KEY) == KEY

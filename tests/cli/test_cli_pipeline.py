@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dragoman.cli.pipeline import app, is_little
+from dragoman.cli.pipeline import app, is_small
 from dragoman.pipeline.session import JavaMissing
 
 runner = CliRunner()
@@ -37,11 +37,11 @@ def test_without_java_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_small_export_is_known_before_spark_is_started(tmp_path: Path) -> None:
-    assert not is_little(str(tmp_path))
+    assert not is_small(str(tmp_path))
     manifest = tmp_path / "manifest.json"
     segment = {"file": "a", "first": 1, "last": 1_600, "rows": 1_600, "sha256": "", "bytes": 1}
     manifest.write_text(json.dumps({"segments": [segment]}))
-    assert is_little(str(tmp_path))
-    assert is_little(f"file://{tmp_path}")
+    assert is_small(str(tmp_path))
+    assert is_small(f"file://{tmp_path}")
     manifest.write_text(json.dumps({"segments": [segment | {"last": 10_000_000}]}))
-    assert not is_little(str(tmp_path))
+    assert not is_small(str(tmp_path))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -17,7 +17,7 @@ Command = Callable[..., tuple[int, str, str]]
 def policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     text = "[roles.near]\nverbs = ['submit']\nnames = ['edge-*']\n[principals]\nbob = ['near']\n"
     (tmp_path / "policy.toml").write_text(text)
-    registry = Registry.open(tmp_path / "registry.json")
+    registry = KeyRegistry.open(tmp_path / "registry.json")
     registry.add("tls:" + "0f" * 32, "alice", now=0.0, roles=("submitter",))
 
     def command(*words: str) -> tuple[int, str, str]:

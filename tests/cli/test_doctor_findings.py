@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from dragoman.cli.doctor.findings import BAD, OK, WARNING, Finding, bad, ok, run_checks, warning
+from dragoman.cli.doctor.findings import BAD, OK, WARNING, CheckResult, bad, ok, run_checks, warning
 
 
-def fine() -> Iterator[Finding]:
+def fine() -> Iterator[CheckResult]:
     yield ok("a", "well")
     yield warning("b", "so so")
 
 
-def broken_check() -> Iterator[Finding]:
+def broken_check() -> Iterator[CheckResult]:
     raise OSError("no such thing")
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from dragoman.cli.doctor import place as places
 from dragoman.cli.doctor.findings import BAD, OK, WARNING
-from dragoman.cli.doctor.place import Place
-from dragoman.server.settings import Listen, Settings, load
+from dragoman.cli.doctor.place import BrokerChecks
+from dragoman.server.settings import BrokerSettings, Listen, load
 from dragoman.testing.fabric import free_port
 from dragoman.testing.harness import LocalBroker
 
 
-def settings(folder: Path, **listen: str) -> Settings:
+def settings(folder: Path, **listen: str) -> BrokerSettings:
     said: dict[str, Any] = {name: listen.get(name, "off") for name in Listen.model_fields}
     return load(data=folder / "data", listen=said)
 
@@ -29,7 +29,7 @@ def test_a_free_port_is_well_and_a_taken_one_is_bad(tmp_path: Path) -> None:
             "nats": "nats://far:4222",
             "memo": "tcp://127.0.0.1:0",
         }
-        found = {f.what: f.verdict for f in Place(settings(tmp_path, **listen)).ports()}
+        found = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path, **listen)).ports()}
     assert found.pop("port dcp") == BAD
     assert set(found.values()) == {OK}
     assert len(found) == len(Listen.model_fields) - 1
@@ -38,13 +38,13 @@ def test_a_free_port_is_well_and_a_taken_one_is_bad(tmp_path: Path) -> None:
 def test_ports_that_a_broker_has_are_well(tmp_path: Path) -> None:
     with LocalBroker("nfp", "dcp") as broker:
         listen = {name: broker.endpoints[name] for name in ("nfp", "dcp")}
-        found = list(Place(settings(tmp_path, **listen)).ports())
+        found = list(BrokerChecks(settings(tmp_path, **listen)).ports())
     assert {f.verdict for f in found} == {OK}
     assert sum("a broker with" in f.words for f in found) == 2
 
 
 def test_a_disk_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
-    found = {f.what: f for f in Place(settings(tmp_path)).disk()}
+    found = {f.what: f for f in BrokerChecks(settings(tmp_path)).disk()}
     assert set(found) == {"data folder", "disk space", "fsync"}
     assert "ms in the middle" in found["fsync"].words
     assert list(tmp_path.iterdir()) == []
@@ -56,7 +56,7 @@ def test_a_slow_disk_and_a_full_one_are_told(
     monkeypatch.setattr(places, "_FAST", 0.0)
     monkeypatch.setattr(places, "_LITTLE", 2**80)
     monkeypatch.setattr(places, "_TOO_LITTLE", 2**80)
-    found = {f.what: f.verdict for f in Place(settings(tmp_path)).disk()}
+    found = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path)).disk()}
     assert (found["fsync"], found["disk space"]) == (WARNING, BAD)
 
 
@@ -64,12 +64,12 @@ def test_a_folder_that_cannot_be_written_is_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (found,) = Place(settings(tmp_path)).disk()
+    (found,) = BrokerChecks(settings(tmp_path)).disk()
     assert found.verdict == BAD
 
 
 def test_a_ledger_of_tomorrow_means_that_the_clock_went_back(tmp_path: Path) -> None:
-    place = Place(settings(tmp_path))
+    place = BrokerChecks(settings(tmp_path))
     assert next(place.ledger()).words.startswith("none yet")
     file = tmp_path / "data" / "ledger.sqlite"
     file.parent.mkdir()

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.enrol import trade
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 from dragoman.sdk.credentials import read_credentials
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
 Enrol = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
-    return Registry.open(tmp_path_factory.mktemp("keys") / "registry.json")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> KeyRegistry:
+    return KeyRegistry.open(tmp_path_factory.mktemp("keys") / "registry.json")
 
 
 @pytest.fixture(scope="module")
-def door(registry: Registry) -> Iterator[str]:
+def door(registry: KeyRegistry) -> Iterator[str]:
     security = {"enabled": True, "registry": registry.path}
     with LocalBroker("http", security=security, ledger={"seal": False}) as broker:
         yield broker.endpoints["http"]
@@ -49,7 +49,7 @@ def enrol(
     return command
 
 
-def test_a_worker_lets_itself_in_once(enrol: Enrol, registry: Registry, tmp_path: Path) -> None:
+def test_a_worker_lets_itself_in_once(enrol: Enrol, registry: KeyRegistry, tmp_path: Path) -> None:
     token = registry.new_enrolment(now=time.time(), names=("edge-*",), services=("lift",))
     code, said, _ = enrol(token, "--name", "edge-1")
     assert (code, said.endswith("you are edge-1\n")) == (0, True)
@@ -63,7 +63,7 @@ def test_a_worker_lets_itself_in_once(enrol: Enrol, registry: Registry, tmp_path
     assert not (tmp_path / "worker.key").exists()
 
 
-def test_a_token_for_others_and_no_token_are_refused(enrol: Enrol, registry: Registry) -> None:
+def test_a_token_for_others_and_no_token_are_refused(enrol: Enrol, registry: KeyRegistry) -> None:
     token = registry.new_enrolment(now=time.time(), names=("edge-*",))
     code, _, error = enrol(token, "--name", "core-1")
     assert (code, "not for the name" in error, token in error) == (4, True, False)

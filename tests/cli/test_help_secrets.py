@@ -8,7 +8,7 @@ import pytest
 import typer.main
 from tests.canary_watch import Canary
 
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 
 

@@ -8,9 +8,9 @@ import pytest
 import zmq
 
 from dragoman import Client
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.broker_files import find_settings
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
-from dragoman.cli.places import find_settings
 from dragoman.sdk.credentials import read_credentials
 from dragoman.server.credentials import read_secret
 from dragoman.testing.harness import LocalBroker

@@ -156,13 +156,13 @@ class Stage:
         return effects
 
     def why(self, job: str = "j1") -> Reason:
-        return why(self.broker.desk, JobId(job)).reason
+        return why(self.broker.state, JobId(job)).reason
 
     def job(self, job: str = "j1") -> Any:
-        return self.broker.desk.book.jobs[JobId(job)]
+        return self.broker.state.store.jobs[JobId(job)]
 
     def worker(self, name: str = "w1") -> Any:
-        return self.broker.desk.registry.workers[peer(name)]
+        return self.broker.state.registry.workers[peer(name)]
 
 
 def kinds(effects: Sequence[Effect]) -> list[str]:

@@ -13,7 +13,7 @@ def stage() -> Iterator[Stage]:
     stage = Stage()
     yield stage
     stage.broker.validate()
-    live = stage.broker.desk.book
+    live = stage.broker.state.store
     replayed = fold(stage.records)
     assert {j: replayed.as_recorded()[j] for j in live.jobs} == live.as_recorded()
     assert replayed.sessions == live.sessions

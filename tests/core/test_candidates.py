@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.core.builders import Stage, finished, handed_back, joined, submitted, undelivered
 
-from dragoman.core.candidates import MOST, words_of
+from dragoman.core.candidates import MOST, format_capacity
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.names import JobId
@@ -13,7 +13,7 @@ NODES = ("small", "full", "busy", "picky")
 
 
 def standings(stage: Stage, job: str = "j1") -> dict[str, tuple[str, str]]:
-    found = why(stage.broker.desk, JobId(job))
+    found = why(stage.broker.state, JobId(job))
     return {c.worker: (c.standing, c.detail) for c in found.candidates}
 
 
@@ -32,12 +32,12 @@ def test_every_node_says_what_stands_in_its_way(stage: Stage) -> None:
         "full": ("full", "has nothing free; the job needs cpu 4"),
         "busy": ("busy", "holds 0 jobs"),
     }
-    assert "picky (said so)" in why(stage.broker.desk, JobId("j1")).words
+    assert "picky (said so)" in why(stage.broker.state, JobId("j1")).words
 
 
 def test_a_node_that_took_it_is_told_with_those_that_would_not(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1"), joined("w2"), handed_back("w1", "j1"))
-    found = why(stage.broker.desk, JobId("j1"))
+    found = why(stage.broker.state, JobId("j1"))
     assert (found.reason, found.worker) == (Reason.RUNNING, "w2")
     assert "refused by w1" in found.words
     assert [(c.worker, c.standing) for c in found.candidates] == [("w1", "gone")]
@@ -69,5 +69,5 @@ def test_there_is_a_bound_to_what_is_told(stage: Stage) -> None:
 
 
 def test_amounts_are_named() -> None:
-    assert words_of(Capacity(cpu=0.5, gpu=1)) == "cpu 0.5, gpu 1"
-    assert words_of(NOTHING) == "nothing"
+    assert format_capacity(Capacity(cpu=0.5, gpu=1)) == "cpu 0.5, gpu 1"
+    assert format_capacity(NOTHING) == "nothing"

@@ -25,7 +25,7 @@ def part(stage: Stage, job: str) -> object:
 
 def _give_room(stage: Stage) -> None:
     stage.worker().credit = 1
-    stage.broker.desk.registry.refresh(stage.worker())
+    stage.broker.state.registry.refresh(stage.worker())
 
 
 def _cancel_in_secret(stage: Stage) -> None:
@@ -36,27 +36,27 @@ def _cancel_in_secret(stage: Stage) -> None:
 BREAKS: dict[str, Callable[[Stage], None]] = {
     "is with nobody": lambda s: s.worker().held.clear(),
     "has room": _give_room,
-    "miscounted": lambda s: setattr(s.broker.desk.queues.of("a"), "jobs", 5),  # type: ignore[arg-type]
-    "bytes waiting": lambda s: setattr(s.broker.desk.queues.of("a"), "bytes", 5),  # type: ignore[arg-type]
-    "lost its deadline": lambda s: s.broker.desk.deadlines.cancel(s.job("running").due),
-    "may run for ever": lambda s: s.broker.desk.deadlines.cancel(
+    "miscounted": lambda s: setattr(s.broker.state.queues.of("a"), "jobs", 5),  # type: ignore[arg-type]
+    "bytes waiting": lambda s: setattr(s.broker.state.queues.of("a"), "bytes", 5),  # type: ignore[arg-type]
+    "lost its deadline": lambda s: s.broker.state.deadlines.cancel(s.job("running").due),
+    "may run for ever": lambda s: s.broker.state.deadlines.cancel(
         s.job("running").parts[0].runs_out
     ),
-    "waits for ever": lambda s: s.broker.desk.deadlines.cancel(s.job("unbound").unbound_due),
+    "waits for ever": lambda s: s.broker.state.deadlines.cancel(s.job("unbound").unbound_due),
     "has lost its request": lambda s: setattr(part(s, "waiting"), "request", None),
-    "is forgotten": lambda s: s.broker.desk.queues.discard(s.job("waiting").parts[0]),
+    "is forgotten": lambda s: s.broker.state.queues.discard(s.job("waiting").parts[0]),
     "not offered again": lambda s: setattr(part(s, "waiting"), "refused_by", {"w1"}),
     "unlike its parts": lambda s: setattr(s.job("running"), "state", JobState.QUEUED),
     "ended with open parts": lambda s: setattr(s.job("running"), "state", JobState.DEAD),
     "owes credit": lambda s: setattr(s.worker(), "credit", -1),
-    "beats": lambda s: s.broker.desk.deadlines.cancel(s.worker().lease_due),
-    "other worker sessions": lambda s: s.broker.desk.book.sessions.clear(),
-    "here and away": lambda s: s.broker.desk.absent.update({peer("w1"): s.worker()}),
-    "open_jobs": lambda s: setattr(s.broker.desk.book, "open_jobs", 0),
-    "cached": lambda s: setattr(s.broker.desk, "cached_bytes", 7),
-    "wrong clients": lambda s: s.broker.desk.queues.turns.numbers.update({peer("c9"): 1}),
-    "drained": lambda s: s.broker.desk.registry.drained.append(s.worker()),
-    "does not wait": lambda s: s.broker.desk.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
+    "beats": lambda s: s.broker.state.deadlines.cancel(s.worker().lease_due),
+    "other worker sessions": lambda s: s.broker.state.store.sessions.clear(),
+    "here and away": lambda s: s.broker.state.absent.update({peer("w1"): s.worker()}),
+    "open_jobs": lambda s: setattr(s.broker.state.store, "open_jobs", 0),
+    "cached": lambda s: setattr(s.broker.state, "cached_bytes", 7),
+    "wrong clients": lambda s: s.broker.state.queues.turns.numbers.update({peer("c9"): 1}),
+    "drained": lambda s: s.broker.state.registry.drained.append(s.worker()),
+    "does not wait": lambda s: s.broker.state.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
     "although it was cancelled": _cancel_in_secret,
     "its cancel is forgotten": lambda s: setattr(s.job("running"), "cancel_asked_at", 1.0),
 }

@@ -32,16 +32,16 @@ def test_only_the_newest_finished_jobs_are_remembered() -> None:
     stage.tell(joined("w1"))
     for job in ("j1", "j2", "j3"):
         stage.tell(submitted(job), finished("w1", job))
-    assert list(stage.broker.desk.book.jobs) == ["j2", "j3"]
+    assert list(stage.broker.state.store.jobs) == ["j2", "j3"]
 
 
 def test_finished_jobs_are_forgotten_when_their_time_is_over() -> None:
     stage = Stage(Limits(retention=60))
     stage.tell(joined("w1"), submitted("j1"), finished("w1", "j1"))
     stage.wait(59)
-    assert "j1" in stage.broker.desk.book.jobs
+    assert "j1" in stage.broker.state.store.jobs
     stage.wait(2)
-    assert "j1" not in stage.broker.desk.book.jobs
+    assert "j1" not in stage.broker.state.store.jobs
 
 
 def test_results_in_memory_are_bounded_and_the_oldest_goes_first() -> None:

@@ -4,7 +4,7 @@ from tests.core.builders import Stage, finished, given, joined, kinds, left, pee
 
 from dragoman.core.events import ResourcesDeclared, ResourcesSettled
 from dragoman.core.ownership import weight_of
-from dragoman.core.registry import Worker
+from dragoman.core.registry import RegisteredWorker
 from dragoman.core.why import Reason
 from dragoman.model.capacity import Capacity
 from dragoman.model.names import ServiceName
@@ -21,12 +21,12 @@ def settled(*names: str) -> list[ResourcesSettled]:
 
 
 def owned(stage: Stage, name: str) -> list[str]:
-    owners = stage.broker.desk.registry.owners
+    owners = stage.broker.state.registry.owners
     return sorted(r for r, found in owners.items() if peer(name) in found)
 
 
 def owner(stage: Stage, resource: str) -> str:
-    (found,) = stage.broker.desk.registry.owners[resource].values()
+    (found,) = stage.broker.state.registry.owners[resource].values()
     return str(found.name)
 
 
@@ -43,11 +43,11 @@ def test_workers_share_what_is_declared_and_records_say_who_owns_what(stage: Sta
     stage.tell(left("w1"))
     assert owned(stage, "w2") == sorted(NAMES)
     stage.tell(left("w2"))
-    assert stage.broker.desk.registry.owners == {}
+    assert stage.broker.state.registry.owners == {}
 
 
 def test_it_does_not_matter_who_was_first(stage: Stage) -> None:
-    stage.tell(joined("w1"), joined("w2"), joined("house", is_of_the_house=True), declared())
+    stage.tell(joined("w1"), joined("w2"), joined("house", is_builtin=True), declared())
     before = owned(stage, "w1")
     assert owned(stage, "house") == []
     other = Stage()
@@ -110,7 +110,7 @@ def test_what_is_no_longer_declared_is_nobodys(stage: Stage) -> None:
     assert owned(stage, "w1") == ["r1"]
     stage.tell(ResourcesDeclared(ServiceName("a"), ()))
     assert owned(stage, "w1") == []
-    assert stage.broker.desk.shares == {}
+    assert stage.broker.state.shares == {}
 
 
 def test_a_worker_that_offers_something_else_now_has_no_share(stage: Stage) -> None:
@@ -129,7 +129,7 @@ def test_announced_resources_stay_with_who_announced_them(stage: Stage) -> None:
 
 def test_weights_come_from_capacity(stage: Stage) -> None:
     def weight(**said: object) -> float:
-        return weight_of(Worker(joined("w", **said), 0.0))
+        return weight_of(RegisteredWorker(joined("w", **said), 0.0))
 
     assert weight() == 1.0
     assert weight(capacity=Capacity(cpu=4.0)) == 4.0

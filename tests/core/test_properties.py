@@ -25,7 +25,7 @@ from dragoman.core.effects import Append, Effect, SendReply, SendStatus
 from dragoman.core.events import (
     BeatReceived,
     DeliveryFailed,
-    DrainAsked,
+    DrainRequested,
     InputReceived,
     Noted,
     ReplyKind,
@@ -183,7 +183,7 @@ class BrokerLife(RuleBasedStateMachine):
 
     @rule(worker=st.one_of(st.none(), WORKERS))
     def drain(self, worker: str | None) -> None:
-        self.check(self.stage.tell(DrainAsked(peer(worker) if worker else None)))
+        self.check(self.stage.tell(DrainRequested(peer(worker) if worker else None)))
 
     # --- the house ------------------------------------------------------------------------------
 
@@ -214,18 +214,18 @@ class BrokerLife(RuleBasedStateMachine):
 
     @invariant()
     def the_records_suffice(self) -> None:
-        live, replayed = self.stage.broker.desk.book, fold(self.stage.records)
+        live, replayed = self.stage.broker.state.store, fold(self.stage.records)
         assert replayed.as_recorded() == live.as_recorded()
         assert replayed.sessions == live.sessions
         assert replayed.counts == live.counts
 
     @invariant()
     def what_ended_has_not_changed_and_why_has_an_answer(self) -> None:
-        for job in self.stage.broker.desk.book.jobs.values():
+        for job in self.stage.broker.state.store.jobs.values():
             assert (job.state in FINAL) == (job.id in self.ended)
             if job.id in self.ended:
                 assert job.state is self.ended[job.id]
-            assert why(self.stage.broker.desk, job.id).words
+            assert why(self.stage.broker.state, job.id).words
 
 
 BrokerLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40)

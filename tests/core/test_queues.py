@@ -69,16 +69,16 @@ def test_what_left_a_lane_is_swept_although_one_stays(stage: Stage) -> None:
     stage.tell(joined("w1", credit=0), submitted("stays", client="other"))
     for n in range(500):
         stage.tell(submitted(f"j{n}"), cancelled(f"j{n}"))
-    [lane] = stage.broker.desk.queues.lanes()
+    [lane] = stage.broker.state.queues.lanes()
     assert sum(map(len, lane._heaps.values())) < 200
-    assert set(stage.broker.desk.queues.turns.numbers) == {peer("other")}
+    assert set(stage.broker.state.queues.turns.numbers) == {peer("other")}
 
 
 def test_a_made_up_service_costs_nothing_once_its_jobs_are_gone(stage: Stage) -> None:
     stage.tell(submitted("j1", "made up"), submitted("j2", "made up", target="all"))
-    assert stage.broker.desk.queues.services() == ["made up"]
+    assert stage.broker.state.queues.services() == ["made up"]
     stage.tell(cancelled("j1"), cancelled("j2"))
-    assert stage.broker.desk.queues.services() == []
+    assert stage.broker.state.queues.services() == []
 
 
 def test_who_begins_to_wait_is_last_and_who_was_served_too() -> None:

@@ -108,10 +108,10 @@ def test_a_memoised_answer_survives_a_restart_and_keeps_its_record_needed(stage:
     stage.restart()
     [reply] = final(stage.tell(submitted("j2", memoize=True)))
     assert stage.bodies[reply.seq] == body("result of w1")
-    assert stage.broker.desk.book.oldest_needed() == stage.job("j1").submit_seq
-    book = fold(stage.records)
-    book.forget(book.jobs[stage.job("j1").id])
-    assert book.oldest_needed() == reply.seq
+    assert stage.broker.state.store.oldest_needed() == stage.job("j1").submit_seq
+    store = fold(stage.records)
+    store.forget(store.jobs[stage.job("j1").id])
+    assert store.oldest_needed() == reply.seq
 
 
 def test_an_id_that_was_used_again_after_its_retention_is_not_forgotten_in_a_replay() -> None:
@@ -149,7 +149,7 @@ def test_any_beginning_of_the_records_is_a_state_to_go_on_from(seed: int) -> Non
         again.restart(count)
         again.tell(joined("w9", "a", "later", holds=()))
         again.wait(500.0)
-        for job in list(again.broker.desk.book.jobs.values()):
+        for job in list(again.broker.state.store.jobs.values()):
             for part in job.open_parts():
                 again.tell(finished(part.worker, job.id))
             assert job.is_final, f"{job.id} is open after {count} records"
@@ -181,6 +181,6 @@ def test_how_slow_a_worker_is_outlives_restarts_while_it_holds_something(stage: 
     stage.tell(submitted("j1"))
     stage.restart()
     stage.restart()
-    assert stage.broker.desk.book.graces == {peer("slow"): 60.0}
+    assert stage.broker.state.store.graces == {peer("slow"): 60.0}
     stage.wait(stage.limits.recovery_grace + 1.0)
     assert stage.job("j1").state == "running"

@@ -15,7 +15,7 @@ from tests.core.builders import (
 )
 
 from dragoman.core.events import BeatReceived
-from dragoman.core.registry import Worker
+from dragoman.core.registry import RegisteredWorker
 from dragoman.model.capacity import Capacity
 
 
@@ -46,7 +46,7 @@ def test_least_recently_used_goes_by_who_was_busy_last(stage: Stage) -> None:
 def test_each_job_asks_for_its_own_balance_although_another_waits_before_it(stage: Stage) -> None:
     stage.tell(joined("w1", credit=0), joined("w2", credit=0))
     stage.tell(submitted("j1", balance="round_robin"), submitted("j2"))
-    lanes = list(stage.broker.desk.queues.lanes())
+    lanes = list(stage.broker.state.queues.lanes())
     assert sorted(lane.balance for lane in lanes) == ["least_loaded", "round_robin"]
 
 
@@ -95,7 +95,7 @@ def test_what_a_beat_calls_free_is_beside_what_the_worker_holds(stage: Stage) ->
 
 def test_a_service_offered_twice_is_offered_once(stage: Stage) -> None:
     stage.tell(joined("w1", "a", "a"), submitted("j1"), left("w1"))
-    assert stage.broker.desk.registry.pools == {}
+    assert stage.broker.state.registry.pools == {}
 
 
 def test_a_worker_that_does_not_beat_has_no_lease(stage: Stage) -> None:
@@ -116,7 +116,7 @@ def test_a_busy_worker_may_be_silent_for_longer(
 
 def test_a_worker_is_in_every_index_until_it_leaves(stage: Stage) -> None:
     stage.tell(joined("w1", "a", "b", resources=("r1",)), submitted("j1"), handed_back("w1", "j1"))
-    registry = stage.broker.desk.registry
+    registry = stage.broker.state.registry
     assert [set(registry.pools), set(registry.names), set(registry.owners)] == [
         {"a", "b"},
         {"w1"},
@@ -128,5 +128,5 @@ def test_a_worker_is_in_every_index_until_it_leaves(stage: Stage) -> None:
 
 def test_resources_are_announced_by_a_label_where_the_dialect_has_no_word_for_them() -> None:
     labels = {"dragoman.resources": "a,b%2Cc"}
-    assert Worker(joined("w1", labels=labels), 0.0).resources == ("a", "b,c")
-    assert Worker(joined("w1", labels=labels, resources=("x",)), 0.0).resources == ("x",)
+    assert RegisteredWorker(joined("w1", labels=labels), 0.0).resources == ("a", "b,c")
+    assert RegisteredWorker(joined("w1", labels=labels, resources=("x",)), 0.0).resources == ("x",)

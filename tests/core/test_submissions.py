@@ -19,8 +19,8 @@ from tests.core.builders import (
 
 from dragoman.core.effects import (
     Append,
-    Asked,
     Effect,
+    RequestKind,
     SendCancel,
     SendInput,
     SendReply,
@@ -51,7 +51,7 @@ def test_the_same_job_again_is_the_same_job(stage: Stage) -> None:
     assert [(r.state, r.body) for r in final(effects)] == [
         (JobState.SUCCEEDED, body("result of w1"))
     ]
-    assert stage.broker.desk.book.counts["submitted"] == 1
+    assert stage.broker.state.store.counts["submitted"] == 1
 
 
 def test_the_same_job_from_another_client_sends_its_replies_there(stage: Stage) -> None:
@@ -165,7 +165,7 @@ def test_a_queued_job_that_is_cancelled_never_starts(stage: Stage) -> None:
     effects = stage.tell(cancelled("j1", "c2"))
     assert kinds(effects) == ["cancel_asked", "ended"]
     assert [r.state for r in final(effects)] == [JobState.CANCELLED]
-    assert [(s.client, s.asked) for s in statuses(effects)] == [(peer("c2"), Asked.CANCEL)]
+    assert [(s.client, s.asked) for s in statuses(effects)] == [(peer("c2"), RequestKind.CANCEL)]
     assert given(stage.tell(joined("w1"))) == []
 
 
@@ -249,7 +249,7 @@ def test_input_may_be_for_one_of_several_workers(stage: Stage) -> None:
 def test_input_that_nobody_can_use_is_answered(stage: Stage, job: str) -> None:
     stage.tell(submitted("j1"))
     [status] = statuses(stage.tell(InputReceived(JobId(job), peer("c1"), body())))
-    assert status.asked is Asked.INPUT
+    assert status.asked is RequestKind.INPUT
     assert status.fault is not None
 
 

@@ -4,7 +4,7 @@ from typing import get_args
 
 from tests.core.builders import Stage, final, finished, given, joined, left, submitted
 
-from dragoman.core.deadlines import Due
+from dragoman.core.deadlines import TimerKind
 from dragoman.core.timers import _TABLE
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
@@ -15,8 +15,8 @@ def code(stage: Stage, seconds: float) -> list[FaultCode]:
 
 
 def test_there_is_a_function_for_everything_that_can_be_due() -> None:
-    assert set(_TABLE) == set(Due)
-    assert get_args(Due) == ()
+    assert set(_TABLE) == set(TimerKind)
+    assert get_args(TimerKind) == ()
 
 
 def test_the_whole_job_has_its_time(stage: Stage) -> None:

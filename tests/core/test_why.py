@@ -115,7 +115,7 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
 @pytest.mark.parametrize("reason", list(Reason))
 def test_why_says(stage: Stage, reason: Reason) -> None:
     SCENES[reason](stage)
-    found = why(stage.broker.desk, JobId("j1"))
+    found = why(stage.broker.state, JobId("j1"))
     assert found.reason is reason
     assert found.words
 
@@ -130,6 +130,6 @@ def test_a_job_that_waits_to_be_bound_says_what_is_missing(stage: Stage, target:
 
 def test_of_several_parts_the_one_that_waits_is_spoken_of(stage: Stage) -> None:
     stage.tell(joined("w1"), joined("w2", credit=0), submitted("j1", target="all"))
-    found = why(stage.broker.desk, JobId("j1"))
+    found = why(stage.broker.state, JobId("j1"))
     assert found.reason is Reason.ALL_BUSY
     assert found.words.startswith("0 of 2 parts done")

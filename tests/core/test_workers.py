@@ -19,7 +19,7 @@ from tests.core.builders import (
 )
 
 from dragoman.core.effects import Dismiss, SendBeat, SendPoll
-from dragoman.core.events import DeliveryFailed, DrainAsked
+from dragoman.core.events import DeliveryFailed, DrainRequested
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 
@@ -47,7 +47,7 @@ def test_a_worker_that_starts_anew_gives_up_what_it_does_not_hold(stage: Stage) 
 
 def test_a_worker_may_change_its_name_while_it_is_here(stage: Stage) -> None:
     stage.tell(joined("w1"), joined("other", at=peer("w1")), left("w1"))
-    assert stage.broker.desk.registry.names == {}
+    assert stage.broker.state.registry.names == {}
 
 
 def test_a_worker_is_lost_after_so_many_silent_intervals_and_not_before(stage: Stage) -> None:
@@ -113,7 +113,7 @@ def test_an_earlier_absence_does_not_shorten_the_next(stage: Stage) -> None:
 
 def test_an_idle_worker_that_leaves_with_grace_is_simply_gone(stage: Stage) -> None:
     stage.tell(joined("w1"), left("w1", grace=5.0))
-    assert not stage.broker.desk.absent
+    assert not stage.broker.state.absent
 
 
 def test_a_peer_that_takes_no_more_is_left_alone_until_it_speaks(stage: Stage) -> None:
@@ -127,10 +127,10 @@ def test_a_silent_worker_whose_connection_is_gone_is_not_waited_for(stage: Stage
     stage.tell(joined("w1", beat_every=1.0, missed_allowed=2, missed_allowed_busy=600))
     stage.tell(submitted("j1"))
     stage.wait(5)
-    assert stage.broker.desk.registry.workers
+    assert stage.broker.state.registry.workers
     stage.tell(DeliveryFailed(peer("w1"), is_gone=True))
     stage.wait(0)
-    assert not stage.broker.desk.registry.workers
+    assert not stage.broker.state.registry.workers
 
 
 def test_a_reply_that_found_nobody_is_recorded_and_harms_nobody(stage: Stage) -> None:
@@ -141,25 +141,25 @@ def test_a_reply_that_found_nobody_is_recorded_and_harms_nobody(stage: Stage) ->
 
 def test_a_draining_worker_finishes_and_is_let_go(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1"))
-    assert stage.tell(DrainAsked(peer("w1"))) == []
+    assert stage.tell(DrainRequested(peer("w1"))) == []
     assert given(stage.tell(submitted("j2"))) == []
     assert "Dismiss -> w1" in sends(stage.tell(finished("w1", "j1")))
-    assert peer("w1") not in stage.broker.desk.registry.workers
+    assert peer("w1") not in stage.broker.state.registry.workers
 
 
 def test_a_draining_worker_is_let_go_however_its_last_job_ends(stage: Stage) -> None:
-    stage.tell(joined("w1"), submitted("j1"), DrainAsked(peer("w1")))
+    stage.tell(joined("w1"), submitted("j1"), DrainRequested(peer("w1")))
     assert sends(stage.tell(cancelled("j1")))[-1] == "Dismiss -> w1"
 
 
 def test_an_idle_worker_is_drained_at_once_and_an_unknown_one_not_at_all(stage: Stage) -> None:
     stage.tell(joined("w1"))
-    assert sends(stage.tell(DrainAsked(peer("w1")))) == ["Dismiss -> w1"]
-    assert stage.tell(DrainAsked(peer("w1"))) == []
+    assert sends(stage.tell(DrainRequested(peer("w1")))) == ["Dismiss -> w1"]
+    assert stage.tell(DrainRequested(peer("w1"))) == []
 
 
 def test_a_draining_broker_takes_nothing_new_and_finishes_what_it_has(stage: Stage) -> None:
-    stage.tell(joined("w1"), submitted("j1"), DrainAsked())
+    stage.tell(joined("w1"), submitted("j1"), DrainRequested())
     [reply] = final(stage.tell(submitted("j2")))
     assert reply.fault is not None
     assert reply.fault.code is FaultCode.DRAINING

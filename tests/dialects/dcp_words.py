@@ -5,14 +5,14 @@ from typing import Any
 
 from tests.dialects.fabric import Fabric
 
-from dragoman.dialects.dcp.broker_side import BrokerSide
-from dragoman.dialects.dcp.dress import Dress
-from dragoman.dialects.dcp.settings import Settings
+from dragoman.dialects.dcp.body_codec import DcpBodyCodec
+from dragoman.dialects.dcp.broker_side import DcpBrokerSide
+from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
     NARROW,
+    DcpRequest,
     Message,
     Registration,
-    Request,
     decode,
     encode,
 )
@@ -22,10 +22,10 @@ C, C2, W, W2 = b"C1", b"C2", b"W1", b"W2"
 
 def fabric(**settings: Any) -> Fabric:
     numbers = count(1)
-    side = BrokerSide(
-        wardrobe={"dcp": Dress()},
+    side = DcpBrokerSide(
+        codecs={"dcp": DcpBodyCodec()},
         ids=lambda: f"job-{next(numbers)}",
-        settings=Settings(**settings),
+        settings=DcpSettings(**settings),
     )
     return Fabric(side)
 
@@ -43,5 +43,7 @@ def register(house: Fabric, address: bytes, service: bytes, width: int = NARROW)
     assert hear(house, address) == [Registration(service, width=width)]
 
 
-def ask(meta: bytes = b"m", data: bytes = b"d", service: bytes = b"echo", **more: Any) -> Request:
-    return Request(service, more.pop("client", b""), (meta, b"", data), **more)
+def ask(
+    meta: bytes = b"m", data: bytes = b"d", service: bytes = b"echo", **more: Any
+) -> DcpRequest:
+    return DcpRequest(service, more.pop("client", b""), (meta, b"", data), **more)

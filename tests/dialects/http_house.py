@@ -7,12 +7,12 @@ from dragoman.core.effects import Append, Effect
 from dragoman.core.events import TimeAdvanced
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.broker_side import BrokerSide
-from dragoman.dialects.http.dress import Dress
-from dragoman.dialects.http.settings import Settings
+from dragoman.dialects.http.body_codec import HttpBodyCodec
+from dragoman.dialects.http.broker_side import HttpBrokerSide
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.content import Answer, Call
 
-DRESS = Dress()
+CODEC = HttpBodyCodec()
 CLIENT = b"alice"
 WORKER = b"worker:0a"
 
@@ -20,8 +20,8 @@ WORKER = b"worker:0a"
 class House:
     """The pure part of a broker: what is said comes out as messages by address."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.side = BrokerSide(settings=settings)
+    def __init__(self, settings: HttpSettings | None = None) -> None:
+        self.side = HttpBrokerSide(settings=settings)
         self.broker = Broker()
         self.now = 1000.0
         self.records: list[Any] = []
@@ -66,12 +66,12 @@ class House:
 
 def call_parts(task: str, *args: Any) -> tuple[bytes, ...]:
     """Return a call's parts."""
-    return DRESS.write_call(Call(task, args)).parts
+    return CODEC.write_call(Call(task, args)).parts
 
 
 def answer_parts(value: Any) -> tuple[bytes, ...]:
     """Return an answer's parts."""
-    return DRESS.write_answer(Answer(value)).parts
+    return CODEC.write_answer(Answer(value)).parts
 
 
 def kinds(sent: list[tuple[bytes, Any, tuple[bytes, ...]]]) -> list[str]:

@@ -9,13 +9,20 @@ from typing import Any
 from dragoman.core.effects import Append, Effect, SendReply
 from dragoman.core.events import Event, TimeAdvanced
 from dragoman.core.recovery import fold, resume
-from dragoman.dialects.base import Frames, Send, Wardrobe
-from dragoman.dialects.memo01.broker_side import BrokerSide
-from dragoman.dialects.memo01.client_side import ClientSide
-from dragoman.dialects.memo01.dress import MemoDress
-from dragoman.dialects.memo01.settings import Settings
-from dragoman.dialects.memo01.worker_side import WorkerSide
-from dragoman.dialects.talk import Alive, Finished, Order, Reply, Word, Work
+from dragoman.dialects.base import BodyCodecs, Frames, Send
+from dragoman.dialects.memo01.body_codec import MemoBodyCodec
+from dragoman.dialects.memo01.broker_side import MemoBrokerSide
+from dragoman.dialects.memo01.client_side import MemoClientSide
+from dragoman.dialects.memo01.settings import MemoSettings
+from dragoman.dialects.memo01.worker_side import MemoWorkerSide
+from dragoman.dialects.peer_sides import (
+    Alive,
+    Assigned,
+    Finished,
+    SendNow,
+    Submission,
+    WorkerNotice,
+)
 from dragoman.ledger.rows import to_row
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call
@@ -26,7 +33,7 @@ from dragoman.model.record import Kind, Record
 class House:
     """A broker with one memo01 link, and a network of requests around it."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: MemoSettings | None = None) -> None:
         self.settings = settings
         self.now = 0.0
         self.records: list[Record] = []
@@ -41,8 +48,8 @@ class House:
         """Put a new broker in the old one's place; it knows what is on record."""
         self.open.clear()
         numbers = count(len(self.records))
-        wardrobe: Wardrobe = {"memo": MemoDress()}
-        self.side = BrokerSide(lambda: f"{next(numbers):012x}", wardrobe, self.settings)
+        codecs: BodyCodecs = {"memo": MemoBodyCodec()}
+        self.side = MemoBrokerSide(lambda: f"{next(numbers):012x}", codecs, self.settings)
         self.side.restore(self.records, self.bodies.get, self.now)
         self.broker, first = resume(fold(self.records), self.bodies.get, self.now)
         self.carry_out(first)
@@ -109,12 +116,12 @@ class Caller:
     def __init__(self, house: House) -> None:
         self.house = house
         self.connection = house.connect()
-        self.side = ClientSide()
+        self.side = MemoClientSide()
         self.finished: dict[str, Finished] = {}
         self.sent: dict[str, bytes] = {}
 
     def submit(self, job: str, call: Call, service: str = "math") -> bytes:
-        ((ticket, message, _wait),) = self.side.submit(Order(JobId(job), service, call))
+        ((ticket, message, _wait),) = self.side.submit(Submission(JobId(job), service, call))
         self.sent[job] = message
         return self.house.request(self.connection, message, lambda a: self.hear([ticket, a]))
 
@@ -138,8 +145,8 @@ class Hand:
     def __init__(self, house: House, services: tuple[str, ...] = ("math",), slots: int = 1) -> None:
         self.house = house
         self.connection = house.connect()
-        self.side = WorkerSide(services, slots)
-        self.work: deque[Work] = deque()
+        self.side = MemoWorkerSide(services, slots)
+        self.work: deque[Assigned] = deque()
         self.beats = 0
         self.say(self.side.join())
 
@@ -150,17 +157,17 @@ class Hand:
     def hear(self, frames: Frames) -> None:
         self.take(self.side.receive(frames))
 
-    def take(self, words: list[Word]) -> None:
+    def take(self, words: list[WorkerNotice]) -> None:
         for word in words:
-            if isinstance(word, Work):
+            if isinstance(word, Assigned):
                 self.work.append(word)
-            elif isinstance(word, Reply):
+            elif isinstance(word, SendNow):
                 self.say([word.frames])
             else:
                 assert isinstance(word, Alive)
                 self.beats += 1
 
-    def finish(self, **answer: Any) -> Work:
+    def finish(self, **answer: Any) -> Assigned:
         work = self.work.popleft()
         self.say(self.side.finish(work.ticket, Answer(**answer)))
         return work

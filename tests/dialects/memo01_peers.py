@@ -5,11 +5,11 @@ from typing import Any
 
 from dragoman.core.effects import SendReply, SendWork
 from dragoman.core.events import Event, JobSubmitted, ReplyKind, WorkerJoined
-from dragoman.dialects.base import Send, Wardrobe
-from dragoman.dialects.memo01.broker_side import BrokerSide
-from dragoman.dialects.memo01.dress import MemoDress
-from dragoman.dialects.memo01.settings import Settings
-from dragoman.dialects.memo01.wire import Message, Ready, decode, encode
+from dragoman.dialects.base import BodyCodecs, Send
+from dragoman.dialects.memo01.body_codec import MemoBodyCodec
+from dragoman.dialects.memo01.broker_side import MemoBrokerSide
+from dragoman.dialects.memo01.settings import MemoSettings
+from dragoman.dialects.memo01.wire import MemoMessage, MemoReady, decode, encode
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
@@ -39,33 +39,37 @@ class OtherDress:
         return Body("other", (repr(answer).encode(),))
 
 
-def make(settings: Settings | None = None) -> BrokerSide:
+def make(settings: MemoSettings | None = None) -> MemoBrokerSide:
     numbers = count(1)
-    wardrobe: Wardrobe = {"memo": MemoDress(), "other": OtherDress()}
-    return BrokerSide(lambda: f"id{next(numbers)}", wardrobe, settings)
+    codecs: BodyCodecs = {"memo": MemoBodyCodec(), "other": OtherDress()}
+    return MemoBrokerSide(lambda: f"id{next(numbers)}", codecs, settings)
 
 
 class Peer:
     """A requester on one connection: each request gets the next ID."""
 
-    def __init__(self, side: BrokerSide, connection: bytes = ONE, first: int = 0x80000000) -> None:
+    def __init__(
+        self, side: MemoBrokerSide, connection: bytes = ONE, first: int = 0x80000000
+    ) -> None:
         self.side = side
         self.connection = connection
         self._ids = count(first)
         self.address = b""
 
-    def say(self, message: Message | bytes, now: float = 0.0) -> list[Event | Send]:
+    def say(self, message: MemoMessage | bytes, now: float = 0.0) -> list[Event | Send]:
         self.address = self.connection + next(self._ids).to_bytes(4)
         return self.again(message, now)
 
-    def again(self, message: Message | bytes, now: float = 0.0) -> list[Event | Send]:
+    def again(self, message: MemoMessage | bytes, now: float = 0.0) -> list[Event | Send]:
         raw = message if isinstance(message, bytes) else encode(message)
         return self.side.receive(self.address, [raw], now)
 
 
-def joined(side: BrokerSide, peer: Peer, *services: str, now: float = 0.0) -> tuple[PeerId, bytes]:
+def joined(
+    side: MemoBrokerSide, peer: Peer, *services: str, now: float = 0.0
+) -> tuple[PeerId, bytes]:
     """Let a worker join; return its peer id and its ID."""
-    (event,) = peer.say(Ready(services or ("svc",)), now)
+    (event,) = peer.say(MemoReady(services or ("svc",)), now)
     assert isinstance(event, WorkerJoined)
     return event.worker, bytes.fromhex(event.worker.partition("/")[2])
 
@@ -86,5 +90,5 @@ def submitted(outcome: list[Event | Send]) -> JobSubmitted:
     return event
 
 
-def said(sends: list[Send] | list[Event | Send]) -> list[tuple[bytes, Message]]:
+def said(sends: list[Send] | list[Event | Send]) -> list[tuple[bytes, MemoMessage]]:
     return [(s.address, decode(s.frames[0])) for s in sends if isinstance(s, Send)]

@@ -5,10 +5,10 @@ from typing import Any
 from dragoman.core.events import Noted
 from dragoman.dialects.base import Send
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.broker_side import BrokerSide
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
+from dragoman.dialects.ncl.broker_side import NclBrokerSide
 from dragoman.dialects.ncl.messages import BacError, HandshakeRequest
-from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources, Wire
+from dragoman.dialects.ncl.models import ComputeInfo, NodeInfo, Resources, WireObject
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 
 NOW = 1_700_000_000.0
@@ -21,21 +21,21 @@ def info(name: str = "n-1") -> NodeInfo:
     return NodeInfo(name, "Compute", None, ["ncl/v1"], compute)
 
 
-def side(**settings: Any) -> BrokerSide:
+def side(**settings: Any) -> NclBrokerSide:
     made = OrchestratorSettings(**settings)
-    return BrokerSide(wardrobe={"ncl": Dress()}, ids=lambda: "x", settings=made)
+    return NclBrokerSide(codecs={"ncl": NclBodyCodec()}, ids=lambda: "x", settings=made)
 
 
-def connected(**settings: Any) -> BrokerSide:
+def connected(**settings: Any) -> NclBrokerSide:
     made = side(**settings)
     say(made, CTRL, HandshakeRequest(info()))
     return made
 
 
 def say(
-    made: BrokerSide,
+    made: NclBrokerSide,
     subject: str,
-    payload: Wire,
+    payload: WireObject,
     source: str = "n-1",
     reply: str = "r",
     **more: Any,

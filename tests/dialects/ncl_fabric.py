@@ -15,12 +15,12 @@ from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold, resume
 from dragoman.dialects.base import MalformedMessage, Send, Subscribed
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.broker_side import BrokerSide
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
+from dragoman.dialects.ncl.broker_side import NclBrokerSide
 from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
-from dragoman.dialects.ncl.store import Store
-from dragoman.dialects.ncl.worker_side import WorkerSide
-from dragoman.dialects.talk import Reply, Stop, Word, Work
+from dragoman.dialects.ncl.store import NodeStore
+from dragoman.dialects.ncl.worker_side import NclWorkerSide
+from dragoman.dialects.peer_sides import Assigned, SendNow, Stop, WorkerNotice
 from dragoman.ledger.rows import to_row
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
@@ -31,7 +31,7 @@ from dragoman.model.target import ANY, Target
 from dragoman.model.terms import Terms
 
 CLIENT = PeerId("test/client")
-WARDROBE = {"ncl": Dress()}
+CODECS = {"ncl": NclBodyCodec()}
 
 
 def matches(pattern: str, subject: str) -> bool:
@@ -68,9 +68,9 @@ class Crossing:
 class Node:
     """A compute node with everything it was told."""
 
-    def __init__(self, fabric: "Fabric", side: WorkerSide) -> None:
+    def __init__(self, fabric: "Fabric", side: NclWorkerSide) -> None:
         self.fabric, self.side = fabric, side
-        self.works: list[Work] = []
+        self.works: list[Assigned] = []
         self.stops: list[Stop] = []
 
     def send(self, messages: Iterable[Sequence[bytes]]) -> None:
@@ -80,17 +80,17 @@ class Node:
     def hear(self, subject: str, frames: Sequence[bytes]) -> None:
         self.take(self.side.receive([subject.encode(), *frames]))
 
-    def take(self, words: list[Word]) -> None:
+    def take(self, words: list[WorkerNotice]) -> None:
         for word in words:
-            if isinstance(word, Reply):
+            if isinstance(word, SendNow):
                 self.send([word.frames])
-            elif isinstance(word, Work):
+            elif isinstance(word, Assigned):
                 self.works.append(word)
                 self.send(self.side.take(word.ticket))
             elif isinstance(word, Stop):
                 self.stops.append(word)
 
-    def finish(self, work: Work, answer: Answer) -> None:
+    def finish(self, work: Assigned, answer: Answer) -> None:
         self.send(self.side.finish(work.ticket, answer))
         self.fabric.settle()
 
@@ -117,8 +117,8 @@ class Fabric:
         self.is_broker_up = True
         self._queue: deque[Crossing] = deque()
 
-    def _new_side(self) -> BrokerSide:
-        return BrokerSide(wardrobe=WARDROBE, ids=ids(f"broker-{self.now}"), settings=self.settings)
+    def _new_side(self) -> NclBrokerSide:
+        return NclBrokerSide(codecs=CODECS, ids=ids(f"broker-{self.now}"), settings=self.settings)
 
     # --- peers ----------------------------------------------------------------------------------
 
@@ -130,11 +130,11 @@ class Fabric:
         slots: int = 2,
         labels: dict[str, str] | None = None,
         settings: ComputeSettings | None = None,
-        store: Store | None = None,
+        store: NodeStore | None = None,
         join: bool = True,
     ) -> Node:
         """Let a node come, or come again as a new process."""
-        side = WorkerSide(
+        side = NclWorkerSide(
             name,
             services,
             ids=ids(f"{name}-{self.now}-{len(self.traffic)}"),
@@ -160,7 +160,7 @@ class Fabric:
         terms: Terms | None = None,
         **kwargs: object,
     ) -> None:
-        body = Dress().write_call(Call(task, args, kwargs))
+        body = NclBodyCodec().write_call(Call(task, args, kwargs))
         self.handle(
             JobSubmitted(
                 JobId(job), CLIENT, ServiceName(service), body, target, terms or Terms(), task
@@ -180,7 +180,7 @@ class Fabric:
         return found
 
     def value(self, job: str = "j1") -> object:
-        return Dress().read_answer(self.final(job).body).value
+        return NclBodyCodec().read_answer(self.final(job).body).value
 
     def kinds(self, job: str = "") -> list[str]:
         return [str(r.kind) for r, _ in self.entries if not job or r.job == job]

@@ -10,7 +10,7 @@ from dragoman.core.effects import Append, Effect, SendWork
 from dragoman.core.events import DeliveryFailed, Event, TimeAdvanced
 from dragoman.dialects.base import Frames, Send, Subscribed
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.broker_side import BrokerSide
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
 from dragoman.ledger.rows import to_row
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -20,9 +20,9 @@ from dragoman.model.record import Kind, Record
 class Fabric:
     """Core and side together; every step checks all invariants."""
 
-    def __init__(self, side: BrokerSide | None = None, broker: Broker | None = None) -> None:
+    def __init__(self, side: NfpBrokerSide | None = None, broker: Broker | None = None) -> None:
         self.broker = broker or Broker()
-        self.side = side or BrokerSide("nfp")
+        self.side = side or NfpBrokerSide("nfp")
         self.now = 1000.0
         self.records: list[Record] = []
         self.subscriptions: list[Subscribed] = []
@@ -104,16 +104,16 @@ class Fabric:
 
 def post(
     uuid: str = "j1", service: str = "math", target: str = "any", body: bytes = b"", **more: Any
-) -> wire.Request:
+) -> wire.NfpRequest:
     """Make a client's POST."""
-    return wire.Request(
+    return wire.NfpRequest(
         wire.POST, service.encode(), target.encode(), uuid.encode(), body or call(), **more
     )
 
 
-def get(uuid: str = "j1", target: str = "all", service: str = "math") -> wire.Request:
+def get(uuid: str = "j1", target: str = "all", service: str = "math") -> wire.NfpRequest:
     """Make a client's GET."""
-    return wire.Request(wire.GET, service.encode(), target.encode(), uuid.encode(), b"")
+    return wire.NfpRequest(wire.GET, service.encode(), target.encode(), uuid.encode(), b"")
 
 
 def call(task: str = "add", **kwargs: Any) -> bytes:
@@ -121,21 +121,23 @@ def call(task: str = "add", **kwargs: Any) -> bytes:
     return msgspec.json.encode({"task": task, "kwargs": kwargs, "args": [], "timeout": 20})
 
 
-def ready(service: str = "math") -> wire.Ready:
+def ready(service: str = "math") -> wire.NfpReady:
     """Make a worker's READY."""
-    return wire.Ready(service.encode())
+    return wire.NfpReady(service.encode())
 
 
-def response(status: str, body: object = None, uuid: str = "j1", client: str = "c1") -> wire.Report:
+def response(
+    status: str, body: object = None, uuid: str = "j1", client: str = "c1"
+) -> wire.NfpReport:
     """Make a worker's RESPONSE."""
     data = msgspec.json.encode(body)
-    return wire.Report(wire.RESPONSE, client.encode(), uuid.encode(), status.encode(), data)
+    return wire.NfpReport(wire.RESPONSE, client.encode(), uuid.encode(), status.encode(), data)
 
 
-def event(kind: str, uuid: str = "j1", client: str = "c1", **more: Any) -> wire.Report:
+def event(kind: str, uuid: str = "j1", client: str = "c1", **more: Any) -> wire.NfpReport:
     """Make a worker's EVENT."""
     data = msgspec.json.encode({"worker": "w1", "event_type": kind, "uuid": uuid, **more})
-    return wire.Report(wire.EVENT, client.encode(), uuid.encode(), b"200", data)
+    return wire.NfpReport(wire.EVENT, client.encode(), uuid.encode(), b"200", data)
 
 
 def result(value: object = 5, worker: str = "w1", **more: Any) -> dict[str, Any]:
@@ -145,15 +147,15 @@ def result(value: object = 5, worker: str = "w1", **more: Any) -> dict[str, Any]
 
 def told(messages: list[wire.Message]) -> list[tuple[str, str]]:
     """Shorten what a client received to commands and statuses."""
-    return [(m.command, m.status.decode()) for m in messages if isinstance(m, wire.Reply)]
+    return [(m.command, m.status.decode()) for m in messages if isinstance(m, wire.NfpReply)]
 
 
 def asked(messages: list[wire.Message]) -> list[str]:
     """Shorten what a worker received to the commands of its tasks."""
-    return [m.command for m in messages if isinstance(m, wire.Task)]
+    return [m.command for m in messages if isinstance(m, wire.NfpTask)]
 
 
 def body_of(message: wire.Message) -> Any:
     """Read the JSON body of a message."""
-    assert isinstance(message, wire.Reply | wire.Task | wire.Report | wire.Open)
+    assert isinstance(message, wire.NfpReply | wire.NfpTask | wire.NfpReport | wire.Open)
     return msgspec.json.decode(message.body)

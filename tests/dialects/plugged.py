@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from tests.dialects.fabric import Fabric
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.talk import Alive, Reply
+from dragoman.dialects.peer_sides import Alive, SendNow
 
 
 class Side(Protocol):
@@ -42,7 +42,7 @@ def beats(peer: Peer, worker: Beating, seconds: int) -> list[Any]:
         peer.send(worker.beat())
         peer.house.wait(1.0)
         for said in peer.heard():
-            if type(said) is Reply:
+            if type(said) is SendNow:
                 peer.send([said.frames])
             elif type(said) is not Alive:
                 work.append(said)

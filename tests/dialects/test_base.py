@@ -3,12 +3,12 @@
 import pytest
 
 from dragoman.dialects.base import (
-    Dress,
+    BodyCodec,
+    BodyCodecs,
     Subscribed,
-    Wardrobe,
-    as_call,
-    redress_answer,
-    redress_call,
+    convert_answer,
+    convert_call,
+    raw_as_argument,
     topic_of,
 )
 from dragoman.model.body import Body
@@ -45,53 +45,53 @@ class Plain:
         return Body(self.name, tuple(part.encode() for part in said))
 
 
-WARDROBE: Wardrobe = {name: Plain(name) for name in ("east", "west")}
+CODECS: BodyCodecs = {name: Plain(name) for name in ("east", "west")}
 
 
 def test_the_stand_in_is_a_dress() -> None:
-    dress: Dress = Plain("east")
-    assert dress.name == "east"
+    codec: BodyCodec = Plain("east")
+    assert codec.name == "east"
 
 
 def test_a_raw_request_for_a_task_is_a_call_and_any_other_stays_as_it_is() -> None:
-    named = as_call(Call("resize", raw=b"png", headers={"a": "b"}, timeout=2.0))
+    named = raw_as_argument(Call("resize", raw=b"png", headers={"a": "b"}, timeout=2.0))
     assert named == Call("resize", (b"png",), headers={"a": "b"}, timeout=2.0)
     for call in (Call(raw=b"png"), Call("resize", (1,))):
-        assert as_call(call) is call
+        assert raw_as_argument(call) is call
 
 
 def test_a_body_of_the_same_dialect_passes_untouched() -> None:
     body = Body("east", (b"not", b"even", b"readable"))
-    assert redress_call(WARDROBE, body, "east") is body
-    assert redress_answer(WARDROBE, body, "east", "w1") is body
+    assert convert_call(CODECS, body, "east") is body
+    assert convert_answer(CODECS, body, "east", "w1") is body
 
 
 def test_a_request_is_dressed_anew_for_another_dialect() -> None:
     body = Body("east", (b"east", b"add"))
-    assert redress_call(WARDROBE, body, "west") == Body("west", (b"west", b"add"))
+    assert convert_call(CODECS, body, "west") == Body("west", (b"west", b"add"))
 
 
 def test_a_result_is_dressed_anew_with_the_worker_it_came_from() -> None:
     body = Body("east", (b"east", b"5", b"", b""))
-    assert redress_answer(WARDROBE, body, "west", "w1").parts == (b"west", b"5", b"w1", b"")
+    assert convert_answer(CODECS, body, "west", "w1").parts == (b"west", b"5", b"w1", b"")
 
 
 def test_a_result_that_names_its_worker_keeps_the_name() -> None:
     body = Body("east", (b"east", b"5", b"w9", b""))
-    assert redress_answer(WARDROBE, body, "west").parts == (b"west", b"5", b"w9", b"")
+    assert convert_answer(CODECS, body, "west").parts == (b"west", b"5", b"w9", b"")
 
 
 def test_a_failure_crosses_over_as_a_failure() -> None:
     body = Body("east", (b"east", b"", b"w1", b"out of paper"))
-    assert redress_answer(WARDROBE, body, "west").parts[3] == b"out of paper"
+    assert convert_answer(CODECS, body, "west").parts[3] == b"out of paper"
 
 
 def test_a_body_of_an_unknown_dialect_cannot_be_dressed_anew() -> None:
     body = Body("north", (b"x",))
     with pytest.raises(Unmappable, match="north"):
-        redress_call(WARDROBE, body, "west")
+        convert_call(CODECS, body, "west")
     with pytest.raises(Unmappable, match="north"):
-        redress_answer(WARDROBE, body, "west")
+        convert_answer(CODECS, body, "west")
 
 
 def test_a_subscription_wants_what_one_of_its_globs_matches() -> None:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from dragoman.dialects.base import redress_answer, redress_call
+from dragoman.dialects.base import convert_answer, convert_call
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.server.wiring import make_wardrobe
+from dragoman.server.wiring import make_body_codecs
 
-WARDROBE: Final = make_wardrobe()
+CODECS: Final = make_body_codecs()
 CLIENTS: Final = ("nfp", "dcp", "zss", "memo", "http")
 WORKERS: Final = (*CLIENTS, "ncl")
 REQUESTS: Final = [(c, w) for c in CLIENTS for w in WORKERS if c != w]
@@ -28,14 +28,14 @@ VALUES: Final[list[Any]] = [
 
 def asked(call: Call, client: str, worker: str) -> Call:
     """Let a call of one dialect's client reach a worker of another."""
-    body = redress_call(WARDROBE, WARDROBE[client].write_call(call), worker)
-    return WARDROBE[worker].read_call(body)
+    body = convert_call(CODECS, CODECS[client].write_call(call), worker)
+    return CODECS[worker].read_call(body)
 
 
 def answered(answer: Answer, worker: str, client: str) -> Answer:
     """Let a result of one dialect's worker reach a client of another."""
-    body = redress_answer(WARDROBE, WARDROBE[worker].write_answer(answer), client)
-    return WARDROBE[client].read_answer(body)
+    body = convert_answer(CODECS, CODECS[worker].write_answer(answer), client)
+    return CODECS[client].read_answer(body)
 
 
 # --- what crosses -------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import pytest
 from dragoman.core.effects import Dismiss, SendBeat, SendCancel, SendInput, SendReply, SendWork
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Send
-from dragoman.dialects.dcp.crew import Crew, Widths
+from dragoman.dialects.dcp.body_codec import DcpBodyCodec
 from dragoman.dialects.dcp.deliveries import Deliveries
-from dragoman.dialects.dcp.dress import Dress
 from dragoman.dialects.dcp.notes import read_note
-from dragoman.dialects.dcp.settings import Settings
-from dragoman.dialects.dcp.wire import WIDE, Pong, Reconnect, Request, decode, encode
+from dragoman.dialects.dcp.settings import DcpSettings
+from dragoman.dialects.dcp.wire import WIDE, DcpRequest, Pong, Reconnect, decode, encode
+from dragoman.dialects.dcp.workers import DcpWorkers, Widths
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId, PeerId, ServiceName
@@ -20,7 +20,7 @@ from dragoman.model.names import JobId, PeerId, ServiceName
 WORKER, JOB, ECHO = PeerId("dcp/W1"), JobId("j1"), ServiceName("echo")
 
 
-class OtherDress(Dress):
+class OtherDress(DcpBodyCodec):
     """A dialect whose calls and answers have one part."""
 
     def read_call(self, body: Body) -> Call:
@@ -30,12 +30,12 @@ class OtherDress(Dress):
         return Answer(body.parts[0].decode())
 
 
-def house(**settings: Any) -> tuple[Deliveries, Crew]:
-    crew = Crew()
-    wardrobe = {"dcp": Dress(), "other": OtherDress()}
+def house(**settings: Any) -> tuple[Deliveries, DcpWorkers]:
+    crew = DcpWorkers()
+    codecs = {"dcp": DcpBodyCodec(), "other": OtherDress()}
     worker = crew.join(b"W1", WORKER)
     worker.service, worker.reads_notes = b"echo", True
-    return Deliveries("dcp", wardrobe, Settings(**settings), crew, Widths(WIDE, 10)), crew
+    return Deliveries("dcp", codecs, DcpSettings(**settings), crew, Widths(WIDE, 10)), crew
 
 
 def work(client: str = "dcp/C1", body: Body | None = None, **more: Any) -> SendWork:
@@ -43,17 +43,17 @@ def work(client: str = "dcp/C1", body: Body | None = None, **more: Any) -> SendW
     return SendWork(WORKER, JOB, 1, ECHO, PeerId(client), said, **more)
 
 
-def only(sends: list[Send]) -> Request:
+def only(sends: list[Send]) -> DcpRequest:
     (send,) = sends
     assert send.address == b"W1"
     message = decode(send.frames)
-    assert isinstance(message, Request)
+    assert isinstance(message, DcpRequest)
     return message
 
 
 def test_a_request_of_dcp_passes_byte_for_byte() -> None:
     desk, _ = house()
-    assert only(desk.render(work(), 0.0)) == Request(b"echo", b"C1", (b"m", b"", b"d"), WIDE)
+    assert only(desk.render(work(), 0.0)) == DcpRequest(b"echo", b"C1", (b"m", b"", b"d"), WIDE)
 
 
 def test_a_request_of_another_dialect_is_dressed_and_says_what_job_it_is() -> None:
@@ -62,7 +62,7 @@ def test_a_request_of_another_dialect_is_dressed_and_says_what_job_it_is() -> No
     assert request.client == b"nfp/c"
     assert read_note(request.tail[0]) == {"job": "j1", "timeout": 2.5}
     dressed = Body("dcp", request.tail)
-    assert Dress().read_call(dressed) == Call("shout", ("hi",))
+    assert DcpBodyCodec().read_call(dressed) == Call("shout", ("hi",))
 
 
 def test_input_of_another_dialect_answers_the_open_question() -> None:
@@ -73,7 +73,7 @@ def test_input_of_another_dialect_answers_the_open_question() -> None:
     request = only(desk.render(given, 0.0))
     assert request.tail[0] == b"m"
     assert read_note(request.tail[1]) == {"kind": "input", "request": "r7"}
-    assert Dress().read_answer(Body("dcp", request.tail)) == Answer("yes")
+    assert DcpBodyCodec().read_answer(Body("dcp", request.tail)) == Answer("yes")
 
 
 def test_a_worker_that_reads_no_notes_is_told_nothing_but_requests() -> None:

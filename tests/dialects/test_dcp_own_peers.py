@@ -16,35 +16,35 @@ from tests.dialects.dcp_words import (
 from tests.dialects.fabric import Fabric
 from tests.dialects.plugged import Peer, beats
 
-from dragoman.dialects.dcp.client_side import ClientSide
+from dragoman.dialects.dcp.client_side import DcpClientSide
 from dragoman.dialects.dcp.wire import (
     WIDE,
+    DcpReply,
+    DcpRequest,
     Ping,
     Pong,
     Registration,
-    Reply,
-    Request,
     decode,
     encode,
 )
-from dragoman.dialects.dcp.worker_side import WorkerSide
-from dragoman.dialects.talk import (
+from dragoman.dialects.dcp.worker_side import DcpWorkerSide
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Chunk,
     Dismissed,
     Dispatched,
     Finished,
     InputAsked,
     InputGiven,
-    Order,
     Progress,
     Queued,
-    Standing,
+    StatusNotice,
     Stop,
+    Submission,
     Unsupported,
-    Work,
 )
-from dragoman.dialects.talk import Reply as SendNow
+from dragoman.dialects.peer_sides import SendNow as SendNow
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -52,29 +52,29 @@ from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ALL
 
 
-def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, WorkerSide]:
-    side = WorkerSide("math", **more)
+def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, DcpWorkerSide]:
+    side = DcpWorkerSide("math", **more)
     peer = Peer(house, "dcp", address, side)
     peer.send(side.join())
     assert peer.heard() == [Alive()]
     return peer, side
 
 
-def our_client(house: Fabric) -> tuple[Peer, ClientSide]:
-    side = ClientSide()
+def our_client(house: Fabric) -> tuple[Peer, DcpClientSide]:
+    side = DcpClientSide()
     return Peer(house, "dcp", C, side), side
 
 
-ADD = Order(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
+ADD = Submission(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
 
 
-def start(house: Fabric, **more: Any) -> tuple[Peer, ClientSide, Peer, WorkerSide, str]:
+def start(house: Fabric, **more: Any) -> tuple[Peer, DcpClientSide, Peer, DcpWorkerSide, str]:
     """Bring one call from our client to our worker."""
     peer, worker = our_worker(house, **more)
     caller, client = our_client(house)
     caller.send(client.submit(ADD))
     work = peer.heard()
-    assert work == [Work("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
+    assert work == [Assigned("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
     assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("W1"),))]
     return caller, client, peer, worker, "1"
 
@@ -133,27 +133,27 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
 def test_a_fault_of_our_worker_is_an_empty_reply_to_a_plain_client() -> None:
     house = fabric()
     peer, worker = our_worker(house)
-    say(house, C, Request(b"math", b"", (b"m", b"", b"boom")))
-    assert peer.heard() == [Work("1", JobId("1"), Call(raw=b"boom"), "math", "C1")]
+    say(house, C, DcpRequest(b"math", b"", (b"m", b"", b"boom")))
+    assert peer.heard() == [Assigned("1", JobId("1"), Call(raw=b"boom"), "math", "C1")]
     peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom"))))
-    assert hear(house, C) == [Reply(C, (b"m", b""))]
+    assert hear(house, C) == [DcpReply(C, (b"m", b""))]
     assert house.records[-1].fault == "task_failed"
 
 
 def test_a_request_in_parts_is_answered_in_parts() -> None:
     house = fabric()
     peer, worker = our_worker(house)
-    say(house, C, Request(b"math", b"", (b"m", b"", b"a", b"b")))
+    say(house, C, DcpRequest(b"math", b"", (b"m", b"", b"a", b"b")))
     assert [w.call for w in peer.heard()] == [Call(args=(b"a", b"b"))]
     peer.send(worker.finish("1", Answer([b"\xc3", b"\xc2"])))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"\xc3", b"\xc2"))]
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"\xc3", b"\xc2"))]
 
 
 def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
     house = fabric()
     peer, worker = our_worker(house)
     caller, client = our_client(house)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     house.hear("dcp", W)  # a connection broke with it
     assert beats(peer, worker, 9) == []
     (work,) = beats(peer, worker, 3)
@@ -166,7 +166,7 @@ def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
     house = fabric()
     peer, worker = our_worker(house)
     caller, client = our_client(house)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     (work,) = beats(peer, worker, 25)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
@@ -182,14 +182,14 @@ def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     peer.send(worker.finish(ticket, Answer(fault=fault)))
     finished, standing = caller.heard()
     assert finished.state == JobState.CANCELLED
-    assert standing == Standing(JobId("j1"), "cancelled", "stopped")
+    assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped")
 
 
 def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
     house = fabric()
     caller, client, peer, worker, ticket = start(house)
     caller.send(client.ask(JobId("j1")))
-    assert caller.heard() == [Standing(JobId("j1"), "running")]
+    assert caller.heard() == [StatusNotice(JobId("j1"), "running")]
     peer.send(worker.finish(ticket, Answer(5)))
     caller.heard()
     caller.send(client.ask(JobId("j1")))
@@ -204,7 +204,7 @@ def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
     house = fabric()
     peers = [our_worker(house, address, name=address.decode()) for address in (W, W2)]
     caller, client = our_client(house)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add"), ALL)))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add"), ALL)))
     assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
     assert [type(n) for n in caller.heard()] == [Queued, Dispatched]
     peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff\xfe")))
@@ -223,7 +223,7 @@ def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() ->
     peer, worker = our_worker(house, concurrency=2)
     caller, client = our_client(house)
     for n in range(4):
-        caller.send(client.submit(Order(JobId(f"j{n}"), "math", Call("add"))))
+        caller.send(client.submit(Submission(JobId(f"j{n}"), "math", Call("add"))))
     assert [w.job for w in peer.heard()] == ["j0", "j1"]
     peer.send(worker.beat())
     assert peer.heard() == [Alive()]
@@ -236,13 +236,13 @@ def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
     caller, _, peer, worker, ticket = start(house)
     other, second = our_worker(house, W2)
     peer.send(worker.hand_back(ticket))
-    assert [type(w) for w in other.heard()] == [Work]
+    assert [type(w) for w in other.heard()] == [Assigned]
     register(house, b"W3", b"back")
     other.send(second.forward("1", "back", Call(raw=b"rest")))
     (passed,) = hear(house, b"W3")
-    assert isinstance(passed, Request)
+    assert isinstance(passed, DcpRequest)
     assert (passed.client, passed.tail[-1]) == (C, b"rest")
-    say(house, b"W3", Reply(C, (*passed.tail[:-1], b"\xa4done")))
+    say(house, b"W3", DcpReply(C, (*passed.tail[:-1], b"\xa4done")))
     assert caller.heard()[-1].answers == (Answer("done", worker="W3"),)
 
 
@@ -251,17 +251,17 @@ def test_our_worker_leaves_with_a_word_and_its_job_goes_to_another_at_once() -> 
     _, _, peer, worker, _ = start(house)
     other, _ = our_worker(house, W2)
     peer.send(worker.leave())
-    assert [type(w) for w in other.heard()] == [Work]
+    assert [type(w) for w in other.heard()] == [Assigned]
     assert peer.heard() == []
 
 
 def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
     house = fabric()
     _, _, _, _, _ = start(house)
-    reborn = WorkerSide("math")
+    reborn = DcpWorkerSide("math")
     peer = Peer(house, "dcp", W, reborn)
     peer.send(reborn.join())
-    assert [type(w) for w in peer.heard()] == [Alive, Work]
+    assert [type(w) for w in peer.heard()] == [Alive, Assigned]
 
 
 def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None:
@@ -275,20 +275,20 @@ def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None
     assert house.kinds("j1")[-1] == "ended"
 
 
-def _hold(worker: WorkerSide) -> float | None:
+def _hold(worker: DcpWorkerSide) -> float | None:
     return worker.hold
 
 
 def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> None:
-    worker = WorkerSide("math", width=WIDE)
+    worker = DcpWorkerSide("math", width=WIDE)
     (frames,) = worker.join()
     assert decode(frames).width == WIDE
     assert worker.receive(encode(Registration(b"math", width=WIDE))) == [Alive()]
     assert _hold(worker) == 5.0
     assert worker.beat() == [encode(Ping(WIDE))]
-    request = Request(b"math", C, (b"m", b"", b"d"), WIDE)
+    request = DcpRequest(b"math", C, (b"m", b"", b"d"), WIDE)
     (work,) = worker.receive(encode(request))
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     # A ping would ask for more than it can do.
     assert worker.beat() == [encode(Pong(WIDE))]
     assert _hold(worker) is None
@@ -299,15 +299,15 @@ def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> Non
     worker.receive(encode(request))
     (frames,) = worker.finish("2", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom")))
     reply = decode(frames)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, DcpReply)
     assert b"boom" in reply.tail[-1]
 
 
 def test_our_worker_answers_a_ping_and_ignores_what_it_cannot_read() -> None:
-    worker = WorkerSide("math")
+    worker = DcpWorkerSide("math")
     assert worker.receive(encode(Ping(WIDE))) == [SendNow(encode(Pong(WIDE))), Alive()]
     assert worker.receive([b"junk"]) == []
-    assert worker.receive(encode(Reply(C, (b"", b"d")))) == []
+    assert worker.receive(encode(DcpReply(C, (b"", b"d")))) == []
     assert worker.finish("9", Answer(1)) == worker.hand_back("9") == []
     assert worker.forward("9", "s", Call()) == worker.progress("9", 1) == []
     with pytest.raises(Unsupported, match="events"):
@@ -315,26 +315,26 @@ def test_our_worker_answers_a_ping_and_ignores_what_it_cannot_read() -> None:
 
 
 def test_our_client_ignores_what_is_not_for_it_and_says_what_dcp_lacks() -> None:
-    client = ClientSide()
+    client = DcpClientSide()
     assert client.hello() == []
     assert client.receive([b"junk"]) == []
     # DagBox's broker sends a queued request back to its own client.
     assert client.receive(encode(ask(client=C))) == []
-    assert client.receive(encode(Reply(C, (b"other", b"", b"d")))) == []
+    assert client.receive(encode(DcpReply(C, (b"other", b"", b"d")))) == []
     with pytest.raises(Unsupported, match="events"):
         client.subscribe(("*",), 0)
     with pytest.raises(Unsupported, match="job id"):
-        client.submit(Order(JobId("j"), "s", Call(), key="k"))
+        client.submit(Submission(JobId("j"), "s", Call(), key="k"))
 
 
 def test_our_client_understands_a_worker_that_knows_no_notes() -> None:
     house = fabric()
     register(house, W, b"math")
     caller, client = our_client(house)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call(raw=b"hi"))))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call(raw=b"hi"))))
     (request,) = hear(house, W)
-    assert isinstance(request, Request)
-    say(house, W, Reply(C, request.tail))
+    assert isinstance(request, DcpRequest)
+    say(house, W, DcpReply(C, request.tail))
     assert caller.heard()[-1] == Finished(
         JobId("j1"), (Answer(raw=b"hi", worker="W1"),), state=JobState.SUCCEEDED
     )

@@ -20,21 +20,21 @@ from tests.dialects.dcp_words import (
 
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.dcp.broker_side import service_name
-from dragoman.dialects.dcp.client_side import ClientSide
+from dragoman.dialects.dcp.client_side import DcpClientSide
 from dragoman.dialects.dcp.settings import TERMS
 from dragoman.dialects.dcp.wire import (
     NARROW,
     WIDE,
+    DcpReply,
+    DcpRequest,
     Ping,
     Pong,
     Reconnect,
     Registration,
-    Reply,
-    Request,
     decode,
     encode,
 )
-from dragoman.dialects.dcp.worker_side import WorkerSide
+from dragoman.dialects.dcp.worker_side import DcpWorkerSide
 from dragoman.model.terms import Terms
 
 # --- plain peers -----------------------------------------------------------------------------
@@ -43,10 +43,10 @@ from dragoman.model.terms import Terms
 def test_a_request_goes_to_the_worker_with_the_client_filled_in_and_the_reply_back() -> None:
     house = fabric()
     register(house, W, b"echo")
-    say(house, C, Request(b"echo", b"", (b"meta", b"", b"data", b"", b"more")))
-    assert hear(house, W) == [Request(b"echo", C, (b"meta", b"", b"data", b"", b"more"))]
-    say(house, W, Reply(C, (b"meta", b"", b"", b"answer")))
-    assert hear(house, C) == [Reply(C, (b"meta", b"", b"", b"answer"))]
+    say(house, C, DcpRequest(b"echo", b"", (b"meta", b"", b"data", b"", b"more")))
+    assert hear(house, W) == [DcpRequest(b"echo", C, (b"meta", b"", b"data", b"", b"more"))]
+    say(house, W, DcpReply(C, (b"meta", b"", b"", b"answer")))
+    assert hear(house, C) == [DcpReply(C, (b"meta", b"", b"", b"answer"))]
     assert house.kinds("job-1") == ["submitted", "dispatched", "ended"]
 
 
@@ -55,8 +55,8 @@ def test_both_widths_meet_in_the_broker_and_only_the_type_frame_changes() -> Non
     register(house, W, b"echo", WIDE)
     say(house, C, ask(width=NARROW))
     assert hear(house, W) == [ask(client=C, width=WIDE)]
-    say(house, W, Reply(C, (b"m", b"", b"a"), WIDE))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"), NARROW)]
+    say(house, W, DcpReply(C, (b"m", b"", b"a"), WIDE))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"a"), NARROW)]
 
 
 def test_a_peer_is_written_to_in_the_width_it_spoke_last() -> None:
@@ -75,8 +75,8 @@ def test_the_width_of_a_peer_not_heard_for_long_is_forgotten() -> None:
         say(house, address, Ping(NARROW))
         assert hear(house, address) == [Reconnect(NARROW)]
     say(house, W, Registration(b"echo"))
-    say(house, W, Reply(C, (b"m", b"", b"a"), NARROW))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"), WIDE)]
+    say(house, W, DcpReply(C, (b"m", b"", b"a"), NARROW))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"a"), WIDE)]
 
 
 def test_a_ping_is_answered_with_a_pong_and_of_a_stranger_with_reconnect() -> None:
@@ -95,11 +95,11 @@ def test_requests_wait_for_a_worker_and_reach_it_in_order() -> None:
     say(house, C2, ask(b"2"))
     say(house, W2, Registration(b"echo"))
     assert hear(house, W2) == [Registration(b"echo"), ask(b"1", client=C)]
-    say(house, W2, Reply(C, (b"1", b"", b"one")))
+    say(house, W2, DcpReply(C, (b"1", b"", b"one")))
     assert hear(house, W2) == [ask(b"2", client=C2)]
-    say(house, W2, Reply(C2, (b"2", b"", b"two")))
-    assert hear(house, C) == [Reply(C, (b"1", b"", b"one"))]
-    assert hear(house, C2) == [Reply(C2, (b"2", b"", b"two"))]
+    say(house, W2, DcpReply(C2, (b"2", b"", b"two")))
+    assert hear(house, C) == [DcpReply(C, (b"1", b"", b"one"))]
+    assert hear(house, C2) == [DcpReply(C2, (b"2", b"", b"two"))]
 
 
 def test_many_requests_of_one_client_are_in_flight_and_told_apart_by_metadata() -> None:
@@ -109,10 +109,10 @@ def test_many_requests_of_one_client_are_in_flight_and_told_apart_by_metadata() 
     say(house, C, ask(b"1"), ask(b"2"), ask(b"3"))
     assert hear(house, W) == [ask(b"1", client=C)]
     assert hear(house, W2) == [ask(b"2", client=C)]
-    say(house, W2, Reply(C, (b"2", b"", b"two")))
+    say(house, W2, DcpReply(C, (b"2", b"", b"two")))
     assert hear(house, W2) == [ask(b"3", client=C)]
-    say(house, W, Reply(C, (b"1", b"", b"one")))
-    assert hear(house, C) == [Reply(C, (b"2", b"", b"two")), Reply(C, (b"1", b"", b"one"))]
+    say(house, W, DcpReply(C, (b"1", b"", b"one")))
+    assert hear(house, C) == [DcpReply(C, (b"2", b"", b"two")), DcpReply(C, (b"1", b"", b"one"))]
 
 
 def test_a_ping_of_a_busy_worker_asks_for_one_more_request() -> None:
@@ -123,10 +123,10 @@ def test_a_ping_of_a_busy_worker_asks_for_one_more_request() -> None:
     say(house, W, Ping())
     assert hear(house, W) == [Pong(), ask(b"2", client=C)]
     # Out of order, and each is known by its metadata.
-    say(house, W, Reply(C, (b"2", b"", b"two")))
+    say(house, W, DcpReply(C, (b"2", b"", b"two")))
     assert hear(house, W) == [ask(b"3", client=C)]
-    say(house, W, Reply(C, (b"1", b"", b"one")), Reply(C, (b"3", b"", b"three")))
-    assert [m.tail[0] for m in hear(house, C) if isinstance(m, Reply)] == [b"2", b"1", b"3"]
+    say(house, W, DcpReply(C, (b"1", b"", b"one")), DcpReply(C, (b"3", b"", b"three")))
+    assert [m.tail[0] for m in hear(house, C) if isinstance(m, DcpReply)] == [b"2", b"1", b"3"]
 
 
 def test_pings_of_a_busy_worker_can_be_signs_of_life_only() -> None:
@@ -150,8 +150,8 @@ def test_of_requests_that_look_the_same_the_oldest_is_answered_first() -> None:
     house = fabric()
     register(house, W, b"echo")
     say(house, C, ask(b"same", b"first"), ask(b"same", b"second"))
-    say(house, W, Ping(), Reply(C, (b"same", b"", b"1")), Reply(C, (b"same", b"", b"2")))
-    assert hear(house, C) == [Reply(C, (b"same", b"", b"1")), Reply(C, (b"same", b"", b"2"))]
+    say(house, W, Ping(), DcpReply(C, (b"same", b"", b"1")), DcpReply(C, (b"same", b"", b"2")))
+    assert hear(house, C) == [DcpReply(C, (b"same", b"", b"1")), DcpReply(C, (b"same", b"", b"2"))]
     ended = [r.job for r in house.records if r.kind == "ended"]
     assert ended == ["job-1", "job-2"]
 
@@ -160,8 +160,8 @@ def test_a_worker_that_forgets_the_metadata_is_understood_while_it_has_one_reque
     house = fabric()
     register(house, W, b"echo")
     say(house, C, ask(b"m"))
-    say(house, W, Reply(C, (b"", b"a")))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+    say(house, W, DcpReply(C, (b"", b"a")))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"a"))]
 
 
 def test_work_is_passed_on_from_service_to_service_and_the_first_client_gets_the_reply() -> None:
@@ -172,8 +172,8 @@ def test_work_is_passed_on_from_service_to_service_and_the_first_client_gets_the
     assert hear(house, W) == [ask(b"meta", b"raw", b"front", client=C)]
     say(house, W, ask(b"meta", b"partly done", b"back", client=C))
     assert hear(house, W2) == [ask(b"meta", b"partly done", b"back", client=C, width=WIDE)]
-    say(house, W2, Reply(C, (b"meta", b"", b"done"), WIDE))
-    assert hear(house, C) == [Reply(C, (b"meta", b"", b"done"))]
+    say(house, W2, DcpReply(C, (b"meta", b"", b"done"), WIDE))
+    assert hear(house, C) == [DcpReply(C, (b"meta", b"", b"done"))]
     assert house.kinds("job-1") == ["submitted", "dispatched", "forwarded", "dispatched", "ended"]
     # Passing on is responding: the front worker is free again.
     say(house, C, ask(b"next", b"raw", b"front"))
@@ -196,8 +196,8 @@ def test_a_worker_may_ask_for_work_of_its_own() -> None:
     register(house, W2, b"back")
     say(house, W, ask(b"mine", service=b"back"))
     assert hear(house, W2) == [ask(b"mine", service=b"back", client=W)]
-    say(house, W2, Reply(W, (b"mine", b"", b"yours")))
-    assert hear(house, W) == [Reply(W, (b"mine", b"", b"yours"))]
+    say(house, W2, DcpReply(W, (b"mine", b"", b"yours")))
+    assert hear(house, W) == [DcpReply(W, (b"mine", b"", b"yours"))]
 
 
 def test_a_client_that_names_another_gets_the_reply_itself_and_it_is_on_record() -> None:
@@ -214,16 +214,16 @@ def test_a_client_may_name_another_where_the_settings_say_so() -> None:
     house = fabric(takes_named_clients=True)
     register(house, W, b"echo")
     say(house, C, ask(client=C2))
-    say(house, W, Reply(C2, (b"m", b"", b"a")))
+    say(house, W, DcpReply(C2, (b"m", b"", b"a")))
     assert hear(house, C) == []
-    assert hear(house, C2) == [Reply(C2, (b"m", b"", b"a"), WIDE)]
+    assert hear(house, C2) == [DcpReply(C2, (b"m", b"", b"a"), WIDE)]
 
 
 def test_a_reply_that_nobody_waits_for_reaches_nobody_and_is_on_record() -> None:
     house = fabric()
     register(house, W, b"echo")
-    say(house, W, Reply(C, (b"m", b"", b"a")))
-    say(house, W2, Reply(C, (b"m", b"", b"a")))
+    say(house, W, DcpReply(C, (b"m", b"", b"a")))
+    say(house, W2, DcpReply(C, (b"m", b"", b"a")))
     assert hear(house, C) == []
     assert house.kinds() == ["joined", "rejected", "rejected"]
 
@@ -252,7 +252,7 @@ def test_a_registration_while_a_request_is_out_lets_the_assignment_stand() -> No
     say(house, W, Registration(b"echo"))
     # It counts as a response, so the worker may have the next one beside the first.
     assert hear(house, W) == [Registration(b"echo"), ask(b"2", client=C)]
-    say(house, W, Reply(C, (b"1", b"", b"one")), Reply(C, (b"2", b"", b"two")))
+    say(house, W, DcpReply(C, (b"1", b"", b"one")), DcpReply(C, (b"2", b"", b"two")))
     assert len(hear(house, C)) == 2
 
 
@@ -262,8 +262,8 @@ def test_service_names_are_any_bytes() -> None:
         register(house, W, name)
         say(house, C, ask(service=name))
         assert hear(house, W) == [ask(service=name, client=C)]
-        say(house, W, Reply(C, (b"m", b"", name)))
-        assert hear(house, C) == [Reply(C, (b"m", b"", name))]
+        say(house, W, DcpReply(C, (b"m", b"", name)))
+        assert hear(house, C) == [DcpReply(C, (b"m", b"", name))]
     names = {service_name(n) for n in (b"", b"all", b"0x", b"\x00")}
     assert len(names) == 4
     assert "all" not in names
@@ -290,8 +290,8 @@ def test_a_worker_that_computes_in_silence_keeps_its_job_and_is_looked_after() -
     house.wait(50)
     # Pongs are sent to find out whether there is still somebody.
     assert set(hear(house, W)) == {Pong()}
-    say(house, W, Reply(C, (b"m", b"", b"a")))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+    say(house, W, DcpReply(C, (b"m", b"", b"a")))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"a"))]
     assert house.kinds("job-1") == ["submitted", "dispatched", "ended"]
 
 
@@ -304,11 +304,11 @@ def test_the_job_of_a_worker_that_is_lost_goes_to_another_and_its_late_reply_is_
     assert hear(house, W)[-1] == Reconnect()
     say(house, W2, Registration(b"echo"))
     assert hear(house, W2) == [Registration(b"echo"), ask(client=C)]
-    say(house, W, Reply(C, (b"m", b"", b"late")))
+    say(house, W, DcpReply(C, (b"m", b"", b"late")))
     assert hear(house, C) == []
     assert hear(house, W) == [Reconnect()]
-    say(house, W2, Reply(C, (b"m", b"", b"good")))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"good"))]
+    say(house, W2, DcpReply(C, (b"m", b"", b"good")))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"good"))]
     assert "late" in house.kinds("job-1")
 
 
@@ -316,7 +316,7 @@ def test_a_request_nobody_serves_ends_in_an_empty_reply() -> None:
     house = fabric(terms=Terms(patience=5.0, strict=False))
     say(house, C, ask(b"m1", service=b"ghost"))
     house.wait(5.1)
-    assert hear(house, C) == [Reply(C, (b"m1", b""))]
+    assert hear(house, C) == [DcpReply(C, (b"m1", b""))]
     assert house.records[-1].fault == "no_worker"
 
 
@@ -331,7 +331,7 @@ def test_a_request_nobody_serves_ends_in_silence_where_the_settings_say_so() -> 
 def test_terms_may_differ_per_service() -> None:
     house = fabric(services={"now": Terms(patience=0.0, strict=False)})
     say(house, C, ask(b"1", service=b"now"), ask(b"2", service=b"later"))
-    assert hear(house, C) == [Reply(C, (b"1", b""))]
+    assert hear(house, C) == [DcpReply(C, (b"1", b""))]
 
 
 def test_a_worker_that_could_not_be_reached_is_free_again_with_its_next_ping() -> None:
@@ -344,8 +344,8 @@ def test_a_worker_that_could_not_be_reached_is_free_again_with_its_next_ping() -
     say(house, W, Ping())
     house.wait(1.5)
     assert ask(client=C) in hear(house, W)
-    say(house, W, Reply(C, (b"m", b"", b"a")))
-    assert hear(house, C) == [Reply(C, (b"m", b"", b"a"))]
+    say(house, W, DcpReply(C, (b"m", b"", b"a")))
+    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"a"))]
 
 
 def test_a_broker_that_lost_its_memory_gets_its_workers_back_by_their_next_ping() -> None:
@@ -371,8 +371,8 @@ def test_all_malformed_vectors_leave_the_broker_working() -> None:
 def test_a_question_about_no_job_is_malformed() -> None:
     house = fabric()
     for note in (b'dragoman:{"ask":"result"}', b'dragoman:{"ask":"fly","job":"j"}'):
-        say(house, C, Request(b"", b"", (note, b"")))
-    say(house, C, Request(b"s", b"", (b'dragoman:{"job":"j","target":","}', b"")))
+        say(house, C, DcpRequest(b"", b"", (note, b"")))
+    say(house, C, DcpRequest(b"s", b"", (b'dragoman:{"job":"j","target":","}', b"")))
     assert len(house.malformed) == 3
 
 
@@ -414,8 +414,8 @@ def test_whatever_peers_say_the_broker_goes_on(said: list[tuple[bytes, list[byte
 
 @given(st.lists(pieces, max_size=8))
 def test_whatever_a_broker_says_our_peers_go_on(frames: list[bytes]) -> None:
-    client, worker = ClientSide(), WorkerSide("echo")
-    worker.receive(encode(Request(b"echo", C, (b"m", b"", b"d"))))
+    client, worker = DcpClientSide(), DcpWorkerSide("echo")
+    worker.receive(encode(DcpRequest(b"echo", C, (b"m", b"", b"d"))))
     for head in ([], [b"", b"DGBX\x01"]):
         client.receive([*head, *frames])
         worker.receive([*head, *frames])

@@ -12,13 +12,13 @@ from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.dcp.wire import (
     NARROW,
     WIDE,
+    DcpReply,
+    DcpRequest,
     Message,
     Ping,
     Pong,
     Reconnect,
     Registration,
-    Reply,
-    Request,
     data_of,
     decode,
     encode,
@@ -69,20 +69,20 @@ def test_the_vectors_hold_both_widths_and_all_malformed_cases() -> None:
 def test_a_request_is_taken_apart_at_its_delimiters() -> None:
     frames = (b"", b"DGBX\x01", b"\x04", b"echo", b"C1", b"", b"m1", b"m2", b"", b"d1", b"", b"d3")
     message = decode(frames)
-    assert message == Request(b"echo", b"C1", (b"m1", b"m2", b"", b"d1", b"", b"d3"))
-    assert isinstance(message, Request)
+    assert message == DcpRequest(b"echo", b"C1", (b"m1", b"m2", b"", b"d1", b"", b"d3"))
+    assert isinstance(message, DcpRequest)
     assert metadata_of(message.tail) == (b"m1", b"m2")
     assert data_of(message.tail) == (b"d1", b"", b"d3")
 
 
 def test_a_request_without_client_has_none() -> None:
     message = decode((b"", b"DGBX\x01", b"\x04\0\0\0", b"echo", b"", b"m", b"", b"d"))
-    assert message == Request(b"echo", b"", (b"m", b"", b"d"), WIDE)
+    assert message == DcpRequest(b"echo", b"", (b"m", b"", b"d"), WIDE)
 
 
 def test_only_the_type_frame_differs_between_the_widths() -> None:
-    narrow = encode(Reply(b"C1", (b"m", b"", b"d"), NARROW))
-    wide = encode(Reply(b"C1", (b"m", b"", b"d"), WIDE))
+    narrow = encode(DcpReply(b"C1", (b"m", b"", b"d"), NARROW))
+    wide = encode(DcpReply(b"C1", (b"m", b"", b"d"), WIDE))
     assert narrow[2] == b"\x05"
     assert wide[2] == b"\x05\0\0\0"
     assert [*narrow[:2], *narrow[3:]] == [*wide[:2], *wide[3:]]
@@ -97,8 +97,8 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Ping, widths),
     st.builds(Pong, widths),
     st.builds(Reconnect, widths),
-    st.builds(Request, parts, parts, tails, widths),
-    st.builds(Reply, st.binary(min_size=1, max_size=6), tails, widths),
+    st.builds(DcpRequest, parts, parts, tails, widths),
+    st.builds(DcpReply, st.binary(min_size=1, max_size=6), tails, widths),
 )
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 from tests.dialects.http_house import CLIENT, WORKER, House, answer_parts, call_parts, kinds
 
-from dragoman.core.effects import Asked, SendReply, SendStatus
+from dragoman.core.effects import RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import MalformedMessage, Subscribed
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.broker_side import BrokerSide
-from dragoman.dialects.json_values import plain
+from dragoman.dialects.http.broker_side import HttpBrokerSide
+from dragoman.dialects.json_values import to_jsonable
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind, Record
@@ -28,7 +28,7 @@ def test_a_submission_is_acknowledged_after_all_that_it_caused() -> None:
 
 
 def test_an_acknowledgement_is_strict() -> None:
-    side = BrokerSide()
+    side = HttpBrokerSide()
     said = side.receive(CLIENT, wire.encode(wire.Submit("r", "j", "s"), call_parts("t")), 1.0)
     assert said[-1].is_strict  # type: ignore[union-attr]
 
@@ -98,18 +98,18 @@ def test_input_that_is_of_no_use_is_answered_before_it_is_acknowledged() -> None
 
 
 def test_a_result_without_a_form_in_json_is_told_as_such() -> None:
-    side = BrokerSide()
+    side = HttpBrokerSide()
     client, job, service = PeerId("http/alice"), JobId("j"), ServiceName("s")
     body = Body("martian", (b"?",))
     (send,) = side.render(SendReply(client, job, ReplyKind.FINAL, service, body=body), 1.0)
     told, parts = wire.decode(send.frames)
     assert (told.fault, parts) == ("unmappable", ())
-    (send,) = side.render(SendStatus(client, job, Asked.RESULT, None), 1.0)
+    (send,) = side.render(SendStatus(client, job, RequestKind.RESULT, None), 1.0)
     assert wire.decode(send.frames)[0].known_as == ""
 
 
 def test_an_event_is_the_record_without_its_empty_fields_or_what_was_published() -> None:
-    side = BrokerSide()
+    side = HttpBrokerSide()
     wish = Subscribed(PeerId("http/alice"), ("*",), 0, "n")
     record = Record(5, 2.0, Kind.ENDED, "j", state="succeeded")
     (send,) = side.render_event(wish, record, None)
@@ -121,16 +121,16 @@ def test_an_event_is_the_record_without_its_empty_fields_or_what_was_published()
     (send,) = side.render_event(wish, published, Body("http", answer_parts({"b": b"\x00"})))
     event, (data,) = wire.decode(send.frames)
     assert event.topic == "my.topic"
-    assert json.loads(data)["event"] == plain({"b": b"\x00"})
+    assert json.loads(data)["event"] == to_jsonable({"b": b"\x00"})
 
 
 def test_the_applications_own_watch_gets_names_and_no_content() -> None:
     wish = Subscribed(PeerId("http/:watch"), ("broker.ended",), 0, "ended")
-    (send,) = BrokerSide().render_event(wish, Record(5, 2.0, Kind.ENDED, "j"), None)
+    (send,) = HttpBrokerSide().render_event(wish, Record(5, 2.0, Kind.ENDED, "j"), None)
     event, parts = wire.decode(send.frames)
     assert (event.job, parts) == ("j", ())
 
 
 def test_a_subscription_is_passed_on() -> None:
-    said = BrokerSide().receive(CLIENT, wire.encode(wire.Subscribe("n", ("a",), 3)), 1.0)
+    said = HttpBrokerSide().receive(CLIENT, wire.encode(wire.Subscribe("n", ("a",), 3)), 1.0)
     assert said == [Subscribed(PeerId("http/alice"), ("a",), 3, "n")]

@@ -4,24 +4,24 @@ import json
 from typing import Any
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.client_side import ClientSide
-from dragoman.dialects.http.worker_side import WorkerSide
-from dragoman.dialects.talk import (
+from dragoman.dialects.http.client_side import HttpClientSide
+from dragoman.dialects.http.worker_side import HttpWorkerSide
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Chunk,
     Dismissed,
     Dispatched,
     Finished,
     InputAsked,
     InputGiven,
-    Order,
     Progress,
     Published,
     Queued,
-    Reply,
-    Standing,
+    SendNow,
+    StatusNotice,
     Stop,
-    Work,
+    Submission,
 )
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
@@ -46,10 +46,10 @@ def told(**event: Any) -> Frames:
     return [b"inbox", b"event", event["kind"].encode(), json.dumps(event).encode()]
 
 
-def client(*jobs: str) -> ClientSide:
-    side = ClientSide("me")
+def client(*jobs: str) -> HttpClientSide:
+    side = HttpClientSide("me")
     for job in jobs:
-        side.submit(Order(JobId(job), "s", Call("t")))
+        side.submit(Submission(JobId(job), "s", Call("t")))
         side.receive(answer(f"submit:{job}", 202, {}))
     return side
 
@@ -58,15 +58,15 @@ def client(*jobs: str) -> ClientSide:
 
 
 def test_a_client_opens_its_inbox_under_a_name_that_may_be_one() -> None:
-    (frames,) = ClientSide("-my host/1").hello()
+    (frames,) = HttpClientSide("-my host/1").hello()
     assert frames[2] == b"first"
     assert said(frames)[:2] == ("GET", "/v1/inbox")
     assert frames[5] == b"Dragoman-Client: my-host-1"
 
 
 def test_an_order_is_a_submission_under_its_own_id() -> None:
-    order = Order(J, "s", Call("t", (b"\x00",), {"a": 1}, timeout=3.0), ALL, 5, "key")
-    (frames,) = ClientSide("me").submit(order)
+    order = Submission(J, "s", Call("t", (b"\x00",), {"a": 1}, timeout=3.0), ALL, 5, "key")
+    (frames,) = HttpClientSide("me").submit(order)
     method, path, body = said(frames)
     assert (method, path) == ("POST", "/v1/jobs")
     assert body["job"] == "j"
@@ -75,7 +75,7 @@ def test_an_order_is_a_submission_under_its_own_id() -> None:
 
 
 def test_raw_bytes_are_submitted_with_their_terms_in_the_query() -> None:
-    (frames,) = ClientSide("me").submit(Order(J, "s", Call(raw=b"\x00\x01")))
+    (frames,) = HttpClientSide("me").submit(Submission(J, "s", Call(raw=b"\x00\x01")))
     assert frames[6] == b"\x00\x01"
     assert b"service=s" in frames[4]
 
@@ -113,7 +113,7 @@ def test_a_fault_ends_the_job_by_its_name() -> None:
 def test_the_results_of_several_workers_are_fetched_together() -> None:
     side = client("j")
     (reply,) = side.receive(told(kind="final", job="j", state="succeeded"))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, SendNow)
     assert said(reply.frames)[:2] == ("GET", "/v1/jobs/j/result")
     results = {"a": {"value": 1}, "b": {"value": {"$bytes": "AA=="}, "raw": True}}
     (done,) = side.receive(answer("result:j", 200, {"state": "succeeded", "results": results}))
@@ -123,18 +123,18 @@ def test_the_results_of_several_workers_are_fetched_together() -> None:
 
 def test_a_new_inbox_asks_about_every_job_the_broker_has() -> None:
     side = client("j", "k")
-    side.submit(Order(JobId("unheard"), "s", Call("t")))
+    side.submit(Submission(JobId("unheard"), "s", Call("t")))
     asked = side.receive([b"inbox", b"open"])
-    assert [said(r.frames)[1] for r in asked if isinstance(r, Reply)] == [
+    assert [said(r.frames)[1] for r in asked if isinstance(r, SendNow)] == [
         "/v1/jobs/j/result",
         "/v1/jobs/k/result",
     ]
 
 
 def test_a_refusal_ends_the_job_and_a_passing_trouble_does_not() -> None:
-    side = ClientSide("me")
+    side = HttpClientSide("me")
     for job in "abc":
-        side.submit(Order(JobId(job), "s", Call("t")))
+        side.submit(Submission(JobId(job), "s", Call("t")))
     problem = {"code": "queue_full", "detail": "later", "definite": True}
     (done,) = side.receive(answer("submit:a", 429, problem))
     assert isinstance(done, Finished)
@@ -147,7 +147,9 @@ def test_a_refusal_ends_the_job_and_a_passing_trouble_does_not() -> None:
 
 def test_how_a_job_stands_is_told_while_it_is_open_and_its_end_once_it_is_not() -> None:
     side = client("j")
-    assert side.receive(answer("result:j", 202, {"state": "running"})) == [Standing(J, "running")]
+    assert side.receive(answer("result:j", 202, {"state": "running"})) == [
+        StatusNotice(J, "running")
+    ]
     assert side.receive(answer("result:j", 503, {"code": "busy"})) == []
     problem = {"code": "task_failed", "detail": "no", "definite": True, "state": "failed"}
     (done,) = side.receive(answer("result:j", 500, problem))
@@ -155,16 +157,18 @@ def test_how_a_job_stands_is_told_while_it_is_open_and_its_end_once_it_is_not() 
 
 
 def test_a_cancel_waits_until_the_broker_has_the_job() -> None:
-    side = ClientSide("me")
-    side.submit(Order(J, "s", Call("t")))
+    side = HttpClientSide("me")
+    side.submit(Submission(J, "s", Call("t")))
     assert side.cancel(J) == []
     notices = side.receive(answer("submit:j", 202, {}))
-    assert isinstance(notices[1], Reply)
+    assert isinstance(notices[1], SendNow)
     assert said(notices[1].frames)[:2] == ("DELETE", "/v1/jobs/j")
     cancelled = {"state": "cancelled", "fault": {"code": "cancelled", "message": "stopped"}}
-    assert side.receive(answer("cancel:j", 200, cancelled)) == [Standing(J, "cancelled", "stopped")]
+    assert side.receive(answer("cancel:j", 200, cancelled)) == [
+        StatusNotice(J, "cancelled", "stopped")
+    ]
     assert side.receive(answer("cancel:j", 404, {"detail": "who?"})) == [
-        Standing(J, "unknown", "who?")
+        StatusNotice(J, "unknown", "who?")
     ]
 
 
@@ -185,44 +189,44 @@ def test_events_input_and_garbage() -> None:
 # --- workers ----------------------------------------------------------------------------------
 
 
-def joined() -> WorkerSide:
-    side = WorkerSide("w", ("s",), credit=2)
+def joined() -> HttpWorkerSide:
+    side = HttpWorkerSide("w", ("s",), credit=2)
     side.join()
     side.receive(answer("join", 201, {"session": "0a"}))
     return side
 
 
-def give(side: WorkerSide, job: str = "j", attempt: int = 1, word: int = 1, **more: Any) -> Any:
+def give(side: HttpWorkerSide, job: str = "j", attempt: int = 1, word: int = 1, **more: Any) -> Any:
     body = {"word": word, "kind": "job", "job": job, "attempt": attempt, "task": "t", **more}
     return side.receive(answer("poll", 200, body))
 
 
 def test_a_worker_registers_and_then_always_polls() -> None:
-    side = WorkerSide("w", ("s",), credit=2, labels={"a": "b"})
+    side = HttpWorkerSide("w", ("s",), credit=2, labels={"a": "b"})
     (frames,) = side.join()
     assert said(frames)[2] == {"name": "w", "services": ["s"], "credit": 2, "labels": {"a": "b"}}
     alive, poll = side.receive(answer("join", 201, {"session": "0a"}))
     assert alive == Alive()
-    assert isinstance(poll, Reply)
+    assert isinstance(poll, SendNow)
     assert said(poll.frames)[1:] == ("/v1/workers/0a/poll", {"wait": 20.0, "after": 0})
     alive, again = side.receive(answer("poll", 200, {}))
-    assert isinstance(again, Reply)
+    assert isinstance(again, SendNow)
 
 
 def test_the_next_poll_says_that_a_word_has_arrived() -> None:
     side = joined()
     work, poll = give(side, word=5, args=[{"$bytes": "AA=="}], timeout=2.5, service="s", client="c")
-    assert work == Work("j/1", J, Call("t", (b"\x00",), timeout=2.5), "s", "c", 2.5)
+    assert work == Assigned("j/1", J, Call("t", (b"\x00",), timeout=2.5), "s", "c", 2.5)
     assert said(poll.frames)[2]["after"] == 5
 
 
 def test_a_job_said_twice_is_run_once() -> None:
     side = joined()
     give(side)
-    assert [type(w) for w in give(side)] == [Reply]
+    assert [type(w) for w in give(side)] == [SendNow]
     side.finish("j/1", Answer(1))
     side.receive(answer("report:1", 200, {"status": "taken"}))
-    assert [type(w) for w in give(side)] == [Reply]
+    assert [type(w) for w in give(side)] == [SendNow]
 
 
 def test_raw_bytes_come_and_go_as_such() -> None:
@@ -281,7 +285,7 @@ def test_a_stop_is_for_the_attempt_that_runs() -> None:
     stop = {"word": 2, "kind": "cancel", "job": "j", "attempt": 1}
     assert side.receive(answer("poll", 200, stop))[0] == Stop("j/1")
     stop |= {"word": 3, "attempt": 2}
-    assert [type(w) for w in side.receive(answer("poll", 200, stop))] == [Reply]
+    assert [type(w) for w in side.receive(answer("poll", 200, stop))] == [SendNow]
 
 
 def test_after_a_restart_of_the_broker_the_worker_comes_back_with_what_it_holds() -> None:
@@ -296,7 +300,7 @@ def test_after_a_restart_of_the_broker_the_worker_comes_back_with_what_it_holds(
     assert said(frames)[2]["session"] == "0a"
     assert said(frames)[2]["holds"] == ["j", "k"]
     words = side.receive(answer("join", 201, {"session": "0a"}))
-    assert Reply(final) in words
+    assert SendNow(final) in words
     side.receive(answer("report:1", 200, {"status": "taken"}))
     assert said(side.join()[0])[2]["holds"] == ["j"]
 
@@ -305,11 +309,11 @@ def test_a_report_is_said_again_while_the_broker_has_trouble() -> None:
     side = joined()
     give(side)
     (final,) = side.finish("j/1", Answer(1))
-    assert side.receive(answer("report:1", 503, {"code": "busy"})) == [Reply(final)]
+    assert side.receive(answer("report:1", 503, {"code": "busy"})) == [SendNow(final)]
 
 
 def test_a_beat_is_a_poll_or_the_registration_that_has_not_come_about() -> None:
-    side = WorkerSide("w", ("s",))
+    side = HttpWorkerSide("w", ("s",))
     assert side.leave() == []
     assert said(side.beat()[0])[1] == "/v1/workers"
     assert side.receive(answer("join", 503, {})) == []
@@ -320,23 +324,23 @@ def test_a_beat_is_a_poll_or_the_registration_that_has_not_come_about() -> None:
 
 
 def test_what_is_published_before_there_is_a_session_is_said_in_it_in_order() -> None:
-    side = WorkerSide("w", ("s",))
+    side = HttpWorkerSide("w", ("s",))
     side.join()
     assert [*side.publish("a", 1), *side.publish("b", 2)] == []
     words = side.receive(answer("join", 201, {"session": "0a"}))
-    sent = [said(word.frames) for word in words if isinstance(word, Reply)]
+    sent = [said(word.frames) for word in words if isinstance(word, SendNow)]
     assert sent[:2] == [
         ("POST", "/v1/workers/0a/events", {"topic": "a", "event": 1}),
         ("POST", "/v1/workers/0a/events", {"topic": "b", "event": 2}),
     ]
     side.receive(answer("report:1", 202, {}))
     again = side.receive(answer("join", 201, {"session": "0a"}))
-    topics = [said(w.frames)[2].get("topic") for w in again if isinstance(w, Reply)]
+    topics = [said(w.frames)[2].get("topic") for w in again if isinstance(w, SendNow)]
     assert topics == ["b", None]
 
 
 def test_garbage_is_ignored() -> None:
     side = joined()
     for frames in ([], [b"poll"], answer("poll", 200, {"word": 1, "kind": "job"})):
-        assert not [w for w in side.receive(frames) if isinstance(w, Work)]
+        assert not [w for w in side.receive(frames) if isinstance(w, Assigned)]
     assert side.receive(answer("poll", 500, {})) == []

@@ -5,7 +5,7 @@ from tests.dialects.http_house import CLIENT, WORKER, House, answer_parts, call_
 
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.settings import Settings
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.record import Kind
 
 
@@ -46,7 +46,7 @@ def test_a_report_about_nothing_known_is_malformed() -> None:
 
 
 def test_the_worker_lives_as_long_as_it_beats() -> None:
-    house = House(Settings(beat_every=1.0, missed_allowed=3))
+    house = House(HttpSettings(beat_every=1.0, missed_allowed=3))
     house.join()
     house.submit()
     for _ in range(10):
@@ -59,7 +59,7 @@ def test_the_worker_lives_as_long_as_it_beats() -> None:
 
 
 def test_a_worker_that_cannot_poll_while_it_works_may_ask_for_a_longer_lease() -> None:
-    house = House(Settings(beat_every=1.0, missed_allowed=3, longest_lease=30.0))
+    house = House(HttpSettings(beat_every=1.0, missed_allowed=3, longest_lease=30.0))
     house.join(busy_lease=20.0)
     house.submit()
     house.pass_time(15.0)
@@ -121,7 +121,7 @@ def test_questions_and_published_events_pass() -> None:
 
 
 def test_only_so_many_reports_are_remembered() -> None:
-    house = House(Settings(remembered=2))
+    house = House(HttpSettings(remembered=2))
     house.join(credit=10)
     for name in "abcd":
         house.submit(name)

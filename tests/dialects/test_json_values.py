@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.json_values import plain, revive
+from dragoman.dialects.json_values import from_jsonable, to_jsonable
 from dragoman.model.content import Unmappable
 
 VALUES = st.recursive(
@@ -20,15 +20,15 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_every_value_reads_back_through_json(value: Any) -> None:
-    assert revive(json.loads(json.dumps(plain(value)))) == value
+    assert from_jsonable(json.loads(json.dumps(to_jsonable(value)))) == value
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, [{None: 1}], {1}, object()])
 def test_what_json_cannot_hold_is_said(value: Any) -> None:
     with pytest.raises(Unmappable):
-        plain(value)
+        to_jsonable(value)
 
 
 @pytest.mark.parametrize("said", [{"$bytes": "not base64!"}, {"$bytes": 1}, {"$bytes": "", "x": 1}])
 def test_what_only_looks_like_bytes_stays_as_it_is(said: Any) -> None:
-    assert revive(said) == said
+    assert from_jsonable(said) == said

@@ -8,13 +8,13 @@ from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.local import wire
 
 MESSAGES = [
-    wire.Join(("a", "b"), 5),
-    wire.Work("j", 2, "nfp/c", b"body"),
-    wire.Cancel("j"),
-    wire.Input("j", b"said"),
-    wire.Reply("j", 2, "final", b""),
-    wire.Leave(),
-    wire.Told("j", b"body", "task_failed", "why"),
+    wire.LocalJoin(("a", "b"), 5),
+    wire.LocalWork("j", 2, "nfp/c", b"body"),
+    wire.LocalCancel("j"),
+    wire.LocalInput("j", b"said"),
+    wire.LocalReply("j", 2, "final", b""),
+    wire.LocalLeave(),
+    wire.LocalJobEnded("j", b"body", "task_failed", "why"),
 ]
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from dragoman.dialects.memo01 import late_results
-from dragoman.dialects.memo01.late_results import Held, LateResults
-from dragoman.dialects.memo01.recollection import Recollection
-from dragoman.dialects.memo01.workers import Worker
+from dragoman.dialects.memo01.late_results import LateResults, LostAssignment
+from dragoman.dialects.memo01.request_recovery import RecoveredRequests
+from dragoman.dialects.memo01.workers import MemoWorker
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind, Record
@@ -14,9 +14,9 @@ ONE, TWO = b"connect1", b"connect2"
 GIVEN, NEXT = ONE + b"1111", ONE + b"2222"
 
 
-def busy(id_: bytes, job: str = "j") -> Worker:
+def busy(id_: bytes, job: str = "j") -> MemoWorker:
     """Make a worker that got a job as the answer to the request `GIVEN`."""
-    worker = Worker(id_, PeerId(f"memo/{id_.hex()}"), ONE + b"0000")
+    worker = MemoWorker(id_, PeerId(f"memo/{id_.hex()}"), ONE + b"0000")
     worker.job, worker.attempt, worker.answered = JobId(job), 2, GIVEN
     return worker
 
@@ -28,7 +28,7 @@ def late() -> LateResults:
 
 def test_a_result_is_of_the_job_that_its_worker_was_given_last(late: LateResults) -> None:
     late.expect(busy(b"w"))
-    assert late.take(b"w", NEXT, b"out") == Held(PeerId("memo/77"), JobId("j"), 2, GIVEN)
+    assert late.take(b"w", NEXT, b"out") == LostAssignment(PeerId("memo/77"), JobId("j"), 2, GIVEN)
     assert late.take(b"w", NEXT, b"out") is None
     assert late.take(b"stranger", NEXT, b"out") is None
 
@@ -66,20 +66,20 @@ def test_a_new_process_knows_what_the_workers_of_the_old_one_held(late: LateResu
         Record(4, 0.0, Kind.DISPATCHED, "third", peer="memo/bb", attempt=3),
     ]
     bodies = {2: Body("memo", (b"o", b"ut"))}
-    late.restore(Recollection("memo", records, 0.0), bodies.get)
+    late.restore(RecoveredRequests("memo", records, 0.0), bodies.get)
     assert late.take(b"\xaa", NEXT, b"out") is None
-    assert late.take(b"\xaa", NEXT, b"new") == Held(
+    assert late.take(b"\xaa", NEXT, b"new") == LostAssignment(
         PeerId("memo/aa"), JobId("second"), 1, before=b"out"
     )
-    assert late.take(b"\xbb", NEXT, b"") == Held(PeerId("memo/bb"), JobId("third"), 3)
+    assert late.take(b"\xbb", NEXT, b"") == LostAssignment(PeerId("memo/bb"), JobId("third"), 3)
 
 
 def test_a_result_is_told_from_the_one_before_by_its_request_or_its_payload() -> None:
-    known = Held(PeerId("memo/a"), JobId("j"), 1, answered=ONE + b"1111")
+    known = LostAssignment(PeerId("memo/a"), JobId("j"), 1, answered=ONE + b"1111")
     assert known.is_of_an_earlier_job(TWO + b"1111", b"anything")
     assert not known.is_of_an_earlier_job(ONE + b"2222", b"anything")
-    read = Held(PeerId("memo/a"), JobId("j"), 1, before=b"result")
+    read = LostAssignment(PeerId("memo/a"), JobId("j"), 1, before=b"result")
     assert read.is_of_an_earlier_job(TWO + b"1111", b"result")
     assert not read.is_of_an_earlier_job(TWO + b"1111", b"another")
-    first = Held(PeerId("memo/a"), JobId("j"), 1)
+    first = LostAssignment(PeerId("memo/a"), JobId("j"), 1)
     assert not first.is_of_an_earlier_job(TWO + b"1111", b"")

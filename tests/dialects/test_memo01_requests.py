@@ -2,8 +2,8 @@
 
 from dragoman.dialects.memo01.requests import (
     Key,
-    Request,
-    Requests,
+    MemoRequest,
+    MemoRequests,
     connection_of,
     has_same_id,
     key_of,
@@ -14,8 +14,8 @@ ONE, TWO = b"connect1", b"connect2"
 ID = b"\x80\x00\x00\x07"
 
 
-def opened(requests: Requests, job: str, key: Key, address: bytes) -> Request:
-    request = Request(key, JobId(job), PeerId("memo/c"), 1000, False)
+def opened(requests: MemoRequests, job: str, key: Key, address: bytes) -> MemoRequest:
+    request = MemoRequest(key, JobId(job), PeerId("memo/c"), 1000, False)
     requests.open(request, address)
     return request
 
@@ -39,7 +39,7 @@ def test_addresses_of_one_request_on_two_connections_have_the_same_id() -> None:
 
 
 def test_a_request_is_known_while_it_is_open_and_after_its_answer() -> None:
-    requests = Requests(60, 10)
+    requests = MemoRequests(60, 10)
     assert requests.find_resent(KEY, 100.0) is None
     request = opened(requests, "j", KEY, ONE + ID)
     assert requests.find_resent(KEY, 100.0) is request
@@ -48,7 +48,7 @@ def test_a_request_is_known_while_it_is_open_and_after_its_answer() -> None:
 
 
 def test_a_request_is_not_known_after_the_window() -> None:
-    requests = Requests(60, 10)
+    requests = MemoRequests(60, 10)
     requests.answered(opened(requests, "j", KEY, ONE + ID), 100.0)
     assert requests.find_resent(KEY, 159.9) is not None
     assert requests.find_resent(KEY, 160.0) is None
@@ -56,14 +56,14 @@ def test_a_request_is_not_known_after_the_window() -> None:
 
 
 def test_a_failed_request_is_forgotten_so_that_a_resend_tries_again() -> None:
-    requests = Requests(60, 10)
+    requests = MemoRequests(60, 10)
     requests.forget(opened(requests, "j", KEY, ONE + ID))
     assert requests.find_resent(KEY, 100.0) is None
     assert requests.of_job(JobId("j")) is None
 
 
 def test_answered_requests_are_forgotten_after_the_window() -> None:
-    requests = Requests(60, 10)
+    requests = MemoRequests(60, 10)
     requests.answered(opened(requests, "j", KEY, ONE + ID), 100.0)
     other = key_of(ONE + ID, b"other")
     requests.answered(opened(requests, "k", other, ONE + ID), 161.0)
@@ -72,7 +72,7 @@ def test_answered_requests_are_forgotten_after_the_window() -> None:
 
 
 def test_only_so_many_answered_requests_are_remembered() -> None:
-    requests = Requests(60, 10)
+    requests = MemoRequests(60, 10)
     for n in range(1000):
         key = key_of(ONE + ID, b"%d" % n)
         requests.answered(opened(requests, f"j{n}", key, ONE + ID), 100.0)

@@ -3,10 +3,10 @@
 import pytest
 from tests.dialects.memo01_house import Caller, Hand, House
 
-from dragoman.dialects.memo01.client_side import ClientSide
-from dragoman.dialects.memo01.settings import Settings
-from dragoman.dialects.memo01.wire import Job, encode
-from dragoman.dialects.talk import Finished, Order
+from dragoman.dialects.memo01.client_side import MemoClientSide
+from dragoman.dialects.memo01.settings import MemoSettings
+from dragoman.dialects.memo01.wire import MemoJob, encode
+from dragoman.dialects.peer_sides import Finished, Submission
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -41,7 +41,7 @@ def test_raw_bytes_pass_untouched(house: House) -> None:
 
 def test_a_caller_without_the_tag_is_answered_without_it(house: House) -> None:
     worker, heard = Hand(house), list[bytes]()
-    message = encode(Job(b"", "math", 1000, bytes.fromhex("a1647461736b63616464")))
+    message = encode(MemoJob(b"", "math", 1000, bytes.fromhex("a1647461736b63616464")))
     house.request(house.connect(), message, heard.append)
     assert worker.work[0].call == Call("add")
     worker.finish(value=5)
@@ -257,7 +257,7 @@ def test_a_job_that_crosses_with_a_leave_is_handed_back(house: House) -> None:
 
 
 def test_a_memoised_service_answers_the_same_question_from_memory() -> None:
-    house = House(Settings(memoized=frozenset({"math"})))
+    house = House(MemoSettings(memoized=frozenset({"math"})))
     worker, client = Hand(house), Caller(house)
     client.submit("j", Call("add", (1,)))
     worker.finish(value=2)
@@ -271,7 +271,7 @@ def test_a_memoised_service_answers_the_same_question_from_memory() -> None:
 def test_a_resent_request_runs_once_and_each_connection_is_answered(house: House) -> None:
     worker, client = Hand(house), Caller(house)
     address = client.submit("j", Call("add"))
-    ((_, message, _wait),) = ClientSide().submit(Order(JobId("j"), "math", Call("add")))
+    ((_, message, _wait),) = MemoClientSide().submit(Submission(JobId("j"), "math", Call("add")))
     heard: list[bytes] = []
     other = house.connect() + address[8:]
     house.open[other] = heard.append

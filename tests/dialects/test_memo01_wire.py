@@ -14,12 +14,12 @@ from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.memo01.wire import (
     MAX_NAME_BYTES,
     MAX_SERVICES,
-    Disconnect,
-    Heartbeat,
-    Job,
-    Message,
-    Ready,
-    Result,
+    MemoDisconnect,
+    MemoHeartbeat,
+    MemoJob,
+    MemoMessage,
+    MemoReady,
+    MemoResult,
     decode,
     encode,
     in_order,
@@ -69,20 +69,20 @@ def test_what_is_read_is_written_byte_for_byte(vector: dict[str, Any]) -> None:
     [
         (
             "READY, two services (sorted: shorter name first)",
-            Ready(("alive.tv", "alive.interpret")),
+            MemoReady(("alive.tv", "alive.interpret")),
         ),
-        ("JOB with an opaque payload", Job(CAUGHT, "alive.interpret", 1000, b"\xde\xad")),
-        ("RESULT with the optional flag false", Result(CAUGHT, b"\1\2", False)),
-        ("RESULT, worker is leaving (flag true)", Result(CAUGHT, b"\0", True)),
-        ("HEARTBEAT after the worker was idle", Heartbeat(CAUGHT)),
-        ("DISCONNECT for an id of another length (echoed)", Disconnect(b"long-identifier")),
-        ("lenient: indefinite-length array, HEARTBEAT", Heartbeat(b"abcd")),
-        ("lenient: type in nine bytes, HEARTBEAT", Heartbeat(b"abcd")),
-        ("lenient: indefinite-length id, HEARTBEAT", Heartbeat(b"abcd")),
-        ("fatal: JOB timeout above 2^63-1", Job(b"", "svc", 2**64 - 1)),
+        ("JOB with an opaque payload", MemoJob(CAUGHT, "alive.interpret", 1000, b"\xde\xad")),
+        ("RESULT with the optional flag false", MemoResult(CAUGHT, b"\1\2", False)),
+        ("RESULT, worker is leaving (flag true)", MemoResult(CAUGHT, b"\0", True)),
+        ("HEARTBEAT after the worker was idle", MemoHeartbeat(CAUGHT)),
+        ("DISCONNECT for an id of another length (echoed)", MemoDisconnect(b"long-identifier")),
+        ("lenient: indefinite-length array, HEARTBEAT", MemoHeartbeat(b"abcd")),
+        ("lenient: type in nine bytes, HEARTBEAT", MemoHeartbeat(b"abcd")),
+        ("lenient: indefinite-length id, HEARTBEAT", MemoHeartbeat(b"abcd")),
+        ("fatal: JOB timeout above 2^63-1", MemoJob(b"", "svc", 2**64 - 1)),
     ],
 )
-def test_a_message_means_what_its_label_says(label: str, message: Message) -> None:
+def test_a_message_means_what_its_label_says(label: str, message: MemoMessage) -> None:
     (raw,) = [bytes.fromhex(v["message_hex"]) for v in VECTORS if v["label"] == label]
     assert decode(raw) == message
 
@@ -120,43 +120,43 @@ def test_hostile_headers_are_malformed_and_nothing_worse(raw: bytes) -> None:
 
 def test_a_ready_is_bounded() -> None:
     names = in_order(tuple(f"s{n}" for n in range(MAX_SERVICES)))
-    assert decode(encode(Ready(names))) == Ready(names)
+    assert decode(encode(MemoReady(names))) == MemoReady(names)
     for too_much in (in_order((*names, "one-more")), ("x" * (MAX_NAME_BYTES + 1),)):
         with pytest.raises(MalformedMessage):
-            decode(encode(Ready(too_much)))
+            decode(encode(MemoReady(too_much)))
 
 
 def test_names_are_put_in_upstreams_order() -> None:
     assert in_order(("bb", "a", "ab", "c", "a", "é")) == ("a", "c", "ab", "bb", "é")
-    assert decode(encode(Ready(in_order(("bb", "a", "é"))))) == Ready(("a", "bb", "é"))
+    assert decode(encode(MemoReady(in_order(("bb", "a", "é"))))) == MemoReady(("a", "bb", "é"))
 
 
 names = st.text(min_size=1, max_size=20).filter(lambda s: s.isprintable())
 ids = st.binary(min_size=1, max_size=20)
 payloads = st.binary(max_size=100)
-messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Ready, st.lists(names, max_size=5).map(lambda n: in_order(tuple(n)))),
-    st.builds(Job, ids | st.just(b""), names, st.integers(-(2**64), 2**64 - 1), payloads),
-    st.builds(Result, ids | st.just(b""), payloads, st.booleans()),
-    st.builds(Heartbeat, ids),
-    st.builds(Disconnect, ids | st.just(b"")),
+messages: st.SearchStrategy[MemoMessage] = st.one_of(
+    st.builds(MemoReady, st.lists(names, max_size=5).map(lambda n: in_order(tuple(n)))),
+    st.builds(MemoJob, ids | st.just(b""), names, st.integers(-(2**64), 2**64 - 1), payloads),
+    st.builds(MemoResult, ids | st.just(b""), payloads, st.booleans()),
+    st.builds(MemoHeartbeat, ids),
+    st.builds(MemoDisconnect, ids | st.just(b"")),
 )
 
 
 @given(messages)
-def test_every_message_comes_back_as_it_was_written(message: Message) -> None:
+def test_every_message_comes_back_as_it_was_written(message: MemoMessage) -> None:
     assert decode(encode(message)) == message
 
 
 @given(messages)
-def test_the_header_is_deterministic_cbor(message: Message) -> None:
+def test_the_header_is_deterministic_cbor(message: MemoMessage) -> None:
     raw = encode(message)
     assert raw.startswith(cbor2.dumps(cbor2.loads(raw), canonical=True))
 
 
 @given(messages, st.data())
 def test_a_message_cut_short_is_malformed_or_has_a_shorter_payload(
-    message: Message, data: st.DataObject
+    message: MemoMessage, data: st.DataObject
 ) -> None:
     raw = encode(message)
     cut = raw[: data.draw(st.integers(0, len(raw) - 1))]
@@ -164,8 +164,8 @@ def test_a_message_cut_short_is_malformed_or_has_a_shorter_payload(
         found = decode(cut)
     except MalformedMessage:
         return
-    assert isinstance(found, Job | Result)
-    assert isinstance(message, Job | Result)
+    assert isinstance(found, MemoJob | MemoResult)
+    assert isinstance(message, MemoJob | MemoResult)
     assert message.payload.startswith(found.payload)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.memo01.wire import Job, encode
-from dragoman.dialects.memo01.worker_side import WorkerSide
-from dragoman.dialects.talk import Reply, Unsupported, Work
+from dragoman.dialects.memo01.wire import MemoJob, encode
+from dragoman.dialects.memo01.worker_side import MemoWorkerSide
+from dragoman.dialects.peer_sides import Assigned, SendNow, Unsupported
 from dragoman.model.content import Answer, Call
 
 
@@ -16,37 +16,37 @@ from dragoman.model.content import Answer, Call
     "answer", [[b"0"], [b"0", b"nonsense"], [b"0", bytes.fromhex("83666d656d6f30310541aa")]]
 )
 def test_a_slot_that_is_dismissed_or_not_understood_starts_anew(answer: Frames) -> None:
-    side = WorkerSide(("s",))
+    side = MemoWorkerSide(("s",))
     (ready,) = side.join()
-    assert side.receive(answer) == [Reply(ready)]
+    assert side.receive(answer) == [SendNow(ready)]
 
 
 @pytest.mark.parametrize("frames", [[], [b"7", b"x"], [b"\xff", b"x"]])
 def test_an_answer_for_no_slot_is_ignored(frames: Frames) -> None:
-    side = WorkerSide(("s",))
+    side = MemoWorkerSide(("s",))
     side.join()
     assert side.receive(frames) == []
 
 
 def test_an_answer_nobody_asked_for_is_ignored() -> None:
-    side = WorkerSide(("s",))
+    side = MemoWorkerSide(("s",))
     assert side.receive([b"0", bytes.fromhex("83666d656d6f30310441aa")]) == []
 
 
 def test_a_request_that_means_nothing_is_answered_with_a_fault() -> None:
-    side = WorkerSide(("s",))
+    side = MemoWorkerSide(("s",))
     side.join()
-    job = encode(Job(b"id", "s", 1000, bytes.fromhex("d9d9f705")))
+    job = encode(MemoJob(b"id", "s", 1000, bytes.fromhex("d9d9f705")))
     (word,) = side.receive([b"0", job])
-    assert isinstance(word, Reply)
+    assert isinstance(word, SendNow)
     assert b"bad_request" in word.frames[1]
 
 
 def test_a_value_that_cannot_be_written_is_a_fault() -> None:
-    side = WorkerSide(("s",))
+    side = MemoWorkerSide(("s",))
     side.join()
-    (word,) = side.receive([b"0", encode(Job(b"id", "s", 1000))])
-    assert isinstance(word, Work)
+    (word,) = side.receive([b"0", encode(MemoJob(b"id", "s", 1000))])
+    assert isinstance(word, Assigned)
     ((_, result),) = side.finish(word.ticket, Answer(value=object()))
     assert b"unmappable" in result
     assert side.finish(word.ticket, Answer(value=1)) == []
@@ -62,8 +62,8 @@ def test_a_value_that_cannot_be_written_is_a_fault() -> None:
         lambda s: s.publish("t", 1),
     ],
 )
-def test_a_worker_is_told_what_memo_has_no_words_for(say: Callable[[WorkerSide], Any]) -> None:
-    side = WorkerSide(("s",))
+def test_a_worker_is_told_what_memo_has_no_words_for(say: Callable[[MemoWorkerSide], Any]) -> None:
+    side = MemoWorkerSide(("s",))
     assert side.take("t") == side.beat() == []
     with pytest.raises(Unsupported, match="memo has no"):
         say(side)

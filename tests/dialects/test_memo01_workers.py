@@ -1,13 +1,13 @@
 """The table of workers and its timers."""
 
-from dragoman.dialects.memo01.workers import Worker, Workers
+from dragoman.dialects.memo01.workers import MemoWorker, MemoWorkers
 from dragoman.model.names import PeerId
 
 ONE, TWO = b"connect1", b"connect2"
 
 
-def worker(workers: Workers, name: str, address: bytes) -> Worker:
-    found = Worker(name.encode(), PeerId(f"memo/{name}"), address)
+def worker(workers: MemoWorkers, name: str, address: bytes) -> MemoWorker:
+    found = MemoWorker(name.encode(), PeerId(f"memo/{name}"), address)
     workers.hear(address[:8])
     workers.add(found)
     workers.move(found, address)
@@ -15,7 +15,7 @@ def worker(workers: Workers, name: str, address: bytes) -> Worker:
 
 
 def test_a_worker_is_found_by_id_by_peer_and_by_its_ready() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     found = worker(workers, "w", ONE + b"1111")
     assert workers.by_id[b"w"] is found
     assert workers.of_peer(PeerId("memo/w")) is found
@@ -27,7 +27,7 @@ def test_a_worker_is_found_by_id_by_peer_and_by_its_ready() -> None:
 
 
 def test_the_end_of_a_connection_names_the_workers_last_heard_on_it() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     stays, moves = worker(workers, "a", ONE + b"1111"), worker(workers, "b", ONE + b"2222")
     workers.hear(TWO)
     workers.move(moves, TWO + b"3333")
@@ -37,7 +37,7 @@ def test_the_end_of_a_connection_names_the_workers_last_heard_on_it() -> None:
 
 
 def test_a_worker_that_comes_back_is_on_its_new_connection() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     found = worker(workers, "a", ONE + b"1111")
     workers.end_connection(ONE)
     workers.hear(TWO)
@@ -46,7 +46,7 @@ def test_a_worker_that_comes_back_is_on_its_new_connection() -> None:
 
 
 def test_what_is_due_comes_in_order() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     a, b = worker(workers, "a", ONE + b"1111"), worker(workers, "b", ONE + b"2222")
     workers.set_due(a, 20.0)
     workers.set_due(b, 10.0)
@@ -59,7 +59,7 @@ def test_what_is_due_comes_in_order() -> None:
 
 
 def test_a_deadline_may_be_moved_either_way_or_taken_away() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     later, sooner, never = (worker(workers, n, ONE + n.encode() * 4) for n in "abc")
     for each in (later, sooner, never):
         workers.set_due(each, 10.0)
@@ -73,7 +73,7 @@ def test_a_deadline_may_be_moved_either_way_or_taken_away() -> None:
 
 
 def test_a_busy_worker_costs_one_timer_however_many_jobs_it_runs() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     found = worker(workers, "a", ONE + b"1111")
     for n in range(10_000):
         workers.set_due(found, 10.0 + n)
@@ -82,7 +82,7 @@ def test_a_busy_worker_costs_one_timer_however_many_jobs_it_runs() -> None:
 
 
 def test_nothing_is_due_for_a_worker_that_was_dropped() -> None:
-    workers = Workers()
+    workers = MemoWorkers()
     found = worker(workers, "a", ONE + b"1111")
     workers.set_due(found, 10.0)
     workers.drop(found)

@@ -14,8 +14,8 @@ from dragoman.core.effects import SendWork
 from dragoman.core.events import BeatReceived, PeerLeft, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import Send
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.broker_side import BrokerSide
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
+from dragoman.dialects.ncl.broker_side import NclBrokerSide
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.executions import execution_id
 from dragoman.dialects.ncl.messages import (
@@ -28,10 +28,10 @@ from dragoman.dialects.ncl.messages import (
     RunResult,
     ShutdownNoticeRequest,
 )
-from dragoman.dialects.ncl.models import Wire
+from dragoman.dialects.ncl.models import WireObject
 from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
-from dragoman.dialects.ncl.worker_side import WorkerSide
-from dragoman.dialects.talk import Reply, Stop, Work
+from dragoman.dialects.ncl.worker_side import NclWorkerSide
+from dragoman.dialects.peer_sides import Assigned, SendNow, Stop
 from dragoman.model.capacity import Capacity
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
@@ -53,7 +53,9 @@ class Orchestrator:
 
     def __init__(self) -> None:
         settings = OrchestratorSettings(follow_logs=False)
-        self.side = BrokerSide(wardrobe={"ncl": Dress()}, ids=lambda: "x", settings=settings)
+        self.side = NclBrokerSide(
+            codecs={"ncl": NclBodyCodec()}, ids=lambda: "x", settings=settings
+        )
         self.events: list[Any] = []
         #: Captured execution -> ours.
         self.ours: dict[str, str] = {}
@@ -75,7 +77,7 @@ class Orchestrator:
         self.sent += answers
         return answers
 
-    def _renamed(self, payload: Wire) -> Wire:
+    def _renamed(self, payload: WireObject) -> WireObject:
         if isinstance(payload, BidResult | RunResult | ComputeError):
             payload.ExecutionID = self.ours[payload.ExecutionID]
         return payload
@@ -92,7 +94,7 @@ class Orchestrator:
             1,
             ServiceName("noop"),
             PeerId("test/c"),
-            Dress().write_call(Call("t")),
+            NclBodyCodec().write_call(Call("t")),
             target=target,
             seq=len(self.sent) + 10,
         )
@@ -179,7 +181,7 @@ def test_the_core_hears_the_whole_story() -> None:
         ("job-4", "final", boom),
     ]
     result = next(e for e in ours.events if isinstance(e, ReplyReceived) and e.kind == "final")
-    assert Dress().read_answer(result.body).value["stdout"] == "hello\n"
+    assert NclBodyCodec().read_answer(result.body).value["stdout"] == "hello\n"
     assert [e.reason for e in ours.events if isinstance(e, PeerLeft)] == ["graceful shutdown"]
 
 
@@ -192,7 +194,7 @@ class ComputeNode:
     def __init__(self) -> None:
         self.now = 1_794_772_037.0
         settings = ComputeSettings(heartbeat_interval=0.5, heartbeat_miss_factor=20)
-        self.side = WorkerSide(
+        self.side = NclWorkerSide(
             NODE,
             ("docker", "noop"),
             ids=lambda: "x",
@@ -201,7 +203,7 @@ class ComputeNode:
             settings=settings,
         )
         self.sent: list[list[bytes]] = []
-        self.works: list[Work] = []
+        self.works: list[Assigned] = []
         self.stopped: list[str] = []
 
     def say(self, frames: Any) -> list[bytes]:
@@ -210,9 +212,9 @@ class ComputeNode:
 
     def hear(self, subject: str, data: bytes, reply: str = "") -> None:
         for word in self.side.receive([subject.encode(), data, b"", reply.encode()]):
-            if isinstance(word, Reply):
+            if isinstance(word, SendNow):
                 self.say(word.frames)
-            elif isinstance(word, Work):
+            elif isinstance(word, Assigned):
                 self.works.append(word)
                 for frames in self.side.take(word.ticket):
                     self.say(frames)
@@ -223,7 +225,7 @@ class ComputeNode:
         for frames in self.side.finish(name, answer):
             self.say(frames)
 
-    def last(self, kind: type[Wire]) -> tuple[Any, list[bytes]]:
+    def last(self, kind: type[WireObject]) -> tuple[Any, list[bytes]]:
         for frames in reversed(self.sent):
             if frames[1][:1] == b"\x01":
                 payload = wire.decode(frames[1]).payload

@@ -31,15 +31,15 @@ from dragoman.dialects.ncl.models import (
     Execution,
     InputSource,
     JobSpec,
+    NclTask,
     SpecConfig,
     State,
-    Task,
     TaskResources,
     TaskTimeouts,
-    Wire,
+    WireObject,
 )
-from dragoman.dialects.ncl.store import Store
-from dragoman.dialects.talk import Stop, Work
+from dragoman.dialects.ncl.store import NodeStore
+from dragoman.dialects.peer_sides import Assigned, Stop
 from dragoman.model.capacity import Capacity
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
@@ -50,17 +50,17 @@ NOW = 1_700_000_000.0
 class Bench:
     """A node's executions with what they say."""
 
-    def __init__(self, slots: int = 2, store: Store | None = None) -> None:
-        self.said: list[Wire] = []
-        self.store = store or Store()
+    def __init__(self, slots: int = 2, store: NodeStore | None = None) -> None:
+        self.said: list[WireObject] = []
+        self.store = store or NodeStore()
         most = Capacity(2.0, 10**9, 10**9)
         self.compute = Compute(("Math", "noop"), slots, most, self.store, self.say)
 
-    def say(self, payload: Wire) -> None:
+    def say(self, payload: WireObject) -> None:
         self.store.say(payload)
         self.said.append(payload)
 
-    def hear(self, payload: Wire) -> list[object]:
+    def hear(self, payload: WireObject) -> list[object]:
         return list(self.compute.receive(payload, NOW))
 
     def state(self, name: str = "e1") -> int:
@@ -71,7 +71,7 @@ class Bench:
 
 def ask(name: str = "e1", *, desired: int = 0, kind: str = "batch", **task: object) -> AskForBid:
     said = {"Name": "main", "Engine": SpecConfig("math", {"task": "add"}), **task}
-    job = JobSpec(ID="j1", Name="n", Namespace="d", Type=kind, Meta={}, Tasks=[Task(**said)])  # type: ignore[arg-type]
+    job = JobSpec(ID="j1", Name="n", Namespace="d", Type=kind, Meta={}, Tasks=[NclTask(**said)])  # type: ignore[arg-type]
     return AskForBid(None, Execution(ID=name, JobID="j1", Job=job, DesiredState=State(desired)))
 
 
@@ -84,7 +84,7 @@ def test_an_ask_is_answered_with_a_bid_and_runs_when_it_is_taken(bench: Bench) -
     assert bench.hear(ask()) == []
     assert bench.said == [BidResult("e1", "j1", "batch", None, True)]
     (work,) = bench.hear(BidAccepted(None, "e1"))
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     assert (work.ticket, work.service, work.call.task) == ("e1", "Math", "add")
     bench.compute.begin("e1")
     assert bench.state() == RUNNING
@@ -92,7 +92,7 @@ def test_an_ask_is_answered_with_a_bid_and_runs_when_it_is_taken(bench: Bench) -
 
 def test_desired_running_runs_without_a_bid(bench: Bench) -> None:
     (work,) = bench.hear(ask(desired=RUN, kind="daemon"))
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     assert bench.said == []
     assert bench.state() == BID_ACCEPTED
 
@@ -110,7 +110,7 @@ def test_null_meta_runs_like_any_other(bench: Bench) -> None:
     assert asked.Execution.Job is not None
     asked.Execution.Job.Meta = None
     (work,) = bench.hear(asked)
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     assert work.job == "j1"
 
 
@@ -158,7 +158,7 @@ def test_timeouts_and_environment_reach_the_work(bench: Bench) -> None:
     (work,) = bench.hear(
         ask(desired=RUN, Timeouts=TaskTimeouts(ExecutionTimeout=30), Env={"MODE": "debug"})
     )
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     assert work.timeout == 30.0
     assert work.call.headers == {"MODE": "debug"}
 
@@ -174,7 +174,7 @@ def partition(index: int, count: int, kind: str = "batch") -> AskForBid:
 
 def test_partitions_of_a_job_are_told_apart(bench: Bench) -> None:
     works = [bench.hear(partition(index, 2))[0] for index in (0, 1)]
-    told = [work.call.headers for work in works if isinstance(work, Work)]
+    told = [work.call.headers for work in works if isinstance(work, Assigned)]
     assert [h["BACALHAU_PARTITION_INDEX"] for h in told] == ["0", "1"]
     assert {h["BACALHAU_PARTITION_COUNT"] for h in told} == {"2"}
 
@@ -187,7 +187,7 @@ def test_a_partition_that_the_job_does_not_have_is_refused(bench: Bench) -> None
 
 def test_what_runs_once_on_every_node_has_no_partitions(bench: Bench) -> None:
     (work,) = bench.hear(partition(0, 5, "ops"))
-    assert isinstance(work, Work)
+    assert isinstance(work, Assigned)
     assert work.call.headers == {}
 
 
@@ -250,11 +250,11 @@ def test_what_is_taken_is_not_free() -> None:
 
 def test_a_restart_fails_batch_work_and_runs_lasting_work_again() -> None:
     lines: list[bytes] = []
-    before = Bench(slots=5, store=Store(lines.append))
+    before = Bench(slots=5, store=NodeStore(lines.append))
     before.hear(ask("e1", desired=RUN))
     before.hear(ask("e2", desired=RUN, kind="daemon"))
     before.hear(ask("e3"))
-    store = Store()
+    store = NodeStore()
     store.load(lines)
     after = Bench(slots=5, store=store)
     again = after.compute.restart(NOW)
@@ -283,13 +283,13 @@ _messages = st.one_of(
 
 @given(st.lists(_messages, max_size=20), st.lists(st.integers(0, 19), max_size=20))
 def test_no_order_and_no_replay_runs_an_execution_twice(
-    messages: list[Wire], replays: list[int]
+    messages: list[WireObject], replays: list[int]
 ) -> None:
     bench = Bench()
     works: list[str] = []
     for message in [*messages, *(messages[i] for i in replays if i < len(messages))]:
         for word in bench.hear(message):
-            if isinstance(word, Work):
+            if isinstance(word, Assigned):
                 works.append(word.ticket)
                 bench.compute.begin(word.ticket)
     assert len(works) == len(set(works))

@@ -5,14 +5,14 @@ import pytest
 from dragoman.core.effects import SendPoll, SendWork
 from dragoman.dialects.base import Send
 from dragoman.dialects.ncl import wire
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
 from dragoman.dialects.ncl.dispatcher import Dispatcher
-from dragoman.dialects.ncl.dress import Dress
 from dragoman.dialects.ncl.executions import Executions, execution_id
-from dragoman.dialects.ncl.following import Following
+from dragoman.dialects.ncl.log_follower import LogFollower
 from dragoman.dialects.ncl.messages import NAMES
 from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, NodeInfo
 from dragoman.dialects.ncl.nodes import Node
-from dragoman.dialects.ncl.recovery import WasOut
+from dragoman.dialects.ncl.recovery import OpenDispatch
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Call, Unmappable
@@ -25,9 +25,9 @@ class Stage:
     def __init__(self) -> None:
         self.executions = Executions(10)
         settings = OrchestratorSettings(follow_logs=False)
-        following = Following("tok", self.executions)
-        wardrobe = {"ncl": Dress()}
-        self.dispatcher = Dispatcher("_INBOX.t", wardrobe, settings, self.executions, following)
+        following = LogFollower("tok", self.executions)
+        codecs = {"ncl": NclBodyCodec()}
+        self.dispatcher = Dispatcher("_INBOX.t", codecs, settings, self.executions, following)
         self.node = Node("ncl", NodeInfo("n-1", "Compute"), settings)
         self.node.connect(0, "", NOW)
 
@@ -48,7 +48,7 @@ class Stage:
 
 
 def work(job: str = "j1", seq: int = 10, target: str = "any") -> SendWork:
-    body = Dress().write_call(Call("t"))
+    body = NclBodyCodec().write_call(Call("t"))
     client = PeerId("test/c")
     return SendWork(PEER, JobId(job), 1, ServiceName("math"), client, body, seq=seq, target=target)
 
@@ -150,7 +150,7 @@ def test_a_claim_of_nothing_known_stops_it_on_the_node(stage: Stage) -> None:
 
 
 def test_what_was_out_before_a_restart_is_sent_again_when_claimed(stage: Stage) -> None:
-    stage.dispatcher.remember(WasOut(work(seq=10), NOW, accepted=12))
+    stage.dispatcher.remember(OpenDispatch(work(seq=10), NOW, accepted=12))
     assert stage.live() == BID_ACCEPTED
     assert stage.leave() == []
     stage.node.connect(50, "", NOW)
@@ -170,5 +170,5 @@ def test_what_has_no_form_is_refused(stage: Stage) -> None:
 
 def test_what_was_out_and_has_no_form_is_left_out(stage: Stage) -> None:
     lost = SendWork(PEER, JobId("j"), 1, ServiceName("s"), PeerId("test/c"), Body("ncl", (b"[]",)))
-    stage.dispatcher.remember(WasOut(lost, NOW))
+    stage.dispatcher.remember(OpenDispatch(lost, NOW))
     assert stage.executions.live == {}

@@ -8,11 +8,11 @@ from tests.dialects.ncl_vectors import body
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.executions import (
     Executions,
-    Tracked,
+    LiveExecution,
     ask_for_bid,
     derived_id,
     execution_id,
@@ -27,7 +27,7 @@ from dragoman.dialects.ncl.models import (
     NEW,
     PENDING,
     RUN,
-    Event,
+    NclEvent,
 )
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import EMPTY
@@ -105,7 +105,7 @@ def test_a_run_result_is_the_caller_s_body() -> None:
     payload = wire.decode(body("data.runresult")).payload
     state, found, fault = outcome(payload)
     assert (state, fault) == (COMPLETED, None)
-    assert Dress().read_answer(found).value["stdout"] == "hello\n"
+    assert NclBodyCodec().read_answer(found).value["stdout"] == "hello\n"
 
 
 def test_a_non_zero_exit_is_a_failure_with_its_output() -> None:
@@ -116,7 +116,7 @@ def test_a_non_zero_exit_is_a_failure_with_its_output() -> None:
 
 
 def test_a_compute_error_is_its_first_event() -> None:
-    events = [Event("boom", Details={"Hint": "look there"}), Event("more")]
+    events = [NclEvent("boom", Details={"Hint": "look there"}), NclEvent("more")]
     assert outcome(ComputeError("e", Events=events))[2] == Fault(
         FaultCode.TASK_FAILED, "boom (look there)"
     )
@@ -129,7 +129,7 @@ def test_a_node_s_restart_gives_the_work_to_another() -> None:
 
 
 def test_work_handed_back_goes_to_another() -> None:
-    events = [Event("handed back", Details={"ErrorCode": "HandedBack"})]
+    events = [NclEvent("handed back", Details={"ErrorCode": "HandedBack"})]
     found = outcome(ComputeError("e", Events=events))[2]
     assert found is not None
     assert found.code is FaultCode.HANDED_BACK
@@ -143,8 +143,8 @@ def test_a_refusal_has_its_reason() -> None:
     assert "no reason" in outcome(BidResult("e"))[2].message  # type: ignore[union-attr]
 
 
-def tracked(job: str = "j1", needs: Capacity = NOTHING) -> Tracked:
-    return Tracked(JobId(job), PEER, 1, needs)
+def tracked(job: str = "j1", needs: Capacity = NOTHING) -> LiveExecution:
+    return LiveExecution(JobId(job), PEER, 1, needs)
 
 
 def test_live_executions_are_counted_by_node() -> None:
@@ -192,7 +192,7 @@ def test_the_memory_of_ended_ones_is_bounded() -> None:
 
 
 def test_a_reply_names_its_attempt() -> None:
-    reply = Tracked(JobId("j"), PEER, 3).reply(ReplyKind.ACCEPTED)
+    reply = LiveExecution(JobId("j"), PEER, 3).reply(ReplyKind.ACCEPTED)
     assert (reply.worker, reply.job, reply.attempt) == (PEER, "j", 3)
 
 

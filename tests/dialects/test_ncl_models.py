@@ -5,7 +5,7 @@ from tests.dialects.ncl_vectors import body
 
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.envelope import dump
-from dragoman.dialects.ncl.models import Execution, NodeInfo, NodeState, Resources, Task
+from dragoman.dialects.ncl.models import Execution, NclTask, NodeInfo, NodeState, Resources
 from dragoman.dialects.ncl.wire import read_json
 
 
@@ -35,7 +35,7 @@ def test_what_is_left_out_is_left_out() -> None:
     assert b'"Job"' not in text
     assert b"PartitionIndex" not in text
     assert b'"Revision":0' in text
-    assert dump(Task()) == b'{"Name":"","Engine":{"Type":""},"Publisher":{"Type":""}}'
+    assert dump(NclTask()) == b'{"Name":"","Engine":{"Type":""},"Publisher":{"Type":""}}'
 
 
 @pytest.mark.parametrize(("text", "found"), [("compute", "Compute"), ("REQUESTER", "Requester")])

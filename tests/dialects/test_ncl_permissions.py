@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.permissions import may_publish, may_subscribe
-from dragoman.dialects.ncl.worker_side import WorkerSide
+from dragoman.dialects.ncl.worker_side import NclWorkerSide
 
 
 def covers(allowed: tuple[str, ...], subject: str) -> bool:
@@ -21,8 +21,8 @@ def _match(pattern: list[str], subject: list[str]) -> bool:
     return len(pattern) == len(subject)
 
 
-def side(node: str) -> WorkerSide:
-    return WorkerSide(node, ("math",), ids=lambda: "id", clock=lambda: 0.0)
+def side(node: str) -> NclWorkerSide:
+    return NclWorkerSide(node, ("math",), ids=lambda: "id", clock=lambda: 0.0)
 
 
 def test_a_node_may_listen_where_our_node_listens() -> None:

@@ -5,7 +5,7 @@ from tests.dialects.ncl_desk import DATA, NOW, connected, noted_in, say
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyReceived
 from dragoman.dialects.base import Send
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
 from dragoman.dialects.ncl.messages import AskForBid, BidResult, RunResult
 from dragoman.model.content import Call
 from dragoman.model.names import JobId, PeerId, ServiceName
@@ -24,7 +24,7 @@ def test_a_result_of_an_execution_it_never_had_is_late() -> None:
 
 def test_a_bid_that_is_offered_again_is_taken_again_and_told_once() -> None:
     made = connected(follow_logs=False)
-    call = Dress().write_call(Call("t"))
+    call = NclBodyCodec().write_call(Call("t"))
     work = SendWork(PeerId("ncl/n-1"), JobId("j"), 1, ServiceName("math"), PeerId("t/c"), call)
     made.render(work, NOW)
     (name,) = made.executions.live

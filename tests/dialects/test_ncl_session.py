@@ -14,8 +14,8 @@ from dragoman.dialects.ncl.messages import (
     UpdateNodeInfoRequest,
     UpdateNodeInfoResponse,
 )
-from dragoman.dialects.ncl.models import NodeInfo, Resources, Wire
-from dragoman.dialects.ncl.session import CONNECTED, CONNECTING, DISCONNECTED, LEFT, Session
+from dragoman.dialects.ncl.models import NodeInfo, Resources, WireObject
+from dragoman.dialects.ncl.session import CONNECTED, CONNECTING, DISCONNECTED, LEFT, NodeSession
 from dragoman.dialects.ncl.settings import ComputeSettings
 
 NONE = Resources()
@@ -27,13 +27,13 @@ class Story:
     def __init__(self) -> None:
         self.now = 1000.0
         self.info = NodeInfo("n-1", "Compute", {"zone": "eu"})
-        self.session = Session("n-1", ComputeSettings(), self.describe, 1000.0)
-        self.asked: list[tuple[str, Wire]] = []
+        self.session = NodeSession("n-1", ComputeSettings(), self.describe, 1000.0)
+        self.asked: list[tuple[str, WireObject]] = []
 
     def describe(self) -> NodeInfo:
         return NodeInfo("n-1", "Compute", dict(self.info.Labels or {}))
 
-    def tick(self, after: float = 0.0) -> list[type[Wire]]:
+    def tick(self, after: float = 0.0) -> list[type[WireObject]]:
         self.now += after
         self.asked = self.session.tick(7, NONE, NONE, self.now)
         return [type(payload) for _, payload in self.asked]
@@ -41,7 +41,7 @@ class Story:
     def join(self) -> None:
         self.asked = self.session.join(7, self.now)
 
-    def answer(self, payload: Wire | None) -> HandshakeResponse | None:
+    def answer(self, payload: WireObject | None) -> HandshakeResponse | None:
         """Answer the last request; None: nobody listens."""
         token, _ = self.asked[-1]
         data = b""
@@ -179,10 +179,10 @@ def test_an_answer_to_nothing_is_nothing(story: Story) -> None:
 
 def test_a_new_connection_makes_it_beat_at_once(story: Story) -> None:
     story.connected()
-    story.session.hurry(story.now)
+    story.session.retry_now(story.now)
     assert story.tick(0) == [HeartbeatRequest]
     waiting = Story()
     waiting.join()
     waiting.answer(None)
-    waiting.session.hurry(waiting.now)
+    waiting.session.retry_now(waiting.now)
     assert waiting.tick(0) == [HandshakeRequest]

@@ -8,23 +8,26 @@ from dragoman.dialects.ncl.models import (
     Execution,
     JobSpec,
 )
-from dragoman.dialects.ncl.store import Held, Store
+from dragoman.dialects.ncl.store import NodeStore, StoredExecution
 
 
-def full_store(lines: list[bytes]) -> Store:
-    store = Store(lines.append)
-    done, live = Held("e1", "j1", "batch", BID_OFFERED), Held("e2", "j2", "daemon", BID_ACCEPTED)
+def full_store(lines: list[bytes]) -> NodeStore:
+    store = NodeStore(lines.append)
+    done, live = (
+        StoredExecution("e1", "j1", "batch", BID_OFFERED),
+        StoredExecution("e2", "j2", "daemon", BID_ACCEPTED),
+    )
     live.spec = Execution(ID="e2", Job=JobSpec(ID="j2", Type="daemon"))
     store.learn(done)
     store.say(BidResult("e1", "j1", "batch", None, True))
     store.move(done, COMPLETED)
     store.learn(live)
     store.say(ComputeError("e1", "j1", "batch"))
-    store.came_to(received=7, acked=2)
+    store.save_progress(received=7, acked=2)
     return store
 
 
-def known(store: Store) -> object:
+def known(store: NodeStore) -> object:
     executions = {n: (h.job, h.kind, h.state, h.spec) for n, h in store.executions.items()}
     return executions, dict(store.out), store.seq, store.received, store.acked
 
@@ -32,7 +35,7 @@ def known(store: Store) -> object:
 def test_what_was_written_is_known_again() -> None:
     lines: list[bytes] = []
     store = full_store(lines)
-    again = Store()
+    again = NodeStore()
     assert again.load(lines) == 0
     assert known(again) == known(store)
 
@@ -42,7 +45,7 @@ def test_a_snapshot_says_the_same_in_fewer_lines() -> None:
     store = full_store(lines)
     snapshot = store.snapshot()
     assert len(snapshot) < len(lines)
-    again = Store()
+    again = NodeStore()
     again.load(snapshot)
     assert known(again) == known(store)
 
@@ -50,7 +53,7 @@ def test_a_snapshot_says_the_same_in_fewer_lines() -> None:
 def test_a_torn_line_is_counted_and_the_rest_is_read() -> None:
     lines: list[bytes] = []
     full_store(lines)
-    again = Store()
+    again = NodeStore()
     assert again.load([lines[0], b'{"k":"out","seq', b"[]", b'{"k":"state","id":"?"}']) == 3
     assert list(again.executions) == ["e1"]
 
@@ -59,14 +62,14 @@ def test_loading_writes_nothing() -> None:
     lines: list[bytes] = []
     full_store(lines)
     written: list[bytes] = []
-    Store(written.append).load(lines)
+    NodeStore(written.append).load(lines)
     assert written == []
 
 
 def test_acked_messages_are_let_go() -> None:
     store = full_store([])
     assert list(store.out) == [5]
-    store.came_to(7, 5)
+    store.save_progress(7, 5)
     assert list(store.out) == []
 
 
@@ -74,14 +77,14 @@ def test_the_same_position_again_is_not_written_again() -> None:
     lines: list[bytes] = []
     store = full_store(lines)
     before = len(lines)
-    store.came_to(7, 2)
+    store.save_progress(7, 2)
     assert len(lines) == before
 
 
 def test_ended_executions_are_remembered_up_to_a_bound() -> None:
-    store = Store(remember=2)
+    store = NodeStore(remember=2)
     for number in range(4):
-        held = Held(f"e{number}", "j", "batch", BID_OFFERED)
+        held = StoredExecution(f"e{number}", "j", "batch", BID_OFFERED)
         store.learn(held)
         store.move(held, COMPLETED)
     assert list(store.executions) == ["e2", "e3"]
@@ -89,9 +92,9 @@ def test_ended_executions_are_remembered_up_to_a_bound() -> None:
 
 def test_only_lasting_work_keeps_its_description() -> None:
     lines: list[bytes] = []
-    store = Store(lines.append)
+    store = NodeStore(lines.append)
     for kind in ("batch", "service"):
-        held = Held(kind, "j", kind, BID_ACCEPTED)
+        held = StoredExecution(kind, "j", kind, BID_ACCEPTED)
         held.spec = Execution(ID=kind)
         store.learn(held)
     assert [b'"spec"' in line for line in lines] == [False, True]

@@ -7,13 +7,13 @@ from dragoman.core.effects import SendInput
 from dragoman.core.events import JobSubmitted
 from dragoman.core.why import Reason, why
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.client_side import ClientSide
-from dragoman.dialects.ncl.dress import Dress
+from dragoman.dialects.ncl.body_codec import NclBodyCodec
+from dragoman.dialects.ncl.client_side import NclClientSide
 from dragoman.dialects.ncl.messages import AskForBid, BacError
 from dragoman.dialects.ncl.models import RUN
 from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
-from dragoman.dialects.ncl.store import Store
-from dragoman.dialects.talk import Unsupported
+from dragoman.dialects.ncl.store import NodeStore
+from dragoman.dialects.peer_sides import Unsupported
 from dragoman.model.body import EMPTY
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -60,11 +60,11 @@ def test_a_failing_task_fails_the_job_with_its_words(fabric: Fabric) -> None:
 
 def test_raw_bytes_go_there_and_back(fabric: Fabric) -> None:
     node = fabric.add()
-    body = Dress().write_call(Call(raw=b"\x00\xff"))
+    body = NclBodyCodec().write_call(Call(raw=b"\x00\xff"))
     fabric.handle(JobSubmitted(JobId("j1"), CLIENT, ServiceName("math"), body))
     assert node.works[0].call.raw == b"\x00\xff"
     node.finish(node.works[0], Answer(raw=b"\x01"))
-    assert Dress().read_answer(fabric.final().body).raw == b"\x01"
+    assert NclBodyCodec().read_answer(fabric.final().body).raw == b"\x01"
 
 
 def test_work_for_all_is_sent_as_ops_and_runs_without_a_bid(fabric: Fabric) -> None:
@@ -106,7 +106,7 @@ def test_the_reason_of_a_refusal_is_on_record(fabric: Fabric) -> None:
     assert (
         requeued.detail == "bid refused: rejected bid: not enough capacity: all 0 slots are taken"
     )
-    found = why(fabric.broker.desk, JobId("j1"))
+    found = why(fabric.broker.state, JobId("j1"))
     assert found.reason is Reason.REFUSED_BY_ALL
     assert "n-1" in found.words
 
@@ -158,10 +158,10 @@ def test_progress_crosses_as_log_lines(fabric: Fabric) -> None:
     node.send(node.side.chunk(ticket, b"piece"))
     fabric.settle()
     found = [(r.kind.value, r.body) for r in fabric.replies if r.kind in ("progress", "chunk")]
-    dress = Dress()
+    codec = NclBodyCodec()
     assert [kind for kind, _ in found] == ["progress", "chunk"]
-    assert dress.read_answer(found[0][1]).value == {"done": 1}
-    assert dress.read_answer(found[1][1]).raw == b"piece"
+    assert codec.read_answer(found[0][1]).value == {"done": 1}
+    assert codec.read_answer(found[1][1]).raw == b"piece"
 
 
 def test_what_is_too_large_for_nats_is_refused_with_words(fabric: Fabric) -> None:
@@ -350,9 +350,9 @@ def test_a_result_made_while_the_broker_was_down_arrives(fabric: Fabric) -> None
 
 def test_a_node_that_restarts_with_its_store_gives_its_batch_work_back(fabric: Fabric) -> None:
     lines: list[bytes] = []
-    fabric.add(store=Store(lines.append))
+    fabric.add(store=NodeStore(lines.append))
     fabric.submit()
-    again = Store(lines.append)
+    again = NodeStore(lines.append)
     assert again.load(list(lines)) == 0
     node = fabric.add(store=again)
     # It fails what its restart interrupted; the job is dispatched anew, as a second attempt.
@@ -375,12 +375,12 @@ def test_a_node_that_restarts_without_its_store_is_told_again(fabric: Fabric) ->
 
 def test_a_result_that_was_stored_and_not_sent_survives_a_node_restart(fabric: Fabric) -> None:
     lines: list[bytes] = []
-    node = fabric.add(store=Store(lines.append))
+    node = fabric.add(store=NodeStore(lines.append))
     fabric.submit()
     fabric.loses = lambda c: c.source == "n-1"
     node.finish(node.works[0], Answer(value=5))
     fabric.loses = lambda c: False
-    again = Store(lines.append)
+    again = NodeStore(lines.append)
     again.load(list(lines))
     fabric.add(store=again)
     assert fabric.value() == 5
@@ -406,7 +406,7 @@ def test_a_full_replay_of_everything_changes_nothing(fabric: Fabric) -> None:
 
 
 def test_there_is_no_client_role() -> None:
-    side = ClientSide()
+    side = NclClientSide()
     for call in (
         side.hello,
         lambda: side.ask(JobId("j")),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.ncl.models import NO_TIME
-from dragoman.dialects.ncl.times import Alarms, time_of, time_text
+from dragoman.dialects.ncl.times import WakeTimes, time_of, time_text
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_any_instant_survives_to_the_microsecond(at: float) -> None:
 
 
 def test_the_earliest_time_counts() -> None:
-    alarms = Alarms()
+    alarms = WakeTimes()
     alarms.set("a", 10)
     alarms.set("a", 5)
     alarms.set("a", 7)
@@ -50,7 +50,7 @@ def test_the_earliest_time_counts() -> None:
 
 
 def test_a_thing_may_be_set_again_when_it_was_due() -> None:
-    alarms = Alarms()
+    alarms = WakeTimes()
     alarms.set("a", 1)
     assert alarms.due(1) == ["a"]
     alarms.set("a", 3)

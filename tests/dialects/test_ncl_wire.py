@@ -86,7 +86,7 @@ def test_the_frames_repeat_the_metadata_as_headers() -> None:
     ("text", "seq"), [("7", 7), ("", 0), ("-1", 0), ("1e3", 0), ("9" * 30, 0), ("٣", 0)]
 )
 def test_a_sequence_that_cannot_be_read_is_none(text: str, seq: int) -> None:
-    message = wire.Message(HeartbeatResponse(), {wire.SEQ: text})
+    message = wire.NclMessage(HeartbeatResponse(), {wire.SEQ: text})
     assert message.seq == seq
 
 

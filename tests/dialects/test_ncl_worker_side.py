@@ -22,15 +22,15 @@ from dragoman.dialects.ncl.models import (
     RUN,
     Execution,
     JobSpec,
+    NclTask,
     SpecConfig,
     State,
-    Task,
-    Wire,
+    WireObject,
 )
 from dragoman.dialects.ncl.settings import ComputeSettings
-from dragoman.dialects.ncl.store import Store
-from dragoman.dialects.ncl.worker_side import WorkerSide
-from dragoman.dialects.talk import Alive, Reply, Work
+from dragoman.dialects.ncl.store import NodeStore
+from dragoman.dialects.ncl.worker_side import NclWorkerSide
+from dragoman.dialects.peer_sides import Alive, Assigned, SendNow
 from dragoman.model.content import Answer
 
 IN = "bacalhau.global.compute.n-1.in.msgs"
@@ -39,9 +39,9 @@ IN = "bacalhau.global.compute.n-1.in.msgs"
 class Stage:
     """A node, its clock, and what it sent."""
 
-    def __init__(self, store: Store | None = None, **settings: Any) -> None:
+    def __init__(self, store: NodeStore | None = None, **settings: Any) -> None:
         self.now = 1_700_000_000.0
-        self.side = WorkerSide(
+        self.side = NclWorkerSide(
             "n-1",
             ("math",),
             ids=lambda: "x",
@@ -54,7 +54,7 @@ class Stage:
     def hear(self, subject: str, data: bytes, reply: str = "") -> list[Any]:
         return self.side.receive([subject.encode(), data, b"", reply.encode()])
 
-    def told(self, payload: Wire, seq: int, reply: str = "ack") -> list[Any]:
+    def told(self, payload: WireObject, seq: int, reply: str = "ack") -> list[Any]:
         pairs = wire.data_metadata(payload, "orchestrator-n-1", self.now, seq, IN)
         return self.hear(IN, wire.encode(payload, pairs), reply)
 
@@ -68,16 +68,16 @@ class Stage:
 
 
 def ask(name: str = "e1") -> AskForBid:
-    task = Task(Name="main", Engine=SpecConfig("math", {"task": "t"}))
+    task = NclTask(Name="main", Engine=SpecConfig("math", {"task": "t"}))
     job = JobSpec(ID="j", Name="n", Namespace="d", Type="batch", Meta={}, Tasks=[task])
     return AskForBid(None, Execution(ID=name, JobID="j", Job=job, DesiredState=State(RUN)))
 
 
 def sent(words: list[Any]) -> list[list[bytes]]:
-    return [list(w.frames) for w in words if isinstance(w, Reply)]
+    return [list(w.frames) for w in words if isinstance(w, SendNow)]
 
 
-def payloads(frames: Any) -> list[Wire]:
+def payloads(frames: Any) -> list[WireObject]:
     return [wire.decode(f[1]).payload for f in frames if f[1][:1] == b"\x01"]
 
 
@@ -143,7 +143,7 @@ def test_it_adopts_where_the_orchestrator_says_it_is() -> None:
 def test_sequences_of_the_orchestrator_may_start_anew() -> None:
     stage = Stage().connected(start=500)
     stage.connected(start=0)
-    assert any(isinstance(w, Work) for w in stage.told(ask(), 1))
+    assert any(isinstance(w, Assigned) for w in stage.told(ask(), 1))
 
 
 def test_results_wait_for_a_session() -> None:
@@ -198,7 +198,7 @@ def test_a_node_advertises_capacity_and_the_protocol() -> None:
 
 def test_a_name_that_cannot_be_a_node_id_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be a node id"):
-        WorkerSide("a.b", ("s",), ids=lambda: "x", clock=lambda: 0.0)
+        NclWorkerSide("a.b", ("s",), ids=lambda: "x", clock=lambda: 0.0)
 
 
 def test_discovery_is_answered_where_a_reply_is_wanted() -> None:
@@ -242,7 +242,7 @@ def test_a_real_orchestrator_s_cancel_after_the_result_is_harmless() -> None:
 
 def test_what_was_written_is_checkpointed_at_intervals() -> None:
     lines: list[bytes] = []
-    stage = Stage(Store(lines.append)).connected()
+    stage = Stage(NodeStore(lines.append)).connected()
     stage.told(ask(), 9)
     assert not any(b'"k":"at"' in line for line in lines)
     stage.now += 30

@@ -24,8 +24,8 @@ from tests.dialects.nfp_fabric import (
 from dragoman.core.events import ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import EventSide, Frames, MalformedMessage, Send, Subscribed
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.broker_side import BrokerSide
-from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, Settings
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
+from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, NfpSettings
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
@@ -86,7 +86,7 @@ def test_nothing_of_a_finished_job_is_kept() -> None:
 
 def test_a_one_byte_peer_is_answered_in_one_byte() -> None:
     fabric = Fabric()
-    fabric.say("w1", wire.Ready(b"math", is_binary=True))
+    fabric.say("w1", wire.NfpReady(b"math", is_binary=True))
     fabric.say("c1", post(is_binary=True))
     (task,) = fabric.frames("w1")
     assert task[2] == b"\x04"
@@ -117,18 +117,18 @@ def test_a_client_that_wants_results_pushed_gets_them_and_hears_that_it_is_queue
     assert told(fabric.heard("c1")) == [("RESPONSE", "202"), ("RESPONSE", "200")]
 
 
-HOUSE = PeerId("local/broker")
+BUILTIN = PeerId("local/broker")
 
 
 def with_house(fabric: Fabric) -> Fabric:
     """Let the broker's own services join."""
     services = (ServiceName(MANAGEMENT), ServiceName(INVENTORY))
-    fabric.do(WorkerJoined(HOUSE, WorkerName("broker"), services, is_of_the_house=True))
+    fabric.do(WorkerJoined(BUILTIN, WorkerName("broker"), services, is_builtin=True))
     return fabric
 
 
 def ask_broker(fabric: Fabric, uuid: str, body: bytes, command: str = wire.MMI) -> None:
-    fabric.say("c1", wire.Request(command, MANAGEMENT.encode(), b"all", uuid.encode(), body))
+    fabric.say("c1", wire.NfpRequest(command, MANAGEMENT.encode(), b"all", uuid.encode(), body))
 
 
 def test_management_is_a_job_like_any_other_and_answered_twice_by_any_command() -> None:
@@ -140,7 +140,7 @@ def test_management_is_a_job_like_any_other_and_answered_twice_by_any_command() 
         said = Body(
             "nfp", (b'{"broker":{"result":[uuid]}}'.replace(b"uuid", b'"%b"' % uuid.encode()),)
         )
-        fabric.do(ReplyReceived(HOUSE, JobId(uuid), ReplyKind.FINAL, said))
+        fabric.do(ReplyReceived(BUILTIN, JobId(uuid), ReplyKind.FINAL, said))
         answers = fabric.heard("c1")
         assert told(answers) == [("RESPONSE", "200"), ("MMI", "200")]
         assert [body_of(each) for each in answers] == [[uuid], [uuid]]
@@ -152,7 +152,7 @@ def test_management_that_fails_says_so_twice() -> None:
     fabric = with_house(Fabric())
     ask_broker(fabric, "u1", b'{"task":"unknown"}')
     fault = Fault(FaultCode.TASK_FAILED, "unknown task")
-    fabric.do(ReplyReceived(HOUSE, JobId("u1"), ReplyKind.FINAL, fault=fault))
+    fabric.do(ReplyReceived(BUILTIN, JobId("u1"), ReplyKind.FINAL, fault=fault))
     answers = fabric.heard("c1")
     assert told(answers) == [("RESPONSE", "400"), ("MMI", "400")]
     assert body_of(answers[1])["error"] == "unknown task"
@@ -171,7 +171,7 @@ def test_management_that_cannot_be_read_is_refused_twice(body: bytes) -> None:
 
 def test_mmi_to_an_ordinary_service_is_refused_where_its_caller_looks() -> None:
     fabric = Fabric()
-    fabric.say("c1", wire.Request(wire.MMI, b"math", b"w1", b"u1", b"{}"))
+    fabric.say("c1", wire.NfpRequest(wire.MMI, b"math", b"w1", b"u1", b"{}"))
     assert sorted(told(fabric.heard("c1"))) == [("MMI", "400"), ("RESPONSE", "400")]
 
 
@@ -189,16 +189,16 @@ def test_a_message_of_a_broker_is_malformed_here() -> None:
     with pytest.raises(MalformedMessage):
         fabric.say("x", wire.KeepAlive(wire.BROKER, b"math"))
     with pytest.raises(MalformedMessage):
-        fabric.say("x", wire.Reply(wire.RESPONSE, b"s", b"u", b"200", b"{}"))
+        fabric.say("x", wire.NfpReply(wire.RESPONSE, b"s", b"u", b"200", b"{}"))
 
 
 def test_a_subscription_is_confirmed_and_given_to_the_loop() -> None:
     fabric = Fabric()
     body = b'{"topics":["math.*"],"after":7}'
-    fabric.say("c1", wire.Request(wire.GET, EVENTS.encode(), b"all", b"s1", body))
+    fabric.say("c1", wire.NfpRequest(wire.GET, EVENTS.encode(), b"all", b"s1", body))
     assert fabric.subscriptions == [Subscribed(PeerId("nfp/c1"), ("math.*",), 7, "s1")]
     assert told(fabric.heard("c1")) == [("RESPONSE", "200")]
-    fabric.say("c1", wire.Request(wire.DELETE, EVENTS.encode(), b"all", b"s1", b""))
+    fabric.say("c1", wire.NfpRequest(wire.DELETE, EVENTS.encode(), b"all", b"s1", b""))
     assert fabric.subscriptions[-1].topics == ()
 
 
@@ -207,16 +207,16 @@ def test_a_subscription_is_confirmed_and_given_to_the_loop() -> None:
 )
 def test_a_subscription_that_cannot_be_read_is_refused(command: str, body: bytes) -> None:
     fabric = Fabric()
-    fabric.say("c1", wire.Request(command, EVENTS.encode(), b"all", b"s1", body))
+    fabric.say("c1", wire.NfpRequest(command, EVENTS.encode(), b"all", b"s1", body))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
     assert fabric.subscriptions == []
 
 
 def offer(record: Record, body: Body | None = None) -> Any:
-    side: EventSide = BrokerSide("nfp")
+    side: EventSide = NfpBrokerSide("nfp")
     (send,) = side.render_event(Subscribed(PeerId("nfp/c1"), ("*",), 0, "s1"), record, body)
     reply = wire.decode(send.frames)
-    assert isinstance(reply, wire.Reply)
+    assert isinstance(reply, wire.NfpReply)
     assert (send.address, reply.command, reply.uuid) == (b"c1", wire.EVENT, b"s1")
     return body_of(reply)
 
@@ -274,16 +274,16 @@ class Replay:
         message = wire.decode(rest)
         if direction == "broker>client":
             self.expected[peer].append(rest)
-        elif isinstance(message, wire.Request) and message.command == wire.POST:
+        elif isinstance(message, wire.NfpRequest) and message.command == wire.POST:
             self.posts.append((peer, rest))
-        elif isinstance(message, wire.Request):
+        elif isinstance(message, wire.NfpRequest):
             self.gets[peer, message.uuid].append(rest)
-        elif isinstance(message, wire.Report) and message.status == b"200":
+        elif isinstance(message, wire.NfpReport) and message.status == b"200":
             if message.command == wire.RESPONSE:
                 self.results[peer, message.uuid] = rest
             else:
                 self.reports[peer, message.uuid].append(rest)
-        elif isinstance(message, wire.Report):
+        elif isinstance(message, wire.NfpReport):
             self.reports[peer, message.uuid].append(rest)
 
     def _register(self) -> None:
@@ -304,10 +304,10 @@ class Replay:
         for worker, _ in list(self.reports):
             for message in self.fabric.heard(worker):
                 moved = True
-                if isinstance(message, wire.Task) and message.command == wire.POST:
+                if isinstance(message, wire.NfpTask) and message.command == wire.POST:
                     for report in self.reports[worker, message.uuid]:
                         self.fabric.say(worker, report)
-                elif isinstance(message, wire.Task):
+                elif isinstance(message, wire.NfpTask):
                     self.fabric.say(worker, self.results[worker, message.uuid])
         for client in list(self.expected):
             for frames in self.fabric.frames(client):
@@ -318,7 +318,7 @@ class Replay:
 
     def _follow(self, client: bytes, frames: Frames) -> None:
         message = wire.decode(frames)
-        assert isinstance(message, wire.Reply)
+        assert isinstance(message, wire.NfpReply)
         if message.command == wire.EVENT and body_of(message)["event_type"] == "result_ready":
             worker = body_of(message)["worker"].encode()
             (mine,) = [f for f in self.gets[client, message.uuid] if worker in f[4]]
@@ -343,11 +343,11 @@ bodies = st.sampled_from(
 )
 anything = st.one_of(
     st.builds(wire.Open, st.sampled_from([wire.CLIENT, wire.WORKER]), bodies),
-    st.builds(wire.Ready, words, st.booleans()),
+    st.builds(wire.NfpReady, words, st.booleans()),
     st.builds(wire.KeepAlive, st.just(wire.WORKER), words),
-    st.builds(wire.Disconnect, st.just(wire.WORKER), words, st.none() | bodies),
+    st.builds(wire.NfpDisconnect, st.just(wire.WORKER), words, st.none() | bodies),
     st.builds(
-        wire.Request,
+        wire.NfpRequest,
         st.sampled_from([wire.POST, wire.GET, wire.DELETE, wire.PUT, wire.MMI]),
         words | st.sampled_from([MANAGEMENT.encode(), EVENTS.encode()]),
         words,
@@ -356,7 +356,7 @@ anything = st.one_of(
         st.booleans(),
     ),
     st.builds(
-        wire.Report,
+        wire.NfpReport,
         st.sampled_from([wire.RESPONSE, wire.EVENT, wire.STREAM]),
         st.sampled_from([b"c1", b""]),
         words,
@@ -370,8 +370,8 @@ anything = st.one_of(
 def test_nothing_that_peers_say_breaks_the_broker_or_outgrows_its_bounds(
     script: list[tuple[bytes, wire.Message, float]],
 ) -> None:
-    settings = Settings(remembered_jobs=3, remembered_peers=3, patience=5.0)
-    fabric = Fabric(BrokerSide("nfp", settings=settings))
+    settings = NfpSettings(remembered_jobs=3, remembered_peers=3, patience=5.0)
+    fabric = Fabric(NfpBrokerSide("nfp", settings=settings))
     for address, message, wait in script:
         try:
             fabric.say(address, message)
@@ -383,7 +383,7 @@ def test_nothing_that_peers_say_breaks_the_broker_or_outgrows_its_bounds(
 
 
 def test_a_send_of_the_sides_own_is_not_held_up_by_the_disk() -> None:
-    side = BrokerSide("nfp")
+    side = NfpBrokerSide("nfp")
     (answer,) = side.receive(b"w9", wire.encode(wire.KeepAlive(wire.WORKER, b"math")), 1.0)
     assert isinstance(answer, Send)
     assert not answer.is_strict

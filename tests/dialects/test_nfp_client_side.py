@@ -4,11 +4,11 @@ import pytest
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.client_side import ClientSide
-from dragoman.dialects.talk import (
+from dragoman.dialects.nfp.client_side import NfpClientSide
+from dragoman.dialects.peer_sides import (
     Finished,
-    Order,
-    Reply,
+    SendNow,
+    Submission,
 )
 from dragoman.model.content import Call
 from dragoman.model.fault import Fault, FaultCode
@@ -17,18 +17,18 @@ from dragoman.model.names import JobId
 
 J1 = JobId("j1")
 FAILED = Fault(FaultCode.TASK_FAILED, "no")
-ADD = Order(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
+ADD = Submission(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
 
 
-def client(*jobs: str) -> ClientSide:
-    side = ClientSide(lambda: "s1")
+def client(*jobs: str) -> NfpClientSide:
+    side = NfpClientSide(lambda: "s1")
     for job in jobs:
-        side.submit(Order(JobId(job), "math", Call("add")))
+        side.submit(Submission(JobId(job), "math", Call("add")))
     return side
 
 
 def reply(command: str, status: bytes, body: bytes, uuid: bytes = b"j1") -> Frames:
-    return wire.encode(wire.Reply(command, b"math", uuid, status, body))
+    return wire.encode(wire.NfpReply(command, b"math", uuid, status, body))
 
 
 def test_an_announced_result_is_fetched_from_norfabs_broker() -> None:
@@ -36,8 +36,8 @@ def test_an_announced_result_is_fetched_from_norfabs_broker() -> None:
     side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1"]}'))
     ready = b'{"event_type":"result_ready","worker":"w1"}'
     (ask,) = side.receive(reply(wire.EVENT, b"200", ready))
-    assert isinstance(ask, Reply)
-    assert wire.decode(ask.frames) == wire.Request(wire.GET, b"math", b'["w1"]', b"j1", b"")
+    assert isinstance(ask, SendNow)
+    assert wire.decode(ask.frames) == wire.NfpRequest(wire.GET, b"math", b'["w1"]', b"j1", b"")
 
 
 def test_who_still_misses_is_asked_for() -> None:
@@ -45,7 +45,7 @@ def test_who_still_misses_is_asked_for() -> None:
     side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1","w2"]}'))
     assert side.receive(reply(wire.RESPONSE, b"200", b'{"w1":{"result":1}}')) == []
     (ask,) = map(wire.decode, side.ask(J1))
-    assert isinstance(ask, wire.Request)
+    assert isinstance(ask, wire.NfpRequest)
     assert ask.target == b'["w2"]'
 
 
@@ -67,7 +67,7 @@ def test_a_job_that_was_given_up_is_not_heard_of_again() -> None:
     [
         [],
         [b"", wire.BROKER, b"0x05", b"demo", b"too short"],
-        wire.encode(wire.Ready(b"math")),
+        wire.encode(wire.NfpReady(b"math")),
         reply(wire.RESPONSE, b"200", b"{"),
         reply(wire.RESPONSE, b"200", b"[" * 5000),
         reply(wire.RESPONSE, b"777", b"{}"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.base import MalformedMessage
-from dragoman.dialects.nfp.peers import Bounded, Peers, Worker, read_name
+from dragoman.dialects.nfp.peers import Bounded, NfpWorker, Peers, read_name
 
 
 @given(st.binary(min_size=1, max_size=12))
@@ -43,7 +43,7 @@ def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
 
 
 def test_a_worker_is_named_by_its_identity() -> None:
-    worker = Worker(Peers("nfp", 4).heard("wörker".encode()), b"math", 5.0)
+    worker = NfpWorker(Peers("nfp", 4).heard("wörker".encode()), b"math", 5.0)
     assert (worker.name, worker.service) == ("wörker", "math")
 
 

@@ -19,8 +19,8 @@ from dragoman.core.effects import SendReply
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Send
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.broker_side import BrokerSide
-from dragoman.dialects.nfp.dress import Dress
+from dragoman.dialects.nfp.body_codec import NfpBodyCodec
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -28,7 +28,7 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 
 
-class Other(Dress):
+class Other(NfpBodyCodec):
     """Another dialect: its bodies are text, `?` has no form elsewhere."""
 
     name = "other"
@@ -46,8 +46,8 @@ def say(text: bytes) -> Body:
 
 
 @pytest.fixture
-def side() -> BrokerSide:
-    return BrokerSide("nfp", wardrobe={"nfp": Dress(), "other": Other()})
+def side() -> NfpBrokerSide:
+    return NfpBrokerSide("nfp", codecs={"nfp": NfpBodyCodec(), "other": Other()})
 
 
 def reply(
@@ -75,13 +75,13 @@ def messages(sends: list[Send]) -> list[wire.Message]:
     return [wire.decode(send.frames) for send in sends]
 
 
-def test_bytes_that_another_dialects_worker_reports_are_told(side: BrokerSide) -> None:
+def test_bytes_that_another_dialects_worker_reports_are_told(side: NfpBrokerSide) -> None:
     (send,) = side.render(reply(ReplyKind.PROGRESS, say(b"\0\1")), 1.0)
     event_ = json.loads(send.frames[-1])
     assert event_["extras"]["event"] == {"$bytes": "AAE="}
 
 
-def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: BrokerSide) -> None:
+def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: NfpBrokerSide) -> None:
     effects = [
         reply(ReplyKind.DISPATCHED, workers=("w1",)),
         reply(ReplyKind.ACCEPTED, EMPTY),
@@ -103,25 +103,25 @@ def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: Broker
     assert (body_of(said[2])["message"], body_of(said[2])["worker"]) == ("half", "w1")
     assert body_of(said[2])["timestamp"] == "01-Jan-1970 00:00:00.000"
     assert body_of(said[3])["extras"]["input_request"]["question"] == "go on?"
-    assert isinstance(said[4], wire.Reply)
+    assert isinstance(said[4], wire.NfpReply)
     assert said[4].body == b"abc"
     assert body_of(said[5])["w1"]["result"] == "done"
 
 
-def test_a_report_of_a_dialect_nobody_dresses_is_still_an_event(side: BrokerSide) -> None:
+def test_a_report_of_a_dialect_nobody_dresses_is_still_an_event(side: NfpBrokerSide) -> None:
     for body in (Body("unheard", (b"x",)), say(b"?")):
         (event,) = messages(side.render(reply(ReplyKind.PROGRESS, body), 0.0))
         assert body_of(event)["event_type"] == "progress"
 
 
-def test_a_result_without_a_form_here_is_a_failed_one(side: BrokerSide) -> None:
+def test_a_result_without_a_form_here_is_a_failed_one(side: NfpBrokerSide) -> None:
     side.render(reply(ReplyKind.DISPATCHED, workers=("w1",)), 0.0)
     (final,) = messages(side.render(reply(ReplyKind.FINAL, say(b"?")), 0.0))
     said = body_of(final)["w1"]
     assert (said["failed"], said["errors"]) == (True, ["nobody can say this"])
 
 
-def test_a_success_without_a_body_is_a_null_result(side: BrokerSide) -> None:
+def test_a_success_without_a_body_is_a_null_result(side: NfpBrokerSide) -> None:
     side.render(reply(ReplyKind.DISPATCHED, workers=("w1",)), 0.0)
     (final,) = messages(side.render(reply(ReplyKind.FINAL), 0.0))
     assert body_of(final)["w1"]["result"] is None
@@ -129,7 +129,7 @@ def test_a_success_without_a_body_is_a_null_result(side: BrokerSide) -> None:
 
 @pytest.mark.parametrize("worker", ["", "w1"])
 def test_a_job_that_ended_without_a_result_is_an_error_status(
-    side: BrokerSide, worker: str
+    side: NfpBrokerSide, worker: str
 ) -> None:
     side.receive(b"c1", wire.encode(post(target="any")), 0.0)
     fault = Fault(FaultCode.JOB_TIMEOUT, "not finished within 20 s")
@@ -140,7 +140,7 @@ def test_a_job_that_ended_without_a_result_is_an_error_status(
     assert not side.memory.told
 
 
-def test_an_answer_from_memory_is_announced_before_it_is_given(side: BrokerSide) -> None:
+def test_an_answer_from_memory_is_announced_before_it_is_given(side: NfpBrokerSide) -> None:
     body = Body("nfp", (b'{"w7":{"result":5}}',))
     said = messages(side.render(reply(ReplyKind.FINAL, body, worker=""), 0.0))
     assert told(said) == [("RESPONSE", "202"), ("RESPONSE", "200")]
@@ -164,7 +164,7 @@ def test_the_end_of_several_parts_is_told_part_by_part_and_not_again() -> None:
     assert not fabric.side.memory.told
 
 
-def test_a_lost_part_is_a_failed_result_so_that_the_others_count(side: BrokerSide) -> None:
+def test_a_lost_part_is_a_failed_result_so_that_the_others_count(side: NfpBrokerSide) -> None:
     side.render(reply(ReplyKind.DISPATCHED, workers=("w1", "w2")), 0.0)
     fault = Fault(FaultCode.EXHAUSTED, "lost with its worker 3 times")
     (part,) = messages(side.render(reply(ReplyKind.PART, fault=fault), 0.0))
@@ -187,7 +187,7 @@ def test_a_time_out_of_several_parts_fails_the_job_even_if_one_was_answered() ->
 
 
 def test_after_a_restart_the_end_of_several_parts_is_left_to_their_own_answers(
-    side: BrokerSide,
+    side: NfpBrokerSide,
 ) -> None:
     failed = reply(ReplyKind.FINAL, worker="", fault=Fault(FaultCode.TASK_FAILED))
     assert side.render(failed, 0.0) == []
@@ -201,7 +201,7 @@ def taken_over() -> Fabric:
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w2", ready())
-    fabric.say("w1", wire.Disconnect(wire.WORKER, b"math", b'{"clean":true}'))
+    fabric.say("w1", wire.NfpDisconnect(wire.WORKER, b"math", b'{"clean":true}'))
     fabric.heard("w2")
     return fabric
 
@@ -248,7 +248,7 @@ def test_answers_bear_the_service_of_the_worker_and_the_202_the_one_asked_for() 
     fabric.say("w2", ready("files"))
     fabric.say("c1", post(service="all", target="all"))
     fabric.say("w2", response("200", result(1, "w2")))
-    said = [m.service for m in fabric.heard("c1") if isinstance(m, wire.Reply)]
+    said = [m.service for m in fabric.heard("c1") if isinstance(m, wire.NfpReply)]
     assert said == [b"all", b"files"]
 
 

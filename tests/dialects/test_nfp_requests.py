@@ -8,8 +8,8 @@ from tests.dialects.nfp_fabric import Fabric, asked, body_of, event, post, ready
 
 from dragoman.core.events import InputReceived, JobSubmitted
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.broker_side import BrokerSide
-from dragoman.dialects.nfp.settings import Settings
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
+from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind
@@ -40,7 +40,7 @@ POISON = [
 def test_a_poisonous_body_is_refused_and_never_reaches_a_worker(body: bytes) -> None:
     fabric = Fabric()
     fabric.say("w1", ready())
-    request = wire.Request(wire.POST, b"math", b"any", b"j1", body)
+    request = wire.NfpRequest(wire.POST, b"math", b"any", b"j1", body)
     fabric.say("c1", request)
     (refusal,) = fabric.heard("c1")
     assert told([refusal]) == [("RESPONSE", "400")]
@@ -56,15 +56,15 @@ def test_a_poisonous_body_is_refused_and_never_reaches_a_worker(body: bytes) -> 
 def test_whatever_is_taken_in_is_json_for_norfabs_worker_too(noise: bytes, at: int) -> None:
     whole = b'{"task":"add","kwargs":{"x":2.5e7,"name":"\\u00e9"},"args":[1],"timeout":20}'
     body = whole[:at] + noise + whole[at:]
-    events = BrokerSide("nfp").receive(b"c1", wire.encode(post(body=body)), 1.0)
+    events = NfpBrokerSide("nfp").receive(b"c1", wire.encode(post(body=body)), 1.0)
     if isinstance(events[0], JobSubmitted):
         said = orjson.loads(body)
         assert isinstance(said, dict)
         assert isinstance(said["task"], str)
 
 
-def submitted(request: wire.Request, settings: Settings | None = None) -> JobSubmitted:
-    side = BrokerSide("nfp", settings=settings)
+def submitted(request: wire.NfpRequest, settings: NfpSettings | None = None) -> JobSubmitted:
+    side = NfpBrokerSide("nfp", settings=settings)
     (event,) = side.receive(b"c1", wire.encode(request), 1.0)
     assert isinstance(event, JobSubmitted)
     return event
@@ -92,7 +92,7 @@ def test_a_priority_beyond_what_the_ledger_counts_is_refused(priority: int) -> N
 
 
 def test_the_time_out_of_the_body_wins_over_the_setting() -> None:
-    settings = Settings(timeout=99.0, patience=0.0)
+    settings = NfpSettings(timeout=99.0, patience=0.0)
     assert submitted(post(body=b'{"task":"x"}'), settings).terms.timeout == 99.0
     assert submitted(post(body=b'{"task":"x","timeout":7}'), settings).terms.timeout == 7.0
     assert submitted(post(body=b'{"task":"x","timeout":-1}'), settings).terms.timeout == 99.0
@@ -126,21 +126,21 @@ def test_a_bad_name_is_refused_under_the_id_it_came_with(
     service: bytes, target: bytes, uuid: bytes
 ) -> None:
     fabric = Fabric()
-    fabric.say("c1", wire.Request(wire.POST, service, target, uuid, b'{"task":"x"}'))
+    fabric.say("c1", wire.NfpRequest(wire.POST, service, target, uuid, b'{"task":"x"}'))
     (reply,) = fabric.heard("c1")
-    assert isinstance(reply, wire.Reply)
+    assert isinstance(reply, wire.NfpReply)
     assert (reply.uuid, reply.status) == (uuid, b"400")
     assert body_of(reply)["code"] == "bad_request"
 
 
 def test_a_body_beyond_the_bound_is_refused() -> None:
-    fabric = Fabric(BrokerSide("nfp", settings=Settings(max_body=20)))
+    fabric = Fabric(NfpBrokerSide("nfp", settings=NfpSettings(max_body=20)))
     fabric.say("c1", post(body=b'{"task":"xxxxxxxxxxxxxxxxxxxxxx"}'))
     assert body_of(fabric.heard("c1")[0])["code"] == "too_large"
 
 
 def test_patience_of_nothing_refuses_at_once_as_norfab_does() -> None:
-    fabric = Fabric(BrokerSide("nfp", settings=Settings(patience=0.0)))
+    fabric = Fabric(NfpBrokerSide("nfp", settings=NfpSettings(patience=0.0)))
     fabric.say("c1", post(service="nosuch", target="all"))
     (reply,) = fabric.heard("c1")
     assert told([reply]) == [("RESPONSE", "400")]
@@ -172,17 +172,17 @@ def test_a_job_that_waited_for_its_first_worker_is_announced_when_it_comes() -> 
     }
 
 
-def put(side: BrokerSide, target: bytes) -> InputReceived:
-    request = wire.Request(wire.PUT, b"math", target, b"j1", b'{"offset":8}')
+def put(side: NfpBrokerSide, target: bytes) -> InputReceived:
+    request = wire.NfpRequest(wire.PUT, b"math", target, b"j1", b'{"offset":8}')
     (heard,) = side.receive(b"c1", wire.encode(request), 1.0)
     assert isinstance(heard, InputReceived)
     return heard
 
 
 def test_input_for_one_of_several_workers_goes_to_that_one() -> None:
-    assert put(BrokerSide("nfp"), b'["w2"]').worker == "w2"
-    assert put(BrokerSide("nfp"), b"any").worker is None
-    assert put(BrokerSide("nfp"), b'["w1","w2"]').worker is None
+    assert put(NfpBrokerSide("nfp"), b'["w2"]').worker == "w2"
+    assert put(NfpBrokerSide("nfp"), b"any").worker is None
+    assert put(NfpBrokerSide("nfp"), b'["w1","w2"]').worker is None
 
 
 def test_input_follows_a_job_to_the_worker_that_took_it_over() -> None:
@@ -190,15 +190,15 @@ def test_input_follows_a_job_to_the_worker_that_took_it_over() -> None:
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w2", ready())
-    fabric.say("w1", wire.Disconnect(wire.WORKER, b"math", b'{"clean":true}'))
+    fabric.say("w1", wire.NfpDisconnect(wire.WORKER, b"math", b'{"clean":true}'))
     fabric.say("w2", event("input_request", extras={"input_request": {"id": "q"}}))
     fabric.heard("w2")
-    fabric.say("c1", wire.Request(wire.PUT, b"math", b'["w1"]', b"j1", b"{}"))
+    fabric.say("c1", wire.NfpRequest(wire.PUT, b"math", b'["w1"]', b"j1", b"{}"))
     assert asked(fabric.heard("w2")) == [wire.PUT]
 
 
 def test_delete_cancels() -> None:
     fabric = Fabric()
     fabric.say("c1", post())
-    fabric.say("c1", wire.Request(wire.DELETE, b"math", b"all", b"j1", b""))
+    fabric.say("c1", wire.NfpRequest(wire.DELETE, b"math", b"all", b"j1", b""))
     assert Kind.CANCEL_ASKED in fabric.kinds()

@@ -13,15 +13,15 @@ from tests.dialects.nfp_fabric import (
     told,
 )
 
-from dragoman.core.effects import Asked, JobStatus, PartStatus, SendStatus
+from dragoman.core.effects import JobStatus, PartStatus, RequestKind, SendStatus
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.broker_side import BrokerSide
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 
-DELETE = wire.Request(wire.DELETE, b"math", b"all", b"j1", b"")
+DELETE = wire.NfpRequest(wire.DELETE, b"math", b"all", b"j1", b"")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_queued_job_is_pending_with_nobody_and_without_a_202() -> None:
 
 def test_while_its_worker_is_away_a_job_is_pending_under_the_announced_name(fabric: Fabric) -> None:
     fabric.say("c1", post())
-    fabric.say("w1", wire.Disconnect(wire.WORKER, b"math", b'{"clean":true}'))
+    fabric.say("w1", wire.NfpDisconnect(wire.WORKER, b"math", b'{"clean":true}'))
     fabric.heard("c1")
     fabric.say("c1", get(target='["w1"]'))
     assert told(fabric.heard("c1")) == [("RESPONSE", "202"), ("RESPONSE", "300")]
@@ -65,7 +65,7 @@ def test_while_its_worker_is_away_a_job_is_pending_under_the_announced_name(fabr
 def test_an_unknown_job_is_404_to_norfab_and_400_to_the_text(fabric: Fabric) -> None:
     fabric.say("c1", get("nosuch"))
     assert told(fabric.heard("c1")) == [("RESPONSE", "404")]
-    fabric.say("c1", wire.Request(wire.GET, b"math", b"", b"nosuch", b"", is_binary=True))
+    fabric.say("c1", wire.NfpRequest(wire.GET, b"math", b"", b"nosuch", b"", is_binary=True))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
 
 
@@ -116,7 +116,7 @@ def test_a_cancel_of_a_queued_job_is_confirmed() -> None:
 def test_a_cancel_that_norfabs_worker_ignores_is_not_confirmed(fabric: Fabric) -> None:
     fabric.say("c1", post())
     fabric.say("c2", DELETE)
-    assert [m.command for m in fabric.heard("w1") if isinstance(m, wire.Task)][-1] == wire.DELETE
+    assert [m.command for m in fabric.heard("w1") if isinstance(m, wire.NfpTask)][-1] == wire.DELETE
     assert body_of(fabric.heard("c2")[0])["status"] == "CANCEL_NOT_CONFIRMED"
 
 
@@ -136,12 +136,12 @@ def test_a_cancel_too_late_or_of_nothing_says_so(fabric: Fabric) -> None:
     fabric.say("c2", DELETE)
     (late,) = fabric.heard("c2")
     assert (body_of(late)["status"], body_of(late)["state"]) == ("ALREADY_FINISHED", "succeeded")
-    fabric.say("c2", wire.Request(wire.DELETE, b"math", b"all", b"nosuch", b""))
+    fabric.say("c2", wire.NfpRequest(wire.DELETE, b"math", b"all", b"nosuch", b""))
     assert told(fabric.heard("c2")) == [("RESPONSE", "404")]
 
 
 def test_input_that_came_to_nothing_has_no_answer(fabric: Fabric) -> None:
-    fabric.say("c1", wire.Request(wire.PUT, b"math", b"any", b"nosuch", b"{}"))
+    fabric.say("c1", wire.NfpRequest(wire.PUT, b"math", b"any", b"nosuch", b"{}"))
     assert fabric.heard("c1") == []
 
 
@@ -161,13 +161,13 @@ def status(
 
 def answers(
     known: JobStatus | None,
-    asked: Asked = Asked.RESULT,
+    asked: RequestKind = RequestKind.RESULT,
     target: str = "all",
     fault: Fault | None = None,
 ) -> list[wire.Message]:
     """Render a status to a client that knows nothing but the job's id, as after a restart."""
-    side = BrokerSide("nfp")
-    if asked is Asked.RESULT:
+    side = NfpBrokerSide("nfp")
+    if asked is RequestKind.RESULT:
         side.receive(b"c1", wire.encode(get(target=target)), 1.0)
     effect = SendStatus(PeerId("nfp/c1"), JobId("j1"), asked, known, fault)
     return [wire.decode(send.frames) for send in side.render(effect, 1.0)]
@@ -203,12 +203,12 @@ def test_after_a_restart_the_name_that_is_asked_for_is_the_one_that_was_announce
 
 
 def test_a_cancel_that_still_waits_says_so() -> None:
-    (said,) = answers(status(JobState.RUNNING, cancelling=True), Asked.CANCEL)
+    (said,) = answers(status(JobState.RUNNING, cancelling=True), RequestKind.CANCEL)
     assert (told([said]), body_of(said)["status"]) == ([("RESPONSE", "300")], "CANCELLING")
 
 
 def test_a_status_without_a_question_of_ours_is_about_all_workers() -> None:
-    side = BrokerSide("nfp")
+    side = NfpBrokerSide("nfp")
     known = status(JobState.RUNNING, part("w1", JobState.RUNNING))
-    effect = SendStatus(PeerId("nfp/c1"), JobId("j1"), Asked.RESULT, known)
+    effect = SendStatus(PeerId("nfp/c1"), JobId("j1"), RequestKind.RESULT, known)
     assert len(side.render(effect, 1.0)) == 2

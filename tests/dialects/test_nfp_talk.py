@@ -6,31 +6,31 @@ from typing import Any
 from tests.dialects.nfp_fabric import Fabric
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.nfp.client_side import ClientSide
-from dragoman.dialects.nfp.worker_side import WorkerSide
-from dragoman.dialects.talk import (
+from dragoman.dialects.nfp.client_side import NfpClientSide
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Chunk,
+    ClientNotice,
     Dismissed,
     Dispatched,
     Finished,
     InputAsked,
     InputGiven,
-    Notice,
-    Order,
     Progress,
     Published,
     Queued,
-    Reply,
-    Standing,
+    SendNow,
+    StatusNotice,
     Stop,
-    Word,
-    Work,
+    Submission,
+    WorkerNotice,
 )
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     ClientSide as AnyClientSide,
 )
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     WorkerSide as AnyWorkerSide,
 )
 from dragoman.model.body import Body
@@ -43,7 +43,7 @@ from dragoman.model.target import ALL, Named
 
 J1 = JobId("j1")
 FAILED = Fault(FaultCode.TASK_FAILED, "no")
-ADD = Order(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
+ADD = Submission(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
 
 
 class Talk:
@@ -51,17 +51,17 @@ class Talk:
 
     def __init__(self, *workers: str, push: bool = True) -> None:
         self.fabric = Fabric()
-        self.client: AnyClientSide = ClientSide(iter(f"id{n}" for n in range(99)).__next__)
+        self.client: AnyClientSide = NfpClientSide(iter(f"id{n}" for n in range(99)).__next__)
         self.workers: dict[str, AnyWorkerSide] = {}
-        self.notices: list[Notice] = []
-        self.words: dict[str, list[Word]] = {}
+        self.notices: list[ClientNotice] = []
+        self.words: dict[str, list[WorkerNotice]] = {}
         if push:
             self.tell(self.client.hello())
         for name in workers:
             self.add(name)
 
     def add(self, name: str) -> None:
-        self.workers[name] = WorkerSide(name, "math")
+        self.workers[name] = NfpWorkerSide(name, "math")
         self.words[name] = []
         self.report(name, self.workers[name].join())
 
@@ -83,7 +83,7 @@ class Talk:
     def _deliver(self) -> Iterator[bool]:
         for frames in self.fabric.frames("c1"):
             for notice in self.client.receive(frames):
-                if isinstance(notice, Reply):
+                if isinstance(notice, SendNow):
                     self.fabric.say("c1", notice.frames)
                 else:
                     self.notices.append(notice)
@@ -91,17 +91,17 @@ class Talk:
         for name, side in self.workers.items():
             for frames in self.fabric.frames(name):
                 for word in side.receive(frames):
-                    if isinstance(word, Reply):
+                    if isinstance(word, SendNow):
                         self.fabric.say(name, word.frames)
                     else:
                         self.words[name].append(word)
                 yield True
 
-    def heard(self) -> list[Notice]:
+    def heard(self) -> list[ClientNotice]:
         found, self.notices = self.notices, []
         return found
 
-    def work(self, name: str = "w1") -> list[Word]:
+    def work(self, name: str = "w1") -> list[WorkerNotice]:
         found, self.words[name] = self.words[name], []
         return [word for word in found if not isinstance(word, Alive)]
 
@@ -114,7 +114,7 @@ def test_a_job_goes_there_and_back() -> None:
     talk = Talk("w1")
     talk.tell(talk.client.submit(ADD))
     (work,) = talk.work()
-    assert work == Work("j1", J1, ADD.call, "math", "c1", 20.0)
+    assert work == Assigned("j1", J1, ADD.call, "math", "c1", 20.0)
     side = talk.workers["w1"]
     talk.report("w1", side.take("j1"))
     talk.report("w1", side.progress("j1", {"done": 0.5}))
@@ -158,7 +158,7 @@ def test_a_result_that_cannot_be_written_is_a_failure_and_not_a_silence() -> Non
 
 def test_a_job_for_all_ends_when_all_have_answered() -> None:
     talk = Talk("w1", "w2")
-    talk.tell(talk.client.submit(Order(J1, "math", Call("add"), ALL)))
+    talk.tell(talk.client.submit(Submission(J1, "math", Call("add"), ALL)))
     talk.report("w1", talk.workers["w1"].finish("j1", Answer(1)))
     assert not any(isinstance(n, Finished) for n in talk.heard())
     talk.report("w2", talk.workers["w2"].finish("j1", Answer(2)))
@@ -175,7 +175,7 @@ def test_a_question_is_asked_answered_and_polled() -> None:
     talk.report("w1", side.ask_input("j1", "q1", {"sure": b"?"}))
     assert talk.heard()[-1] == InputAsked(J1, "q1", {"sure": b"?"}, "w1")
     talk.tell(talk.client.ask(J1))
-    assert talk.heard()[-1] == Standing(J1, "running", "WAITING_CLIENT_INPUT")
+    assert talk.heard()[-1] == StatusNotice(J1, "running", "WAITING_CLIENT_INPUT")
     talk.tell(talk.client.give_input(J1, "q1", b"yes", "w1"))
     assert talk.work() == [InputGiven("j1", "q1", b"yes")]
 
@@ -190,14 +190,14 @@ def test_a_cancel_reaches_the_worker_and_its_confirmation_the_client() -> None:
     end, standing = talk.heard()[-2:]
     assert isinstance(end, Finished)
     assert (end.state, end.fault and end.fault.code) == (JobState.CANCELLED, FaultCode.CANCELLED)
-    assert standing == Standing(J1, "cancelled", "CANCELLED")
+    assert standing == StatusNotice(J1, "cancelled", "CANCELLED")
 
 
 def test_a_cancel_of_nothing_is_unknown() -> None:
     talk = Talk()
     talk.tell(talk.client.cancel(JobId("nosuch")))
     (standing,) = talk.heard()
-    assert isinstance(standing, Standing)
+    assert isinstance(standing, StatusNotice)
     assert standing.state == "unknown"
 
 
@@ -217,7 +217,7 @@ def test_another_clients_job_can_be_asked_for() -> None:
 
 def test_a_job_nobody_can_do_ends_with_the_exact_fault() -> None:
     talk = Talk("w1")
-    order = Order(J1, "math", Call("add"), Named((WorkerName("nobody"),)))
+    order = Submission(J1, "math", Call("add"), Named((WorkerName("nobody"),)))
     talk.tell(talk.client.submit(order))
     talk.fabric.advance(61)
     talk.settle()
@@ -246,7 +246,7 @@ def test_a_worker_that_leaves_gives_its_job_back() -> None:
 
 def test_priority_and_key_reach_the_broker() -> None:
     talk = Talk()
-    talk.tell(talk.client.submit(Order(J1, "math", Call("add"), priority=7, key="k1")))
+    talk.tell(talk.client.submit(Submission(J1, "math", Call("add"), priority=7, key="k1")))
     record = next(r for r in talk.fabric.records if r.kind == Kind.SUBMITTED)
     assert (record.priority, record.key) == (7, "k1")
 

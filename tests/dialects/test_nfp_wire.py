@@ -37,10 +37,10 @@ def test_a_captured_message_reads_and_writes_back_to_the_same_bytes(vector: dict
 
 
 SHAPES: dict[str, set[type]] = {
-    "client>broker": {wire.Request, wire.Unsupported},
-    "broker>client": {wire.Reply},
-    "broker>worker": {wire.Task, wire.KeepAlive, wire.Disconnect},
-    "worker>broker": {wire.Ready, wire.KeepAlive, wire.Disconnect, wire.Report},
+    "client>broker": {wire.NfpRequest, wire.UnknownCommand},
+    "broker>client": {wire.NfpReply},
+    "broker>worker": {wire.NfpTask, wire.KeepAlive, wire.NfpDisconnect},
+    "worker>broker": {wire.NfpReady, wire.KeepAlive, wire.NfpDisconnect, wire.NfpReport},
 }
 
 
@@ -53,38 +53,38 @@ flag = st.booleans()
 some = st.binary(min_size=1, max_size=4)
 messages = st.one_of(
     st.builds(wire.Open, st.sampled_from([wire.CLIENT, wire.WORKER, wire.BROKER]), frame, flag),
-    st.builds(wire.Ready, frame, flag),
+    st.builds(wire.NfpReady, frame, flag),
     st.builds(wire.KeepAlive, st.sampled_from([wire.WORKER, wire.BROKER]), frame, flag),
     st.builds(
-        wire.Disconnect,
+        wire.NfpDisconnect,
         st.sampled_from([wire.WORKER, wire.BROKER]),
         frame,
         st.none() | frame,
         flag,
     ),
     st.builds(
-        wire.Request,
+        wire.NfpRequest,
         st.sampled_from([wire.POST, wire.GET, wire.DELETE, wire.PUT, wire.MMI]),
         *[frame] * 4,
         flag,
     ),
-    st.builds(wire.Unsupported, st.binary(min_size=5, max_size=9), *[frame] * 4),
+    st.builds(wire.UnknownCommand, st.binary(min_size=5, max_size=9), *[frame] * 4),
     st.builds(
-        wire.Task,
+        wire.NfpTask,
         st.sampled_from([wire.POST, wire.GET, wire.DELETE, wire.PUT]),
         *[frame] * 3,
         flag,
         frame,
     ),
     st.builds(
-        wire.Report,
+        wire.NfpReport,
         st.sampled_from([wire.RESPONSE, wire.EVENT, wire.STREAM]),
         *[frame] * 4,
         flag,
         frame,
     ),
     st.builds(
-        wire.Report,
+        wire.NfpReport,
         st.just(wire.RESPONSE),
         st.none(),
         *[frame] * 3,
@@ -92,7 +92,7 @@ messages = st.one_of(
         service=frame,
     ),
     st.builds(
-        wire.Reply,
+        wire.NfpReply,
         st.sampled_from([wire.RESPONSE, wire.EVENT, wire.STREAM, wire.MMI]),
         *[frame] * 4,
         flag,
@@ -122,7 +122,7 @@ def test_any_frames_are_a_message_or_malformed(
 
 
 #: OPEN may lack its body, and a frame that says nothing may hold anything.
-LENIENT = {wire.Open, wire.Task, wire.Report}
+LENIENT = {wire.Open, wire.NfpTask, wire.NfpReport}
 
 
 @given(st.lists(frame, max_size=9))
@@ -133,19 +133,19 @@ def test_arbitrary_bytes_raise_nothing_but_malformed(frames: list[bytes]) -> Non
 
 @pytest.mark.parametrize("command", [wire.POST, wire.PUT, wire.MMI])
 def test_one_byte_commands_are_the_number_that_norfab_spells(command: str) -> None:
-    ascii_frames = wire.encode(wire.Request(command, b"s", b"any", b"u", b"{}"))
-    binary = wire.encode(wire.Request(command, b"s", b"any", b"u", b"{}", is_binary=True))
+    ascii_frames = wire.encode(wire.NfpRequest(command, b"s", b"any", b"u", b"{}"))
+    binary = wire.encode(wire.NfpRequest(command, b"s", b"any", b"u", b"{}", is_binary=True))
     assert binary[2] == bytes([int(ascii_frames[2], 16)])
 
 
 def test_a_whole_request_with_an_unknown_command_can_still_be_answered() -> None:
     message = wire.decode([b"", wire.CLIENT, b"0x99", b"s", b"all", b"u1", b"{}"])
-    assert message == wire.Unsupported(b"0x99", b"s", b"all", b"u1", b"{}")
+    assert message == wire.UnknownCommand(b"0x99", b"s", b"all", b"u1", b"{}")
 
 
 def test_a_short_report_is_read_as_the_table_of_the_text_has_it() -> None:
     message = wire.decode([b"", wire.WORKER, b"\x05", b"math", b"u1", b"200", b"{}"])
-    assert message == wire.Report(
+    assert message == wire.NfpReport(
         wire.RESPONSE, None, b"u1", b"200", b"{}", is_binary=True, service=b"math"
     )
 

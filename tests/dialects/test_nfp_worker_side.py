@@ -5,14 +5,14 @@ from tests.dialects.nfp_fabric import body_of
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.nfp import wire
-from dragoman.dialects.nfp.worker_side import WorkerSide
-from dragoman.dialects.talk import (
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide
+from dragoman.dialects.peer_sides import (
     Dismissed,
     InputGiven,
-    Order,
-    Reply,
+    SendNow,
+    Submission,
     Unsupported,
-    Word,
+    WorkerNotice,
 )
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
@@ -20,36 +20,36 @@ from dragoman.model.names import JobId
 
 J1 = JobId("j1")
 FAILED = Fault(FaultCode.TASK_FAILED, "no")
-ADD = Order(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
+ADD = Submission(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
 
 
 def task(command: str, body: bytes = b"", uuid: bytes = b"j1", attempt: bytes = b"") -> Frames:
-    return wire.encode(wire.Task(command, b"c1", uuid, body, attempt=attempt))
+    return wire.encode(wire.NfpTask(command, b"c1", uuid, body, attempt=attempt))
 
 
-def worker() -> WorkerSide:
-    side = WorkerSide("w1", "math", credit=2, stamp=lambda: "now")
+def worker() -> NfpWorkerSide:
+    side = NfpWorkerSide("w1", "math", credit=2, stamp=lambda: "now")
     side.join()
     return side
 
 
-def replies(words: list[Word]) -> list[wire.Message]:
-    return [wire.decode(w.frames) for w in words if isinstance(w, Reply)]
+def replies(words: list[WorkerNotice]) -> list[wire.Message]:
+    return [wire.decode(w.frames) for w in words if isinstance(w, SendNow)]
 
 
 def test_under_norfabs_broker_a_result_is_pushed_and_announced() -> None:
     side = worker()
     side.receive(task(wire.POST, b'{"task":"add"}'))
     pushed, announced = map(wire.decode, side.finish("j1", Answer(5)))
-    assert isinstance(pushed, wire.Report)
+    assert isinstance(pushed, wire.NfpReport)
     assert (pushed.command, pushed.status) == (wire.RESPONSE, b"200")
     assert body_of(announced)["event_type"] == "result_ready"
     assert body_of(announced)["timestamp"] == "now"
 
 
-def statuses(side: WorkerSide) -> list[bytes]:
+def statuses(side: NfpWorkerSide) -> list[bytes]:
     reports = replies(side.receive(task(wire.GET)))
-    return [r.status for r in reports if isinstance(r, wire.Report)]
+    return [r.status for r in reports if isinstance(r, wire.NfpReport)]
 
 
 def test_a_get_is_answered_by_how_the_job_stands() -> None:
@@ -71,11 +71,11 @@ def test_the_same_post_again_is_the_same_run_under_its_newest_attempt() -> None:
     assert side.receive(task(wire.POST, body, attempt=b"2")) == []
     side.take("j1")
     (again,) = replies(side.receive(task(wire.POST, body, attempt=b"3")))
-    assert isinstance(again, wire.Report)
+    assert isinstance(again, wire.NfpReport)
     assert (again.status, again.attempt) == (b"201", b"3")
     side.finish("j1", Answer(5))
     (result,) = replies(side.receive(task(wire.POST, body, attempt=b"4")))
-    assert isinstance(result, wire.Report)
+    assert isinstance(result, wire.NfpReport)
     assert (result.status, result.attempt) == (b"200", b"4")
 
 
@@ -85,7 +85,7 @@ def test_a_call_that_cannot_be_read_is_answered_as_failed() -> None:
 
 
 def test_results_are_kept_within_a_bound() -> None:
-    side = WorkerSide("w1", "math", results_kept=2)
+    side = NfpWorkerSide("w1", "math", results_kept=2)
     for uuid in (b"a", b"b", b"c"):
         side.receive(task(wire.POST, b'{"task":"x"}', uuid))
         side.finish(uuid.decode(), Answer(1))
@@ -98,7 +98,7 @@ def test_a_stop_of_a_job_that_is_over_is_answered_with_its_result() -> None:
     side.receive(task(wire.POST, b'{"task":"add"}'))
     side.finish("j1", Answer(5))
     (kept,) = replies(side.receive(task(wire.DELETE)))
-    assert isinstance(kept, wire.Report)
+    assert isinstance(kept, wire.NfpReport)
     assert kept.status == b"200"
 
 

@@ -24,7 +24,7 @@ from tests.dialects.zss_words import (
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.wire import (
     NIL,
-    Message,
+    ZssMessage,
     read_address,
     write_address,
 )
@@ -89,7 +89,7 @@ def test_a_request_id_that_is_no_uuid_is_no_ones_name() -> None:
 # --- titanic ---------------------------------------------------------------------------------
 
 
-def fetch(rid: bytes = RID, verb: str = "RESULT") -> Message:
+def fetch(rid: bytes = RID, verb: str = "RESULT") -> ZssMessage:
     address = write_address("TITANIC", verb)
     return ask(b"f-1", oldpack.encode(rid.decode()), address=address)
 

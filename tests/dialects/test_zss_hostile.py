@@ -24,7 +24,7 @@ from tests.dialects.zss_words import (
     up,
 )
 
-from dragoman.dialects.zss.client_side import ClientSide
+from dragoman.dialects.zss.client_side import ZssClientSide
 from dragoman.dialects.zss.wire import (
     NIL,
     PRT,
@@ -35,7 +35,7 @@ from dragoman.dialects.zss.wire import (
     read_address,
     write_address,
 )
-from dragoman.dialects.zss.worker_side import WorkerSide
+from dragoman.dialects.zss.worker_side import ZssWorkerSide
 
 # --- malformed -------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def test_whatever_peers_say_the_broker_goes_on(
 
 @given(st.lists(pieces, max_size=9) | headed)
 def test_whatever_a_broker_says_our_peers_go_on(frames: list[bytes]) -> None:
-    client, worker = ClientSide(), WorkerSide(["math"])
+    client, worker = ZssClientSide(), ZssWorkerSide(["math"])
     worker.receive(encode(ask(identity=C)))
     for each in (frames, [C, *frames]):
         assert isinstance(client.receive(each), list)

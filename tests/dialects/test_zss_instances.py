@@ -2,14 +2,14 @@
 
 import pytest
 
-from dragoman.dialects.zss.instances import Instances, age
+from dragoman.dialects.zss.instances import ServiceInstances, age
 from dragoman.model.names import PeerId
 
 A, B, C = PeerId("zss_backend/A"), PeerId("zss_backend/B"), PeerId("zss_backend/C")
 
 
 def test_names_are_not_case_sensitive() -> None:
-    instances = Instances({})
+    instances = ServiceInstances({})
     assert instances.up(A, "Pong")
     assert not instances.up(A, "PONG")
     assert instances.is_up(A, "pong")
@@ -21,7 +21,7 @@ def test_names_are_not_case_sensitive() -> None:
 
 
 def test_one_instance_may_have_several_sids() -> None:
-    instances = Instances({})
+    instances = ServiceInstances({})
     instances.up(A, "one")
     instances.up(A, "two")
     assert instances.services(A) == ("one", "two")
@@ -33,7 +33,7 @@ def test_one_instance_may_have_several_sids() -> None:
 
 
 def test_the_wildcard_is_the_newest_version_and_others_are_exact() -> None:
-    instances = Instances({})
+    instances = ServiceInstances({})
     for peer, sid in ((A, "pong@1.9.0"), (B, "PONG@1.10.0"), (C, "pong")):
         instances.up(peer, sid)
     assert instances.find("PONG", "*") == "pong@1.10.0"
@@ -50,7 +50,7 @@ def test_the_wildcard_is_the_newest_version_and_others_are_exact() -> None:
 
 
 def test_a_version_is_there_while_one_instance_has_it() -> None:
-    instances = Instances({})
+    instances = ServiceInstances({})
     instances.up(A, "pong@2")
     instances.up(B, "pong@2")
     instances.forget(A)
@@ -73,14 +73,14 @@ def test_versions_are_ordered_as_people_mean_them(older: str, newer: str) -> Non
 
 
 def test_settings_may_name_services_with_capitals() -> None:
-    instances = Instances({"netbox": "NetBox"})
+    instances = ServiceInstances({"netbox": "NetBox"})
     assert instances.find("NETBOX", "*") == "NetBox"
     assert instances.find("nornir", "*") == "nornir"
 
 
 def test_the_reserved_name_is_not_a_sid() -> None:
-    assert Instances({}).find("ALL", "*") != "all"
+    assert ServiceInstances({}).find("ALL", "*") != "all"
 
 
 def test_an_unknown_instance_is_asked_by_the_name_of_the_service() -> None:
-    assert Instances({}).sid(A, Instances({}).name("pong")) == "PONG"
+    assert ServiceInstances({}).sid(A, ServiceInstances({}).name("pong")) == "PONG"

@@ -1,17 +1,17 @@
 """Which request a reply answers."""
 
-from dragoman.dialects.zss.outstanding import Asked, Outstanding
+from dragoman.dialects.zss.outstanding import OutstandingRequest, OutstandingRequests
 from dragoman.model.names import JobId, PeerId, ServiceName
 
 W, W2 = PeerId("zss_backend/W"), PeerId("zss_backend/W2")
 
 
-def asked(job: str, rid: bytes = b"r", worker: PeerId = W, attempt: int = 1) -> Asked:
-    return Asked(worker, b"client#1", rid, JobId(job), attempt, ServiceName("pong"))
+def asked(job: str, rid: bytes = b"r", worker: PeerId = W, attempt: int = 1) -> OutstandingRequest:
+    return OutstandingRequest(worker, b"client#1", rid, JobId(job), attempt, ServiceName("pong"))
 
 
 def test_only_the_instance_that_was_asked_can_answer() -> None:
-    requests = Outstanding()
+    requests = OutstandingRequests()
     requests.add(asked("j1"), 0.0)
     assert requests.find(W, b"client#1", b"r") == asked("j1")
     assert requests.find(W2, b"client#1", b"r") is None
@@ -20,7 +20,7 @@ def test_only_the_instance_that_was_asked_can_answer() -> None:
 
 
 def test_of_requests_that_look_the_same_the_oldest_is_answered_first() -> None:
-    requests = Outstanding()
+    requests = OutstandingRequests()
     requests.add(asked("j1"), 0.0)
     requests.add(asked("j2"), 0.0)
     requests.drop(W, JobId("j1"))
@@ -31,7 +31,7 @@ def test_of_requests_that_look_the_same_the_oldest_is_answered_first() -> None:
 
 
 def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
-    requests = Outstanding()
+    requests = OutstandingRequests()
     requests.add(asked("j1"), 0.0)
     requests.questions[W, JobId("j1")] = "r1"
     requests.add(asked("j1", attempt=2), 0.0)
@@ -41,7 +41,7 @@ def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
 
 
 def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
-    requests = Outstanding()
+    requests = OutstandingRequests()
     requests.add(asked("j1", b"r1"), 0.0)
     requests.add(asked("j2", b"r2"), 5.0)
     requests.add(asked("j3", b"r3", W2), 0.0)
@@ -55,7 +55,7 @@ def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
 
 
 def test_of_requests_that_look_the_same_none_is_asked_about() -> None:
-    requests = Outstanding()
+    requests = OutstandingRequests()
     requests.add(asked("j1"), 0.0)
     requests.add(asked("j2"), 0.0)
     assert requests.overdue(W, 10.0, 20.0) == []

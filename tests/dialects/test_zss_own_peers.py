@@ -21,33 +21,33 @@ from tests.dialects.zss_words import (
     up,
 )
 
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Chunk,
     Dispatched,
     Finished,
     InputAsked,
     InputGiven,
-    Order,
     Progress,
     Queued,
-    Standing,
+    StatusNotice,
     Stop,
+    Submission,
     Unsupported,
-    Work,
 )
-from dragoman.dialects.talk import Reply as SendNow
-from dragoman.dialects.zss.client_side import ClientSide
+from dragoman.dialects.peer_sides import SendNow as SendNow
+from dragoman.dialects.zss.client_side import ZssClientSide
 from dragoman.dialects.zss.settings import TERMS
 from dragoman.dialects.zss.wire import (
     PRT,
-    Message,
+    ZssMessage,
     decode,
     encode,
     read_address,
     write_address,
 )
-from dragoman.dialects.zss.worker_side import WorkerSide
+from dragoman.dialects.zss.worker_side import ZssWorkerSide
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -57,25 +57,25 @@ from dragoman.model.target import ALL
 # --- our own peers ---------------------------------------------------------------------------
 
 
-def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, WorkerSide]:
-    side = WorkerSide(["math"], **more)
+def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, ZssWorkerSide]:
+    side = ZssWorkerSide(["math"], **more)
     peer = Peer(house, BACK, address, side)
     peer.send(side.join())
     assert peer.heard() == [Alive()]
     return peer, side
 
 
-ADD = Order(JobId("j1"), "math", Call("add", (), {"x": 2, "y": 3}, timeout=9.0))
+ADD = Submission(JobId("j1"), "math", Call("add", (), {"x": 2, "y": 3}, timeout=9.0))
 
 
-def start(house: Fabric) -> tuple[Peer, ClientSide, Peer, WorkerSide]:
+def start(house: Fabric) -> tuple[Peer, ZssClientSide, Peer, ZssWorkerSide]:
     """Bring one call from our client to our worker; its ticket is 1."""
     peer, worker = our_worker(house)
-    client = ClientSide()
+    client = ZssClientSide()
     caller = Peer(house, FRONT, C, client)
     caller.send(client.submit(ADD))
     call_ = Call("add", (), {"x": 2, "y": 3}, timeout=9.0)
-    assert peer.heard() == [Work("1", JobId("j1"), call_, "MATH", "client#1", 9.0)]
+    assert peer.heard() == [Assigned("1", JobId("j1"), call_, "MATH", "client#1", 9.0)]
     assert caller.heard() == [Queued(JobId("j1")), Dispatched(JobId("j1"), (WorkerName("PONG#1"),))]
     return caller, client, peer, worker
 
@@ -120,13 +120,13 @@ def test_a_stream_of_requests_travels_in_parts() -> None:
     caller, _, peer, worker = start(house)
     address = write_address("MATH", "ADD", job="j1")
     for n in (1, 2):
-        caller.send([encode(Message(PRT, b"j1", address, status=b"206", payload=bytes([n])))])
+        caller.send([encode(ZssMessage(PRT, b"j1", address, status=b"206", payload=bytes([n])))])
     assert peer.heard() == [InputGiven("1", "", 1), InputGiven("1", "", 2)]
     peer.send(worker.finish("1", Answer(3)))
     caller.heard()
-    caller.send([encode(Message(PRT, b"j1", address, status=b"206", payload=b"\x03"))])
+    caller.send([encode(ZssMessage(PRT, b"j1", address, status=b"206", payload=b"\x03"))])
     (told,) = caller.heard()
-    assert isinstance(told, Standing)
+    assert isinstance(told, StatusNotice)
     assert "not used" in told.detail
 
 
@@ -134,7 +134,7 @@ def test_a_client_that_reads_no_parts_gets_one_message() -> None:
     house = fabric()
     peer, worker = our_worker(house)
     call(house, C, ask(address=write_address("MATH", "ADD")))
-    assert [type(w) for w in peer.heard()] == [Work]
+    assert [type(w) for w in peer.heard()] == [Assigned]
     assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
     with pytest.raises(Unsupported, match="questions"):
         worker.ask_input("1", "r", "?")
@@ -149,7 +149,7 @@ def test_a_client_that_reads_no_parts_gets_one_message() -> None:
 def test_a_service_that_reads_no_parts_is_sent_none() -> None:
     house = fabric()
     up(house, S, "math")
-    client = ClientSide()
+    client = ZssClientSide()
     caller = Peer(house, FRONT, C, client)
     caller.send(client.submit(ADD))
     assert len(heard(house, BACK, S)) == 1
@@ -173,9 +173,9 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
 def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
     house = fabric()
     peer, worker = our_worker(house)
-    client = ClientSide()
+    client = ZssClientSide()
     caller = Peer(house, FRONT, C, client)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     house.hear(BACK, S)  # a connection broke with it
     assert beats(peer, worker, 9) == []
     (work,) = beats(peer, worker, 3)
@@ -187,9 +187,9 @@ def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again()
 def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
     house = fabric()
     peer, worker = our_worker(house)
-    client = ClientSide()
+    client = ZssClientSide()
     caller = Peer(house, FRONT, C, client)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add", timeout=60.0))))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     (work,) = beats(peer, worker, 25)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
@@ -198,8 +198,8 @@ def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
 
 def test_a_poll_with_an_address_that_cannot_be_written_again_is_answered() -> None:
     odd = b"\x82\xa3sid\xa4MATH\xa1n\xcf" + b"\xff" * 8
-    poll = encode(Message(PRT, b"r", odd, b"", b"102", b"\xc0", identity=C))
-    (told,) = WorkerSide(["math"]).receive(poll)
+    poll = encode(ZssMessage(PRT, b"r", odd, b"", b"102", b"\xc0", identity=C))
+    (told,) = ZssWorkerSide(["math"]).receive(poll)
     assert isinstance(told, SendNow)
     assert decode(told.frames).address == odd
 
@@ -212,14 +212,14 @@ def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.CANCELLED, "stopped"))))
     finished, standing = caller.heard()
     assert finished.state == JobState.CANCELLED
-    assert standing == Standing(JobId("j1"), "cancelled", "stopped")
+    assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped")
 
 
 def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
     house = fabric()
     caller, client, peer, worker = start(house)
     caller.send(client.ask(JobId("j1")))
-    assert caller.heard() == [Standing(JobId("j1"), "running")]
+    assert caller.heard() == [StatusNotice(JobId("j1"), "running")]
     peer.send(worker.finish("1", Answer(5)))
     caller.heard()
     caller.send(client.ask(JobId("j1")))
@@ -231,9 +231,9 @@ def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None
 def test_a_call_to_all_instances_is_gathered_into_one_reply() -> None:
     house = fabric()
     peers = [our_worker(house, address) for address in (S, S2)]
-    client = ClientSide()
+    client = ZssClientSide()
     caller = Peer(house, FRONT, C, client)
-    caller.send(client.submit(Order(JobId("j1"), "math", Call("add"), ALL)))
+    caller.send(client.submit(Submission(JobId("j1"), "math", Call("add"), ALL)))
     assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
     caller.heard()
     peers[1][0].send(peers[1][1].finish("1", Answer(raw=b"\xff")))
@@ -262,7 +262,7 @@ def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
     caller, _, peer, worker = start(house)
     other, other_side = our_worker(house, S2)
     peer.send(worker.hand_back("1"))
-    assert [type(w) for w in other.heard()] == [Work]
+    assert [type(w) for w in other.heard()] == [Assigned]
     up(house, b"BACK#1", "back")
     other.send(other_side.forward("1", "back", Call("rest", ("of it",))))
     (passed,) = heard(house, BACK, b"BACK#1")
@@ -274,12 +274,12 @@ def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
 
 def test_our_worker_leaves_with_down_and_its_heartbeat_registers_it_anywhere() -> None:
     house = fabric()
-    side = WorkerSide(["math", "more"])
+    side = ZssWorkerSide(["math", "more"])
     peer = Peer(house, BACK, S, side)
     peer.send(side.beat())
     assert peer.heard() == [Alive(), Alive()]
     call(house, C, ask(address=write_address("MORE", "x")))
-    assert [type(w) for w in peer.heard()] == [Work]
+    assert [type(w) for w in peer.heard()] == [Assigned]
     peer.send(side.finish("1", Answer(1)))
     peer.send(side.leave())
     assert peer.heard() == [Alive(), Alive()]
@@ -290,14 +290,14 @@ def test_our_worker_leaves_with_down_and_its_heartbeat_registers_it_anywhere() -
 def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
     house = fabric()
     start(house)
-    reborn = WorkerSide(["math"])
+    reborn = ZssWorkerSide(["math"])
     peer = Peer(house, BACK, S, reborn)
     peer.send(reborn.join())
-    assert [type(w) for w in peer.heard()] == [Alive, Work]
+    assert [type(w) for w in peer.heard()] == [Alive, Assigned]
 
 
 def test_our_worker_answers_what_it_cannot_read_and_ignores_what_is_not_for_it() -> None:
-    worker = WorkerSide(["math"])
+    worker = ZssWorkerSide(["math"])
     (said,) = worker.receive(encode(ask(identity=C, payload=b"\xc1")))
     assert isinstance(said, SendNow)
     assert decode(said.frames).status == b"400"
@@ -311,21 +311,21 @@ def test_our_worker_answers_what_it_cannot_read_and_ignores_what_is_not_for_it()
 
 
 def test_our_worker_says_so_when_its_result_has_no_form() -> None:
-    worker = WorkerSide(["math"])
+    worker = ZssWorkerSide(["math"])
     worker.receive(encode(ask(identity=C)))
     (frames,) = worker.finish("1", Answer(2**60 + 1))
     assert decode(frames).status == b"422"
 
 
 def test_our_client_ignores_what_is_not_for_it_and_says_what_zss_lacks() -> None:
-    client = ClientSide()
+    client = ZssClientSide()
     assert client.hello() == []
     for frames in ([b"junk"], encode(ask()), encode(reply(ask(b"\xff")))):
         assert client.receive(frames) == []
     with pytest.raises(Unsupported, match="events"):
         client.subscribe(("*",), 0)
     with pytest.raises(Unsupported, match="job id"):
-        client.submit(Order(JobId("j"), "s", Call(), key="k"))
+        client.submit(Submission(JobId("j"), "s", Call(), key="k"))
 
 
 @pytest.mark.parametrize(
@@ -337,13 +337,13 @@ def test_our_client_ignores_what_is_not_for_it_and_says_what_zss_lacks() -> None
     ],
 )
 def test_our_client_knows_how_a_job_ended(code: FaultCode, state: JobState) -> None:
-    client = ClientSide()
+    client = ZssClientSide()
     house = fabric()
     caller = Peer(house, FRONT, C, client)
-    caller.send(client.submit(Order(JobId("j1"), "ghost", Call("x"))))
+    caller.send(client.submit(Submission(JobId("j1"), "ghost", Call("x"))))
     (finished,) = caller.heard()
     assert finished.fault.code is FaultCode.NO_WORKER
-    worker = WorkerSide(["math"])
+    worker = ZssWorkerSide(["math"])
     worker.receive(encode(ask(b"j1", identity=C)))
     (frames,) = worker.finish("1", Answer(fault=Fault(code, "w")))
     (notice,) = client.receive(encode(replace(decode(frames), identity=None)))

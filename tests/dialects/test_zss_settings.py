@@ -1,10 +1,10 @@
 """The defaults of ZSS: what a deployment that says nothing gets."""
 
-from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.zss.settings import ZssSettings
 
 
 def test_requests_go_out_at_once_or_not_at_all_in_turn() -> None:
-    terms = Settings().terms
+    terms = ZssSettings().terms
     assert terms.patience == 0
     assert not terms.strict
     assert terms.balance == "round_robin"
@@ -12,10 +12,10 @@ def test_requests_go_out_at_once_or_not_at_all_in_turn() -> None:
 
 
 def test_what_titanic_keeps_is_durable_and_waits_for_a_day() -> None:
-    titanic = Settings().titanic
+    titanic = ZssSettings().titanic
     assert titanic.strict
     assert titanic.patience == 86_400
 
 
 def test_instances_hold_any_number_of_requests() -> None:
-    assert Settings().credit is None
+    assert ZssSettings().credit is None

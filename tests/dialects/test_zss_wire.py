@@ -13,8 +13,8 @@ from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.wire import (
     REQ,
-    Address,
-    Message,
+    ZssAddress,
+    ZssMessage,
     body_of,
     decode,
     encode,
@@ -61,7 +61,7 @@ def test_there_are_vectors_of_both_sizes_and_of_wrong_ones() -> None:
 
 
 def test_a_body_keeps_every_frame_but_type_and_client() -> None:
-    message = Message(REQ, b"r", b"a", b"h", b"s", b"p", b"ZSS:9.9")
+    message = ZssMessage(REQ, b"r", b"a", b"h", b"s", b"p", b"ZSS:9.9")
     assert message_of(body_of(message), REQ) == message
 
 
@@ -71,16 +71,18 @@ def test_a_body_keeps_every_frame_but_type_and_client() -> None:
 def test_the_addresses_of_both_libraries_are_read() -> None:
     js = bytes.fromhex("83a3736964a4504f4e47a87376657273696f6ea12aa476657262a450494e47")
     ruby = bytes.fromhex("83a3736964a4504f4e47a476657262a450494e47a87376657273696f6ea12a")
-    assert read_address(js) == read_address(ruby) == Address("PONG", "PING")
+    assert read_address(js) == read_address(ruby) == ZssAddress("PONG", "PING")
     assert write_address("PONG", "PING") == js
 
 
 def test_what_an_address_leaves_out_is_the_newest_and_no_verb() -> None:
-    assert read_address(msgpack.packb({"sid": "PONG"})) == Address("PONG", "", "*")
+    assert read_address(msgpack.packb({"sid": "PONG"})) == ZssAddress("PONG", "", "*")
 
 
 def test_what_else_an_address_says_is_kept() -> None:
-    assert read_address(write_address("A", "b", job="j1")) == Address("A", "b", "*", {"job": "j1"})
+    assert read_address(write_address("A", "b", job="j1")) == ZssAddress(
+        "A", "b", "*", {"job": "j1"}
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any
 from tests.dialects.fabric import Fabric
 
 from dragoman.dialects.zss import oldpack
+from dragoman.dialects.zss.body_codec import ZssBodyCodec
 from dragoman.dialects.zss.broker_side import broker_sides
-from dragoman.dialects.zss.dress import Dress
-from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.wire import (
     NIL,
     REP,
     REQ,
-    Message,
+    ZssMessage,
     decode,
     encode,
     write_address,
@@ -34,30 +34,32 @@ VECTORS: list[dict[str, Any]] = json.loads(
 
 def fabric(**settings: Any) -> Fabric:
     numbers = count(1)
-    chosen = Settings(**{"traces": False} | settings)
+    chosen = ZssSettings(**{"traces": False} | settings)
     ids = (f"job-{n}" for n in numbers)
-    return Fabric(*broker_sides(wardrobe={"zss": Dress()}, ids=lambda: next(ids), settings=chosen))
+    return Fabric(
+        *broker_sides(codecs={"zss": ZssBodyCodec()}, ids=lambda: next(ids), settings=chosen)
+    )
 
 
-def ask(rid: bytes = RID, payload: bytes = b"\xa2hi", **more: Any) -> Message:
+def ask(rid: bytes = RID, payload: bytes = b"\xa2hi", **more: Any) -> ZssMessage:
     said: dict[str, Any] = {"address": PING, "status": b"null", **more}
-    return Message(REQ, rid, payload=payload, **said)
+    return ZssMessage(REQ, rid, payload=payload, **said)
 
 
-def call(house: Fabric, client: bytes, *messages: Message) -> None:
+def call(house: Fabric, client: bytes, *messages: ZssMessage) -> None:
     house.say(FRONT, client, *(encode(m) for m in messages))
 
 
-def serve(house: Fabric, instance: bytes, *messages: Message) -> None:
+def serve(house: Fabric, instance: bytes, *messages: ZssMessage) -> None:
     house.say(BACK, instance, *(encode(m) for m in messages))
 
 
-def heard(house: Fabric, link: str, address: bytes) -> list[Message]:
+def heard(house: Fabric, link: str, address: bytes) -> list[ZssMessage]:
     return [decode(frames) for frames in house.hear(link, address)]
 
 
-def smi(verb: str, sid: str = "PONG", **more: Any) -> Message:
-    return Message(
+def smi(verb: str, sid: str = "PONG", **more: Any) -> ZssMessage:
+    return ZssMessage(
         REQ, b"smi", write_address("SMI", verb), NIL, b"null", oldpack.encode(sid), **more
     )
 
@@ -67,5 +69,5 @@ def up(house: Fabric, instance: bytes = S, sid: str = "PONG") -> None:
     assert [m.status for m in heard(house, BACK, instance)] == [b"200"]
 
 
-def reply(m: Message, status: bytes = b"200", payload: bytes = b"\xa2ok") -> Message:
+def reply(m: ZssMessage, status: bytes = b"200", payload: bytes = b"\xa2ok") -> ZssMessage:
     return replace(m, kind=REP, status=status, payload=payload)

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dragoman.sdk.kits import DIALECTS
+from dragoman.sdk.peer_factories import DIALECTS
 
 Pair = tuple[str, str]
 Cells = Mapping[str, str]

@@ -8,11 +8,11 @@ from typing import Any
 import pynng
 
 from dragoman.dialects.memo01.wire import (
-    Heartbeat,
-    Job,
-    Message,
-    Ready,
-    Result,
+    MemoHeartbeat,
+    MemoJob,
+    MemoMessage,
+    MemoReady,
+    MemoResult,
     decode,
     encode,
 )
@@ -44,7 +44,7 @@ class Requester:
         self._contexts.append(context)
         return context
 
-    def ask(self, message: Message | bytes, patience: float = PATIENCE) -> Message | None:
+    def ask(self, message: MemoMessage | bytes, patience: float = PATIENCE) -> MemoMessage | None:
         """Send one request and return its answer; None when there is none."""
         context = self.context(patience)
         say(context, message)
@@ -59,11 +59,11 @@ class Requester:
         self.socket.close()
 
 
-def say(context: pynng.Context, message: Message | bytes) -> None:
+def say(context: pynng.Context, message: MemoMessage | bytes) -> None:
     context.send(message if isinstance(message, bytes) else encode(message))
 
 
-def hear(context: pynng.Context) -> Message | None:
+def hear(context: pynng.Context) -> MemoMessage | None:
     try:
         return decode(context.recv())
     except pynng.Timeout:
@@ -80,26 +80,26 @@ class MemoWorker:
         self.ready()
 
     def ready(self) -> None:
-        say(self.context, Ready(self.services))
+        say(self.context, MemoReady(self.services))
 
-    def hear(self) -> Message | None:
+    def hear(self) -> MemoMessage | None:
         message = hear(self.context)
-        if isinstance(message, Job | Heartbeat):
+        if isinstance(message, MemoJob | MemoHeartbeat):
             self.id = message.id
         return message
 
-    def next_job(self) -> Job:
+    def next_job(self) -> MemoJob:
         """Answer heartbeats until there is a job."""
-        while isinstance(message := self.hear(), Heartbeat):
+        while isinstance(message := self.hear(), MemoHeartbeat):
             self.beat()
-        assert isinstance(message, Job), message
+        assert isinstance(message, MemoJob), message
         return message
 
     def beat(self) -> None:
-        say(self.context, Heartbeat(self.id))
+        say(self.context, MemoHeartbeat(self.id))
 
     def finish(self, payload: bytes = b"", is_leaving: bool = False) -> None:
-        say(self.context, Result(self.id, payload, is_leaving))
+        say(self.context, MemoResult(self.id, payload, is_leaving))
 
 
 class Cable:

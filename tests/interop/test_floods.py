@@ -13,7 +13,7 @@ import zmq
 from tests.interop.secured import House
 
 from dragoman import Client
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
 pytestmark = [pytest.mark.scale, pytest.mark.timeout(120)]
@@ -77,7 +77,7 @@ def test_an_honest_client_is_served_among_strangers(
     tmp_path: Path, link: str, strangers: Callable[[LocalBroker, House], None]
 ) -> None:
     house = House(tmp_path / "house")
-    registry = Registry.open(tmp_path / "registry.json")
+    registry = KeyRegistry.open(tmp_path / "registry.json")
     _, anna, keys = house.peer("anna")
     for key in keys:
         registry.add(key, "anna", now=time.time(), roles=("admin",))

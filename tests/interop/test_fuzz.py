@@ -13,7 +13,7 @@ import pytest
 from tests.interop.harness import ROOT
 
 from dragoman.testing.fabric import Fabric
-from dragoman.testing.fuzz.attack import FRONTS, SETTINGS, attack, station
+from dragoman.testing.fuzz.attack import ATTACK_TARGETS, SETTINGS, attack, start_peers
 
 pytestmark = [pytest.mark.scale, pytest.mark.timeout(900)]
 
@@ -25,13 +25,13 @@ SEED = int(os.environ.get("DRAGOMAN_FUZZ_SEED", "2026"))
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     fabric = Fabric(tmp_path_factory.mktemp("fuzz"), SETTINGS)
     try:
-        station(fabric, list(FRONTS))
+        start_peers(fabric, list(ATTACK_TARGETS))
         yield fabric
     finally:
         fabric.stop()
 
 
-@pytest.mark.parametrize("link", FRONTS)
+@pytest.mark.parametrize("link", ATTACK_TARGETS)
 def test_nothing_that_is_said_harms_the_broker_or_anybody_else(
     fabric: Fabric, link: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,7 @@ from tests.interop.matrix_table import (
 )
 
 from dragoman import DragomanError
-from dragoman.dialects.talk import Unsupported
+from dragoman.dialects.peer_sides import Unsupported
 from dragoman.sdk.errors import Cancelled, Expired, JobFailed, Unreachable
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

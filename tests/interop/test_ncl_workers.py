@@ -12,7 +12,7 @@ from tests.interop.ncl_workers import own_nats, start_worker
 from tests.interop.test_ncl_interop import LINKS, SHORT
 
 from dragoman import Client, JobFailed
-from dragoman.dialects.talk import Progress
+from dragoman.dialects.peer_sides import Progress
 
 pytestmark = pytest.mark.interop
 

@@ -14,7 +14,7 @@ from tests.interop.norfab_peers import RealClient, start_worker
 from tests.interop.raw_nfp import RawClient, RawWorker, new_id, until_workers
 
 from dragoman import Client, JobFailed
-from dragoman.dialects.talk import InputAsked, Progress
+from dragoman.dialects.peer_sides import InputAsked, Progress
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 

@@ -9,7 +9,7 @@ from tests.interop.harness import Broker, Fleet, until
 from dragoman import Client, Worker
 from dragoman.model.target import OnResource
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.kits import DIALECTS
+from dragoman.sdk.peer_factories import DIALECTS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 

@@ -13,7 +13,7 @@ from tests.interop.norfab_peers import start_worker as start_real_worker
 from tests.interop.raw_nfp import RawClient, until_workers
 
 from dragoman import AsyncClient, Client, JobFailed
-from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress
+from dragoman.dialects.peer_sides import Chunk, Dispatched, InputAsked, Progress
 from dragoman.model.fault import FaultCode
 from dragoman.sdk.errors import Cancelled, Expired, StillRunning, Unreachable
 

@@ -16,7 +16,7 @@ from dragoman import Client, Worker
 from dragoman.sdk.credentials import Credentials
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.issuing import new_curve
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.server.nodes import Nodes
 from dragoman.testing.harness import LocalBroker
 from dragoman.transports.nats_server import NatsServer
@@ -35,7 +35,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.house = House(folder / "house")
-        self.registry = Registry.open(folder / "registry.json")
+        self.registry = KeyRegistry.open(folder / "registry.json")
         self.admin = self.enrol("admin", "admin")[0]
         security = {"enabled": True, "registry": self.registry.path}
         self.broker = self.house.broker(*LINKS, security=security, ledger={"seal": False})
@@ -71,7 +71,7 @@ class Scene:
         """Return the names of the principals that have workers."""
         loop = self.broker.server.loop
         assert loop is not None
-        return {worker.principal for worker in list(loop.broker.desk.registry.workers.values())}
+        return {worker.principal for worker in list(loop.broker.state.registry.workers.values())}
 
 
 def _add(x: int, y: int) -> int:
@@ -176,7 +176,7 @@ def test_a_nats_server_of_somebody_else_knows_the_broker_by_its_seed(tmp_path: P
     scene_folder = tmp_path / "scene"
     scene_folder.mkdir()
     house = House(scene_folder / "house")
-    registry = Registry.open(scene_folder / "registry.json")
+    registry = KeyRegistry.open(scene_folder / "registry.json")
     _, admin, keys = house.peer("admin")
     _, wanda, wandas = house.peer("wanda")
     for name, each, role in (("admin", keys, "admin"), ("wanda", wandas, "worker")):

@@ -9,7 +9,7 @@ import pytest
 from tests.interop.harness import Broker, Fleet, Process, until
 
 from dragoman import Client
-from dragoman.dialects.talk import Chunk, InputAsked, Progress
+from dragoman.dialects.peer_sides import Chunk, InputAsked, Progress
 from dragoman.sdk.errors import Cancelled, Expired, JobFailed, StillRunning
 
 pytestmark = pytest.mark.interop

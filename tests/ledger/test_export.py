@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.ledger.entries import fill, run, varied
 
+from dragoman.ledger.atomic_file import no_step_hook
 from dragoman.ledger.base import Ledger, LedgerError
-from dragoman.ledger.durable import proceed
 from dragoman.ledger.export import CHECKPOINT, BackgroundSealer, Sealer
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.ledger.segments import MANIFEST, name_of, read_manifest
+from dragoman.ledger.segments import MANIFEST, read_manifest, segment_name
 from dragoman.ledger.sqlite import SqliteLedger
 
 
@@ -63,9 +63,9 @@ def test_records_are_sealed_in_order_and_once(ledger: Ledger, folder: Path) -> N
     assert sealed(folder) == list(range(1, 5001))
     assert files(folder) == [
         MANIFEST,
-        name_of(1, 2200),
-        name_of(2201, 4400),
-        name_of(4401, 5000),
+        segment_name(1, 2200),
+        segment_name(2201, 4400),
+        segment_name(4401, 5000),
     ]
 
 
@@ -130,8 +130,14 @@ def test_the_steps_of_a_sealing_come_in_a_safe_order(ledger: Ledger, folder: Pat
     steps: list[str] = []
     fill(ledger, 5)
     Sealer(ledger, folder, step=steps.append).seal_once(min_records=1)
-    publish = ["sync file", "rename", "sync directory"]
-    assert steps == ["write segment", *publish, "write manifest", *publish, "checkpoint"]
+    rename_durably = ["sync file", "rename", "sync directory"]
+    assert steps == [
+        "write segment",
+        *rename_durably,
+        "write manifest",
+        *rename_durably,
+        "checkpoint",
+    ]
 
 
 @pytest.mark.parametrize("at", range(9))
@@ -158,10 +164,10 @@ def test_a_sealing_killed_before_any_step_is_made_good_by_the_next(
 def test_a_half_written_draft_is_swept_away(ledger: Ledger, folder: Path) -> None:
     fill(ledger, 30)
     folder.mkdir()
-    (folder / (name_of(1, 30) + ".tmp")).write_bytes(b"PAR1 half")
+    (folder / (segment_name(1, 30) + ".tmp")).write_bytes(b"PAR1 half")
     (folder / (MANIFEST + ".tmp")).write_bytes(b"{")
     Sealer(ledger, folder).seal_once(min_records=1)
-    assert files(folder) == [MANIFEST, name_of(1, 30)]
+    assert files(folder) == [MANIFEST, segment_name(1, 30)]
 
 
 def test_a_lost_manifest_is_told_and_no_segment_is_touched(ledger: Ledger, folder: Path) -> None:
@@ -170,16 +176,16 @@ def test_a_lost_manifest_is_told_and_no_segment_is_touched(ledger: Ledger, folde
     (folder / MANIFEST).unlink()
     with pytest.raises(LedgerError, match="records up to 30 were sealed: restore the manifest"):
         Sealer(ledger, folder)
-    assert files(folder) == [name_of(1, 30)]
+    assert files(folder) == [segment_name(1, 30)]
 
 
 def test_a_segment_that_nobody_here_left_behind_is_told(ledger: Ledger, folder: Path) -> None:
     fill(ledger, 30)
     Sealer(ledger, folder).seal_once(min_records=1)
-    shutil.copy(folder / name_of(1, 30), folder / name_of(500, 600))
+    shutil.copy(folder / segment_name(1, 30), folder / segment_name(500, 600))
     with pytest.raises(LedgerError, match="is not in the manifest"):
         Sealer(ledger, folder)
-    assert name_of(500, 600) in files(folder)
+    assert segment_name(500, 600) in files(folder)
 
 
 def test_segments_of_another_ledger_are_told(ledger: Ledger, folder: Path) -> None:
@@ -198,7 +204,7 @@ def test_a_gap_before_the_ledger_is_told(ledger: Ledger, folder: Path) -> None:
 
 
 def seal_in_background(
-    ledger: Ledger, folder: Path, every: float, before: Callable[[str], None] = proceed
+    ledger: Ledger, folder: Path, every: float, before: Callable[[str], None] = no_step_hook
 ) -> None:
     """Run a background sealer until one segment is finished, then stop it."""
 

@@ -11,7 +11,7 @@ from tests.ledger.entries import entry, fill, run, varied, with_ledger
 from dragoman.ledger import audit as module
 from dragoman.ledger.audit import audit, read_key
 from dragoman.ledger.base import Entry, LedgerError
-from dragoman.ledger.head import witnessed
+from dragoman.ledger.head import read_head
 from dragoman.ledger.rows import FIELDS, NO_LINK, chain, encoded, linker
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.body import Body, pack
@@ -239,10 +239,10 @@ def test_not_more_is_listed_than_anybody_reads(
 
 
 def test_the_head_file_can_be_read_without_its_lock(original: Path, tmp_path: Path) -> None:
-    assert witnessed(original.with_name("ledger.sqlite.head")) == COUNT
-    assert witnessed(tmp_path / "none") == 0
+    assert read_head(original.with_name("ledger.sqlite.head")) == COUNT
+    assert read_head(tmp_path / "none") == 0
     (tmp_path / "bad").write_bytes(b"x" * 20)
-    assert witnessed(tmp_path / "bad") == 0
+    assert read_head(tmp_path / "bad") == 0
 
 
 def test_a_key_is_read_from_a_file_and_a_short_one_is_none(tmp_path: Path) -> None:

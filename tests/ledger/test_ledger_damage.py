@@ -6,7 +6,7 @@ import apsw
 import pytest
 from tests.ledger.entries import fill, varied, with_ledger
 
-from dragoman.ledger.damage import Unsound, locate, sound_blob
+from dragoman.ledger.damage import CorruptData, checked_blob, locate_damage
 from dragoman.model.body import pack
 
 COUNT = 60
@@ -36,19 +36,19 @@ def test_the_range_holds_every_damaged_record(
     connection: apsw.Connection, statement: str, expected: tuple[int, int]
 ) -> None:
     connection.execute(statement)
-    assert locate(connection, 1, COUNT, 0) == expected
+    assert locate_damage(connection, 1, COUNT, 0) == expected
 
 
 def test_an_empty_stretch_is_reported_as_where_it_would_begin(connection: apsw.Connection) -> None:
-    assert locate(connection, 61, 60, 0) == (61, 61)
+    assert locate_damage(connection, 61, 60, 0) == (61, 61)
 
 
 def test_a_body_is_what_was_written_or_an_error(connection: apsw.Connection) -> None:
     body = varied(9).body
     assert body is not None
-    assert sound_blob(connection, 9) == pack(body)
-    assert sound_blob(connection, 8) is None
-    assert sound_blob(connection, 999) is None
+    assert checked_blob(connection, 9) == pack(body)
+    assert checked_blob(connection, 8) is None
+    assert checked_blob(connection, 999) is None
     connection.execute("UPDATE bodies SET blob = x'00' WHERE seq = 9")
-    with pytest.raises(Unsound, match="the body of record 9"):
-        sound_blob(connection, 9)
+    with pytest.raises(CorruptData, match="the body of record 9"):
+        checked_blob(connection, 9)

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from dragoman.ledger.base import LedgerFull
-from dragoman.ledger.disk import FaultyDisk, SoundDisk
+from dragoman.ledger.disk import FaultyDisk, ReliableDisk
 
 
 def test_a_sound_disk_keeps_what_was_synced_and_loses_the_rest() -> None:
-    disk = SoundDisk()
+    disk = ReliableDisk()
     disk.write(3)
     disk.sync()
     assert disk.survivors(3) == 0

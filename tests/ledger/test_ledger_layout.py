@@ -9,7 +9,7 @@ from tests.ledger.entries import entry, fill, record, run, with_ledger
 
 from dragoman.ledger import layout
 from dragoman.ledger.base import LedgerDamaged, LedgerError
-from dragoman.ledger.damage import Unsound
+from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.layout import Origin, Transaction
 from dragoman.ledger.rows import FIELDS, WIDTHS, chain, column_definitions, to_row
 from dragoman.ledger.sqlite import SqliteLedger
@@ -43,7 +43,7 @@ def test_the_origin_is_one_row_and_of_a_known_format(connection: apsw.Connection
     layout.write_origin(connection, Origin(5, 77))
     assert layout.read_origin(connection) == Origin(5, 77)
     connection.execute("UPDATE origin SET chain = 78")
-    with pytest.raises(Unsound):
+    with pytest.raises(CorruptData):
         layout.read_origin(connection)
 
 

@@ -8,7 +8,7 @@ from tests.ledger.entries import fill, run, seqs, varied, with_ledger
 
 from dragoman.ledger import reading
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.damage import Unsound
+from dragoman.ledger.damage import CorruptData
 
 COUNT = 60
 
@@ -27,7 +27,7 @@ def test_a_block_starts_anywhere_and_ends_at_its_limit(connection: apsw.Connecti
 
 def test_a_block_is_checked_against_the_row_before_it(connection: apsw.Connection) -> None:
     connection.execute("UPDATE records SET chain = 1 WHERE seq = 10")
-    with pytest.raises(Unsound, match="record 11 does not match"):
+    with pytest.raises(CorruptData, match="record 11 does not match"):
         reading.block(connection, 10, 5)
     assert len(reading.block(connection, 11, 5)) == 5
 
@@ -35,7 +35,7 @@ def test_a_block_is_checked_against_the_row_before_it(connection: apsw.Connectio
 @pytest.mark.parametrize("gone", [10, 12])
 def test_a_gap_is_an_error_not_a_shorter_answer(connection: apsw.Connection, gone: int) -> None:
     connection.execute("DELETE FROM records WHERE seq = ?", (gone,))
-    with pytest.raises(Unsound, match="missing"):
+    with pytest.raises(CorruptData, match="missing"):
         reading.block(connection, 10, 5)
 
 
@@ -49,9 +49,9 @@ def test_the_oldest_kept_record_is_checked_too(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="were removed"):
         reading.block(connection, 39, 1)
     connection.execute("UPDATE records SET detail = '' WHERE seq = 41")
-    with pytest.raises(Unsound, match="record 41"):
+    with pytest.raises(CorruptData, match="record 41"):
         reading.block(connection, 0, 1)
-    with pytest.raises(Unsound, match="record 41"):
+    with pytest.raises(CorruptData, match="record 41"):
         reading.history(connection, "j1", COUNT)
 
 
@@ -68,5 +68,5 @@ def test_a_thorough_read_looks_at_every_checksum_and_body(connection: apsw.Conne
     assert len(reading.verified(connection, 0, COUNT)) == COUNT
     connection.execute("UPDATE records SET chain = 1 WHERE seq = 10")
     assert len(reading.block(connection, 0, COUNT)) == COUNT
-    with pytest.raises(Unsound, match="record 10"):
+    with pytest.raises(CorruptData, match="record 10"):
         reading.verified(connection, 0, COUNT)

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from tests.ledger.entries import record, varied
 
+from dragoman.ledger.atomic_file import no_step_hook
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.durable import proceed
 from dragoman.ledger.rows import to_row
 from dragoman.ledger.segments import (
     MANIFEST,
     SEGMENT_SCHEMA,
     Manifest,
-    Segment,
-    name_of,
+    SealedSegment,
     read_manifest,
+    segment_name,
     to_batch,
     write_manifest,
     write_segment,
@@ -64,15 +64,18 @@ def test_instants_keep_microseconds_and_those_that_do_not_apply_are_null() -> No
 
 
 def test_names_sort_as_their_records_do() -> None:
-    assert name_of(9, 10) == "seg-00000000000000000009-00000000000000000010.parquet"
-    assert sorted([name_of(100, 200), name_of(9, 99)]) == [name_of(9, 99), name_of(100, 200)]
+    assert segment_name(9, 10) == "seg-00000000000000000009-00000000000000000010.parquet"
+    assert sorted([segment_name(100, 200), segment_name(9, 99)]) == [
+        segment_name(9, 99),
+        segment_name(100, 200),
+    ]
 
 
 def test_a_segment_is_described_by_what_was_written(tmp_path: Path) -> None:
     batches = [to_batch([to_row(varied(seq).record) for seq in half]) for half in ((5, 6), (7,))]
-    segment = write_segment(tmp_path, batches, proceed)
+    segment = write_segment(tmp_path, batches, no_step_hook)
     path = tmp_path / segment.file
-    assert segment.file == name_of(5, 7)
+    assert segment.file == segment_name(5, 7)
     assert (segment.first, segment.last, segment.rows) == (5, 7, 3)
     assert (segment.min_at, segment.max_at) == (1005.0, 1007.0)
     assert segment.bytes == path.stat().st_size
@@ -89,15 +92,15 @@ def test_a_segment_is_described_by_what_was_written(tmp_path: Path) -> None:
 def test_a_manifest_is_read_back_and_is_plain_json(tmp_path: Path) -> None:
     assert read_manifest(tmp_path) == Manifest()
     assert read_manifest(tmp_path).last == 0
-    segment = Segment(name_of(1, 9), 1, 9, 9, 4000, "ab", 1.0, 9.0)
-    write_manifest(tmp_path, Manifest(segments=[segment]), proceed)
+    segment = SealedSegment(segment_name(1, 9), 1, 9, 9, 4000, "ab", 1.0, 9.0)
+    write_manifest(tmp_path, Manifest(segments=[segment]), no_step_hook)
     assert read_manifest(tmp_path) == Manifest(segments=[segment])
     assert read_manifest(tmp_path).last == 9
     assert json.loads((tmp_path / MANIFEST).read_text()) == {
         "version": 1,
         "segments": [
             {
-                "file": name_of(1, 9),
+                "file": segment_name(1, 9),
                 "first": 1,
                 "last": 9,
                 "rows": 9,

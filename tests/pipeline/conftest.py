@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from dragoman.pipeline.run import run
 from dragoman.pipeline.session import open_session
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS
 
@@ -40,8 +40,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tables(spark: SparkSession, planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def tables(
+    spark: SparkSession, planted: Path, tmp_path_factory: pytest.TempPathFactory
+) -> TableStore:
     """The tables of that ledger, made by one batch run."""
     root = str(tmp_path_factory.mktemp("tables"))
     run(spark, str(planted), root)
-    return Store(spark, root)
+    return TableStore(spark, root)

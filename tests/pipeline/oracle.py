@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Record
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 
 STATES = ("succeeded", "failed", "expired", "cancelled", "dead")
@@ -34,7 +34,7 @@ def counted(records: Iterable[Record]) -> dict[str, Any]:
     return {"kinds": kinds, "states": states, "jobs": len(submitted), "open": submitted - ended}
 
 
-def told(store: Store) -> dict[str, Any]:
+def told(store: TableStore) -> dict[str, Any]:
     """Ask every table that counts jobs; they must agree with each other."""
     events = read_table(store, "events").groupBy("kind").count().collect()
     jobs = read_table(store, "jobs")
@@ -57,12 +57,12 @@ def told(store: Store) -> dict[str, Any]:
     }
 
 
-def sums(store: Store, table: str, *names: str) -> dict[str, int]:
+def sums(store: TableStore, table: str, *names: str) -> dict[str, int]:
     found = read_table(store, table).agg(*[F.sum(name).alias(name) for name in names])
     return {name: value or 0 for name, value in found.collect()[0].asDict().items()}
 
 
-def assert_told(store: Store, records: Iterable[Record]) -> dict[str, Any]:
+def assert_told(store: TableStore, records: Iterable[Record]) -> dict[str, Any]:
     """Compare the tables with the plain count; return what both say."""
     wanted, found = counted(records), told(store)
     assert found["kinds"] == dict(wanted["kinds"])

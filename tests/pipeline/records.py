@@ -140,7 +140,7 @@ def annotated(spark: SparkSession, history: History) -> DataFrame:
 
 def folded(spark: SparkSession, history: History) -> DataFrame:
     """Return the lives of a history's jobs, of which its tables are made."""
-    return lives.lives(life.lived(annotated(spark, history)))
+    return lives.lives(life.until_end(annotated(spark, history)))
 
 
 def read_records(folder: Path) -> list[Record]:

@@ -9,7 +9,7 @@ from dragoman.model.record import Kind
 from dragoman.pipeline import jobs
 from dragoman.pipeline.audit import RULES, SCHEMA, after_own_ends, never_ended, of_lives, of_strays
 from dragoman.pipeline.life import strays
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.synth_plants import PLANTS
 from dragoman.pipeline.tables import read_table
 
@@ -21,7 +21,7 @@ def breaches(spark: SparkSession, history: History) -> list[tuple[object, ...]]:
     return rows(of_lives(found).unionAll(after_own_ends(found)), "rule", "seqs")
 
 
-def test_each_planted_fault_is_found_and_nothing_else_is(tables: Store) -> None:
+def test_each_planted_fault_is_found_and_nothing_else_is(tables: TableStore) -> None:
     found = read_table(tables, "audit")
     assert Counter(row.rule for row in found.collect()) == Counter(PLANTS.keys())
     assert set(PLANTS) == set(RULES)

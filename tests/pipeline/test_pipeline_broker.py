@@ -11,7 +11,7 @@ from tests.pipeline.test_pipeline_stream import assert_equal
 
 from dragoman.cli.demo.acts import totals
 from dragoman.pipeline.run import run
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
 from dragoman.pipeline.tables import read_table
 from dragoman.sdk.blocking import Client
@@ -23,7 +23,7 @@ SERVICES = {"squares": "nfp", "others": "zss"}
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def until_end(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The export of a broker that worked, lost a worker, was killed and came back; its counters."""
     fabric = Fabric(tmp_path_factory.mktemp("fabric"))
     try:
@@ -52,11 +52,11 @@ def work(fabric: Fabric, dialect: str, service: str) -> None:
 
 
 def test_batch_and_stream_agree_with_the_counters_of_the_broker_itself(
-    spark: SparkSession, lived: tuple[Path, dict[str, Any]], tmp_path: Path
+    spark: SparkSession, until_end: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    source, counted = lived
+    source, counted = until_end
     run(spark, str(source), str(tmp_path / "batch"))
-    batch = Store(spark, str(tmp_path / "batch"))
+    batch = TableStore(spark, str(tmp_path / "batch"))
     assert_told(batch, read_records(source))
     # The broker answered in the middle of its history, with the question still open.
     then = read_table(batch, "jobs").where(f"ended_seq <= {counted['records']}")
@@ -69,4 +69,4 @@ def test_batch_and_stream_agree_with_the_counters_of_the_broker_itself(
     stream(
         spark, str(source), str(tmp_path / "stream"), every=None, most_rows=half
     ).awaitTermination()
-    assert_equal(batch, Store(spark, str(tmp_path / "stream")))
+    assert_equal(batch, TableStore(spark, str(tmp_path / "stream")))

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.test_pipeline_stream import assert_equal
 
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -84,7 +84,7 @@ def run_pipeline(*words: str) -> str:
 
 
 def test_a_cluster_gives_the_tables_of_one_machine(
-    spark: SparkSession, planted: Path, tables: Store, tmp_path: Path, master: str
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path, master: str
 ) -> None:
     root = tmp_path / "tables"
     place = ["--source", str(planted), "--tables", str(root), "--master", master, "--memory", "1g"]
@@ -93,13 +93,13 @@ def test_a_cluster_gives_the_tables_of_one_machine(
     assert "read records 1 to 6,000" in said
     # One record was dropped, one written twice: the first is not there, the second counts once.
     assert "events 5,999" in said
-    assert_equal(tables, Store(spark, str(root)))
+    assert_equal(tables, TableStore(spark, str(root)))
 
 
 def test_a_connect_server_gives_the_tables_of_one_machine(
-    spark: SparkSession, planted: Path, tables: Store, tmp_path: Path, connect: str
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path, connect: str
 ) -> None:
     root = tmp_path / "tables"
     said = run_pipeline("--source", str(planted), "--tables", str(root), "--remote", connect)
     assert "read records 1 to 6,000" in said
-    assert_equal(tables, Store(spark, str(root)))
+    assert_equal(tables, TableStore(spark, str(root)))

@@ -3,7 +3,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.control import boundaries, control, spans, still_needed
+from dragoman.pipeline.control import boundaries, carried_over, control, spans
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -36,7 +36,7 @@ def test_only_sessions_that_are_on_and_who_left_last_are_carried(spark: SparkSes
     history.leave("w2")
     history.submit()
     found = control(history.frame(spark))
-    assert rows(still_needed(found), "seq") == [(1,), (5,), (6,), (8,)]
+    assert rows(carried_over(found), "seq") == [(1,), (5,), (6,), (8,)]
     assert rows(boundaries(found), "seq") == [(1,)]
-    again = still_needed(still_needed(found))
+    again = carried_over(carried_over(found))
     assert rows(again, "seq") == [(1,), (5,), (6,), (8,)]

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.test_pipeline_stream import assert_equal
 
-from dragoman.pipeline.pace import LITTLE_JAVA
 from dragoman.pipeline.run import run
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
+from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.timeout(900)]
 #: A process that is to be killed should not first compile code for hours of work.
@@ -22,7 +22,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.defaultJavaOptions": LITTLE_JAVA,
+    "spark.driver.defaultJavaOptions": SMALL_JAVA_OPTIONS,
 }
 QUICK = (
     *("--master", "local[1]", "--memory", "1g"),
@@ -55,24 +55,24 @@ def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> 
 
 
 def test_a_run_that_is_killed_in_the_middle_is_done_again(
-    spark: SparkSession, planted: Path, tables: Store, tmp_path: Path
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path
 ) -> None:
     root = tmp_path / "tables"
     process = start("run", planted, root)
     kill_when(process, (root / "assignments").exists)
     assert (root / "jobs").exists()
-    assert Store(spark, str(root)).snapshot.seq == 0
+    assert TableStore(spark, str(root)).snapshot.seq == 0
     run(spark, str(planted), str(root))
-    assert_equal(tables, Store(spark, str(root)))
+    assert_equal(tables, TableStore(spark, str(root)))
 
 
 def test_a_stream_that_is_killed_goes_on_where_it_was(
-    spark: SparkSession, planted: Path, tables: Store, tmp_path: Path
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path
 ) -> None:
     root = tmp_path / "tables"
     process = start("stream", planted, root, "--most-rows", "3500", "--every", "1")
     # The step is committed, but Spark may not know yet that its batch is done.
     kill_when(process, lambda: any((root / "log").glob("*/part-*")))
-    assert Store(spark, str(root)).snapshot.seq >= 3_500
+    assert TableStore(spark, str(root)).snapshot.seq >= 3_500
     stream(spark, str(planted), str(root), every=None, most_rows=3_500).awaitTermination()
-    assert_equal(tables, Store(spark, str(root)))
+    assert_equal(tables, TableStore(spark, str(root)))

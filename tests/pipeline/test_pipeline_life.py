@@ -4,7 +4,7 @@ from tests.pipeline.records import History, annotated, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline import control, life
-from dragoman.pipeline.life import after_the_end, lived, still_open, strays
+from dragoman.pipeline.life import after_the_end, still_open, strays, until_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -37,7 +37,7 @@ def test_records_fall_into_lived_open_after_the_end_and_stray(spark: SparkSessio
     history.submit("open")
     history.note(Kind.ENDED, job="unknown", submitted_at=5.0, state="failed")
     found = annotated(spark, history).cache()
-    assert rows(lived(found), "seq") == [(1,), (2,), (4,)]
+    assert rows(until_end(found), "seq") == [(1,), (2,), (4,)]
     assert rows(after_the_end(found), "seq") == [(3,)]
     assert rows(still_open(found), "job") == [("open",)]
     assert rows(strays(found), "job") == [("unknown",)]
@@ -78,7 +78,7 @@ def test_only_jobs_that_are_open_or_may_break_a_promise_are_looked_at_again(
     history.end(history.submit("undispatched"))
     records = history.frame(spark)
     known = control.control(records)
-    found = life.may_be_notable(life.life(records, control.spans(known), []))
+    found = life.notable_candidates(life.life(records, control.spans(known), []))
     jobs = ["lost", "open", "stale", "twice", "undispatched"]
     assert rows(found, "job") == [(job,) for job in jobs]
     chosen = life.of_jobs(life.life(records, control.spans(known), []), found)

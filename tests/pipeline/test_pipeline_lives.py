@@ -3,7 +3,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, folded, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.life import lived
+from dragoman.pipeline.life import until_end
 from dragoman.pipeline.lives import lives
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -39,7 +39,7 @@ def test_the_order_in_which_records_come_does_not_matter(spark: SparkSession) ->
         job = history.submit(name)
         history.dispatch(job)
         history.end(job)
-    from_behind = lives(lived(annotated(spark, history)).orderBy("seq", ascending=False))
+    from_behind = lives(until_end(annotated(spark, history)).orderBy("seq", ascending=False))
     names = ("job", "given", "end", "came", "dispatched", "last_seq")
     assert rows(from_behind, *names) == rows(folded(spark, history), *names)
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dragoman.pipeline.manifest import (
-    Segment,
+    ExportedSegment,
     SegmentMissing,
     head,
     parse_manifest,
@@ -11,11 +11,13 @@ from dragoman.pipeline.manifest import (
 )
 
 
-def segment(first: int, last: int) -> Segment:
-    return Segment(f"seg-{first}-{last}.parquet", first, last, last - first + 1, "", 1)
+def segment(first: int, last: int) -> ExportedSegment:
+    return ExportedSegment(f"seg-{first}-{last}.parquet", first, last, last - first + 1, "", 1)
 
 
-def taken(*segments: Segment, after: int = 0, upto: int | None = None) -> list[tuple[int, int]]:
+def taken(
+    *segments: ExportedSegment, after: int = 0, upto: int | None = None
+) -> list[tuple[int, int]]:
     return [(p.after, p.last) for p in plan(segments, after, upto)]
 
 
@@ -55,7 +57,9 @@ def test_a_segment_that_is_there_twice_or_overlaps_adds_nothing_twice() -> None:
         ((segment(31, 40),), 20, (21, 30)),
     ],
 )
-def test_a_hole_is_named(known: tuple[Segment, ...], after: int, gone: tuple[int, int]) -> None:
+def test_a_hole_is_named(
+    known: tuple[ExportedSegment, ...], after: int, gone: tuple[int, int]
+) -> None:
     with pytest.raises(SegmentMissing, match=f"records {gone[0]} to {gone[1]}") as raised:
         plan(known, after)
     assert (raised.value.first, raised.value.last) == gone

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 from dragoman.pipeline.report import build_report, table
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -30,7 +30,7 @@ class Page(HTMLParser):
             self._in_title = False
 
 
-def test_the_report_shows_everything_and_loads_nothing(tables: Store) -> None:
+def test_the_report_shows_everything_and_loads_nothing(tables: TableStore) -> None:
     text = build_report(tables)
     page = Page()
     page.feed(text)

@@ -9,7 +9,7 @@ from tests.pipeline.records import History, export, listed, relist, rows
 
 from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
 from dragoman.pipeline.run import run
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
@@ -56,7 +56,7 @@ def assert_stopped(
 ) -> None:
     with pytest.raises(kind, match=words):
         run(spark, str(scene[0]), str(scene[1]))
-    store = Store(spark, str(scene[1]))
+    store = TableStore(spark, str(scene[1]))
     assert store.snapshot.seq == 12
     assert read_table(store, "events").count() == 12
 
@@ -105,11 +105,11 @@ def test_segments_that_overlap_or_come_twice_are_read_once_and_a_rerun_does_noth
     assert (done.after, done.upto) == (12, 20)
     assert done.written["events"] == 8
     assert done.written["audit"] == 0
-    store = Store(spark, str(scene[1]))
+    store = TableStore(spark, str(scene[1]))
     seqs = [seq for (seq,) in rows(read_table(store, "events"), "seq")]
     assert seqs == [*range(1, 21)]
     assert rows(read_table(store, "audit"), "rule") == []
     assert rows(read_table(store, "jobs").where("day is null"), "job") == [("open",)]
     again = run(spark, str(scene[0]), str(scene[1]))
     assert (again.records, again.segments, again.written) == (0, 0, {})
-    assert Store(spark, str(scene[1])).snapshot.version == store.snapshot.version
+    assert TableStore(spark, str(scene[1])).snapshot.version == store.snapshot.version

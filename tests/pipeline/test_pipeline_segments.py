@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.records import History, export, rows
 
-from dragoman.pipeline.manifest import Piece, SegmentDamaged, SegmentMissing, plan
+from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing, SegmentRange, plan
 from dragoman.pipeline.segments import check_files, read_manifest, read_records
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -19,7 +19,7 @@ def test_segments_are_checked_and_read_by_url(spark: SparkSession, tmp_path: Pat
     pieces = plan(read_manifest(spark, url), 0)
     check_files(spark, url, pieces)
     assert rows(read_records(spark, url, pieces), "seq") == [(1,), (2,), (3,), (4,)]
-    overlapping = [pieces[0], Piece(pieces[1].segment, 3)]
+    overlapping = [pieces[0], SegmentRange(pieces[1].segment, 3)]
     assert rows(read_records(spark, url, overlapping), "seq") == [(1,), (2,), (4,)]
 
 
@@ -29,9 +29,9 @@ def test_a_file_of_another_size_or_content_is_damaged(spark: SparkSession, tmp_p
     folder = export(tmp_path, history.records)
     (piece,) = plan(read_manifest(spark, folder), 0)
     for wrong in ({"bytes": 1}, {"sha256": "0" * 64}):
-        other = Piece(replace(piece.segment, **wrong), 0)
+        other = SegmentRange(replace(piece.segment, **wrong), 0)
         with pytest.raises(SegmentDamaged, match="records 1 to 1"):
             check_files(spark, folder, [other])
-    gone = Piece(replace(piece.segment, file="seg-gone.parquet"), 0)
+    gone = SegmentRange(replace(piece.segment, file="seg-gone.parquet"), 0)
     with pytest.raises(SegmentMissing, match=r"seg-gone.parquet is gone"):
         check_files(spark, folder, [gone])

@@ -5,10 +5,10 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import NOON, frame, rows
 
 from dragoman.model.record import Record
-from dragoman.pipeline.events import SCHEMA, events, once_each
+from dragoman.pipeline.events import SCHEMA, events, without_repeats
 from dragoman.pipeline.sequence import (
     BLOCK,
-    Block,
+    SequenceBlock,
     block_of,
     broken_blocks,
     check_sequence,
@@ -23,12 +23,12 @@ def test_blocks_are_numbered_as_spark_numbers_them() -> None:
 
 
 def test_a_whole_range_has_no_broken_block() -> None:
-    whole = [Block(1, BLOCK - 10, BLOCK - 10), Block(2, 5, 5)]
+    whole = [SequenceBlock(1, BLOCK - 10, BLOCK - 10), SequenceBlock(2, 5, 5)]
     assert broken_blocks(whole, 10, BLOCK + 5) == ()
 
 
 def test_holes_repeats_and_absent_blocks_are_broken() -> None:
-    found = [Block(1, BLOCK, BLOCK - 1), Block(2, BLOCK - 1, BLOCK - 1)]
+    found = [SequenceBlock(1, BLOCK, BLOCK - 1), SequenceBlock(2, BLOCK - 1, BLOCK - 1)]
     assert broken_blocks(found, 0, 3 * BLOCK) == (1, 2, 3)
 
 
@@ -56,6 +56,6 @@ def test_a_hole_and_a_repeat_in_one_block_do_not_hide_each_other(spark: SparkSes
 def test_of_repeated_records_the_same_one_is_kept_in_any_order(spark: SparkSession) -> None:
     one = Record(1, NOON, "progress", detail="b")
     two = replace(one, detail="a")
-    kept = [once_each(events(frame(spark, order))) for order in ([one, two], [two, one])]
+    kept = [without_repeats(events(frame(spark, order))) for order in ([one, two], [two, one])]
     assert [rows(found, "seq", "detail") for found in kept] == [[(1, "a")], [(1, "a")]]
     assert kept[0].schema.simpleString() == SCHEMA.simpleString()

@@ -9,7 +9,12 @@ from tests.pipeline.records import History, export, listed, relist, rows
 
 from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
 from dragoman.pipeline.schema import RECORD
-from dragoman.pipeline.source import DragomanSource, LedgerReader, LedgerStream, Slice
+from dragoman.pipeline.source import (
+    DragomanSource,
+    SegmentPartition,
+    SegmentReader,
+    SegmentStreamReader,
+)
 
 
 @pytest.fixture
@@ -21,22 +26,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "export"
 
 
-def reader(folder: Path, **options: str) -> LedgerReader:
+def reader(folder: Path, **options: str) -> SegmentReader:
     source = DragomanSource({"path": str(folder)} | options)
     return source.reader(source.schema())
 
 
-def stream(folder: Path, **options: str) -> LedgerStream:
+def stream(folder: Path, **options: str) -> SegmentStreamReader:
     return DragomanSource({"path": str(folder)} | options).streamReader(RECORD)
 
 
-def seqs(found: LedgerReader | LedgerStream, slices: list[Slice]) -> list[int]:
-    batches = [batch for each in slices for batch in found.read(each)]
+def seqs(
+    found: SegmentReader | SegmentStreamReader, partitions_of: list[SegmentPartition]
+) -> list[int]:
+    batches = [batch for each in partitions_of for batch in found.read(each)]
     return [row["seq"] for batch in batches for row in batch.to_pylist()]
 
 
-def spans(slices: object) -> list[tuple[int, int]]:
-    return [(s.after, s.upto) for s in slices]  # type: ignore[attr-defined]
+def spans(partitions_of: object) -> list[tuple[int, int]]:
+    return [(s.after, s.upto) for s in partitions_of]  # type: ignore[attr-defined]
 
 
 def test_a_batch_read_has_every_record_once(folder: Path) -> None:
@@ -49,9 +56,9 @@ def test_filters_on_the_number_leave_out_whole_segments(folder: Path) -> None:
     pushed = [GreaterThan(("seq",), 9), LessThanOrEqual(("seq",), 11), EqualTo(("kind",), "ended")]
     unknown = StringContains(("detail",), "x")
     assert [*found.pushFilters([*pushed, unknown])] == [*pushed, unknown]
-    slices = [*found.partitions()]
-    assert spans(slices) == [(9, 11)]
-    assert seqs(found, slices) == [10]  # type: ignore[arg-type]
+    partitions_of = [*found.partitions()]
+    assert spans(partitions_of) == [(9, 11)]
+    assert seqs(found, partitions_of) == [10]  # type: ignore[arg-type]
 
 
 def test_a_stream_goes_on_where_it_was_and_within_its_limit(folder: Path) -> None:
@@ -68,8 +75,8 @@ def test_a_stream_goes_on_where_it_was_and_within_its_limit(folder: Path) -> Non
 
 def test_a_slice_that_is_read_again_is_the_same(folder: Path) -> None:
     found = stream(folder)
-    slices = [*found.partitions({"seq": 3}, {"seq": 13})]
-    first, second = (seqs(found, slices) for _ in range(2))  # type: ignore[arg-type]
+    partitions_of = [*found.partitions({"seq": 3}, {"seq": 13})]
+    first, second = (seqs(found, partitions_of) for _ in range(2))  # type: ignore[arg-type]
     assert first == second == [*range(4, 14)]
 
 
@@ -89,14 +96,14 @@ def test_a_hole_a_lost_file_and_a_damaged_one_stop_it(folder: Path) -> None:
     with pytest.raises(SegmentMissing, match="records 9 to 12"):
         found.partitions({"seq": 0}, {"seq": 20})
     relist(folder, whole)
-    slices: list[Slice] = [*found.partitions({"seq": 0}, {"seq": 20})]  # type: ignore[list-item]
+    partitions_of: list[SegmentPartition] = [*found.partitions({"seq": 0}, {"seq": 20})]  # type: ignore[list-item]
     path = folder / whole[1]["file"]
     shutil.copy(folder / whole[0]["file"], path)
     with pytest.raises(SegmentDamaged, match="records 9 to 12"):
-        seqs(found, slices)
+        seqs(found, partitions_of)
     path.unlink()
     with pytest.raises(SegmentMissing, match="is gone"):
-        seqs(found, slices)
+        seqs(found, partitions_of)
 
 
 def test_without_a_path_it_says_what_is_missing() -> None:

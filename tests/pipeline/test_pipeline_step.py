@@ -10,14 +10,14 @@ from tests.pipeline.records import export, frame, read_records, rows
 from dragoman.core.recovery import fold
 from dragoman.pipeline.run import run
 from dragoman.pipeline.step import advance
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 from dragoman.testing.simulation import Simulation
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 
-def test_the_tables_count_what_plain_python_counts(tables: Store, planted: Path) -> None:
+def test_the_tables_count_what_plain_python_counts(tables: TableStore, planted: Path) -> None:
     found = assert_told(tables, read_records(planted))
     assert found["jobs"] > 1_000
     assert found["open"] >= 1
@@ -31,17 +31,17 @@ def test_the_history_of_a_broker_in_trouble_gives_its_own_counts_and_breaks_no_p
     records = [*simulation.server.ledger.read()]
     source = export(tmp_path / "export", records, 500)
     run(spark, source, str(tmp_path / "tables"))
-    store = Store(spark, str(tmp_path / "tables"))
+    store = TableStore(spark, str(tmp_path / "tables"))
     found = assert_told(store, records)
-    book = fold(records)
-    assert found["states"] == {s: book.counts[s] for s in found["states"]}
-    assert found["open"] == book.open_jobs
-    assert found["jobs"] == book.counts["submitted"] > 100
+    folded = fold(records)
+    assert found["states"] == {s: folded.counts[s] for s in found["states"]}
+    assert found["open"] == folded.open_jobs
+    assert found["jobs"] == folded.counts["submitted"] > 100
     assert rows(read_table(store, "audit"), "rule", "words") == []
 
 
 def test_records_that_the_tables_have_change_nothing(
-    spark: SparkSession, tables: Store, planted: Path
+    spark: SparkSession, tables: TableStore, planted: Path
 ) -> None:
     known = frame(spark, read_records(planted)[:50])
     before = tables.snapshot

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.records import rows
 
 from dragoman.pipeline.schema import columns
-from dragoman.pipeline.store import MERGE_AT, Store
+from dragoman.pipeline.store import MERGE_AT, TableStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 SCHEMA = columns("""
@@ -24,7 +24,7 @@ def named(spark: SparkSession, *found: tuple[str, date | None]) -> DataFrame:
 def test_settled_rows_add_up_and_unsettled_ones_are_replaced(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    store = Store(spark, str(tmp_path))
+    store = TableStore(spark, str(tmp_path))
     step = store.begin()
     step.append("t", named(spark, ("a", MON), ("open", None)))
     step.commit(1, NOW)
@@ -32,7 +32,7 @@ def test_settled_rows_add_up_and_unsettled_ones_are_replaced(
     step.append("t", named(spark, ("b", TUE), ("still open", None)))
     assert rows(step.written("t", SCHEMA), "name") == [("b",), ("still open",)]
     step.commit(2, NOW)
-    again = Store(spark, str(tmp_path))
+    again = TableStore(spark, str(tmp_path))
     assert rows(again.read("t", SCHEMA), "name") == [("a",), ("b",), ("still open",)]
     assert rows(again.read("t", SCHEMA, TUE), "name") == [("b",), ("still open",)]
     assert (again.snapshot.seq, again.snapshot.horizon) == (2, NOW)
@@ -41,7 +41,7 @@ def test_settled_rows_add_up_and_unsettled_ones_are_replaced(
 def test_days_from_one_on_are_replaced_and_carried_tables_whole(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    store = Store(spark, str(tmp_path))
+    store = TableStore(spark, str(tmp_path))
     step = store.begin()
     step.replace("t", named(spark, ("a", MON), ("b", TUE), ("c", WED)), MON)
     step.carry("c", named(spark, ("x", None)).select("name"))
@@ -55,12 +55,12 @@ def test_days_from_one_on_are_replaced_and_carried_tables_whole(
 
 
 def test_a_step_that_is_not_committed_never_happened(spark: SparkSession, tmp_path: Path) -> None:
-    store = Store(spark, str(tmp_path))
+    store = TableStore(spark, str(tmp_path))
     step = store.begin()
     step.append("t", named(spark, ("a", MON)))
     step.commit(1, NOW)
     store.begin().append("t", named(spark, ("killed", MON)))
-    again = Store(spark, str(tmp_path))
+    again = TableStore(spark, str(tmp_path))
     assert rows(again.read("t", SCHEMA), "name") == [("a",)]
     step = again.begin()
     step.append("t", named(spark, ("b", MON)))
@@ -71,7 +71,7 @@ def test_a_step_that_is_not_committed_never_happened(spark: SparkSession, tmp_pa
 def test_many_small_versions_are_merged_and_old_ones_removed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    store = Store(spark, str(tmp_path))
+    store = TableStore(spark, str(tmp_path))
     for n in range(MERGE_AT):
         step = store.begin()
         step.append("t", named(spark, (f"{n:02d}", MON), ("open", None)))
@@ -90,6 +90,6 @@ def test_many_small_versions_are_merged_and_old_ones_removed(
 
 
 def test_a_table_that_nobody_wrote_is_empty(spark: SparkSession, tmp_path: Path) -> None:
-    found = Store(spark, str(tmp_path)).read("t", SCHEMA)
+    found = TableStore(spark, str(tmp_path)).read("t", SCHEMA)
     assert found.schema.simpleString() == SCHEMA.simpleString()
     assert rows(found, "name") == []

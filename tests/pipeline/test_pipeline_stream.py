@@ -8,14 +8,14 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import listed, relist
 
 from dragoman.pipeline.snapshot import Snapshot
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream
 from dragoman.pipeline.tables import TABLES, read_table, table_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def assert_equal(one: Store, two: Store) -> None:
+def assert_equal(one: TableStore, two: TableStore) -> None:
     """Compare every table, as bytes."""
     for name in TABLES:
         left, right = (table_bytes(read_table(store, name)) for store in (one, two))
@@ -23,7 +23,7 @@ def assert_equal(one: Store, two: Store) -> None:
 
 
 def test_a_stream_gives_the_tables_of_the_batch_and_stops_at_a_hole(
-    spark: SparkSession, planted: Path, tables: Store, tmp_path: Path
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path
 ) -> None:
     whole = listed(planted)
     root = str(tmp_path / "tables")
@@ -42,4 +42,4 @@ def test_a_stream_gives_the_tables_of_the_batch_and_stops_at_a_hole(
         spark, str(planted), root, every=None, most_rows=2_600, notice=seen.append
     ).awaitTermination()
     assert [snapshot.seq for snapshot in seen] == [2_600, 5_200, 6_000]
-    assert_equal(tables, Store(spark, root))
+    assert_equal(tables, TableStore(spark, root))

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dragoman.pipeline.schema import columns
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import TABLES, digest, read_table, register, table_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -24,7 +24,7 @@ def test_equal_tables_have_equal_bytes_whatever_the_order(spark: SparkSession) -
     assert digest(one) != digest(other)
 
 
-def test_every_table_can_be_asked_in_sql(spark: SparkSession, tables: Store) -> None:
+def test_every_table_can_be_asked_in_sql(spark: SparkSession, tables: TableStore) -> None:
     register(tables)
     for name, schema in TABLES.items():
         found = spark.sql(f"select * from {name}")

@@ -4,14 +4,14 @@ import asyncio
 
 from tests.sdk.line import Line
 
-from dragoman.sdk.connection import Connection
+from dragoman.sdk.connection import BrokerConnection
 from dragoman.transports.base import Sent
 
 
 def test_what_a_full_transport_does_not_take_is_sent_later_and_in_order() -> None:
     async def scene() -> None:
         line = Line()
-        connection = Connection(lambda: line, lambda frames: None)
+        connection = BrokerConnection(lambda: line, lambda frames: None)
         await connection.open()
         line.outcome = Sent.FULL
         connection.send([[b"1"], [b"2"]])
@@ -30,7 +30,7 @@ def test_what_arrives_is_handed_over_and_remembered_as_a_sign_of_life() -> None:
     async def scene() -> None:
         line = Line()
         heard: list[list[bytes]] = []
-        connection = Connection(lambda: line, heard.append)
+        connection = BrokerConnection(lambda: line, heard.append)
         await connection.open()
         connection.heard_at = 0.0
         line.arrived.append([b"x"])
@@ -49,7 +49,7 @@ def test_a_rebuild_closes_the_old_socket_and_drops_what_waited() -> None:
             lines.append(Line())
             return lines[-1]
 
-        connection = Connection(make, lambda frames: None)
+        connection = BrokerConnection(make, lambda frames: None)
         await connection.open()
         lines[0].outcome = Sent.FULL
         connection.send([[b"old"]])
@@ -67,7 +67,7 @@ def test_a_rebuild_closes_the_old_socket_and_drops_what_waited() -> None:
 def test_first_things_go_before_what_came_up_while_there_was_no_connection() -> None:
     async def scene() -> None:
         line = Line()
-        connection = Connection(lambda: line, lambda frames: None)
+        connection = BrokerConnection(lambda: line, lambda frames: None)
         connection.send([[b"result"]])
         await connection.open()
         connection.send_first([[b"hello"], [b"ready"]])
@@ -85,7 +85,7 @@ def test_two_who_rebuild_at_once_get_one_new_transport() -> None:
             made.append(Line())
             return made[-1]
 
-        connection = Connection(make, lambda frames: None)
+        connection = BrokerConnection(make, lambda frames: None)
         await connection.open()
         await asyncio.gather(connection.rebuild(), connection.rebuild())
         assert len(made) == 2
@@ -119,7 +119,7 @@ def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more(
             return made[-1]
 
         heard: list[list[bytes]] = []
-        connection = Connection(make, heard.append)
+        connection = BrokerConnection(make, heard.append)
         await connection.open()
         connection.heard_at = 0.0
         made[0].arrived.append([b"early"])
@@ -138,7 +138,7 @@ def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more(
 def test_a_transport_that_is_renewed_while_its_owner_closes_is_closed() -> None:
     async def scene() -> None:
         line = Renewable()
-        connection = Connection(lambda: line, lambda frames: None)
+        connection = BrokerConnection(lambda: line, lambda frames: None)
         await connection.open()
         await asyncio.gather(connection.rebuild(), connection.close())
         assert line.is_closed

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects.talk import Work
+from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
 from dragoman.model.names import JobId
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.tasks import HandOver, TaskFailed
+from dragoman.sdk.tasks import ForwardRequested, TaskFailed
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def said() -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def context(said: list[tuple[Any, ...]]) -> JobContext:
-    work = Work("t", JobId("j"), Call("x", headers={"h": "1"}), "svc", "cli", 5.0)
+    work = Assigned("t", JobId("j"), Call("x", headers={"h": "1"}), "svc", "cli", 5.0)
     return JobContext(work, lambda *words: said.append(words), lambda: "r1")
 
 
@@ -64,7 +64,7 @@ def test_a_cancel_is_noticed(context: JobContext) -> None:
 
 
 def test_passing_on_does_not_return(context: JobContext) -> None:
-    with pytest.raises(HandOver) as leaving:
+    with pytest.raises(ForwardRequested) as leaving:
         context.forward("next", "task", 1, a=2)
     assert leaving.value.service == "next"
     assert leaving.value.call == Call("task", (1,), {"a": 2})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dragoman import Client, Worker
 from dragoman.cli.main import app
-from dragoman.dialects.talk import Chunk, InputAsked, Progress
+from dragoman.dialects.peer_sides import Chunk, InputAsked, Progress
 from dragoman.sdk.errors import Cancelled, JobFailed
 from dragoman.testing.harness import LocalBroker
 

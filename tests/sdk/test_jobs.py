@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.dialects.talk import Dispatched, Finished, Order, Progress, Queued, Standing
+from dragoman.dialects.peer_sides import (
+    Dispatched,
+    Finished,
+    Progress,
+    Queued,
+    StatusNotice,
+    Submission,
+)
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -30,7 +37,7 @@ class SilentLines:
 
 def play(scene: Callable[[AsyncJob], Awaitable[Any]], target: Target = ANY) -> Any:
     async def run() -> Any:
-        return await scene(AsyncJob(Order(JOB, "s", Call(), target), SilentLines(), 0.0))
+        return await scene(AsyncJob(Submission(JOB, "s", Call(), target), SilentLines(), 0.0))
 
     return asyncio.run(run())
 
@@ -94,8 +101,8 @@ def test_a_cancel_tells_what_became_of_the_job() -> None:
     async def scene(job: AsyncJob) -> None:
         asking = asyncio.create_task(job.cancel())
         await asyncio.sleep(0)
-        job.take(Standing(JOB, JobState.RUNNING, "the answer to an earlier question"))
-        job.take(Standing(JOB, JobState.CANCELLED, "confirmed"))
+        job.take(StatusNotice(JOB, JobState.RUNNING, "the answer to an earlier question"))
+        job.take(StatusNotice(JOB, JobState.CANCELLED, "confirmed"))
         assert await asking == "confirmed"
         with pytest.raises(Unreachable):
             await job.cancel(0.01)

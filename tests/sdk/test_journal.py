@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.dialects.ncl.models import BID_ACCEPTED
-from dragoman.dialects.ncl.store import Held, Store
+from dragoman.dialects.ncl.store import NodeStore, StoredExecution
 from dragoman.sdk.journal import Journal, open_store
 
 
@@ -32,13 +32,13 @@ def test_a_replacement_is_whole_and_goes_on(tmp_path: Path) -> None:
 
 def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
-    store = Store(journal.append)
-    store.learn(Held("e1", "j1", "batch", BID_ACCEPTED))
+    store = NodeStore(journal.append)
+    store.learn(StoredExecution("e1", "j1", "batch", BID_ACCEPTED))
     journal.close()
     with (tmp_path / "journal").open("ab") as file:
         file.write(b'{"k":"new","id":"e2"')
     torn = Journal(tmp_path / "journal")
-    again = Store()
+    again = NodeStore()
     assert again.load(torn.read()) == 1
     assert list(again.executions) == ["e1"]
     torn.close()
@@ -47,7 +47,7 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
 def test_a_store_is_there_again_and_short(tmp_path: Path) -> None:
     path = str(tmp_path / "store")
     store = open_store(path, 10)
-    held = Held("e1", "j1", "batch", BID_ACCEPTED)
+    held = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
     store.learn(held)
     for _ in range(5):
         store.move(held, BID_ACCEPTED)
@@ -63,7 +63,7 @@ def test_a_store_that_grows_long_is_written_anew(
     monkeypatch.setattr("dragoman.sdk.journal.LONG", 10)
     path = tmp_path / "store"
     store = open_store(str(path), 10, is_synced=True)
-    held = Held("e1", "j1", "batch", BID_ACCEPTED)
+    held = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
     store.learn(held)
     for _ in range(95):
         store.move(held, BID_ACCEPTED)

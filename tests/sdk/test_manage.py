@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman import Client, JobFailed, Worker
-from dragoman.dialects.talk import Work
+from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
 from dragoman.model.names import JobId
 from dragoman.sdk.manage import Management
@@ -67,7 +67,7 @@ def test_which_calls_are_meant_for_management() -> None:
     management = Management(Fake())
 
     def meant(task: str, service: str = "s", own: bool = False) -> bool:
-        return management.is_meant(Work("t", JobId("j"), Call(task), service), own)
+        return management.is_management_call(Assigned("t", JobId("j"), Call(task), service), own)
 
     assert meant("mmi.show_workers", own=True)
     assert meant("anything", "MMI.SERVICE.WORKER", own=True)

@@ -9,13 +9,13 @@ from tests.sdk.line import Line
 
 from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.bodies import to_json
-from dragoman.dialects.nfp.worker_side import WorkerSide
-from dragoman.dialects.talk import Stop, Word, Work
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide
+from dragoman.dialects.peer_sides import Assigned, Stop, WorkerNotice
 from dragoman.sdk.membership import Membership
 from dragoman.transports.base import Frames, Sent
 
 BEAT = wire.KeepAlive(wire.WORKER, b"svc")
-DISMISSAL = wire.encode(wire.Disconnect(wire.WORKER, b"svc"))
+DISMISSAL = wire.encode(wire.NfpDisconnect(wire.WORKER, b"svc"))
 
 
 class Watched(Line):
@@ -50,9 +50,9 @@ class Scene:
     def __init__(self, kind: type[Watched] = Watched) -> None:
         self.told = asyncio.Event()
         self.lines: list[Any] = []
-        self.heard: list[Word] = []
+        self.heard: list[WorkerNotice] = []
         self.is_wanted = True
-        self.side = WorkerSide("w1", "svc")
+        self.side = NfpWorkerSide("w1", "svc")
         self._kind = kind
         self.member = Membership(
             "w1", self.side, self._make, self.heard.append, lambda: self.is_wanted
@@ -84,8 +84,8 @@ def test_a_member_joins_first_and_says_good_bye_last() -> None:
         stage = Scene()
         stage.member.send([wire.encode(BEAT)])
         async with stage.member.joined():
-            assert stage.lines[0].said() == ["Open", "Ready", "KeepAlive"]
-        assert stage.lines[0].said()[3:] == ["Disconnect"]
+            assert stage.lines[0].said() == ["Open", "NfpReady", "KeepAlive"]
+        assert stage.lines[0].said()[3:] == ["NfpDisconnect"]
         assert stage.lines[0].is_closed
 
     play(scene)
@@ -97,13 +97,13 @@ def test_words_about_jobs_are_handed_on_and_the_others_are_its_own() -> None:
         async with stage.member.joined():
             (line,) = stage.lines
             line.say(wire.encode(BEAT))
-            line.say(wire.encode(wire.Task(wire.GET, b"c1", b"unknown", b"")))
-            assert line.said()[2:] == ["Report"]
+            line.say(wire.encode(wire.NfpTask(wire.GET, b"c1", b"unknown", b"")))
+            assert line.said()[2:] == ["NfpReport"]
             assert stage.heard == []
-            line.say(wire.encode(wire.Task(wire.POST, b"c1", b"j1", b'{"task":"t"}')))
-            line.say(wire.encode(wire.Task(wire.DELETE, b"c1", b"j1", b"")))
+            line.say(wire.encode(wire.NfpTask(wire.POST, b"c1", b"j1", b'{"task":"t"}')))
+            line.say(wire.encode(wire.NfpTask(wire.DELETE, b"c1", b"j1", b"")))
             work, stop = stage.heard
-            assert isinstance(work, Work)
+            assert isinstance(work, Assigned)
             assert stop == Stop("j1")
 
     play(scene)
@@ -118,7 +118,7 @@ def test_a_dismissed_member_joins_once_on_a_new_line_however_often_it_is_told() 
             stage.member.renew("and by its owner")
             await stage.until(lambda: len(stage.lines) == 2 and len(stage.lines[1].sent) == 2)
             assert stage.lines[0].is_closed
-            assert stage.lines[1].said() == ["Open", "Ready"]
+            assert stage.lines[1].said() == ["Open", "NfpReady"]
             assert stage.member.transport is stage.lines[1]
         assert len(stage.lines) == 2
 
@@ -170,7 +170,7 @@ def test_a_silent_broker_is_looked_for_on_a_new_line() -> None:
         stage = Scene()
         stage.side.beat_every, stage.side.hold = 0.01, 0.05
         async with stage.member.joined():
-            await stage.until(lambda: len(stage.lines) > 1 and "Ready" in stage.lines[1].said())
+            await stage.until(lambda: len(stage.lines) > 1 and "NfpReady" in stage.lines[1].said())
             assert stage.lines[0].is_closed
 
     play(scene)

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.model.content import Answer, Call
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.tasks import HandOver, TaskFailed, Tasks, make_task, tasks_of
+from dragoman.sdk.tasks import ForwardRequested, TaskFailed, Tasks, make_task, tasks_of
 
 
 @dataclass
@@ -102,9 +102,9 @@ def test_an_exception_is_a_fault_with_its_traceback_and_a_failed_task_has_only_w
 
 def test_a_hand_over_passes_through() -> None:
     def forward() -> None:
-        raise HandOver("other", Call("next"))
+        raise ForwardRequested("other", Call("next"))
 
-    with pytest.raises(HandOver):
+    with pytest.raises(ForwardRequested):
         run(forward)
 
 

@@ -9,16 +9,16 @@ from tests.security.keyring import NOW
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.dialects.base import BrokerSide, Send, Subscribed
-from dragoman.dialects.http.broker_side import BrokerSide as HttpBroker
-from dragoman.dialects.http.dress import Dress as HttpDress
+from dragoman.dialects.http.body_codec import HttpBodyCodec as HttpDress
+from dragoman.dialects.http.broker_side import HttpBrokerSide as HttpBroker
 from dragoman.model.names import JobId, link_of
 from dragoman.model.record import Record
-from dragoman.security.gate import Gate, Owned
+from dragoman.security.gate import Gate, JobOwner
 from dragoman.security.policy_text import read_policy
-from dragoman.security.register import Register
-from dragoman.server.checkpoint import Checkpoint
+from dragoman.security.register import RegistryData
 from dragoman.server.guard import task_in
-from dragoman.testing.tongues import TONGUES, make_wardrobe
+from dragoman.server.link_gate import LinkGate
+from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
 
 
 class Doorbell:
@@ -35,31 +35,31 @@ class Doorbell:
 class Gatehouse:
     """All broker sides with a core behind them."""
 
-    def __init__(self, keys: Register, policy: str = "") -> None:
+    def __init__(self, keys: RegistryData, policy: str = "") -> None:
         numbers = count(1)
         self.now = NOW
         self.broker = Broker()
         self.bells = Doorbell()
         self.records: list[Record] = []
         self.subscribed: list[Subscribed] = []
-        wardrobe = {**make_wardrobe(), "http": HttpDress()}
+        codecs = {**make_body_codecs(), "http": HttpDress()}
         ids = lambda: f"id-{next(numbers)}"  # noqa: E731 - one word is enough for a counter
-        sides: list[BrokerSide] = [HttpBroker(wardrobe=wardrobe)]
-        for tongue in TONGUES.values():
-            sides += tongue.broker(wardrobe, ids)
+        sides: list[BrokerSide] = [HttpBroker(codecs=codecs)]
+        for dialect in SIM_DIALECTS.values():
+            sides += dialect.broker(codecs, ids)
         self.sides = {side.link: side for side in sides}
         self.gate = Gate(
             keys,
             read_policy(policy),
             owner_of=self._owner_of,
-            task_in=lambda body: task_in(wardrobe, body),
+            task_in=lambda body: task_in(codecs, body),
         )
         transport: Any = self.bells
-        self.points = {s.link: Checkpoint(self.gate, s, transport) for s in sides}
+        self.points = {s.link: LinkGate(self.gate, s, transport) for s in sides}
 
-    def _owner_of(self, job: JobId) -> Owned | None:
-        found = self.broker.desk.book.find(job)
-        return Owned(found.principal, found.service) if found else None
+    def _owner_of(self, job: JobId) -> JobOwner | None:
+        found = self.broker.state.store.find(job)
+        return JobOwner(found.principal, found.service) if found else None
 
     def say(self, link: str, address: bytes, frames: Iterable[bytes], key: str = "") -> list[Send]:
         """Let somebody who proved a key say something; return what everybody is told about it."""

@@ -9,13 +9,13 @@ from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     Event,
+    EventDenied,
     InputReceived,
     JobCancelled,
     JobForwarded,
     JobSubmitted,
     Noted,
     PeerLeft,
-    Refused,
     ReplyKind,
     ReplyReceived,
     ResultRequested,
@@ -28,10 +28,10 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import Named
 from dragoman.security import gate as module
 from dragoman.security.gate import Gate
-from dragoman.security.keys import State
+from dragoman.security.keys import KeyState
 from dragoman.security.policy_text import read_policy
 from dragoman.security.register import PrincipalEntry
-from dragoman.security.verbs import Ask, Verb
+from dragoman.security.verbs import AccessRequest, Verb
 
 ME, YOU = PeerId("nfp/me"), PeerId("nfp/you")
 BODY = Body("nfp", (b"{}",))
@@ -53,7 +53,7 @@ def judge(at: Gate, key: str, event: Event, now: float = NOW) -> tuple[Event, ..
 
 def why_not(judged: tuple[Event, ...]) -> str:
     (refused,) = judged
-    assert isinstance(refused, Refused), refused
+    assert isinstance(refused, EventDenied), refused
     return refused.fault.message
 
 
@@ -65,7 +65,7 @@ def test_what_is_let_through_carries_its_principal() -> None:
 
 def test_what_nobody_allowed_is_refused_with_the_reason() -> None:
     (refused,) = judge(gate(ring(vera="viewer")), "vera", submitted())
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, EventDenied)
     assert refused.fault.code is FaultCode.DENIED
     assert refused.fault.message == "no rule of viewer allows: submit resize task run"
     assert refused.principal == "vera"
@@ -73,7 +73,7 @@ def test_what_nobody_allowed_is_refused_with_the_reason() -> None:
     assert refused.event.principal == "vera"
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.REVOKED, State.EXPIRED])
+@pytest.mark.parametrize("state", [KeyState.PENDING, KeyState.REVOKED, KeyState.EXPIRED])
 @pytest.mark.parametrize(
     "event",
     [
@@ -90,7 +90,9 @@ def test_what_nobody_allowed_is_refused_with_the_reason() -> None:
         Noted(Kind.PUBLISHED, ME, "topic", BODY),
     ],
 )
-def test_a_key_that_may_not_speak_is_refused_whatever_it_says(state: State, event: Event) -> None:
+def test_a_key_that_may_not_speak_is_refused_whatever_it_says(
+    state: KeyState, event: Event
+) -> None:
     keys = ring(alice="admin")
     keys.keys["alice"].state = state
     assert "key" in why_not(judge(gate(keys), "alice", event))
@@ -168,7 +170,7 @@ def test_a_name_is_not_taken_over() -> None:
     assert at.names.owner_of(YOU) is None, "a stranger gets no name"
     for event in (submitted(), BeatReceived(ME), PeerLeft(ME, "bye"), joined("a")):
         (refused,) = judge(at, "mallory", event)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, EventDenied)
         assert not refused.dismisses, "the owner keeps its session"
 
 
@@ -184,7 +186,7 @@ def test_a_workers_name_is_not_taken_over_from_another_address_or_dialect() -> N
     at = gate(ring(alice="worker", mallory="worker"))
     judge(at, "alice", joined("lift", name="edge-1"))
     (refused,) = judge(at, "mallory", joined("lift", name="edge-1", peer=PeerId("dcp/x")))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, EventDenied)
     assert "the worker name edge-1 belongs to alice" in refused.fault.message
     assert refused.dismisses, "it is the thief's own session that ends"
 
@@ -248,7 +250,7 @@ def test_limits_refuse_what_is_too_much_and_say_to_come_back_later() -> None:
     at = gate(ring(alice="admin"), policy)
     assert isinstance(judge(at, "alice", submitted(job="1"))[0], JobSubmitted)
     (refused,) = judge(at, "alice", submitted(job="2"))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, EventDenied)
     assert refused.fault.code is FaultCode.QUEUE_FULL
     assert "1 jobs of alice" in refused.fault.message
     assert "2 requests" in why_not(judge(at, "alice", JobCancelled(JobId("1"), ME)))
@@ -320,10 +322,10 @@ def test_another_policy_and_changed_keys_are_in_force_at_once() -> None:
     keys = ring(alice="submitter")
     at = gate(keys)
     assert isinstance(judge(at, "alice", submitted())[0], JobSubmitted)
-    keys.keys["alice"].state = State.REVOKED
+    keys.keys["alice"].state = KeyState.REVOKED
     at.keys_changed()
     assert "revoked" in why_not(judge(at, "alice", submitted()))
-    keys.keys["alice"].state = State.ALLOWED
+    keys.keys["alice"].state = KeyState.ALLOWED
     keys.principals["alice"] = PrincipalEntry()
     at.change_policy(read_policy("[principals]\nalice = ['viewer']"))
     assert "viewer" in why_not(judge(at, "alice", submitted()))
@@ -332,11 +334,11 @@ def test_another_policy_and_changed_keys_are_in_force_at_once() -> None:
 
 def test_questions_that_are_no_events_are_decided_too() -> None:
     at = gate(ring(v="viewer"))
-    look = Ask(Verb.MANAGE, "mmi.service.broker", "list_workers")
+    look = AccessRequest(Verb.MANAGE, "mmi.service.broker", "list_workers")
     assert at.ask("v", look, NOW).is_allowed
-    assert not at.ask("v", Ask(Verb.EVENTS), NOW).is_allowed
+    assert not at.ask("v", AccessRequest(Verb.EVENTS), NOW).is_allowed
     assert not at.ask("stranger", look, NOW).is_allowed
 
 
 def test_there_is_a_judge_for_every_event_that_a_peer_can_cause() -> None:
-    assert set(module._JUDGES) == set(get_args(Refused.__annotations__["event"]))
+    assert set(module._JUDGES) == set(get_args(EventDenied.__annotations__["event"]))

@@ -11,12 +11,12 @@ import structlog
 from tests.canaries import is_holder
 
 from dragoman import Client, Worker
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 from dragoman.ledger.audit import audit
 from dragoman.sdk.credentials import read_credentials
 from dragoman.sdk.errors import Denied, DragomanError
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
 pytestmark = pytest.mark.interop
@@ -32,7 +32,7 @@ class Site:
         self.folder = folder
         assert dragoman("init", str(folder)) == 0
         self.config = str(folder / "dragoman.toml")
-        self.registry = Registry.open(folder / "data" / "registry.json")
+        self.registry = KeyRegistry.open(folder / "data" / "registry.json")
 
     def key(self, name: str, role: str) -> Path:
         """Let somebody in."""
@@ -42,7 +42,7 @@ class Site:
         return path
 
     def broker(self) -> LocalBroker:
-        from dragoman.cli.places import find_settings
+        from dragoman.cli.broker_files import find_settings
 
         settings = find_settings(Path(self.config), None)
         return LocalBroker(
@@ -82,8 +82,8 @@ def until(condition: Callable[[], object], at_most: float) -> float:
 def workers(broker: LocalBroker) -> set[str]:
     loop = broker.server.loop
     assert loop is not None
-    found = loop.broker.desk.registry.workers.values()
-    return {w.principal for w in found if not w.is_of_the_house}
+    found = loop.broker.state.registry.workers.values()
+    return {w.principal for w in found if not w.is_builtin}
 
 
 def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:

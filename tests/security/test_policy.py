@@ -1,25 +1,25 @@
 """Decisions and their reasons."""
 
 from dragoman.security.allowances import UNLIMITED, Allowance
-from dragoman.security.policy import Decisions, Policy
+from dragoman.security.policy import DecisionCache, Policy
 from dragoman.security.roles import SHIPPED, Rule
-from dragoman.security.verbs import Ask, Verb
+from dragoman.security.verbs import AccessRequest, Verb
 
 ROLES = {**SHIPPED, "resizer": (Rule(frozenset({Verb.CANCEL})), Rule(frozenset({Verb.SUBMIT})))}
 
 
 def test_denied_is_the_default() -> None:
-    decision = Policy().decide((), Ask(Verb.SUBMIT, "resize"))
+    decision = Policy().decide((), AccessRequest(Verb.SUBMIT, "resize"))
     assert not decision.is_allowed
     assert "no role" in decision.reason
 
 
 def test_a_decision_names_the_rule_that_made_it() -> None:
     policy = Policy(ROLES)
-    assert policy.decide(("viewer", "resizer"), Ask(Verb.SUBMIT, "a")).reason == (
+    assert policy.decide(("viewer", "resizer"), AccessRequest(Verb.SUBMIT, "a")).reason == (
         "role resizer, rule 2"
     )
-    denied = policy.decide(("viewer", "nobody"), Ask(Verb.SUBMIT, "a", "run"))
+    denied = policy.decide(("viewer", "nobody"), AccessRequest(Verb.SUBMIT, "a", "run"))
     assert denied.reason == "no rule of viewer, nobody (unknown) allows: submit a task run"
 
 
@@ -44,9 +44,9 @@ def test_later_bounds_that_fit_say_more() -> None:
 
 
 def test_what_was_decided_is_remembered_and_the_memory_is_bounded() -> None:
-    decisions = Decisions(Policy())
-    ask = Ask(Verb.SUBMIT, "a")
+    decisions = DecisionCache(Policy())
+    ask = AccessRequest(Verb.SUBMIT, "a")
     assert decisions.decide(("submitter",), ask) is decisions.decide(("submitter",), ask)
     for number in range(30_000):
-        decisions.decide(("submitter",), Ask(Verb.SUBMIT, f"s{number}"))
+        decisions.decide(("submitter",), AccessRequest(Verb.SUBMIT, f"s{number}"))
     assert len(decisions._made) <= 20_000

@@ -16,13 +16,13 @@ from tests.security.keyring import ring
 
 from dragoman.core.events import JobSubmitted
 from dragoman.dialects.http import wire as http
-from dragoman.dialects.talk import ClientSide, Order, Unsupported
+from dragoman.dialects.peer_sides import ClientSide, Submission, Unsupported
 from dragoman.model.content import Call
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.target import parse_target
 from dragoman.security.roles import SHIPPED
 from dragoman.security.verbs import TargetClass, Verb
-from dragoman.testing.tongues import TONGUES, make_wardrobe
+from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
 
 MMI, SID, FSS = (f"{name}.service.broker" for name in ("mmi", "sid", "fss"))
 TARGETS = {
@@ -32,8 +32,8 @@ TARGETS = {
     "labels": "labels:a=b",
     "resources": "resource:r1",
 }
-DIALECTS = (*TONGUES, "http")
-BODY = make_wardrobe()["nfp"].write_call(Call("run"))
+DIALECTS = (*SIM_DIALECTS, "http")
+BODY = make_body_codecs()["nfp"].write_call(Call("run"))
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Talk:
         if self.dialect == "http":
             yield f"peer-{number}".encode(), self._http(case, job), "http"
             return
-        tongue = TONGUES[self.dialect]
+        tongue = SIM_DIALECTS[self.dialect]
         if case.verb == "register":
             yield from self._join(case, number)
             return
@@ -220,11 +220,11 @@ class Talk:
             if self.dialect == "memo" and case.target != "any":
                 raise Unsupported("memo01 has no targets")
             target = parse_target(TARGETS[case.target])
-            found = side.submit(Order(JobId(job), case.service, Call(case.task), target))
+            found = side.submit(Submission(JobId(job), case.service, Call(case.task), target))
         return list(found)  # type: ignore[arg-type]
 
     def _join(self, case: Case, number: int) -> Iterator[tuple[bytes, list[bytes], str]]:
-        tongue, name = TONGUES[self.dialect], f"w{number}"
+        tongue, name = SIM_DIALECTS[self.dialect], f"w{number}"
         side = tongue.worker(name, case.service, lambda: f"id-{number}", lambda: self.house.now)
         for frames in side.join():
             said = [bytes(f) for f in frames]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dragoman.security.keys import State
+from dragoman.security.keys import KeyState
 from dragoman.security.register import (
     Enrolment,
     KeyEntry,
     PrincipalEntry,
-    Register,
+    RegistryData,
     read_register,
     write_register,
 )
@@ -16,13 +16,13 @@ KEY = "token:0a1b2c3d4e5f"
 
 
 def test_a_register_reads_back_as_it_was_written() -> None:
-    register = Register(
-        keys={KEY: KeyEntry("alice", State.ALLOWED, 1.0, 9.0, "00", "why")},
+    register = RegistryData(
+        keys={KEY: KeyEntry("alice", KeyState.ALLOWED, 1.0, 9.0, "00", "why")},
         principals={"alice": PrincipalEntry(("admin",), ("a*",), ("b*",))},
         enrolments={"x": Enrolment("00", 5.0, used_by=KEY)},
     )
     assert read_register(write_register(register)) == register
-    assert read_register(b"{}") == Register()
+    assert read_register(b"{}") == RegistryData()
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"keys": {"a": 1}}', b'{"version": 9}'])
@@ -32,18 +32,18 @@ def test_a_broken_form_is_named(raw: bytes) -> None:
 
 
 def test_time_ends_a_key_that_is_allowed_and_moves_no_other() -> None:
-    entry = KeyEntry("alice", State.ALLOWED, 0.0, 10.0)
-    assert entry.state_at(9.9) is State.ALLOWED
-    assert entry.state_at(10.0) is State.EXPIRED
-    assert KeyEntry("a", State.REVOKED, 0.0, 10.0).state_at(11.0) is State.REVOKED
-    assert KeyEntry("a", State.ALLOWED).state_at(1e12) is State.ALLOWED
+    entry = KeyEntry("alice", KeyState.ALLOWED, 0.0, 10.0)
+    assert entry.state_at(9.9) is KeyState.ALLOWED
+    assert entry.state_at(10.0) is KeyState.EXPIRED
+    assert KeyEntry("a", KeyState.REVOKED, 0.0, 10.0).state_at(11.0) is KeyState.REVOKED
+    assert KeyEntry("a", KeyState.ALLOWED).state_at(1e12) is KeyState.ALLOWED
 
 
 def test_a_key_without_a_name_is_its_own_principal() -> None:
-    register = Register(keys={KEY: KeyEntry(), "tls:1": KeyEntry("bob")})
+    register = RegistryData(keys={KEY: KeyEntry(), "tls:1": KeyEntry("bob")})
     assert register.principal_of(KEY) == KEY
     assert register.principal_of("tls:1") == "bob"
     assert register.principal_of("tls:2") == "tls:2"
     assert register.keys_of("bob") == ["tls:1"]
     assert register.keys_of(KEY) == [KEY]
-    assert register.state_of("tls:2", 0.0) is State.UNKNOWN
+    assert register.state_of("tls:2", 0.0) is KeyState.UNKNOWN

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.security.roles import SHIPPED, Rule
-from dragoman.security.verbs import Ask, TargetClass, Verb
+from dragoman.security.verbs import AccessRequest, TargetClass, Verb
 
 SUBMIT = frozenset({Verb.SUBMIT})
 REGISTER = frozenset({Verb.REGISTER})
@@ -11,47 +11,49 @@ REGISTER = frozenset({Verb.REGISTER})
 
 def test_a_rule_is_for_its_verbs_services_and_tasks() -> None:
     rule = Rule(SUBMIT, ("resize", "thumb-*"), ("run", "show_*"))
-    assert rule.allows(Ask(Verb.SUBMIT, "resize", "run"))
-    assert rule.allows(Ask(Verb.SUBMIT, "thumb-1", "show_all"))
-    assert not rule.allows(Ask(Verb.SUBMIT, "resizer", "run"))
-    assert not rule.allows(Ask(Verb.SUBMIT, "resize", "stop"))
-    assert not rule.allows(Ask(Verb.SUBMIT, "resize"))
-    assert not rule.allows(Ask(Verb.CANCEL, "resize", "run"))
+    assert rule.allows(AccessRequest(Verb.SUBMIT, "resize", "run"))
+    assert rule.allows(AccessRequest(Verb.SUBMIT, "thumb-1", "show_all"))
+    assert not rule.allows(AccessRequest(Verb.SUBMIT, "resizer", "run"))
+    assert not rule.allows(AccessRequest(Verb.SUBMIT, "resize", "stop"))
+    assert not rule.allows(AccessRequest(Verb.SUBMIT, "resize"))
+    assert not rule.allows(AccessRequest(Verb.CANCEL, "resize", "run"))
 
 
 def test_what_is_said_of_a_service_holds_for_its_versions() -> None:
-    assert Rule(SUBMIT, ("math",)).allows(Ask(Verb.SUBMIT, "math@1.2.0"))
-    assert Rule(SUBMIT, ("math@1.*",)).allows(Ask(Verb.SUBMIT, "math@1.2.0"))
-    assert not Rule(SUBMIT, ("math@1.*",)).allows(Ask(Verb.SUBMIT, "math@2.0.0"))
+    assert Rule(SUBMIT, ("math",)).allows(AccessRequest(Verb.SUBMIT, "math@1.2.0"))
+    assert Rule(SUBMIT, ("math@1.*",)).allows(AccessRequest(Verb.SUBMIT, "math@1.2.0"))
+    assert not Rule(SUBMIT, ("math@1.*",)).allows(AccessRequest(Verb.SUBMIT, "math@2.0.0"))
 
 
 def test_every_service_at_once_needs_the_right_to_every_one() -> None:
-    assert not Rule(SUBMIT, ("a*",)).allows(Ask(Verb.SUBMIT, "all"))
-    assert not Rule(SUBMIT, ("all",)).allows(Ask(Verb.SUBMIT, "all"))
-    assert Rule(SUBMIT, ("a", "*")).allows(Ask(Verb.SUBMIT, "all"))
+    assert not Rule(SUBMIT, ("a*",)).allows(AccessRequest(Verb.SUBMIT, "all"))
+    assert not Rule(SUBMIT, ("all",)).allows(AccessRequest(Verb.SUBMIT, "all"))
+    assert Rule(SUBMIT, ("a", "*")).allows(AccessRequest(Verb.SUBMIT, "all"))
 
 
 def test_without_a_service_it_is_enough_that_there_is_some() -> None:
-    assert Rule(SUBMIT, ("resize",)).allows(Ask(Verb.SUBMIT, ""))
+    assert Rule(SUBMIT, ("resize",)).allows(AccessRequest(Verb.SUBMIT, ""))
 
 
 @pytest.mark.parametrize("target", TargetClass)
 def test_targets_bind_submissions_only(target: TargetClass) -> None:
     rule = Rule(SUBMIT | {Verb.MANAGE}, targets=frozenset({TargetClass.ANY}))
-    assert rule.allows(Ask(Verb.SUBMIT, "a", "", target)) is (target is TargetClass.ANY)
-    assert rule.allows(Ask(Verb.MANAGE, "a", "", target))
+    assert rule.allows(AccessRequest(Verb.SUBMIT, "a", "", target)) is (target is TargetClass.ANY)
+    assert rule.allows(AccessRequest(Verb.MANAGE, "a", "", target))
 
 
 def test_names_bind_who_registers_and_whom_a_submission_is_for() -> None:
     rule = Rule(SUBMIT | REGISTER | {Verb.CANCEL}, names=("edge-*",))
-    assert rule.allows(Ask(Verb.REGISTER, "a", names=("edge-1",)))
-    assert not rule.allows(Ask(Verb.REGISTER, "a", names=("core-1",)))
-    assert not rule.allows(Ask(Verb.REGISTER, "a"))
-    named = Ask(Verb.SUBMIT, "a", "", TargetClass.NAMES, ("edge-1", "edge-2"))
+    assert rule.allows(AccessRequest(Verb.REGISTER, "a", names=("edge-1",)))
+    assert not rule.allows(AccessRequest(Verb.REGISTER, "a", names=("core-1",)))
+    assert not rule.allows(AccessRequest(Verb.REGISTER, "a"))
+    named = AccessRequest(Verb.SUBMIT, "a", "", TargetClass.NAMES, ("edge-1", "edge-2"))
     assert rule.allows(named)
-    assert not rule.allows(Ask(Verb.SUBMIT, "a", "", TargetClass.NAMES, ("edge-1", "core-1")))
-    assert not rule.allows(Ask(Verb.SUBMIT, "a"))
-    assert rule.allows(Ask(Verb.CANCEL, "a"))
+    assert not rule.allows(
+        AccessRequest(Verb.SUBMIT, "a", "", TargetClass.NAMES, ("edge-1", "core-1"))
+    )
+    assert not rule.allows(AccessRequest(Verb.SUBMIT, "a"))
+    assert rule.allows(AccessRequest(Verb.CANCEL, "a"))
 
 
 #: What each shipped role may do with an ordinary service of somebody's: the product's promise.
@@ -67,7 +69,9 @@ PROMISED = {
 
 @pytest.mark.parametrize("role", SHIPPED)
 def test_a_shipped_role_may_do_what_was_promised(role: str) -> None:
-    plain = {v for v in Verb if any(r.allows(Ask(v, "resize", "run")) for r in SHIPPED[role])}
+    plain = {
+        v for v in Verb if any(r.allows(AccessRequest(v, "resize", "run")) for r in SHIPPED[role])
+    }
     assert plain == PROMISED[role]
 
 
@@ -85,7 +89,7 @@ def test_a_shipped_role_may_do_what_was_promised(role: str) -> None:
     ],
 )
 def test_looking_is_not_steering(role: str, service: str, task: str, expected: bool) -> None:
-    ask = Ask(Verb.MANAGE, service, task)
+    ask = AccessRequest(Verb.MANAGE, service, task)
     assert any(rule.allows(ask) for rule in SHIPPED[role]) is expected
 
 
@@ -102,5 +106,5 @@ def test_looking_is_not_steering(role: str, service: str, task: str, expected: b
     ],
 )
 def test_reading_is_not_changing(role: str, verb: Verb, task: str, expected: bool) -> None:
-    ask = Ask(verb, "sid.service.broker", task)
+    ask = AccessRequest(verb, "sid.service.broker", task)
     assert any(rule.allows(ask) for rule in SHIPPED[role]) is expected

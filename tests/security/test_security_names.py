@@ -2,14 +2,14 @@
 
 from dragoman.model.names import PeerId, Principal, WorkerName
 from dragoman.security import names as module
-from dragoman.security.names import Names, is_chosen
+from dragoman.security.names import NameOwners, is_chosen
 
 ALICE, MALLORY = Principal("alice"), Principal("mallory")
 PEER, NAME = PeerId("nfp/edge-1"), WorkerName("edge-1")
 
 
 def test_a_name_belongs_to_who_proved_it_first() -> None:
-    names = Names()
+    names = NameOwners()
     assert names.claim_peer(PEER, ALICE) is None
     assert names.claim_peer(PEER, ALICE) is None
     assert names.claim_peer(PEER, MALLORY) == ALICE
@@ -19,7 +19,7 @@ def test_a_name_belongs_to_who_proved_it_first() -> None:
 
 
 def test_the_names_of_the_gone_are_free() -> None:
-    names = Names(is_gone=lambda principal: principal == ALICE)
+    names = NameOwners(is_gone=lambda principal: principal == ALICE)
     names.claim_peer(PEER, ALICE)
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)
     assert names.claim_peer(PEER, MALLORY) is None
@@ -28,13 +28,13 @@ def test_the_names_of_the_gone_are_free() -> None:
 
 
 def test_names_that_workers_chose_outlive_the_process() -> None:
-    names = Names()
+    names = NameOwners()
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)
     names.claim_worker(WorkerName("memo-00"), PeerId("memo/00"), ALICE, is_chosen=False)
     names.claim_worker(WorkerName("lift"), PeerId("nfp/0x00ff"), ALICE, is_chosen=True)
     assert names.is_dirty
     assert set(names.kept) == {"worker:edge-1", "peer:nfp/edge-1", "worker:lift"}
-    again = Names()
+    again = NameOwners()
     again.restore(names.kept)
     assert again.claim_peer(PEER, MALLORY) == ALICE
     assert again.claim_worker(NAME, PeerId("dcp/x"), MALLORY, is_chosen=True) == ALICE
@@ -42,7 +42,7 @@ def test_names_that_workers_chose_outlive_the_process() -> None:
 
 
 def test_released_names_may_be_claimed_again() -> None:
-    names = Names()
+    names = NameOwners()
     names.claim_peer(PEER, ALICE)
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)
     names.claim_peer(PeerId("nfp/other"), MALLORY)
@@ -54,7 +54,7 @@ def test_released_names_may_be_claimed_again() -> None:
 
 
 def test_the_memory_of_peers_is_bounded_and_keeps_the_workers() -> None:
-    names = Names()
+    names = NameOwners()
     names.claim_peer(PEER, ALICE)
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)
     for number in range(module.MOST_PEERS + 10):

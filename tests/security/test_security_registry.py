@@ -7,35 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.security.keys import Change, State
-from dragoman.security.registry import MOST_PENDING, EnrolmentRefused, Registry, RegistryError
+from dragoman.security.keys import KeyChange, KeyState
+from dragoman.security.registry import MOST_PENDING, EnrolmentRefused, KeyRegistry, RegistryError
 
 CURVE = "curve:" + "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 OTHER = "tls:" + "0f" * 32
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry.open(tmp_path / "registry.json")
+def registry(tmp_path: Path) -> KeyRegistry:
+    return KeyRegistry.open(tmp_path / "registry.json")
 
 
 def key(number: int) -> str:
     return f"tls:{number:064x}"
 
 
-def test_a_new_key_may_speak_and_a_stranger_may_not(registry: Registry) -> None:
+def test_a_new_key_may_speak_and_a_stranger_may_not(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0, roles=("submitter",))
     assert registry.admits(CURVE, 1.0)
     assert registry.principal_of(CURVE) == "alice"
     assert registry.entry_of("alice").roles == ("submitter",)
-    assert registry.state_of(OTHER, 1.0) is State.UNKNOWN
+    assert registry.state_of(OTHER, 1.0) is KeyState.UNKNOWN
     assert not registry.admits(OTHER, 1.0)
     assert not registry.admits("", 1.0)
 
 
-def test_what_one_process_changes_another_sees_at_its_next_look(registry: Registry) -> None:
-    broker = Registry.open(registry.path)
-    told: list[Change] = []
+def test_what_one_process_changes_another_sees_at_its_next_look(registry: KeyRegistry) -> None:
+    broker = KeyRegistry.open(registry.path)
+    told: list[KeyChange] = []
     broker.on_change(told.extend)
     registry.add(CURVE, "alice", now=0.0)
     broker.refresh(1.0)
@@ -43,21 +43,21 @@ def test_what_one_process_changes_another_sees_at_its_next_look(registry: Regist
     broker.refresh(2.0)
     assert not broker.admits(CURVE, 2.0)
     assert told == [
-        Change(CURVE, broker.principal_of(CURVE), State.UNKNOWN, State.ALLOWED),
-        Change(CURVE, broker.principal_of(CURVE), State.ALLOWED, State.REVOKED),
+        KeyChange(CURVE, broker.principal_of(CURVE), KeyState.UNKNOWN, KeyState.ALLOWED),
+        KeyChange(CURVE, broker.principal_of(CURVE), KeyState.ALLOWED, KeyState.REVOKED),
     ]
     assert broker.refresh(3.0) == ()
 
 
-def test_time_alone_ends_a_key_and_listeners_are_told(registry: Registry) -> None:
+def test_time_alone_ends_a_key_and_listeners_are_told(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0, expires_at=10.0)
     registry.refresh(9.0)
     (change,) = registry.refresh(10.0)
-    assert (change.before, change.after) == (State.ALLOWED, State.EXPIRED)
+    assert (change.before, change.after) == (KeyState.ALLOWED, KeyState.EXPIRED)
     assert not registry.admits(CURVE, 10.0)
 
 
-def test_a_revoked_key_never_comes_back(registry: Registry) -> None:
+def test_a_revoked_key_never_comes_back(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0)
     registry.revoke(CURVE)
     with pytest.raises(RegistryError, match="revoked"):
@@ -69,7 +69,7 @@ def test_a_revoked_key_never_comes_back(registry: Registry) -> None:
         registry.enrol(token, CURVE, 2.0)
 
 
-def test_a_principal_may_have_two_keys_and_loses_all_of_them_by_name(registry: Registry) -> None:
+def test_a_principal_may_have_two_keys_and_loses_all_of_them_by_name(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0, roles=("viewer",))
     registry.add(OTHER, "alice", now=0.0, roles=("operator",))
     assert registry.entry_of("alice").roles == ("viewer", "operator")
@@ -78,7 +78,7 @@ def test_a_principal_may_have_two_keys_and_loses_all_of_them_by_name(registry: R
         registry.revoke("bob")
 
 
-def test_a_bearer_token_is_known_by_its_secret_which_is_not_kept(registry: Registry) -> None:
+def test_a_bearer_token_is_known_by_its_secret_which_is_not_kept(registry: KeyRegistry) -> None:
     secret = registry.new_token("carol", now=0.0, roles=("viewer",), expires_at=100.0)
     found = registry.check_token(secret, 1.0)
     assert found is not None
@@ -92,7 +92,7 @@ def test_a_bearer_token_is_known_by_its_secret_which_is_not_kept(registry: Regis
     assert registry.check_token(secret, 1.0) is None
 
 
-def test_an_enrolment_token_lets_one_key_in_once(registry: Registry) -> None:
+def test_an_enrolment_token_lets_one_key_in_once(registry: KeyRegistry) -> None:
     token = registry.new_enrolment(now=0.0, services=("resize",), names=("edge-*",))
     assert token not in registry.path.read_text()
     principal = registry.enrol(token, CURVE, 1.0, "edge-1")
@@ -100,11 +100,11 @@ def test_an_enrolment_token_lets_one_key_in_once(registry: Registry) -> None:
     entry = registry.entry_of(principal)
     assert (entry.roles, entry.services, entry.names) == (("worker",), ("resize",), ("edge-*",))
     with pytest.raises(EnrolmentRefused, match="used already"):
-        Registry.open(registry.path).enrol(token, OTHER, 2.0, "edge-2")
+        KeyRegistry.open(registry.path).enrol(token, OTHER, 2.0, "edge-2")
     assert not registry.admits(OTHER, 2.0)
 
 
-def test_an_enrolment_token_is_bound_in_time_and_name(registry: Registry) -> None:
+def test_an_enrolment_token_is_bound_in_time_and_name(registry: KeyRegistry) -> None:
     token = registry.new_enrolment(now=0.0, life=10.0, names=("edge-*",), key_life=60.0)
     with pytest.raises(EnrolmentRefused, match="not for the name"):
         registry.enrol(token, CURVE, 1.0, "core-1")
@@ -114,10 +114,10 @@ def test_an_enrolment_token_is_bound_in_time_and_name(registry: Registry) -> Non
         registry.enrol(token[:-1] + "?", CURVE, 1.0, "edge-1")
     registry.enrol(token, CURVE, 9.0, "edge-1")
     assert registry.admits(CURVE, 68.9)
-    assert registry.state_of(CURVE, 69.0) is State.EXPIRED
+    assert registry.state_of(CURVE, 69.0) is KeyState.EXPIRED
 
 
-def test_nobody_enrols_under_the_name_of_another(registry: Registry) -> None:
+def test_nobody_enrols_under_the_name_of_another(registry: KeyRegistry) -> None:
     registry.add(CURVE, "edge-1", now=0.0)
     token = registry.new_enrolment(now=0.0)
     with pytest.raises(EnrolmentRefused, match="has a key already"):
@@ -126,11 +126,11 @@ def test_nobody_enrols_under_the_name_of_another(registry: Registry) -> None:
 
 
 def test_a_disk_that_takes_no_strangers_keeps_no_revocation_back(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: KeyRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.add(CURVE, "alice", now=0.0, roles=("submitter",))
-    broker = Registry.open(registry.path)
-    told: list[Change] = []
+    broker = KeyRegistry.open(registry.path)
+    told: list[KeyChange] = []
     broker.on_change(told.extend)
     registry.revoke("alice")
     broker.note_stranger(OTHER, 1.0, "nfp")
@@ -141,24 +141,24 @@ def test_a_disk_that_takes_no_strangers_keeps_no_revocation_back(
     monkeypatch.setattr("dragoman.security.registry.replace_file", full)
     with pytest.raises(OSError, match="no space"):
         broker.refresh(1.0)
-    assert (CURVE, State.REVOKED) in [(change.key, change.after) for change in told]
+    assert (CURVE, KeyState.REVOKED) in [(change.key, change.after) for change in told]
 
 
-def test_strangers_wait_for_a_person_and_a_flood_of_them_is_bounded(registry: Registry) -> None:
+def test_strangers_wait_for_a_person_and_a_flood_of_them_is_bounded(registry: KeyRegistry) -> None:
     for number in range(3 * MOST_PENDING):
         registry.note_stranger(key(number), 0.0, "nfp")
     registry.refresh(0.0)
     registry.note_stranger(key(10**6), 1.0, "nfp")
     registry.refresh(1.0)
     assert len(registry.entries()) == MOST_PENDING
-    assert registry.state_of(key(0), 1.0) is State.PENDING
+    assert registry.state_of(key(0), 1.0) is KeyState.PENDING
     assert not registry.admits(key(0), 1.0)
     registry.approve(key(0), "dora", ("worker",))
     assert registry.admits(key(0), 1.0)
     assert registry.entry_of("dora").roles == ("worker",)
 
 
-def test_a_broken_file_is_named_and_the_last_good_one_stays_in_force(registry: Registry) -> None:
+def test_a_broken_file_is_named_and_the_last_good_one_stays_in_force(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0)
     registry.path.write_text('{"keys": {"a": 1}}')
     with pytest.raises(RegistryError, match=r"registry\.json.*keys"):
@@ -166,7 +166,7 @@ def test_a_broken_file_is_named_and_the_last_good_one_stays_in_force(registry: R
     assert registry.admits(CURVE, 1.0)
 
 
-def test_a_change_that_fails_changes_nothing(registry: Registry) -> None:
+def test_a_change_that_fails_changes_nothing(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0)
     before = registry.path.read_bytes()
     with pytest.raises(RegistryError, match="no key"):
@@ -177,16 +177,16 @@ def test_a_change_that_fails_changes_nothing(registry: Registry) -> None:
     assert json.loads(before)["keys"][CURVE]["principal"] == "alice"
 
 
-def test_the_file_is_for_its_owner_only(registry: Registry) -> None:
+def test_the_file_is_for_its_owner_only(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0)
     assert os.stat(registry.path).st_mode & 0o077 == 0
 
 
-def test_roles_are_set_and_a_key_is_given_an_end(registry: Registry) -> None:
+def test_roles_are_set_and_a_key_is_given_an_end(registry: KeyRegistry) -> None:
     registry.add(CURVE, "alice", now=0.0, roles=("admin",))
     registry.set_roles("alice", ("viewer",))
     assert registry.entry_of("alice").roles == ("viewer",)
     with pytest.raises(RegistryError, match="no principal"):
         registry.set_roles("bob", ("viewer",))
     registry.expire(CURVE, 5.0)
-    assert registry.state_of(CURVE, 6.0) is State.EXPIRED
+    assert registry.state_of(CURVE, 6.0) is KeyState.EXPIRED

@@ -4,10 +4,10 @@ import pytest
 
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import Principal
-from dragoman.security.keys import State
+from dragoman.security.keys import KeyState
 from dragoman.security.policy_text import read_policy
-from dragoman.security.register import KeyEntry, PrincipalEntry, Register
-from dragoman.security.speakers import Speakers
+from dragoman.security.register import KeyEntry, PrincipalEntry, RegistryData
+from dragoman.security.speakers import PeerIdentities
 
 POLICY = read_policy(
     """
@@ -20,44 +20,44 @@ POLICY = read_policy(
 )
 
 
-def register(state: State = State.ALLOWED) -> Register:
+def register(state: KeyState = KeyState.ALLOWED) -> RegistryData:
     entry = PrincipalEntry(("worker",), ("lift",), ("edge-*",))
-    return Register(keys={"k": KeyEntry("alice", state)}, principals={"alice": entry})
+    return RegistryData(keys={"k": KeyEntry("alice", state)}, principals={"alice": entry})
 
 
 def test_a_key_speaks_for_its_principal_with_all_of_its_roles() -> None:
-    who = Speakers(register(), POLICY).of_key("k", 0.0)
+    who = PeerIdentities(register(), POLICY).of_key("k", 0.0)
     assert (who.principal, who.roles, who.fault) == ("alice", ("worker", "operator"), None)
     assert who.entry.services == ("lift",)
     assert who.allowance.open_jobs == 3
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.REVOKED, State.EXPIRED])
-def test_a_key_in_any_other_state_may_not_be_heard(state: State) -> None:
-    who = Speakers(register(state), POLICY).of_key("k", 0.0)
+@pytest.mark.parametrize("state", [KeyState.PENDING, KeyState.REVOKED, KeyState.EXPIRED])
+def test_a_key_in_any_other_state_may_not_be_heard(state: KeyState) -> None:
+    who = PeerIdentities(register(state), POLICY).of_key("k", 0.0)
     assert who.principal == "alice"
     assert who.fault is not None
     assert who.fault.code is FaultCode.DENIED
 
 
 def test_a_stranger_may_not_be_heard() -> None:
-    who = Speakers(register(), POLICY).of_key("other", 0.0)
+    who = PeerIdentities(register(), POLICY).of_key("other", 0.0)
     assert who.principal == "other"
     assert who.fault is not None
     assert "nobody here knows this key" in who.fault.message
 
 
 def test_no_key_is_anonymous_and_has_what_the_policy_gives_it() -> None:
-    who = Speakers(register(), POLICY).of_key("", 0.0)
+    who = PeerIdentities(register(), POLICY).of_key("", 0.0)
     assert (who.principal, who.roles, who.fault) == ("anonymous", ("viewer",), None)
-    assert Speakers(register(), read_policy("")).of_key("", 0.0).roles == ()
+    assert PeerIdentities(register(), read_policy("")).of_key("", 0.0).roles == ()
 
 
 def test_speakers_are_remembered_until_they_are_forgotten() -> None:
     held = register()
-    speakers = Speakers(held, POLICY)
+    speakers = PeerIdentities(held, POLICY)
     assert speakers.of_key("k", 0.0) is speakers.of_key("k", 1.0)
-    held.keys["k"].state = State.REVOKED
+    held.keys["k"].state = KeyState.REVOKED
     speakers.forget()
     assert speakers.of_key("k", 2.0).fault is not None
     assert speakers.roles_of(Principal("alice")) == ("worker", "operator")

@@ -6,12 +6,12 @@ from dragoman.model.names import EVERY_SERVICE
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.security.roles import SHIPPED
 from dragoman.security.verbs import (
-    Ask,
+    AccessRequest,
     TargetClass,
     Verb,
-    ask_for,
+    access_request_for,
+    canonical_service,
     class_of,
-    house_name,
     verb_for,
 )
 
@@ -55,24 +55,24 @@ def test_every_target_has_its_class(target: Target, expected: TargetClass) -> No
 
 def test_events_that_are_asked_for_are_those_of_every_service() -> None:
     viewer, auditor = SHIPPED["viewer"], SHIPPED["auditor"]
-    ask = ask_for("mmi.service.broker", "events", ANY)
-    assert ask == Ask(Verb.EVENTS, EVERY_SERVICE)
+    ask = access_request_for("mmi.service.broker", "events", ANY)
+    assert ask == AccessRequest(Verb.EVENTS, EVERY_SERVICE)
     assert any(rule.allows(ask) for rule in auditor)
     assert not any(rule.allows(ask) for rule in viewer)
 
 
 def test_who_may_be_a_worker_may_publish() -> None:
-    ask = ask_for("mmi.service.broker", "publish", ANY)
+    ask = access_request_for("mmi.service.broker", "publish", ANY)
     assert any(rule.allows(ask) for rule in SHIPPED["worker"])
     assert not any(rule.allows(ask) for rule in SHIPPED["submitter"])
 
 
 def test_only_the_names_of_the_house_are_read_without_regard_to_capitals() -> None:
-    assert house_name("SID.SERVICE.BROKER") == "sid.service.broker"
-    assert house_name("Resize") == "Resize"
+    assert canonical_service("SID.SERVICE.BROKER") == "sid.service.broker"
+    assert canonical_service("Resize") == "Resize"
 
 
 def test_a_question_reads_as_a_sentence() -> None:
-    assert str(Ask(Verb.EVENTS)) == "events anything"
-    ask = Ask(Verb.SUBMIT, "resize", "run", TargetClass.NAMES, ("a", "b"))
+    assert str(AccessRequest(Verb.EVENTS)) == "events anything"
+    ask = AccessRequest(Verb.SUBMIT, "resize", "run", TargetClass.NAMES, ("a", "b"))
     assert str(ask) == "submit resize task run for names as a, b"

@@ -6,7 +6,7 @@ from dragoman.core.events import BeatReceived, JobCancelled, Noted
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, Principal
 from dragoman.model.record import Kind
-from dragoman.security.verdicts import refused, theft_of, with_principal
+from dragoman.security.verdicts import refused, takeover_of, with_principal
 
 PEER, ALICE = PeerId("nfp/w1"), Principal("alice")
 NO = Fault(FaultCode.DENIED, "no")
@@ -25,7 +25,7 @@ def test_a_refusal_has_the_event_the_fault_and_who_it_was(event: BeatReceived | 
 
 
 def test_who_speaks_in_anothers_name_ends_nobodys_session() -> None:
-    theft = theft_of(PEER, ALICE)
+    theft = takeover_of(PEER, ALICE)
     assert theft.message == "take-over refused: the name w1 belongs to alice"
     found = refused(BeatReceived(PEER), Principal("mallory"), theft)
     assert not found.dismisses

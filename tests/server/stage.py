@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.core.broker import Broker
 from dragoman.dialects.local import wire
-from dragoman.dialects.local.broker_side import BrokerSide
-from dragoman.dialects.local.dress import Dress
+from dragoman.dialects.local.body_codec import LocalBodyCodec
+from dragoman.dialects.local.broker_side import LocalBrokerSide
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.content import Answer, Call
 from dragoman.server.clock import Clock
@@ -15,7 +15,7 @@ from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
 from dragoman.transports.memory import MemoryHub, MemoryPeer
 
-DRESS = Dress()
+CODEC = LocalBodyCodec()
 
 
 class Stage:
@@ -25,16 +25,16 @@ class Stage:
         self.ledger = ledger or MemoryLedger()
         self.hub = MemoryHub()
         self.broker = Broker()
-        self.links = Links([Link(BrokerSide({"local": DRESS}), self.hub)])
+        self.links = Links([Link(LocalBrokerSide({"local": CODEC}), self.hub)])
         self.loop = Loop(self.broker, self.ledger, self.links, Clock())
 
     def worker(self, name: str, *services: str, credit: int = 10) -> MemoryPeer:
         peer = self.hub.connect(name.encode())
-        peer.say(wire.encode(wire.Join(services, credit)))
+        peer.say(wire.encode(wire.LocalJoin(services, credit)))
         return peer
 
     def has_workers(self) -> bool:
-        return bool(self.broker.desk.registry.workers)
+        return bool(self.broker.state.registry.workers)
 
     def run(self, play: Callable[["Stage"], Awaitable[Any]]) -> Any:
         """Run the loop and a play beside it; both must end."""
@@ -59,10 +59,10 @@ async def settle(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-def answer(work: wire.Work, value: Any) -> list[bytes]:
-    body = DRESS.write_answer(Answer(value)).parts[0]
-    return wire.encode(wire.Reply(work.job, work.attempt, "final", body))
+def answer(work: wire.LocalWork, value: Any) -> list[bytes]:
+    body = CODEC.write_answer(Answer(value)).parts[0]
+    return wire.encode(wire.LocalReply(work.job, work.attempt, "final", body))
 
 
 def call_body(task: str, *args: Any) -> Any:
-    return DRESS.write_call(Call(task, args))
+    return CODEC.write_call(Call(task, args))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Asked, Effect, SendReply, SendStatus
+from dragoman.core.effects import Append, Effect, RequestKind, SendReply, SendStatus
 from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
@@ -35,7 +35,7 @@ def finished_job() -> MemoryLedger:
 
 def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
     archive = Archive(finished_job())
-    answer = archive.complete(SendStatus(CLIENT, JOB, Asked.RESULT, None))
+    answer = archive.complete(SendStatus(CLIENT, JOB, RequestKind.RESULT, None))
     assert answer.status is not None
     assert answer.status.state is JobState.SUCCEEDED
     assert answer.status.parts[0].body == RESULT
@@ -43,7 +43,7 @@ def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
 
 
 def test_a_job_nobody_ever_saw_stays_unknown() -> None:
-    question = SendStatus(CLIENT, JobId("nope"), Asked.RESULT, None)
+    question = SendStatus(CLIENT, JobId("nope"), RequestKind.RESULT, None)
     assert Archive(finished_job()).complete(question) == question
 
 
@@ -69,5 +69,5 @@ def test_a_body_on_its_way_to_the_disk_is_found_until_the_ledger_has_it() -> Non
 def test_a_question_that_was_refused_is_not_answered_from_the_records_either(
     code: FaultCode,
 ) -> None:
-    refused = SendStatus(CLIENT, JOB, Asked.RESULT, None, Fault(code, "no"))
+    refused = SendStatus(CLIENT, JOB, RequestKind.RESULT, None, Fault(code, "no"))
     assert Archive(finished_job()).complete(refused) == refused

@@ -13,7 +13,7 @@ from dragoman.model.body import Body
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 from dragoman.server import feed as feeds
-from dragoman.server.feed import Feed
+from dragoman.server.feed import EventFeed
 from dragoman.server.links import Link, Links
 from dragoman.transports.memory import MemoryHub
 
@@ -47,7 +47,7 @@ class House:
         self.hub = MemoryHub(bound)
         self.peer = self.hub.connect(b"p")
         self.link = Link(TellingSide(), self.hub)
-        self.feed = Feed(self.ledger, Links([self.link]))
+        self.feed = EventFeed(self.ledger, Links([self.link]))
 
     def write(self, *details: str) -> None:
         first = self.ledger.last_seq + 1

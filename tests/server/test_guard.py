@@ -12,24 +12,24 @@ from tests.transports.tls_files import AUTHORITY, write_tls
 
 from dragoman.core.broker import Broker
 from dragoman.core.events import JobSubmitted
-from dragoman.dialects.nfp.broker_side import BrokerSide
-from dragoman.dialects.nfp.client_side import ClientSide
-from dragoman.dialects.nfp.worker_side import WorkerSide
-from dragoman.dialects.talk import Order
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide
+from dragoman.dialects.nfp.client_side import NfpClientSide
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide
+from dragoman.dialects.peer_sides import Submission
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.content import Call
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.record import Record
 from dragoman.sdk.issuing import new_certificate
-from dragoman.security.keys import State
-from dragoman.security.registry import Registry
+from dragoman.security.keys import KeyState
+from dragoman.security.registry import KeyRegistry
 from dragoman.server.clock import Clock
 from dragoman.server.guard import Guard, task_in
 from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
-from dragoman.server.wiring import make_wardrobe
+from dragoman.server.wiring import make_body_codecs
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.tls import ServerTls
 
@@ -61,10 +61,10 @@ class House:
         self.hub = ProvingHub()
         self.ledger = MemoryLedger()
         self.broker = Broker()
-        self.links = Links([Link(BrokerSide(wardrobe=make_wardrobe()), self.hub)])
+        self.links = Links([Link(NfpBrokerSide(codecs=make_body_codecs()), self.hub)])
         self.loop = Loop(self.broker, self.ledger, self.links, Clock())
         #: As the command line does: through the file, in another object.
-        self.registry = Registry.open(data / "registry.json")
+        self.registry = KeyRegistry.open(data / "registry.json")
         self.registry.add(WILL, "will", now=0.0, roles=("worker",))
         self.registry.add(SUE, "sue", now=0.0, roles=("submitter",))
         self.registry.add(ANN, "ann", now=0.0, roles=("auditor",))
@@ -87,7 +87,7 @@ class House:
 
     def run(self, play: Callable[["House"], Awaitable[None]]) -> None:
         async def both() -> None:
-            self.guard.attach(self.loop, make_wardrobe())
+            self.guard.attach(self.loop, make_body_codecs())
             await self.links.open()
             serving = asyncio.create_task(self.loop.run())
             try:
@@ -107,17 +107,17 @@ def house(tmp_path: Path) -> House:
 
 
 def worker(name: str = "w1") -> Any:
-    return WorkerSide(name, "lift").join()
+    return NfpWorkerSide(name, "lift").join()
 
 
 def submission(job: str = JOB) -> Any:
-    side = ClientSide(lambda: job)
-    return [*side.hello(), *side.submit(Order(JobId(job), "lift", Call("run")))]
+    side = NfpClientSide(lambda: job)
+    return [*side.hello(), *side.submit(Submission(JobId(job), "lift", Call("run")))]
 
 
 async def with_a_worker(house: House) -> None:
     house.say("w1", WILL, worker())
-    await settle(lambda: house.broker.desk.registry.workers)
+    await settle(lambda: house.broker.state.registry.workers)
 
 
 def test_a_revoked_worker_is_gone_at_the_next_look_and_its_job_goes_on(house: House) -> None:
@@ -132,7 +132,7 @@ def test_a_revoked_worker_is_gone_at_the_next_look_and_its_job_goes_on(house: Ho
 
     house.run(play)
     assert house.hub.was_cut == [WILL]
-    assert not house.broker.desk.registry.workers
+    assert not house.broker.state.registry.workers
     (left,) = house.records("left")
     assert left.detail == "its key is revoked"
     (changed,) = house.records("changed")
@@ -145,10 +145,10 @@ def test_a_key_that_expires_is_cut_off_by_the_clock_alone(house: House) -> None:
         await with_a_worker(house)
         house.registry.expire(WILL, 1001.0)
         house.guard.look()
-        assert house.broker.desk.registry.workers
+        assert house.broker.state.registry.workers
         house.now = 1001.0
         house.guard.look()
-        await settle(lambda: not house.broker.desk.registry.workers)
+        await settle(lambda: not house.broker.state.registry.workers)
         await settle(lambda: house.hub.was_cut)
 
     house.run(play)
@@ -161,14 +161,14 @@ def test_a_new_key_may_speak_without_a_restart(house: House) -> None:
     async def play(house: House) -> None:
         assert not house.guard.admits(new)
         house.guard.look()
-        assert house.registry.state_of(new, 0.0) is State.UNKNOWN
-        assert Registry.open(house.registry.path).state_of(new, 0.0) is State.PENDING
+        assert house.registry.state_of(new, 0.0) is KeyState.UNKNOWN
+        assert KeyRegistry.open(house.registry.path).state_of(new, 0.0) is KeyState.PENDING
         assert not house.guard.admits(new)
         house.registry.approve(new, "dora", ("worker",))
         house.guard.look()
         assert house.guard.admits(new)
         house.say("w2", new, worker("w2"))
-        await settle(lambda: house.broker.desk.registry.workers)
+        await settle(lambda: house.broker.state.registry.workers)
 
     house.run(play)
     assert house.records("joined")[0].principal == "dora"
@@ -180,7 +180,7 @@ def test_roles_that_are_taken_away_end_what_they_allowed(house: House) -> None:
         await with_a_worker(house)
         house.registry.set_roles("will", ("viewer",))
         house.guard.look()
-        await settle(lambda: not house.broker.desk.registry.workers)
+        await settle(lambda: not house.broker.state.registry.workers)
 
     house.run(play)
     assert house.records("left")[0].detail == "it may not register any more"
@@ -253,7 +253,7 @@ def test_a_job_that_has_left_the_memory_still_has_its_owner(house: House) -> Non
         house.say("c1", SUE, submission())
         await settle(lambda: house.records("submitted"))
         owner = house.guard._owner_of(JobId(JOB))
-        del house.broker.desk.book.jobs[JobId(JOB)]
+        del house.broker.state.store.jobs[JobId(JOB)]
         assert house.guard._owner_of(JobId(JOB)) == owner
         assert owner is not None
         assert (owner.principal, owner.service) == ("sue", "lift")
@@ -281,7 +281,7 @@ def test_jobs_that_were_open_before_count_and_their_clients_names_are_taken(hous
         await settle(lambda: b"are open already" in house.inbox("c1"))
 
     house.loop._entries.clear()
-    house.broker.desk.book.last_seq = 0
+    house.broker.state.store.last_seq = 0
     house.run(play)
     assert house.guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
 
@@ -350,12 +350,12 @@ def test_a_disk_that_takes_no_names_does_not_end_the_watch(house: House) -> None
 
 
 def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None:
-    wardrobe = make_wardrobe()
-    body = wardrobe["dcp"].write_call(Call("erase", (1,)))
-    assert task_in(wardrobe, body) == "erase"
-    assert task_in(wardrobe, Body("dcp", (b"", b"raw"))) == ""
-    assert task_in(wardrobe, Body("http", (b"{",))) == ""
-    assert task_in(wardrobe, Body("unknown", ())) == ""
+    codecs = make_body_codecs()
+    body = codecs["dcp"].write_call(Call("erase", (1,)))
+    assert task_in(codecs, body) == "erase"
+    assert task_in(codecs, Body("dcp", (b"", b"raw"))) == ""
+    assert task_in(codecs, Body("http", (b"{",))) == ""
+    assert task_in(codecs, Body("unknown", ())) == ""
 
 
 def test_who_may_look_over_http_is_who_may_ask_the_management_service(house: House) -> None:
@@ -395,7 +395,7 @@ def test_who_ran_a_job_when_the_broker_stopped_may_bring_its_result(house: House
     house.run(play)
     (house.data / "names.json").unlink()
     guard = Guard(SecuritySection(enabled=True), house.data, lambda: house.now)
-    guard.attach(Loop(house.broker, house.ledger, house.links, Clock()), make_wardrobe())
+    guard.attach(Loop(house.broker, house.ledger, house.links, Clock()), make_body_codecs())
     assert guard.gate.names.owner_of(PeerId("nfp/w1")) == "will"
     assert guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
     assert guard.gate.meter.open_jobs(Principal("sue")) == 1

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.server.stage import DRESS, Stage, answer, call_body, settle
+from tests.server.stage import CODEC, Stage, answer, call_body, settle
 
 from dragoman.core.effects import Effect, SendWork
-from dragoman.core.events import DrainAsked, Event, JobSubmitted
+from dragoman.core.events import DrainRequested, Event, JobSubmitted
 from dragoman.dialects.base import Send
 from dragoman.dialects.local import wire
-from dragoman.dialects.local.broker_side import BrokerSide
+from dragoman.dialects.local.broker_side import LocalBrokerSide
 from dragoman.ledger.base import Entry, LedgerError, LedgerFull
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.names import JobId, PeerId, ServiceName
@@ -54,7 +54,7 @@ def test_a_job_goes_to_the_worker_and_its_end_is_in_the_ledger() -> None:
         stage.loop.submit(submission("j1"))
         await settle(lambda: peer.inbox)
         work = wire.decode(peer.inbox.popleft())
-        assert isinstance(work, wire.Work)
+        assert isinstance(work, wire.LocalWork)
         peer.say(answer(work, 2))
         await settle(lambda: any(r.kind == "ended" for r in stage.ledger.read()))
 
@@ -73,7 +73,7 @@ def test_strict_work_waits_for_the_disk_and_relaxed_work_does_not() -> None:
         stage.loop.submit(submission("relaxed", strict=False))
         await settle(lambda: peer.inbox)
         first = wire.decode(peer.inbox.popleft())
-        assert isinstance(first, wire.Work)
+        assert isinstance(first, wire.LocalWork)
         assert first.job == "relaxed"
         for _ in range(50):
             await asyncio.sleep(0)
@@ -220,7 +220,7 @@ def test_a_draining_broker_takes_nothing_new_in() -> None:
     stage = Stage()
 
     async def play(stage: Stage) -> None:
-        stage.loop.submit(DrainAsked())
+        stage.loop.submit(DrainRequested())
         stage.loop.submit(submission("j1"))
         await settle(lambda: stage.ledger.last_seq)
 
@@ -228,11 +228,11 @@ def test_a_draining_broker_takes_nothing_new_in() -> None:
     assert [(r.kind, r.fault) for r in stage.ledger.read()] == [("refused", "draining")]
 
 
-class Punctual(BrokerSide):
+class Punctual(LocalBrokerSide):
     """A side that sets itself a deadline when it sends work."""
 
     def __init__(self) -> None:
-        super().__init__({"local": DRESS})
+        super().__init__({"local": CODEC})
         self.due: float | None = None
         self.was_on_time = asyncio.Event()
 

@@ -4,18 +4,18 @@ from tests.server.stage import Stage
 
 from dragoman.core.events import WorkerJoined
 from dragoman.model.names import PeerId, ServiceName, WorkerName
-from dragoman.server.control import Control
+from dragoman.server.control import BrokerControl
 
 
 def joined(name: str, *, house: bool = False) -> WorkerJoined:
     return WorkerJoined(
-        PeerId(f"nfp/{name}"), WorkerName(name), (ServiceName("a"),), is_of_the_house=house
+        PeerId(f"nfp/{name}"), WorkerName(name), (ServiceName("a"),), is_builtin=house
     )
 
 
 def test_going_down_is_passed_on() -> None:
     asked: list[tuple[float | None, bool]] = []
-    control = Control(Stage().loop, lambda at_most, again: asked.append((at_most, again)))
+    control = BrokerControl(Stage().loop, lambda at_most, again: asked.append((at_most, again)))
     control.restart(None)
     control.shutdown(3.0)
     assert asked == [(None, True), (3.0, False)]
@@ -25,9 +25,9 @@ def test_workers_are_let_go_by_name_or_all_but_the_house() -> None:
     stage = Stage()
     for event in (joined("w2"), joined("w1"), joined("h", house=True)):
         stage.broker.handle(event, 1.0)
-    control = Control(stage.loop, lambda at_most, again: None)
+    control = BrokerControl(stage.loop, lambda at_most, again: None)
     assert control.disconnect("nobody", False) == []
     assert control.disconnect("w1", False) == ["w1"]
     assert control.disconnect(None, True) == ["w1", "w2"]
     stage.loop.turn()
-    assert [w.name for w in stage.broker.desk.registry.workers.values()] == ["h"]
+    assert [w.name for w in stage.broker.state.registry.workers.values()] == ["h"]

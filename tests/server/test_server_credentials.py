@@ -6,8 +6,8 @@ import pytest
 import zmq
 import zmq.auth
 
-from dragoman.server.credentials import Proofs, check_listeners, is_local, read_secret
-from dragoman.server.settings import Settings, load
+from dragoman.server.credentials import ListenerCredentials, check_listeners, is_local, read_secret
+from dragoman.server.settings import BrokerSettings, load
 from dragoman.server.wiring import make_links
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.zmtp import Router
@@ -15,7 +15,7 @@ from dragoman.transports.zmtp import Router
 OFF = dict.fromkeys(("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http"), "off")
 
 
-def settings(listen: dict[str, str], **credentials: object) -> Settings:
+def settings(listen: dict[str, str], **credentials: object) -> BrokerSettings:
     return load(None, listen={**OFF, **listen}, credentials=credentials)
 
 
@@ -51,24 +51,24 @@ def test_an_endpoint_is_local_if_nobody_else_can_reach_it(endpoint: str, found: 
 def test_a_plain_listener_for_others_is_refused_with_what_to_do(name: str) -> None:
     said = settings({name: "tcp://0.0.0.0:1"})
     with pytest.raises(ValueError, match=f"{name} would listen .* 127.0.0.1, or .* --insecure"):
-        check_listeners(said, Proofs(said))
+        check_listeners(said, ListenerCredentials(said))
 
 
 def test_a_plain_listener_that_is_meant_comes_with_a_warning_each() -> None:
     said = settings({"nfp": "tcp://0.0.0.0:1", "http": "http://[::]:2"}, insecure=True)
-    words = check_listeners(said, Proofs(said))
+    words = check_listeners(said, ListenerCredentials(said))
     assert len(words) == 2
     assert "nfp listens on tcp://0.0.0.0:1 without security" in words[0]
 
 
 def test_on_the_loopback_nothing_is_asked_for() -> None:
     said = load(None)
-    assert check_listeners(said, Proofs(said)) == []
+    assert check_listeners(said, ListenerCredentials(said)) == []
 
 
 def test_a_listener_with_a_key_may_be_anywhere(secret: Path) -> None:
     said = settings({"nfp": "tcp://0.0.0.0:1"}, curve=[secret])
-    assert check_listeners(said, Proofs(said)) == []
+    assert check_listeners(said, ListenerCredentials(said)) == []
     transport = make_links(said, MemoryHub())[1].transport
     assert isinstance(transport, Router)
     assert transport.is_secured

@@ -7,7 +7,7 @@ import pytest
 from tests.source_tree import SOURCE
 
 from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.server.settings import Settings, load
+from dragoman.server.settings import BrokerSettings, load
 
 PAGES = {
     "nfp": "nfp",
@@ -58,7 +58,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 def test_every_setting_of_a_link_is_on_the_page_of_its_dialect(section: str) -> None:
     page = (SOURCE / "dialects" / PAGES[section] / "README.md").read_text()
     said = page.partition("## Settings")[2]
-    names = type(getattr(Settings(), section)).model_fields
+    names = type(getattr(BrokerSettings(), section)).model_fields
     assert [name for name in names if f"`{name}`" not in said] == []
 
 

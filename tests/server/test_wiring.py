@@ -2,7 +2,7 @@
 
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.server.settings import load
-from dragoman.server.wiring import make_links, make_wardrobe, new_id
+from dragoman.server.wiring import make_body_codecs, make_links, new_id
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
@@ -27,9 +27,9 @@ def test_either_end_of_zss_may_be_off() -> None:
 
 
 def test_every_dialect_has_a_dress_under_its_own_name() -> None:
-    wardrobe = make_wardrobe()
-    assert all(dress.name == name for name, dress in wardrobe.items())
-    assert {"nfp", "dcp", "zss", "memo", "http", "local"} <= set(wardrobe)
+    codecs = make_body_codecs()
+    assert all(codec.name == name for name, codec in codecs.items())
+    assert {"nfp", "dcp", "zss", "memo", "http", "local"} <= set(codecs)
 
 
 def test_ids_are_fresh() -> None:

@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from dragoman.model.content import Call
-from dragoman.services.base import MOST_INPUT, Desk, ServiceFault, Session
+from dragoman.services.base import MOST_INPUT, ServiceFault, ServiceSession, TaskTable
 
 
-def session(said: list[Any] | None = None) -> Session:
+def session(said: list[Any] | None = None) -> ServiceSession:
     heard = said if said is not None else []
-    return Session("j", "nfp/c", lambda kind, what: heard.append((kind, what)))
+    return ServiceSession("j", "nfp/c", lambda kind, what: heard.append((kind, what)))
 
 
 class Tasks:
     def plain(self, x: int = 0) -> int:
         return x
 
-    def asked(self, session: Session, x: int) -> str:
+    def asked(self, session: ServiceSession, x: int) -> str:
         return f"{session.client} {x}"
 
 
-DESK = Desk("toy", {"plain": Tasks().plain, "asked": Tasks().asked, "free": lambda: "free"})
+DESK = TaskTable("toy", {"plain": Tasks().plain, "asked": Tasks().asked, "free": lambda: "free"})
 
 
 def test_a_task_gets_its_arguments_and_the_session_if_it_wants_it() -> None:

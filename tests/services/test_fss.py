@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman.model.content import Call
-from dragoman.services.base import ServiceFault, Session
+from dragoman.services.base import ServiceFault, ServiceSession
+from dragoman.services.file_store import FileStore
 from dragoman.services.fss import LARGEST_PIECE, LARGEST_WINDOW, FileService
-from dragoman.services.shelf import Shelf
 
 CONTENT = bytes(range(256)) * 40
 
@@ -20,7 +20,7 @@ CONTENT = bytes(range(256)) * 40
 def service(tmp_path: Path) -> Iterator[FileService]:
     (tmp_path / "f").write_bytes(CONTENT)
     (tmp_path / "empty").write_bytes(b"")
-    service = FileService(Shelf({"": tmp_path}, frozenset({""}), 100_000))
+    service = FileService(FileStore({"": tmp_path}, frozenset({""}), 100_000))
     yield service
     service.close()
 
@@ -30,11 +30,11 @@ class Played:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
-        self.session: Session | None = None
+        self.session: ServiceSession | None = None
 
     def ask(self, service: FileService, task: str, *inputs: Any, **kwargs: Any) -> Any:
         async def play() -> Any:
-            self.session = Session("j", "nfp/c", lambda kind, data: self.pieces.append(data))
+            self.session = ServiceSession("j", "nfp/c", lambda kind, data: self.pieces.append(data))
             for each in inputs:
                 self.session.give(each)
             result = service.desk(Call(task, (), kwargs), self.session)

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from dragoman.services.logs import LogBook
+from dragoman.services.logs import LogBuffer
 
 
 @pytest.fixture
-def book() -> Iterator[LogBook]:
+def book() -> Iterator[LogBuffer]:
     before = structlog.get_config()["processors"]
-    book = LogBook(kept=5)
+    book = LogBuffer(kept=5)
     structlog.configure(
         processors=[structlog.processors.add_log_level, structlog.processors.KeyValueRenderer()]
     )
@@ -21,11 +21,11 @@ def book() -> Iterator[LogBook]:
     structlog.configure(processors=before)
 
 
-def messages(book: LogBook, **wanted: str) -> list[str]:
+def messages(book: LogBuffer, **wanted: str) -> list[str]:
     return [record["message"] for record in book.read(**wanted)]  # type: ignore[arg-type]
 
 
-def test_what_is_logged_is_kept_the_last_of_it(book: LogBook) -> None:
+def test_what_is_logged_is_kept_the_last_of_it(book: LogBuffer) -> None:
     log = structlog.get_logger("test")
     for number in range(8):
         log.info(f"line {number}", link="nfp", error=ValueError("odd"))
@@ -36,7 +36,7 @@ def test_what_is_logged_is_kept_the_last_of_it(book: LogBook) -> None:
     assert book.read(last=0) == []
 
 
-def test_records_are_chosen_by_level_and_time(book: LogBook) -> None:
+def test_records_are_chosen_by_level_and_time(book: LogBuffer) -> None:
     log = structlog.get_logger("test")
     log.info("low", timestamp="2026-01-01T00:00:00")
     log.error("high", timestamp="2026-01-02T00:00:00")
@@ -46,7 +46,7 @@ def test_records_are_chosen_by_level_and_time(book: LogBook) -> None:
     assert messages(book, logger="another") == []
 
 
-def test_a_book_listens_once_and_until_it_is_detached(book: LogBook) -> None:
+def test_a_book_listens_once_and_until_it_is_detached(book: LogBuffer) -> None:
     book.attach()
     structlog.get_logger().info("once")
     assert messages(book) == ["once"]

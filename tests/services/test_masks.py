@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.services.masks import (
     MASK,
-    NoSecret,
+    SecretNotFound,
     bare_secrets,
     has_secrets,
     is_secret_name,
@@ -63,7 +63,7 @@ def test_references_are_revealed_and_other_secrets_left(
 
 @pytest.mark.parametrize("reference", ["secret:env:NOT_SET_ANYWHERE", "secret:file:/nowhere/x"])
 def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
-    with pytest.raises(NoSecret, match=reference):
+    with pytest.raises(SecretNotFound, match=reference):
         revealed({"a": reference})
 
 

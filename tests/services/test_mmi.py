@@ -9,8 +9,8 @@ from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
 from dragoman.model.content import Call
 from dragoman.model.job import JobState
 from dragoman.model.names import PeerId, ServiceName, WorkerName
-from dragoman.services.base import ServiceFault, Session
-from dragoman.services.logs import LogBook
+from dragoman.services.base import ServiceFault, ServiceSession
+from dragoman.services.logs import LogBuffer
 from dragoman.services.mmi import NORFAB_TASKS, BrokerManagement
 
 
@@ -74,11 +74,11 @@ class Control:
 
 
 CONTROL = Control()
-MMI = BrokerManagement(Sight(), CONTROL, LogBook(), lambda: {"broker": {}})
+MMI = BrokerManagement(Sight(), CONTROL, LogBuffer(), lambda: {"broker": {}})
 
 
 def ask(task: str, **kwargs: Any) -> Any:
-    session = Session("j", "nfp/c", lambda kind, said: None)
+    session = ServiceSession("j", "nfp/c", lambda kind, said: None)
     return MMI.desk(Call(task, (), kwargs), session)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.services.inventory import Inventory, Refused, find, read_path
-from dragoman.services.sources import BrokenInventory
+from dragoman.services.inventory import Inventory, InventoryRefused, find, read_path
+from dragoman.services.inventory_files import BrokenInventory
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_nothing_said_is_none(tmp_path: Path) -> None:
 
 
 def test_a_change_is_whole_or_not_at_all(inventory: Inventory) -> None:
-    with pytest.raises(Refused, match="set or delete"):
+    with pytest.raises(InventoryRefused, match="set or delete"):
         change(inventory, setting("level", 9), {"op": "fly", "pattern": "*"})
     assert inventory.of("probe-1")["level"] == 2  # type: ignore[index]
     assert inventory.version == 0
@@ -56,7 +56,7 @@ def test_changes_outlive_the_process(inventory: Inventory, tmp_path: Path) -> No
 
 def test_who_was_slower_is_told(inventory: Inventory) -> None:
     assert change(inventory, setting("level", 3), expected=0) == 1
-    with pytest.raises(Refused, match="at version 1, not 0"):
+    with pytest.raises(InventoryRefused, match="at version 1, not 0"):
         change(inventory, setting("level", 4), expected=0)
 
 
@@ -67,7 +67,7 @@ def test_any_change_can_be_undone_once(inventory: Inventory) -> None:
     assert inventory.of("probe-1") == {"level": 2, "all": True, "deep": {"a": 3, "b": 2}}
     assert inventory.undo(None, "nfp/me", 6.0).undoes == 2
     assert inventory.of("probe-1") == {"level": 2, "all": True, "deep": {"a": 1, "b": 2}}
-    with pytest.raises(Refused, match="no change"):
+    with pytest.raises(InventoryRefused, match="no change"):
         inventory.undo(None, "nfp/me", 6.0)
     assert [(c["version"], c["undoes"], c["undone"]) for c in inventory.history()] == [
         (4, 2, 0),
@@ -94,12 +94,12 @@ def test_any_change_can_be_undone_once(inventory: Inventory) -> None:
 def test_what_cannot_be_an_operation_is_refused_in_words(
     inventory: Inventory, operation: Any, words: str
 ) -> None:
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(InventoryRefused, match=words):
         change(inventory, operation)
 
 
 def test_an_empty_change_is_none(inventory: Inventory) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InventoryRefused):
         change(inventory)
 
 
@@ -109,7 +109,7 @@ def test_a_reference_to_a_secret_may_be_set(inventory: Inventory) -> None:
 
 
 def test_too_much_is_refused_before_it_is_in_force(inventory: Inventory) -> None:
-    with pytest.raises(Refused, match="belong into the files"):
+    with pytest.raises(InventoryRefused, match="belong into the files"):
         change(inventory, setting("big", "x" * 2_000_000))
     assert inventory.version == 0
 
@@ -142,7 +142,7 @@ def test_a_damaged_file_of_changes_is_named(tmp_path: Path) -> None:
 def test_paths_are_text_or_lists_and_lead_somewhere() -> None:
     assert read_path("a.b") == read_path(["a", "b"]) == ("a", "b")
     assert find({"a": {"b": 1}}, ("a", "b")) == 1
-    with pytest.raises(Refused, match=r"a\.x"):
+    with pytest.raises(InventoryRefused, match=r"a\.x"):
         find({"a": {"b": 1}}, ("a", "x"))
 
 

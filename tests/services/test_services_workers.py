@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from dragoman.model.content import Call
-from dragoman.services.base import ServiceFault, Session
-from dragoman.services.workers import TASKS, Managed, WorkerManagement
+from dragoman.services.base import ServiceFault, ServiceSession
+from dragoman.services.workers import TASKS, AgentWorker, WorkerManagement
 
 ASKED: list[tuple[str, str, dict[str, Any]]] = []
 
 
-async def ask(worker: Managed, task: str, kwargs: dict[str, Any]) -> str:
+async def ask(worker: AgentWorker, task: str, kwargs: dict[str, Any]) -> str:
     ASKED.append((worker.name, task, kwargs))
     return f"{worker.name} of {worker.service}"
 
 
-SERVICE = WorkerManagement(lambda: [Managed("w1", "a"), Managed("w2", "b")], ask)
+SERVICE = WorkerManagement(lambda: [AgentWorker("w1", "a"), AgentWorker("w2", "b")], ask)
 
 
 def call(task: str, **kwargs: Any) -> Any:
     async def play() -> Any:
-        session = Session("j", "c", lambda kind, said: None)
+        session = ServiceSession("j", "c", lambda kind, said: None)
         return await SERVICE.desk(Call(task, (), kwargs), session)
 
     return asyncio.run(play())

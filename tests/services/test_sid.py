@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.model.content import Call
-from dragoman.services.base import ServiceFault, Session
-from dragoman.services.inventory import Change, Inventory
+from dragoman.services.base import ServiceFault, ServiceSession
+from dragoman.services.inventory import Inventory, InventoryChange
 from dragoman.services.sid import InventoryService, is_worker, reveal_or_say
 
 
@@ -17,7 +17,7 @@ class House:
     """A service with its surroundings."""
 
     def __init__(self, data: Path, path: Path | None = None, said: Any = None) -> None:
-        self.told: list[tuple[Change, list[str]]] = []
+        self.told: list[tuple[InventoryChange, list[str]]] = []
         self.files_read = 0
         self.service = InventoryService(
             Inventory(data, path, said),
@@ -32,7 +32,7 @@ class House:
 
     def ask(self, task: str, by: str = "nfp/c", job: str = "j", **kwargs: Any) -> Any:
         async def play() -> Any:
-            session = Session(job, by, lambda kind, said: None)
+            session = ServiceSession(job, by, lambda kind, said: None)
             result = self.service.desk(Call(task, (), kwargs), session)
             return await result if isinstance(result, Awaitable) else result
 

@@ -14,9 +14,9 @@ import pytest
 from tests.dialects.memo01_house import House
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.memo01.client_side import ClientSide
-from dragoman.dialects.memo01.worker_side import WorkerSide
-from dragoman.dialects.talk import Finished, Order, Reply, Work
+from dragoman.dialects.memo01.client_side import MemoClientSide
+from dragoman.dialects.memo01.worker_side import MemoWorkerSide
+from dragoman.dialects.peer_sides import Assigned, Finished, SendNow, Submission
 from dragoman.model.content import Answer, Call
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
@@ -76,14 +76,14 @@ class Client:
 
     def __init__(self, world: "World") -> None:
         self.requester = Requester(world)
-        self.side = ClientSide()
+        self.side = MemoClientSide()
         self.asked: dict[str, int] = {}
         self.answers: dict[str, int] = {}
 
     def ask(self, job: str, number: int, timeout: float) -> None:
         self.asked[job] = number
         call = Call("double", (number,), timeout=timeout)
-        ((ticket, message, _wait),) = self.side.submit(Order(JobId(job), "svc", call))
+        ((ticket, message, _wait),) = self.side.submit(Submission(JobId(job), "svc", call))
         self.requester.request(message, lambda answer: self.hear([ticket, answer]))
 
     def hear(self, frames: list[bytes]) -> None:
@@ -97,8 +97,8 @@ class Worker:
 
     def __init__(self, world: "World") -> None:
         self.requester = Requester(world)
-        self.side = WorkerSide(("svc",), world.random.randint(1, 3))
-        self.work: list[Work] = []
+        self.side = MemoWorkerSide(("svc",), world.random.randint(1, 3))
+        self.work: list[Assigned] = []
         self.say(self.side.join())
 
     def say(self, messages: Sequence[Frames]) -> None:
@@ -107,9 +107,9 @@ class Worker:
 
     def hear(self, slot: bytes, answer: bytes) -> None:
         for word in self.side.receive([slot, answer]):
-            if isinstance(word, Work):
+            if isinstance(word, Assigned):
                 self.work.append(word)
-            elif isinstance(word, Reply):
+            elif isinstance(word, SendNow):
                 self.say([word.frames])
 
     def finish(self, which: int) -> None:

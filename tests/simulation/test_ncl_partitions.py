@@ -12,7 +12,7 @@ from tests.dialects.ncl_fabric import Crossing, Fabric, Node
 
 from dragoman.core.limits import Limits
 from dragoman.dialects.ncl.settings import ComputeSettings, OrchestratorSettings
-from dragoman.dialects.ncl.store import Store
+from dragoman.dialects.ncl.store import NodeStore
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -56,7 +56,7 @@ class Chaos:
 
     def start_node(self, name: str) -> None:
         lines = self.lines[name]
-        store = Store(lines.append)
+        store = NodeStore(lines.append)
         store.load(list(lines))
         settings = ComputeSettings(ack_wait=5.0, heartbeat_interval=5.0, retry_max=20.0)
         self.lives[name] += 1
@@ -137,7 +137,7 @@ class Chaos:
         self.fabric.wait(60.0)
 
     def unfinished(self) -> list[str]:
-        jobs = self.fabric.broker.desk.book.jobs
+        jobs = self.fabric.broker.state.store.jobs
         return [job for job in self.submitted if not jobs[job].is_final]  # type: ignore[index]
 
 

@@ -11,7 +11,7 @@ from tests.pipeline.conftest import SMALL
 
 from dragoman import TaskFailed, Worker
 from dragoman.pipeline.session import open_session
-from dragoman.spark.line import hang_up
+from dragoman.spark.executor_connection import close_connections
 from dragoman.testing.harness import LocalBroker
 
 
@@ -58,7 +58,7 @@ class Score:
 def broker() -> Iterator[LocalBroker]:
     with LocalBroker("nfp", "dcp", "http") as running:
         yield running
-        hang_up()
+        close_connections()
 
 
 @pytest.fixture

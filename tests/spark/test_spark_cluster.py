@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from tests.interop.harness import Broker, Fleet, Process, until
 
 from dragoman.pipeline.run import run
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 
 ROWS = int(os.environ.get("DRAGOMAN_SPARK_ROWS", "10000"))
@@ -146,7 +146,7 @@ def test_every_row_has_one_answer_though_a_worker_and_an_executor_are_killed(
 
     assert_answered(spark, tmp_path / "out")
     run(spark, str(broker.data / "sealed"), str(tmp_path / "tables"))
-    assert_accounted(Store(spark, str(tmp_path / "tables")))
+    assert_accounted(TableStore(spark, str(tmp_path / "tables")))
 
 
 def assert_answered(spark: SparkSession, out: Path) -> None:
@@ -158,7 +158,7 @@ def assert_answered(spark: SparkSession, out: Path) -> None:
     assert answered.where(is_good).where(is_right).count() == ROWS
 
 
-def assert_accounted(store: Store) -> None:
+def assert_accounted(store: TableStore) -> None:
     """No promise was broken; each row was one job, also those that were asked about again."""
     assert read_table(store, "audit").collect() == []
     jobs = read_table(store, "jobs").where("service = 'grading'")

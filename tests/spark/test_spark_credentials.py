@@ -15,12 +15,23 @@ from dragoman import Client, Worker
 from dragoman.model.content import Call
 from dragoman.sdk.credentials import NONE, Credentials, write_credentials
 from dragoman.sdk.files import Files
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.spark import call_service
-from dragoman.spark.credentials import NotThere, file_of, open_credentials, reference, stamp_of
-from dragoman.spark.line import NoLine, Terms, hang_up, line_to
-from dragoman.spark.recipe import Recipe
-from dragoman.spark.settings import Pipeline, Settings
+from dragoman.spark.credentials import (
+    CredentialsMissing,
+    file_of,
+    open_credentials,
+    reference,
+    stamp_of,
+)
+from dragoman.spark.executor_connection import (
+    CallTerms,
+    NoConnection,
+    close_connections,
+    connection_to,
+)
+from dragoman.spark.pipeline_run import PipelineRun
+from dragoman.spark.settings import Pipeline, SparkSettings
 from dragoman.spark.worker import make_worker
 from dragoman.testing.harness import LocalBroker
 
@@ -54,28 +65,30 @@ def test_a_reference_is_a_path_or_a_variable_that_names_one(
 
 
 def test_what_an_executor_has_not_is_said_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(NotThere, match=r"executor .*: the variable NOT_SET_HERE is not set"):
+    with pytest.raises(
+        CredentialsMissing, match=r"executor .*: the variable NOT_SET_HERE is not set"
+    ):
         open_credentials("env:NOT_SET_HERE")
-    with pytest.raises(NotThere, match=r"executor .*nowhere.key: No such file"):
+    with pytest.raises(CredentialsMissing, match=r"executor .*nowhere.key: No such file"):
         open_credentials(str(tmp_path / "nowhere.key"))
     open_to_all = tmp_path / "open.key"
     write_credentials(open_to_all, Credentials(token="t"))
     open_to_all.chmod(0o644)
-    with pytest.raises(NotThere, match="chmod 600"):
+    with pytest.raises(CredentialsMissing, match="chmod 600"):
         open_credentials(str(open_to_all))
 
 
 def test_without_credentials_every_call_has_the_same_definite_fault() -> None:
-    line = line_to("nfp://127.0.0.1:9", "env:NOT_SET_HERE")
-    assert isinstance(line, NoLine)
-    (fault,) = line.ask_all([("a", Call("t", ()))], Terms("s"))
+    line = connection_to("nfp://127.0.0.1:9", "env:NOT_SET_HERE")
+    assert isinstance(line, NoConnection)
+    (fault,) = line.call_all([("a", Call("t", ()))], CallTerms("s"))
     assert (fault.code, fault.is_definite) == ("no_credentials", True)
 
 
 class Place:
     """A secured broker with a service, and what clients of it may be given."""
 
-    def __init__(self, broker: LocalBroker, house: House, registry: Registry) -> None:
+    def __init__(self, broker: LocalBroker, house: House, registry: KeyRegistry) -> None:
         self.broker = broker
         self._house = house
         self._registry = registry
@@ -94,7 +107,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("secured-spark")
-    house, registry = House(folder / "house"), Registry.open(folder / "registry.json")
+    house, registry = House(folder / "house"), KeyRegistry.open(folder / "registry.json")
     security = {"enabled": True, "registry": registry.path}
     (folder / "drop").mkdir()
     files = {"roots": {"drop": folder / "drop"}, "writable": ["drop"]}
@@ -105,7 +118,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         worker.task(lambda x: 2 * x, name="double")
         with worker:
             yield place
-        hang_up()
+        close_connections()
 
 
 def test_a_line_with_a_replaced_file_is_made_anew(place: Place, tmp_path: Path) -> None:
@@ -113,10 +126,10 @@ def test_a_line_with_a_replaced_file_is_made_anew(place: Place, tmp_path: Path) 
     path = tmp_path / "nora.key"
     write_credentials(path, made.with_server("0" * 40))
     url, calls = place.url("nfp"), [("renewed", Call("double", (), {"x": 4}, timeout=20.0))]
-    (fault,) = line_to(url, str(path)).ask_all(calls, Terms("scoring", timeout=20))
+    (fault,) = connection_to(url, str(path)).call_all(calls, CallTerms("scoring", timeout=20))
     assert fault.code == "refused"
     write_credentials(path, made)
-    assert line_to(url, str(path)).ask_all(calls, Terms("scoring", timeout=20)) == [8]
+    assert connection_to(url, str(path)).call_all(calls, CallTerms("scoring", timeout=20)) == [8]
 
 
 @pytest.mark.spark
@@ -167,7 +180,7 @@ def test_steps_of_a_pipeline_prove_themselves_too(
             "outputs": {"asked": {"path": str(tmp_path / "out")}},
         }
     )
-    recipe = Recipe(spark.newSession(), pipeline, {}, "run-1", place.url("nfp"), str(path))
+    recipe = PipelineRun(spark.newSession(), pipeline, {}, "run-1", place.url("nfp"), str(path))
     assert recipe.run()["asked"]["rows"] == 2
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted((row["x"], row["answer"]["value"]) for row in found) == [(1, 2), (2, 4)]
@@ -179,7 +192,7 @@ def test_a_spark_worker_proves_itself_and_puts_its_results(
     spark: SparkSession, place: Place, tmp_path: Path
 ) -> None:
     own, _ = place.key("spark-1", "worker", "operator")
-    settings = Settings.model_validate(
+    settings = SparkSettings.model_validate(
         {"limits": {"reply_rows": 5}, "results": {"url": "nf://drop"}}
     )
     url = place.url("nfp")
@@ -196,11 +209,11 @@ def test_a_spark_worker_proves_itself_and_puts_its_results(
 def test_what_goes_to_executors_has_no_secret_in_it(place: Place) -> None:
     import pyarrow as pa
 
-    from dragoman.spark.call import Asking
+    from dragoman.spark.call import ServiceCaller
 
     path, made = place.key("paul", "submitter")
-    asking = Asking(
-        "nfp://x", "t", "r", Terms("s"), pa.int32(), "a", 1, credentials=reference(path)
+    asking = ServiceCaller(
+        "nfp://x", "t", "r", CallTerms("s"), pa.int32(), "a", 1, credentials=reference(path)
     )
     closure = pickle.dumps(asking)
     assert str(path).encode() in closure

@@ -12,12 +12,12 @@ import pytest
 from dragoman import Client
 from dragoman.sdk.errors import JobFailed, Unreachable
 from dragoman.sdk.files import Files
-from dragoman.spark.keeping import Keeping
-from dragoman.spark.results import FileService, Folder, Sweeper, TooMuch, reply
-from dragoman.spark.settings import LimitsSection
+from dragoman.spark.results import FileServiceFolder, ResultFolder, ResultTooLarge, Sweeper, reply
+from dragoman.spark.retention import Retention
+from dragoman.spark.settings import SparkLimits
 from dragoman.testing.harness import LocalBroker
 
-LIMITS = LimitsSection(reply_rows=3, reply_bytes=1_000, rows=100, bytes=100_000)
+LIMITS = SparkLimits(reply_rows=3, reply_bytes=1_000, rows=100, bytes=100_000)
 
 
 def numbers(count: int) -> pa.Table:
@@ -44,7 +44,7 @@ def test_columns_may_share_a_name_and_there_may_be_no_rows() -> None:
 
 
 def test_more_is_a_parquet_file_in_a_shared_folder(tmp_path: Path) -> None:
-    told = reply(numbers(4), LIMITS, Folder(str(tmp_path / "out"), "nf://spark/"), "job-1")
+    told = reply(numbers(4), LIMITS, ResultFolder(str(tmp_path / "out"), "nf://spark/"), "job-1")
     assert told["file"] == "nf://spark/job-1.result.parquet"
     assert "rows" not in told
     assert told["count"] == 4
@@ -57,16 +57,16 @@ def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path)
     drop.mkdir()
     files = {"roots": {"drop": drop}, "writable": ["drop"]}
     with LocalBroker("nfp", files=files) as broker:
-        place = FileService(lambda: Client(broker.url("nfp")), "nf://drop")
+        place = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://drop")
         told = reply(numbers(50), LIMITS, place, "job-2")
         with Client(broker.url("nfp")) as client:
             copy = Files(client).fetch(told["file"], tmp_path / "copy.parquet")
             assert Files(client).details(told["file"])["sha256"] == told["sha256"]
         assert pq.read_table(copy).equals(numbers(50))
         assert copy.stat().st_size == told["bytes"]
-        nowhere = FileService(lambda: Client(broker.url("nfp")), "nf://elsewhere")
+        nowhere = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://elsewhere")
         with pytest.raises(
-            TooMuch, match=r"could not be put at nf://elsewhere/job-3.result.parquet"
+            ResultTooLarge, match=r"could not be put at nf://elsewhere/job-3.result.parquet"
         ):
             reply(numbers(50), LIMITS, nowhere, "job-3")
 
@@ -76,7 +76,7 @@ def age(path: Path, seconds: float) -> None:
 
 
 def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Path) -> None:
-    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
     for name in ("old", "young"):
         assert "until" in reply(numbers(4), LIMITS, place, name)
     (tmp_path / "mine.parquet").write_bytes(b"somebody's own")
@@ -93,7 +93,7 @@ def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Pat
 def test_a_result_is_told_though_an_old_one_in_its_folder_cannot_be_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
     stuck = tmp_path / "stuck.result.parquet"
     stuck.mkdir()
     age(stuck, 4000)
@@ -102,7 +102,7 @@ def test_a_result_is_told_though_an_old_one_in_its_folder_cannot_be_removed(
 
 
 def test_results_are_removed_though_nobody_asks_for_more(tmp_path: Path) -> None:
-    place = Folder(str(tmp_path), "nf://spark", Keeping(seconds=3600))
+    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
     reply(numbers(4), LIMITS, place, "old")
     age(tmp_path / "old.result.parquet", 4000)
     sweeper = Sweeper(place, every=600)
@@ -125,10 +125,10 @@ def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
         def connect() -> Client:
             return Client(broker.url("nfp"))
 
-        told = reply(numbers(50), LIMITS, FileService(connect, "nf://drop"), "first")
+        told = reply(numbers(50), LIMITS, FileServiceFolder(connect, "nf://drop"), "first")
         age(drop / "first.result.parquet", 10)
         # A worker that was started anew knows nothing of what the last one put there.
-        place = FileService(connect, "nf://drop", Keeping(bytes=told["bytes"] + 10))
+        place = FileServiceFolder(connect, "nf://drop", Retention(bytes=told["bytes"] + 10))
         reply(numbers(50), LIMITS, place, "second")
         assert sorted(each.name for each in drop.iterdir()) == [
             "own.parquet",
@@ -136,7 +136,7 @@ def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
         ]
         with Client(broker.url("nfp")) as client, pytest.raises(JobFailed, match="file not found"):
             Files(client).fetch(told["file"], tmp_path / "copy.parquet")
-        timed = FileService(connect, "nf://drop", Keeping(seconds=60))
+        timed = FileServiceFolder(connect, "nf://drop", Retention(seconds=60))
         assert timed.sweep(time.time()) == []
         assert timed.sweep(time.time() + 61) == ["second.result.parquet"]
 
@@ -148,7 +148,9 @@ def test_a_result_that_was_put_is_told_though_old_ones_cannot_be_removed(
     drop.mkdir()
     files = {"roots": {"drop": drop}, "writable": ["drop"]}
     with LocalBroker("nfp", files=files) as broker:
-        place = FileService(lambda: Client(broker.url("nfp")), "nf://drop", Keeping(bytes=1))
+        place = FileServiceFolder(
+            lambda: Client(broker.url("nfp")), "nf://drop", Retention(bytes=1)
+        )
         reply(numbers(50), LIMITS, place, "first")
 
         def denied(files: Files, url: str) -> None:
@@ -164,16 +166,16 @@ def test_a_broker_that_is_away_has_time_to_remove_results() -> None:
     def nobody() -> Client:
         raise Unreachable("no answer")
 
-    assert FileService(nobody, "nf://drop", Keeping(seconds=1)).sweep(time.time()) == []
+    assert FileServiceFolder(nobody, "nf://drop", Retention(seconds=1)).sweep(time.time()) == []
 
 
 def test_without_a_place_more_is_refused_with_advice() -> None:
-    with pytest.raises(TooMuch, match=r"4 rows .* add a LIMIT, or start it with --results"):
+    with pytest.raises(ResultTooLarge, match=r"4 rows .* add a LIMIT, or start it with --results"):
         reply(numbers(4), LIMITS, None, "j")
 
 
 @pytest.mark.parametrize("count", [101, 20_000])
 def test_too_much_is_refused_wherever_it_could_go(tmp_path: Path, count: int) -> None:
-    with pytest.raises(TooMuch, match="more than 100 rows or 100,000 bytes"):
-        reply(numbers(count), LIMITS, Folder(str(tmp_path), "nf://x"), "j")
+    with pytest.raises(ResultTooLarge, match="more than 100 rows or 100,000 bytes"):
+        reply(numbers(count), LIMITS, ResultFolder(str(tmp_path), "nf://x"), "j")
     assert not list(tmp_path.iterdir())

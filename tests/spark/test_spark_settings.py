@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.spark.settings import Data, Pipeline, Settings, Step, load
+from dragoman.spark.settings import Data, Pipeline, PipelineStep, SparkSettings, load
 
 FILE = """
 tables = "tables"
@@ -54,9 +54,9 @@ def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:
 
 
 def test_by_default_only_queries_are_run_and_there_is_nothing_to_see() -> None:
-    assert Settings().read_only
-    assert not Settings().data
-    assert not Settings().tables
+    assert SparkSettings().read_only
+    assert not SparkSettings().data
+    assert not SparkSettings().tables
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, wrong: str, words: str
 )
 def test_a_step_is_one_thing_with_a_name(said: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"name|one of sql, python and call"):
-        Step.model_validate(said)
+        PipelineStep.model_validate(said)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.interop.harness import until
-from tests.spark.test_spark_watch import ENDLESS, is_idle
+from tests.spark.test_spark_watchdog import ENDLESS, is_idle
 
 from dragoman import Client, JobFailed, Worker
 from dragoman.sdk.errors import Cancelled
 from dragoman.sdk.files import Files
 from dragoman.sdk.jobs import Progress
-from dragoman.spark.settings import Settings
+from dragoman.spark.settings import SparkSettings
 from dragoman.spark.worker import SparkTasks, make_worker
 from dragoman.testing.harness import LocalBroker
 
@@ -77,7 +77,7 @@ def said(folder: Path) -> dict[str, Any]:
 def worker(spark: SparkSession, house: LocalBroker, folder: Path) -> Iterator[Worker]:
     (folder / "people").mkdir()
     (folder / "people" / "one.json").write_text('{"name":"Ada","age":36}\n{"name":"Bo","age":7}\n')
-    settings = Settings.model_validate(said(folder))
+    settings = SparkSettings.model_validate(said(folder))
     worker, tasks = make_worker(house.url("nfp"), "spark", spark, settings)
     with worker:
         yield worker
@@ -234,7 +234,7 @@ def test_writes_are_run_where_they_are_allowed(spark: SparkSession, tmp_path: Pa
 
         def progress(self, event: Any) -> None: ...
 
-    tasks = SparkTasks(spark, Settings(read_only=False))
+    tasks = SparkTasks(spark, SparkSettings(read_only=False))
     context: Any = Job()
     tasks.sql("create temporary view v as select 3 as x", job=context)
     assert tasks.sql("select x from v", job=context)["rows"] == [[3]]
@@ -244,6 +244,6 @@ def test_writes_are_run_where_they_are_allowed(spark: SparkSession, tmp_path: Pa
 def test_a_worker_without_clients_at_its_url_must_be_told_where_files_go(
     spark: SparkSession,
 ) -> None:
-    settings = Settings.model_validate({"results": {"url": "nf://drop"}})
+    settings = SparkSettings.model_validate({"results": {"url": "nf://drop"}})
     with pytest.raises(ValueError, match="--files-url"):
         make_worker("ncl://127.0.0.1:4222", "spark", spark, settings)

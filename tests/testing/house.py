@@ -5,16 +5,16 @@ from typing import Any
 from dragoman.core.events import Event
 from dragoman.core.limits import Limits
 from dragoman.ledger.base import LedgerFull
-from dragoman.ledger.disk import SoundDisk
+from dragoman.ledger.disk import ReliableDisk
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.testing.local_side import LocalSide
-from dragoman.testing.network import Network, Weather
+from dragoman.testing.network import MessageFaults, Network
 from dragoman.testing.oracle import Oracle
-from dragoman.testing.server import Server
+from dragoman.testing.pass_through_side import PassThroughSide
+from dragoman.testing.server import SimServer
 from dragoman.testing.world import World
 
 
-class FullDisk(SoundDisk):
+class FullDisk(ReliableDisk):
     is_full = False
 
     def write(self, entries: int) -> None:
@@ -31,11 +31,11 @@ class House:
         self.heard: list[Any] = []
         self.disk = FullDisk()
         self.oracle = Oracle(self.world)
-        self.server = Server(
+        self.server = SimServer(
             self.world,
-            Network(self.world, Weather()),
+            Network(self.world, MessageFaults()),
             MemoryLedger(self.disk),
-            lambda: {"local": LocalSide()},
+            lambda: {"local": PassThroughSide()},
             lambda link, address: (address, self.heard.append),
             self.oracle,
             Limits(),

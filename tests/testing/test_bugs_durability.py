@@ -43,7 +43,7 @@ def nothing_strict_leaves_when_it_cannot_be_written(house: House) -> bool:
 
 def what_has_ended_has_ended_after_a_crash_too(house: House) -> bool:
     house.say(joined("w1"), submitted("j1"), ANSWER)
-    (job,) = restarted(house).server.broker.desk.book.jobs.values()
+    (job,) = restarted(house).server.broker.state.store.jobs.values()
     return job.is_final
 
 

@@ -2,20 +2,20 @@
 
 from dragoman.testing.campaign import (
     CLOSELY_EVERY,
+    DIALECTS_EVERY,
     SPARSE,
-    SPOKEN_EVERY,
-    Bounds,
-    Tally,
+    CampaignBounds,
+    CampaignTally,
     outcomes,
     run,
     run_seed,
 )
-from dragoman.testing.spoken import simulate_spoken
+from dragoman.testing.dialect_simulation import simulate_dialects
 
 
 def test_some_seeds_are_spoken_and_some_are_looked_at_closely() -> None:
-    assert run_seed(SPOKEN_EVERY) == simulate_spoken(SPOKEN_EVERY, every=SPARSE)
-    assert CLOSELY_EVERY % SPOKEN_EVERY == 0
+    assert run_seed(DIALECTS_EVERY) == simulate_dialects(DIALECTS_EVERY, every=SPARSE)
+    assert CLOSELY_EVERY % DIALECTS_EVERY == 0
 
 
 def test_processes_of_their_own_come_to_the_same_outcomes() -> None:
@@ -25,13 +25,13 @@ def test_processes_of_their_own_come_to_the_same_outcomes() -> None:
 
 
 def test_a_tally_adds_up_what_the_worlds_came_to() -> None:
-    tally, said = Tally(), list[str]()
+    tally, said = CampaignTally(), list[str]()
     tally.add(run_seed(10))
     tally.add(run_seed(20))
     assert tally.seeds == 2
     assert f"{tally.faults.total():,} faults" in tally.line()
-    assert run(Bounds(first=10, seeds=1), said.append).seeds == 1
+    assert run(CampaignBounds(first=10, seeds=1), said.append).seeds == 1
 
 
 def test_a_run_stops_when_its_time_is_over() -> None:
-    assert run(Bounds(first=10, minutes=1e-9), lambda words: None).seeds == 1
+    assert run(CampaignBounds(first=10, minutes=1e-9), lambda words: None).seeds == 1

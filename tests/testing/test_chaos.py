@@ -1,13 +1,13 @@
 """Chaos strikes everybody until the world heals."""
 
-from dragoman.testing.chaos import draw_climate
+from dragoman.testing.chaos import draw_fault_rates
 from dragoman.testing.simulation import TROUBLE, Simulation
 from dragoman.testing.world import World
 
 
 def test_climates_differ_from_seed_to_seed() -> None:
-    climates = [draw_climate(World(seed)) for seed in range(20)]
-    assert len({c.weather.loss for c in climates}) > 1
+    climates = [draw_fault_rates(World(seed)) for seed in range(20)]
+    assert len({c.message_faults.loss for c in climates}) > 1
     assert {c.stops_on_error for c in climates} == {True, False}
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.testing import fabric as fabrics
 from dragoman.testing.fabric import (
+    CheckFailed,
     Fabric,
-    Failed,
     client_dialects,
     undisturbed,
     worker_dialects,
@@ -41,7 +41,7 @@ def test_a_broker_that_does_not_start_is_said_with_its_log(
 ) -> None:
     monkeypatch.setattr(fabrics, "LINKS", ("no_such_link",))
     fabric = Fabric(tmp_path)
-    with pytest.raises(Failed, match=r"broker\.log"):
+    with pytest.raises(CheckFailed, match=r"broker\.log"):
         fabric.start_broker()
     assert "no-such-link" in fabric.log("broker").read_text()
     fabric.stop()
@@ -51,7 +51,7 @@ def test_a_missing_worker_is_named(tmp_path: Path) -> None:
     with LocalBroker("nfp") as broker:
         fabric = Fabric(tmp_path)
         fabric.endpoints = broker.endpoints
-        with pytest.raises(Failed, match="nobody-here"):
+        with pytest.raises(CheckFailed, match="nobody-here"):
             fabric.wait_for(["nobody-here"], at_most=0.0)
 
 

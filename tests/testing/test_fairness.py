@@ -14,7 +14,7 @@ def play(stage: Stage, fairness: Fairness, *events: Event) -> None:
     for event in events:
         effects = stage.tell(event)
         records = [e.record for e in effects if isinstance(e, Append)]
-        fairness.look(records, stage.broker.desk)
+        fairness.look(records, stage.broker.state)
 
 
 def flood(stage: Stage) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from dragoman.testing.fabric import Fabric
 from dragoman.testing.fuzz.__main__ import main
-from dragoman.testing.fuzz.attack import SETTINGS, Outcome, attack, station
+from dragoman.testing.fuzz.attack import SETTINGS, AttackOutcome, attack, start_peers
 
 
 def test_an_outcome_says_its_figures_and_its_troubles() -> None:
-    outcome = Outcome("nfp", 7, fired=10, honest_calls=3)
+    outcome = AttackOutcome("nfp", 7, fired=10, honest_calls=3)
     assert "seed 7" in str(outcome)
     assert str(outcome).endswith("held")
     outcome.troubles.append("the broker is gone")
@@ -21,7 +21,7 @@ def test_an_outcome_says_its_figures_and_its_troubles() -> None:
 def test_an_attack_notices_a_broker_that_dies(tmp_path: Path) -> None:
     fabric = Fabric(tmp_path, SETTINGS)
     try:
-        station(fabric, ["nfp"])
+        start_peers(fabric, ["nfp"])
         held = attack(fabric, "nfp", 1, 1000)
         assert not held.troubles
         assert held.fired == 1000

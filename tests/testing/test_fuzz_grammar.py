@@ -14,7 +14,7 @@ from dragoman.dialects.memo01 import wire as memo01
 from dragoman.dialects.ncl import wire as ncl
 from dragoman.dialects.nfp import wire as nfp
 from dragoman.dialects.zss import wire as zss
-from dragoman.testing.fuzz.attack import FRONTS
+from dragoman.testing.fuzz.attack import ATTACK_TARGETS
 from dragoman.testing.fuzz.grammar import Grammar, frames_of, read_vectors
 from dragoman.testing.fuzz.http import HttpGrammar
 
@@ -33,9 +33,9 @@ def messages(grammar: Grammar, count: int = 600) -> list[list[bytes]]:
     return [grammar.message() for _ in range(count)]
 
 
-@pytest.mark.parametrize("link", FRONTS)
+@pytest.mark.parametrize("link", ATTACK_TARGETS)
 def test_the_same_seed_makes_the_same_messages(link: str) -> None:
-    make = FRONTS[link].grammar
+    make = ATTACK_TARGETS[link].grammar
     one, two = (messages(make(Random(3), VECTORS)) for _ in range(2))
     assert one == two
     assert one != messages(make(Random(4), VECTORS))
@@ -50,15 +50,15 @@ def test_many_messages_can_be_read_and_many_cannot(link: str) -> None:
             return False
         return True
 
-    found = [is_readable(f) for f in messages(FRONTS[link].grammar(Random(1), VECTORS))]
+    found = [is_readable(f) for f in messages(ATTACK_TARGETS[link].grammar(Random(1), VECTORS))]
     assert 0.2 < sum(found) / len(found) < 0.97
 
 
-@pytest.mark.parametrize("link", [link for link in FRONTS if link != "http"])
+@pytest.mark.parametrize("link", [link for link in ATTACK_TARGETS if link != "http"])
 def test_captured_messages_are_among_them(link: str) -> None:
-    with_them = FRONTS[link].grammar(Random(1), VECTORS)
+    with_them = ATTACK_TARGETS[link].grammar(Random(1), VECTORS)
     assert with_them.corpus
-    assert not FRONTS[link].grammar(Random(1), None).corpus
+    assert not ATTACK_TARGETS[link].grammar(Random(1), None).corpus
     captured = {tuple(frames) for frames in with_them.corpus}
     assert any(tuple(frames) in captured for frames in messages(with_them))
 

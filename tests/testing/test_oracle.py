@@ -14,7 +14,7 @@ from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
-from dragoman.testing.oracle import Broken, Oracle
+from dragoman.testing.oracle import Oracle, PromiseBroken
 from dragoman.testing.world import World
 
 
@@ -54,7 +54,7 @@ def test_a_strict_send_needs_its_records_on_the_disk() -> None:
     oracle = Oracle(World(1))
     oracle.leaving(reply(is_strict=False), needed=5, durable=0)
     oracle.leaving(reply(), needed=5, durable=5)
-    with pytest.raises(Broken, match="leaves at 4 durable records, needs 5"):
+    with pytest.raises(PromiseBroken, match="leaves at 4 durable records, needs 5"):
         oracle.leaving(reply(), needed=5, durable=4)
 
 
@@ -62,7 +62,7 @@ def test_a_final_state_that_was_told_never_changes() -> None:
     oracle = Oracle(World(1))
     oracle.leaving(reply(state=JobState.SUCCEEDED), 0, 0)
     oracle.leaving(reply(state=JobState.SUCCEEDED), 0, 0)
-    with pytest.raises(Broken, match="was succeeded and is failed now"):
+    with pytest.raises(PromiseBroken, match="was succeeded and is failed now"):
         oracle.leaving(reply(state=JobState.FAILED), 0, 0)
 
 
@@ -71,14 +71,14 @@ def test_an_acknowledged_job_is_on_the_disk_after_a_crash() -> None:
     [queued, *_] = [e for e in watched.tell(submitted("j1")) if isinstance(e, SendReply)]
     watched.oracle.told(queued)
     watched.oracle.recovered(fold(watched.stage.records), 0.0, Limits())
-    with pytest.raises(Broken, match="acknowledged and is not on the disk"):
+    with pytest.raises(PromiseBroken, match="acknowledged and is not on the disk"):
         watched.oracle.recovered(fold([]), 0.0, Limits())
 
 
 def test_an_acknowledged_job_is_never_unknown() -> None:
     watched = Watched()
     watched.oracle.acknowledged.add("j1")
-    with pytest.raises(Broken, match="not known any more"):
+    with pytest.raises(PromiseBroken, match="not known any more"):
         watched.tell(ResultRequested(JobId("j1"), peer("c1")))
 
 
@@ -86,7 +86,7 @@ def test_nothing_is_sent_to_a_peer_that_left() -> None:
     watched = Watched()
     watched.tell(left("c1"))
     astray = SendStatus(peer("c1"), JobId("j1"), "result", None)  # type: ignore[arg-type]
-    with pytest.raises(Broken, match="which left"):
+    with pytest.raises(PromiseBroken, match="which left"):
         watched.oracle.handled(None, [astray], watched.stage.broker)
 
 
@@ -94,10 +94,10 @@ def test_an_answer_belongs_to_its_question_and_its_client() -> None:
     watched = Watched()
     watched.tell(joined("w1"), submitted("j1"))
     wrong = reply(state=JobState.SUCCEEDED, body=body("another question"))
-    with pytest.raises(Broken, match="b'question' is answered by b'another question'"):
+    with pytest.raises(PromiseBroken, match="b'question' is answered by b'another question'"):
         watched.oracle.handled(None, [wrong], watched.stage.broker)
     other = SendReply(peer("c9"), JobId("j1"), ReplyKind.QUEUED, ServiceName("a"))
-    with pytest.raises(Broken, match="goes astray"):
+    with pytest.raises(PromiseBroken, match="goes astray"):
         watched.oracle.handled(None, [other], watched.stage.broker)
 
 
@@ -113,7 +113,7 @@ def test_a_replay_must_be_the_live_state(harm: Callable[[list[Entry]], None], wo
     watched.tell(joined("w1"), submitted("j1"))
     entries = watched.entries()
     harm(entries)
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(PromiseBroken, match=words):
         watched.oracle.compare(watched.stage.broker, entries)
 
 
@@ -127,16 +127,16 @@ def test_a_replay_must_be_the_live_state(harm: Callable[[list[Entry]], None], wo
 def test_nothing_outlives_its_time(terms: dict[str, Any], words: str) -> None:
     watched = Watched()
     watched.tell(joined("w1"), submitted("j1", **terms))
-    desk = watched.stage.broker.desk
-    desk.deadlines._heap.clear()
-    desk.now += 6.0
-    with pytest.raises(Broken, match=words):
+    state = watched.stage.broker.state
+    state.deadlines._heap.clear()
+    state.now += 6.0
+    with pytest.raises(PromiseBroken, match=words):
         watched.oracle._check_deadlines(watched.stage.broker)
 
 
 def test_a_world_at_rest_has_no_open_jobs() -> None:
     watched = Watched()
     watched.tell(submitted("j1"))
-    with pytest.raises(Broken, match="j1 never ends"):
+    with pytest.raises(PromiseBroken, match="j1 never ends"):
         watched.oracle.at_rest(watched.stage.broker)
     assert watched.oracle.questions == {"j1": body().parts[0]}

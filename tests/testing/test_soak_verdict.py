@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from dragoman.model.record import Kind, Record
-from dragoman.testing.soak.load import Tally
+from dragoman.testing.soak.load import CallerTally
 from dragoman.testing.soak.verdict import Figures, Sample, describe, judge, read_ledger, slope
 
 MIB = 2**20
 
 
 def figures(**other: Any) -> Figures:
-    tally = other.pop("tally", Tally("nfp", asked=2, answered=2, jobs=["a", "b"]))
+    tally = other.pop("tally", CallerTally("nfp", asked=2, answered=2, jobs=["a", "b"]))
     whole = {
         "tallies": [tally],
         "faults": Counter({"wire cut": 1}),
@@ -37,11 +37,11 @@ def test_a_soak_in_which_all_held_has_nothing_against_it() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"tally": Tally("nfp", asked=2, answered=1, jobs=["a"])}, "2 asked, 1 answered"),
-        ({"tally": Tally("nfp", asked=1, lost=["nfp 0: gone"])}, "lost: nfp 0: gone"),
-        ({"tally": Tally("nfp", 2, 2, wrong=1, jobs=["a"])}, "1 answers were wrong"),
-        ({"tally": Tally("nfp", 1, 1, jobs=["z"])}, "1 answered jobs are not in the ledger"),
-        ({"tally": Tally("dcp")}, "nothing was answered"),
+        ({"tally": CallerTally("nfp", asked=2, answered=1, jobs=["a"])}, "2 asked, 1 answered"),
+        ({"tally": CallerTally("nfp", asked=1, lost=["nfp 0: gone"])}, "lost: nfp 0: gone"),
+        ({"tally": CallerTally("nfp", 2, 2, wrong=1, jobs=["a"])}, "1 answers were wrong"),
+        ({"tally": CallerTally("nfp", 1, 1, jobs=["z"])}, "1 answered jobs are not in the ledger"),
+        ({"tally": CallerTally("dcp")}, "nothing was answered"),
         ({"ended": Counter("aab")}, "ended more than once"),
         ({"open_jobs": 3}, "3 jobs of the ledger have not ended"),
         ({"internal_errors": 2}, "2 internal errors"),
@@ -58,7 +58,7 @@ def test_what_did_not_hold_is_said(other: dict[str, Any], words: str) -> None:
 
 
 def test_a_relaxed_job_may_be_missing_from_the_ledger() -> None:
-    assert judge(figures(tally=Tally("zss", asked=1, answered=1, jobs=["z"]))) == []
+    assert judge(figures(tally=CallerTally("zss", asked=1, answered=1, jobs=["z"]))) == []
 
 
 def test_the_ledger_is_counted_by_job() -> None:

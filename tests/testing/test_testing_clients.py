@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from dragoman.core.effects import Asked, JobStatus, SendReply, SendStatus
+from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import InputReceived, JobSubmitted, PeerLeft, ReplyKind, ResultRequested
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
-from dragoman.testing.clients import LocalClient
+from dragoman.testing.clients import SimClient
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.world import World
 
@@ -17,7 +17,7 @@ class Said:
     def __init__(self) -> None:
         self.world, self.events = World(1), list[Any]()
         self.oracle = Oracle(self.world)
-        self.client = LocalClient(
+        self.client = SimClient(
             self.world, self.oracle, "c1", (WorkerName("w1"),), self.events.append
         )
 
@@ -44,7 +44,7 @@ def test_what_is_acknowledged_is_asked_after() -> None:
     assert job in said.oracle.acknowledged
     assert isinstance(said.run(5.0)[0], ResultRequested)
     status = JobStatus(job, JobState.SUCCEEDED, A, PEER)
-    said.client.hear(SendStatus(PEER, job, Asked.RESULT, status))
+    said.client.hear(SendStatus(PEER, job, RequestKind.RESULT, status))
     assert said.client.open == {}
     assert said.run(20.0) == []
 

@@ -38,7 +38,7 @@ def test_a_crash_loses_what_was_not_synced_and_nothing_else() -> None:
     assert house.run(5.0) == []
     house.server.start()
     house.run(2.0)
-    assert list(house.server.broker.desk.book.jobs) == ["kept"]
+    assert list(house.server.broker.state.store.jobs) == ["kept"]
     assert house.server.life == 2
 
 
@@ -61,7 +61,7 @@ def test_a_full_disk_may_end_the_process_which_then_starts_again() -> None:
     assert (house.server.is_up, house.server.life) == (False, 1)
     house.run(3.0)
     assert (house.server.is_up, house.server.life) == (True, 2)
-    assert house.server.broker.desk.book.jobs == {}
+    assert house.server.broker.state.store.jobs == {}
 
 
 def test_what_cannot_be_delivered_comes_back_as_an_event() -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_be_delivered_comes_back_as_an_event() -> None:
     house.server._deliver = lambda link, address: None
     house.say(joined("w1", credit=1), submitted("j1", strict=False))
     house.run(0.5)
-    kinds = house.server.broker.desk.book.counts
+    kinds = house.server.broker.state.store.counts
     assert kinds["undelivered"] >= 1
     assert kinds["requeued"] == 1
 
@@ -79,7 +79,7 @@ def test_an_answer_given_again_gets_its_body_from_the_ledger() -> None:
     house.say(joined("w1"), submitted("j1"))
     house.run(3.0)
     [work] = [e for e in house.heard if isinstance(e, SendWork)]
-    submit_seq = house.server.broker.desk.book.jobs[work.job].submit_seq
+    submit_seq = house.server.broker.state.store.jobs[work.job].submit_seq
     again = SendReply(work.client, work.job, ReplyKind.FINAL, work.service, seq=submit_seq)
     house.server._send(again, 0)
     house.run(1.0)

@@ -17,7 +17,7 @@ from dragoman.core.events import (
 )
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
-from dragoman.testing.workers import LocalWorker
+from dragoman.testing.workers import SimWorker
 from dragoman.testing.world import World
 
 PEER, CLIENT, JOB = PeerId("local/w1"), PeerId("local/c1"), JobId("j1")
@@ -28,7 +28,7 @@ class Said:
     def __init__(self, **offer: Any) -> None:
         self.world, self.events = World(1), list[Any]()
         joined = WorkerJoined(PEER, WorkerName("w1"), (ServiceName("a"),), **offer)
-        self.worker = LocalWorker(self.world, joined, self.events.append)
+        self.worker = SimWorker(self.world, joined, self.events.append)
         self.worker.is_good = self.worker.says_attempt = self.worker.says_holds = True
         self.worker.start()
 

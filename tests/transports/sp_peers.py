@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Sent
-from dragoman.transports.line import Bounds
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.sp_connection import REQUESTER
 
@@ -59,7 +59,7 @@ class Replier:
 
 @asynccontextmanager
 async def replier(
-    endpoint: str = "tcp://127.0.0.1:0", bounds: Bounds | None = None
+    endpoint: str = "tcp://127.0.0.1:0", bounds: ConnectionLimits | None = None
 ) -> AsyncIterator[Replier]:
     woken = asyncio.Event()
     made = SpReplier(endpoint, bounds)

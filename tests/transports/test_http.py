@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from dragoman.transports.base import Sent
-from dragoman.transports.http import Events, HttpRequester
+from dragoman.transports.http import HttpRequester, SseReader
 
 Handler = Callable[[str, bytes], Awaitable[bytes | None]]
 
@@ -216,7 +216,7 @@ def test_the_last_word_is_said_after_all_others_and_before_the_peer_closes() -> 
 def test_events_are_read_in_whatever_pieces_they_come() -> None:
     text = b": open\n\nid: 7\nevent: a\ndata: {}\n\n: alive\n\ndata: 1\n\n"
     for size in (1, 3, len(text)):
-        events = Events([])
+        events = SseReader([])
         found = []
         for at in range(0, len(text), size):
             found += events.feed(text[at : at + size])

@@ -117,7 +117,7 @@ def test_nobody_listening_is_an_answer(tmp_path: Path) -> None:
 
 def test_a_peer_has_its_subject_in_the_first_frame(tmp_path: Path) -> None:
     async def story(server: NatsServer) -> None:
-        peer = NatsPeer(server.url, ["to.me"], is_patient=True)
+        peer = NatsPeer(server.url, ["to.me"], connects_in_background=True)
         listener = Listener(peer)
         assert await peer.open(listener.wake) == f"tcp://127.0.0.1:{server.port}"
         peer.send(b"", [b"to.me", b"hello", b"", b"r"])
@@ -150,7 +150,7 @@ def test_a_patient_peer_waits_for_a_server_that_comes_later(tmp_path: Path) -> N
         first = NatsServer(tmp_path)
         await first.start()
         await first.stop()
-        peer = NatsPeer(first.url, ["to.me"], is_patient=True)
+        peer = NatsPeer(first.url, ["to.me"], connects_in_background=True)
         listener = Listener(peer)
         await peer.open(listener.wake)
         peer.send(b"", [b"to.me", b"early", b"", b""])
@@ -205,7 +205,7 @@ def test_what_nats_does_not_take_is_counted_and_harms_nothing(tmp_path: Path) ->
 
 def test_a_full_queue_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.transports.nats._UNSENT", 2)
-    transport = Nats("nats://127.0.0.1:1", [], is_patient=True)
+    transport = Nats("nats://127.0.0.1:1", [], connects_in_background=True)
     frames = [b"", b"", b""]
     assert [transport.send(b"x", frames) for _ in range(3)] == [Sent.YES, Sent.YES, Sent.FULL]
 

@@ -62,9 +62,9 @@ def test_a_server_keeps_users_to_their_subjects_and_lets_go_of_who_is_none(
         endpoint = await broker.open(heard.set)
         peer = Nats(endpoint, ["for.anna.>", "for.otto.>"], nkey=anna)
         await peer.open(wake.set)
-        other = Nats(endpoint, [], nkey=stranger, is_patient=True)
+        other = Nats(endpoint, [], nkey=stranger, connects_in_background=True)
         await other.open(wake.set)
-        plain = Nats(endpoint, [], is_patient=True)
+        plain = Nats(endpoint, [], connects_in_background=True)
         await plain.open(wake.set)
         try:
             peer.send(b"to.otto.x", [b"forged", b"", b""])

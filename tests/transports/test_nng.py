@@ -8,7 +8,7 @@ from tests.transports.sp_peers import LIMIT, Replier, replier, run
 
 from dragoman.dialects.memo01.window import Window
 from dragoman.transports.base import Sent
-from dragoman.transports.nng import Gate, NngRequester
+from dragoman.transports.nng import NngRequester, RequestWindow
 
 
 class Requester:
@@ -33,7 +33,7 @@ class Requester:
 
 
 @asynccontextmanager
-async def requester(endpoint: str, gate: Gate | None = None) -> AsyncIterator[Requester]:
+async def requester(endpoint: str, gate: RequestWindow | None = None) -> AsyncIterator[Requester]:
     woken = asyncio.Event()
     made = NngRequester(endpoint, gate)
     assert await made.open(woken.set) == endpoint

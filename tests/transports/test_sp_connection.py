@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from tests.transports.sp_peers import frame
 from tests.transports.wires import Wire
 
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address
-from dragoman.transports.line import Bounds
-from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, Connection
+from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, SpConnection
 
 NAME = b"12345678"
 
@@ -17,30 +17,30 @@ class Notes:
     """A replier that only remembers."""
 
     def __init__(self) -> None:
-        self.bounds = Bounds(message=20)
+        self.bounds = ConnectionLimits(message=20)
         self.taken: list[tuple[Address, bytes]] = []
         self.trouble: list[str] = []
 
     def next_name(self) -> bytes:
         return NAME
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: SpConnection) -> bool:
         return True
 
-    def greeted(self, connection: Connection) -> None: ...
+    def greeted(self, connection: SpConnection) -> None: ...
 
-    def take(self, connection: Connection, address: Address, body: bytes) -> None:
+    def take(self, connection: SpConnection, address: Address, body: bytes) -> None:
         self.taken.append((address, body))
 
-    def release(self, connection: Connection) -> None: ...
+    def release(self, connection: SpConnection) -> None: ...
 
-    def note(self, why: str, connection: Connection) -> None:
+    def note(self, why: str, connection: SpConnection) -> None:
         self.trouble.append(why)
 
 
-def connected() -> tuple[Notes, Connection, Wire]:
+def connected() -> tuple[Notes, SpConnection, Wire]:
     notes, wire = Notes(), Wire()
-    connection = Connection(notes, is_ipc=True)
+    connection = SpConnection(notes, is_ipc=True)
     connection.connection_made(wire)
     assert wire.written == REPLIER
     return notes, connection, wire

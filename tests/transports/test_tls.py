@@ -10,13 +10,13 @@ import pytest
 from tests.transports.tls_files import AUTHORITY, OURS, write_tls
 
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
-from dragoman.transports import doorstep
+from dragoman.transports import accept_limiter
 from dragoman.transports.tls import (
     LOOK_EVERY,
-    Handshakes,
-    LiveContext,
     PeerTls,
+    ReloadingContext,
     ServerTls,
+    TlsHandshakes,
     key_of_certificate,
 )
 
@@ -89,7 +89,7 @@ class Follower:
     def __init__(self, tls: ServerTls) -> None:
         self.tls = tls
         self.now = 0.0
-        self._live = LiveContext(tls, True, lambda: self.now)
+        self._live = ReloadingContext(tls, True, lambda: self.now)
 
     def shown(self, later: float = 1.0) -> str:
         """Return the key of the certificate that a handshake sees after a while."""
@@ -150,19 +150,19 @@ class _Heard(asyncio.Protocol):
 def test_too_many_strangers_are_kept_away_and_others_are_not(
     server: ServerTls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorstep, "FAILURES_AT_ONCE", 3.0)
+    monkeypatch.setattr(accept_limiter, "FAILURES_AT_ONCE", 3.0)
     trouble: Counter[str] = Counter()
 
     async def story() -> None:
-        handshakes = Handshakes(
-            server.live(is_optional=True), _Heard, lambda why: trouble.update([why])
+        handshakes = TlsHandshakes(
+            server.reloading_context(is_optional=True), _Heard, lambda why: trouble.update([why])
         )
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(handshakes.protocol, "127.0.0.1", 0)
         (place,) = listener.sockets
-        handshakes.listens(place.fileno())
+        handshakes.attach(place.fileno())
         host, port = place.getsockname()
-        while not trouble[doorstep.TURNED_AWAY]:
+        while not trouble[accept_limiter.OVER_LIMIT]:
             # A loopback address of their own.
             reader, writer = await asyncio.open_connection(host, port, local_addr=("127.0.0.2", 0))
             writer.write(b"GET / HTTP/1.1\r\n\r\n")

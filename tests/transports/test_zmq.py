@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from dragoman.transports.base import Sent
-from dragoman.transports.zmq import Dealer, Handshakes
+from dragoman.transports.zmq import HandshakeMonitor, ZmqDealer
 from dragoman.transports.zmtp import Router
 
 
@@ -24,7 +24,7 @@ class Pair:
 
     async def open(self) -> str:
         endpoint = await self.router.open(self._drain_router)
-        self.dealer = Dealer(endpoint, self.identity)
+        self.dealer = ZmqDealer(endpoint, self.identity)
         await self.dealer.open(self._drain_dealer)
         return endpoint
 
@@ -111,7 +111,7 @@ EVENTS = {
 def test_only_a_broker_that_says_no_refuses_and_one_that_dies_does_not(
     has_keys: bool, events: list[str], words: str
 ) -> None:
-    handshakes = Handshakes(has_keys)
+    handshakes = HandshakeMonitor(has_keys)
     for name in events:
         handshakes.read(struct.pack("=Hi", int(EVENTS[name]), 0))
     assert words in handshakes.refusal

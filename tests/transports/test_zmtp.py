@@ -11,8 +11,8 @@ import zmq
 from tests.transports.sp_peers import Peer, peer, run
 from tests.transports.zmtp_peers import GREETING_NULL, message, ready
 
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Sent
-from dragoman.transports.line import Bounds
 from dragoman.transports.zmtp import Router
 
 
@@ -152,7 +152,7 @@ def test_sending_to_nobody_is_said_and_not_silent() -> None:
 
 def test_a_peer_that_does_not_read_becomes_full_and_nobody_else() -> None:
     async def story() -> None:
-        async with house(bounds=Bounds(unread_limit=1_000_000)) as made:
+        async with house(bounds=ConnectionLimits(unread_limit=1_000_000)) as made:
             lazy = made.socket(zmq.DEALER, b"lazy", RCVHWM=1)
             keen = made.socket(zmq.DEALER, b"keen")
             lazy.send(b"here")

@@ -15,58 +15,58 @@ from tests.transports.zmtp_peers import (
 )
 
 from dragoman.transports import zmtp_connection
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address
-from dragoman.transports.line import Bounds
-from dragoman.transports.zmtp_connection import Connection
-from dragoman.transports.zmtp_curve import Curve, Identity
+from dragoman.transports.zmtp_connection import ZmtpConnection
+from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
 from dragoman.transports.zmtp_mechanism import Null
-from dragoman.transports.zmtp_words import COMMAND, OPENING, ROUTER, ROUTER_2, command
+from dragoman.transports.zmtp_wire import COMMAND, OPENING, ROUTER, ROUTER_2, command
 
-OWN = Identity(zmq.curve_keypair()[1])
+OWN = CurveKeyPair(zmq.curve_keypair()[1])
 
 
 class Notes:
     """A router that only remembers."""
 
     def __init__(self) -> None:
-        self.bounds = Bounds(message=5000, waiting_bytes=20_000, waiting=3)
+        self.bounds = ConnectionLimits(message=5000, waiting_bytes=20_000, waiting=3)
         self.trouble: list[str] = []
         self.names: list[Address] = []
         self.taken: set[Address] = set()
         self.greetings = 0
 
-    def admit(self, line: Connection) -> bool:
+    def admit(self, line: ZmtpConnection) -> bool:
         return True
 
-    def greeted(self, line: Connection) -> None:
+    def greeted(self, line: ZmtpConnection) -> None:
         self.greetings += 1
 
-    def release(self, line: Connection) -> None: ...
+    def release(self, line: ZmtpConnection) -> None: ...
 
-    def note(self, why: str, line: Connection) -> None:
+    def note(self, why: str, line: ZmtpConnection) -> None:
         self.trouble.append(why)
 
-    def shake(self, connection: Connection, body: bytes) -> None:
+    def shake(self, connection: ZmtpConnection, body: bytes) -> None:
         connection.shake(body)
 
-    def name(self, connection: Connection, wanted: Address) -> bool:
+    def name(self, connection: ZmtpConnection, wanted: Address) -> bool:
         self.names.append(wanted)
         return wanted not in self.taken
 
-    def heard(self, connection: Connection) -> None:
+    def heard(self, connection: ZmtpConnection) -> None:
         connection.hold_if_full()
 
 
-def connected(curve: bool = False) -> tuple[Notes, Connection, Wire]:
+def connected(curve: bool = False) -> tuple[Notes, ZmtpConnection, Wire]:
     notes, wire = Notes(), Wire()
     mechanism = Curve([OWN], None) if curve else Null()
-    connection = Connection(notes, True, mechanism)
+    connection = ZmtpConnection(notes, True, mechanism)
     connection.connection_made(wire)
     assert wire.take() == OPENING
     return notes, connection, wire
 
 
-def opened() -> tuple[Notes, Connection, Wire]:
+def opened() -> tuple[Notes, ZmtpConnection, Wire]:
     notes, connection, wire = connected()
     connection.data_received(GREETING_NULL + ready(b"anna"))
     assert connection.is_open
@@ -105,7 +105,7 @@ def test_however_the_boxes_come_the_same_messages_are_heard(
     assert list(connection.inbox) == messages
 
 
-def shaken(connection: Connection, wire: Wire) -> CurvePeer:
+def shaken(connection: ZmtpConnection, wire: Wire) -> CurvePeer:
     peer = CurvePeer(OWN.public)
     connection.data_received(GREETING_CURVE)
     wire.take()

@@ -10,13 +10,13 @@ from nacl.bindings import crypto_box_keypair
 from tests.transports.zmtp_peers import CurvePeer, introduction
 from zmq.utils import z85
 
-from dragoman.transports.zmtp_curve import Curve, Identity
-from dragoman.transports.zmtp_mechanism import Refused
-from dragoman.transports.zmtp_words import COMMAND, MORE, ROUTER
+from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
+from dragoman.transports.zmtp_mechanism import ConnectionRejected
+from dragoman.transports.zmtp_wire import COMMAND, MORE, ROUTER
 
 SECRET = zmq.curve_keypair()[1]
-OWN = Identity(SECRET)
-OTHER = Identity(zmq.curve_keypair()[1])
+OWN = CurveKeyPair(SECRET)
+OTHER = CurveKeyPair(zmq.curve_keypair()[1])
 
 
 def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
@@ -27,7 +27,7 @@ def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
     return curve, peer
 
 
-def greeted(*own: Identity, meant: Identity = OWN) -> tuple[Curve, CurvePeer]:
+def greeted(*own: CurveKeyPair, meant: CurveKeyPair = OWN) -> tuple[Curve, CurvePeer]:
     """Go through the first half of it."""
     curve, peer = Curve(own or [OWN], None), CurvePeer(meant.public)
     assert curve.begin() == []
@@ -38,7 +38,7 @@ def greeted(*own: Identity, meant: Identity = OWN) -> tuple[Curve, CurvePeer]:
 
 def test_a_broker_knows_its_public_key() -> None:
     public, secret = zmq.curve_keypair()
-    assert Identity(secret).public == z85.decode(public)
+    assert CurveKeyPair(secret).public == z85.decode(public)
 
 
 def test_who_shakes_hands_has_proved_its_key_and_said_its_name() -> None:
@@ -64,7 +64,7 @@ def test_two_connections_of_one_key_share_no_secret() -> None:
     other, second = agreed()
     second.shared, second.number = peer.shared, peer.number
     assert other.unseal is not None
-    with pytest.raises(Refused, match="forged"):
+    with pytest.raises(ConnectionRejected, match="forged"):
         other.unseal(second.seal(b"hello"))
 
 
@@ -74,7 +74,7 @@ def test_a_frame_is_heard_once_and_none_out_of_order() -> None:
     first, second = peer.seal(b"one"), peer.seal(b"two")
     assert curve.unseal(second) == (0, b"two")
     for again in (second, first):
-        with pytest.raises(Refused, match="forged or repeated"):
+        with pytest.raises(ConnectionRejected, match="forged or repeated"):
             curve.unseal(again)
 
 
@@ -92,7 +92,7 @@ def test_a_frame_is_heard_once_and_none_out_of_order() -> None:
 def test_a_frame_that_was_touched_is_not_heard(spoil: Callable[[bytes], bytes]) -> None:
     curve, peer = agreed()
     assert curve.unseal is not None
-    with pytest.raises(Refused, match="forged"):
+    with pytest.raises(ConnectionRejected, match="forged"):
         curve.unseal(spoil(peer.seal(b"hello")))
 
 
@@ -107,18 +107,18 @@ def test_a_frame_that_was_touched_is_not_heard(spoil: Callable[[bytes], bytes]) 
     ids=["box", "short", "version", "no point"],
 )
 def test_a_hello_that_is_none_is_refused(spoil: Callable[[bytes], bytes]) -> None:
-    with pytest.raises(Refused, match="no CURVE, or another broker's key"):
+    with pytest.raises(ConnectionRejected, match="no CURVE, or another broker's key"):
         Curve([OWN], None).receive(spoil(CurvePeer(OWN.public).hello()))
 
 
 def test_who_knows_another_brokers_key_is_refused() -> None:
     stranger = CurvePeer(crypto_box_keypair()[0])
-    with pytest.raises(Refused, match="another broker's key"):
+    with pytest.raises(ConnectionRejected, match="another broker's key"):
         Curve([OWN], None).receive(stranger.hello())
 
 
 @pytest.mark.parametrize("meant", [OWN, OTHER], ids=["the first", "the second"])
-def test_a_peer_may_know_any_key_of_the_broker(meant: Identity) -> None:
+def test_a_peer_may_know_any_key_of_the_broker(meant: CurveKeyPair) -> None:
     curve, peer = greeted(OWN, OTHER, meant=meant)
     (ready,) = curve.receive(peer.initiate(b"anna"))
     assert peer.ready(ready) == ROUTER
@@ -129,14 +129,14 @@ def test_a_peer_may_know_any_key_of_the_broker(meant: Identity) -> None:
 def test_who_began_with_one_key_of_the_broker_cannot_vouch_for_another() -> None:
     curve, peer = greeted(OWN, OTHER)
     peer.server = OTHER.public
-    with pytest.raises(Refused, match="another broker's key"):
+    with pytest.raises(ConnectionRejected, match="another broker's key"):
         curve.receive(peer.initiate(b"anna"))
 
 
 def test_a_cookie_of_another_connection_is_refused() -> None:
     curve, peer = greeted()
     peer.cookie = greeted()[1].cookie
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectionRejected):
         curve.receive(peer.initiate(b"anna"))
 
 
@@ -144,7 +144,7 @@ def test_who_does_not_hold_the_secret_of_the_key_it_shows_is_refused() -> None:
     curve, thief = greeted()
     victim = CurvePeer(OWN.public)
     thief.public = victim.public
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectionRejected):
         curve.receive(thief.initiate(b"anna"))
     assert curve.key == ""
 
@@ -155,7 +155,7 @@ def test_a_vouch_for_another_connection_is_refused() -> None:
     victim.their_now = thief.their_now
     stolen = victim.vouch()
     thief.public = victim.public
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectionRejected):
         curve.receive(thief.initiate(b"anna", stolen))
 
 
@@ -168,7 +168,7 @@ def test_a_key_that_is_not_admitted_is_told_so_and_proves_nothing() -> None:
 
     curve, peer = Curve([OWN], admits), CurvePeer(OWN.public)
     peer.welcome(curve.receive(peer.hello())[0])
-    with pytest.raises(Refused, match="key refused") as refused:
+    with pytest.raises(ConnectionRejected, match="key refused") as refused:
         curve.receive(peer.initiate(b"anna"))
     assert refused.value.answer == b"\x05ERROR\x03400"
     assert asked == [f"curve:{z85.encode(peer.public).decode()}"]
@@ -177,7 +177,7 @@ def test_a_key_that_is_not_admitted_is_told_so_and_proves_nothing() -> None:
 
 def test_properties_that_cannot_be_read_end_it() -> None:
     curve, peer = greeted()
-    with pytest.raises(Refused, match="broken off"):
+    with pytest.raises(ConnectionRejected, match="broken off"):
         curve.receive(peer.initiate(b"", metadata=introduction(b"anna")[:-1]))
 
 
@@ -186,17 +186,17 @@ def test_whatever_is_said_in_a_handshake_is_refused_and_nothing_else_happens(
     name: bytes, data: bytes
 ) -> None:
     for curve in (Curve([OWN], None), greeted()[0]):
-        with pytest.raises(Refused):
+        with pytest.raises(ConnectionRejected):
             curve.receive(bytes([len(name)]) + name + data)
         assert (curve.key, curve.properties, curve.seal) == ("", None, None)
 
 
 def test_every_command_has_its_turn() -> None:
-    with pytest.raises(Refused, match="broken off"):
+    with pytest.raises(ConnectionRejected, match="broken off"):
         Curve([OWN], None).receive(b"\x08INITIATE" + bytes(300))
     curve, peer = greeted()
-    with pytest.raises(Refused, match="broken off"):
+    with pytest.raises(ConnectionRejected, match="broken off"):
         curve.receive(peer.hello())
     curve, peer = agreed()
-    with pytest.raises(Refused, match="broken off"):
+    with pytest.raises(ConnectionRejected, match="broken off"):
         curve.receive(peer.initiate(b"anna"))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import zmq
 
-from dragoman.transports import doorstep
+from dragoman.transports import accept_limiter
 from dragoman.transports.base import Sent
-from dragoman.transports.zmq import CurveKeys, Dealer
+from dragoman.transports.zmq import CurveKeys, ZmqDealer
 from dragoman.transports.zmtp import Router
 
 
@@ -37,8 +37,8 @@ class House:
         secrets = [pair.secret for pair in servers or (self.server,)]
         self.router = Router("tcp://127.0.0.1:0", secrets=secrets, admits=self.admits)
         self.heard: list[tuple[str, bytes, list[bytes]]] = []
-        self.dealers: list[Dealer] = []
-        self.inbox: dict[Dealer, list[list[bytes]]] = {}
+        self.dealers: list[ZmqDealer] = []
+        self.inbox: dict[ZmqDealer, list[list[bytes]]] = {}
         self.endpoint = ""
         self.changed = asyncio.Event()
         HOUSES.append(self)
@@ -49,8 +49,8 @@ class House:
     async def open(self) -> None:
         self.endpoint = await self.router.open(self.changed.set)
 
-    async def dealer(self, name: bytes, keys: CurveKeys | None) -> Dealer:
-        dealer = Dealer(self.endpoint, name, keys=keys)
+    async def dealer(self, name: bytes, keys: CurveKeys | None) -> ZmqDealer:
+        dealer = ZmqDealer(self.endpoint, name, keys=keys)
         self.dealers.append(dealer)
         self.inbox[dealer] = []
         await dealer.open(self.changed.set)
@@ -145,7 +145,7 @@ def test_a_curve_peer_does_not_speak_to_a_plain_endpoint() -> None:
     async def story() -> None:
         plain = Router("tcp://127.0.0.1:0")
         endpoint = await plain.open(lambda: None)
-        dealer = Dealer(endpoint, b"anna", keys=Pair().keys(Pair()))
+        dealer = ZmqDealer(endpoint, b"anna", keys=Pair().keys(Pair()))
         await dealer.open(lambda: None)
         dealer.send(b"", [b"a secret"])
         async with asyncio.timeout(10):
@@ -299,8 +299,8 @@ def test_keys_show_nothing_secret() -> None:
 def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doorstep, "FAILURES_AT_ONCE", 3.0)
-    monkeypatch.setattr(doorstep, "FAILURES", 5.0)
+    monkeypatch.setattr(accept_limiter, "FAILURES_AT_ONCE", 3.0)
+    monkeypatch.setattr(accept_limiter, "FAILURES", 5.0)
 
     async def story() -> None:
         anna, ben = Pair(), Pair()
@@ -311,7 +311,7 @@ def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
         await house.until(lambda: house.heard)
         for number in range(8):
             await house.dealer(b"stranger-%d" % number, Pair().keys(house.server))
-        await house.until(lambda: house.router.trouble[doorstep.TURNED_AWAY])
+        await house.until(lambda: house.router.trouble[accept_limiter.OVER_LIMIT])
         inside.send(b"", [b"second"])
         await house.until(partial(_has_heard, house, 2))
         assert house.router.send(b"anna", [b"there"]) is Sent.YES

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.transports.zmtp_mechanism import Null, Refused
-from dragoman.transports.zmtp_words import ROUTER, command, properties
+from dragoman.transports.zmtp_mechanism import ConnectionRejected, Null
+from dragoman.transports.zmtp_wire import ROUTER, command, properties
 
 
 def test_each_end_introduces_itself() -> None:
@@ -17,6 +17,6 @@ def test_each_end_introduces_itself() -> None:
 @pytest.mark.parametrize("said", [b"", b"\x05READY\x09", command(b"HELLO"), command(b"ERROR")])
 def test_anything_else_ends_it(said: bytes) -> None:
     null = Null()
-    with pytest.raises(Refused, match="broken off"):
+    with pytest.raises(ConnectionRejected, match="broken off"):
         null.receive(said)
     assert null.properties is None

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import Message
 
-from dragoman.web.enrolment import Enrolments
+from dragoman.web.enrolment import EnrolmentRoutes
 from dragoman.web.identity import Checks
 from dragoman.web.problems import Problem, on_problem
 
@@ -26,7 +26,7 @@ CHECKS = Checks(lambda secret: None, lambda key: False, enrol=let_in)
 def post(checks: Checks | None, body: bytes, kind: bytes = b"application/json") -> tuple[int, Any]:
     """Make one request of the route alone."""
     app = Starlette(
-        routes=[Route("/v1/enrol", Enrolments(checks).enrol, methods=["POST"])],
+        routes=[Route("/v1/enrol", EnrolmentRoutes(checks).enrol, methods=["POST"])],
         exception_handlers={Problem: on_problem},
     )
     said: list[Message] = []

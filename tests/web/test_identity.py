@@ -13,17 +13,17 @@ from tests.web.caller import Caller, Said
 from dragoman import Client, Worker
 from dragoman.sdk.credentials import NONE, Credentials
 from dragoman.sdk.errors import Refused, Unreachable
-from dragoman.security.registry import Registry
+from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
-from dragoman.web.identity import IDLE, Sessions
+from dragoman.web.identity import IDLE, BrowserSessions
 
 #: Longer than any clock of these tests runs.
 NOW = 1_700_000_000.0
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
-    return Registry.open(tmp_path_factory.mktemp("keys") / "registry.json")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> KeyRegistry:
+    return KeyRegistry.open(tmp_path_factory.mktemp("keys") / "registry.json")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 @pytest.fixture(scope="module")
-def tokens(registry: Registry) -> dict[str, str]:
+def tokens(registry: KeyRegistry) -> dict[str, str]:
     return {
         name: registry.new_token(name, now=NOW, roles=(role,))
         for name, role in (("anna", "admin"), ("otto", "submitter"), ("wanda", "worker"))
@@ -40,7 +40,7 @@ def tokens(registry: Registry) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def broker(registry: Registry, tokens: dict[str, str]) -> Iterator[LocalBroker]:
+def broker(registry: KeyRegistry, tokens: dict[str, str]) -> Iterator[LocalBroker]:
     security = {"enabled": True, "registry": registry.path}
     with LocalBroker("http", security=security, ledger={"seal": False}) as broker:
         yield broker
@@ -173,7 +173,7 @@ def test_every_answer_has_the_headers_that_protect_browsers(caller: Caller) -> N
 
 
 def test_a_revoked_token_and_its_stream_end_within_a_second(
-    caller: Caller, registry: Registry
+    caller: Caller, registry: KeyRegistry
 ) -> None:
     token = registry.new_token("rita", now=NOW, roles=("admin",))
     key = registry.check_token(token, NOW)
@@ -193,7 +193,7 @@ def test_a_revoked_token_and_its_stream_end_within_a_second(
 
 def test_a_session_ends_when_nobody_uses_it() -> None:
     now = [0.0]
-    sessions = Sessions(lambda: now[0])
+    sessions = BrowserSessions(lambda: now[0])
     cookie, session = sessions.begin("token:a")
     now[0] = IDLE - 1
     found = sessions.find(cookie)
@@ -207,7 +207,7 @@ def test_a_session_ends_when_nobody_uses_it() -> None:
 def test_https_takes_certificates_tokens_and_nothing_in_the_clear(
     house: House, tmp_path: Path
 ) -> None:
-    registry = Registry.open(tmp_path / "registry.json")
+    registry = KeyRegistry.open(tmp_path / "registry.json")
     _, anna, keys = house.peer("anna")
     _, stranger, _ = house.peer("stranger")
     registry.add(keys[2], "anna", now=NOW, roles=("admin",))

@@ -10,11 +10,11 @@ from starlette.routing import Route
 from dragoman.transports.memory import MemoryHub
 from dragoman.web.app import Application
 from dragoman.web.openapi import describe
-from dragoman.web.settings import Settings
+from dragoman.web.settings import WebSettings
 
 
 def test_every_route_is_described_with_its_methods_and_nothing_else_is() -> None:
-    application = Application(MemoryHub(), Settings(), lambda: "id")
+    application = Application(MemoryHub(), WebSettings(), lambda: "id")
     assert isinstance(application.asgi, Starlette)
     routes = {
         (re.sub(r":\w+}", "}", route.path), method)

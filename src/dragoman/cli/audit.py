@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from dragoman.cli.places import CONFIG, DATA, find_settings
-from dragoman.cli.show import AS_JSON, print_json
+from dragoman.cli.broker_files import CONFIG, DATA, find_settings
+from dragoman.cli.output import AS_JSON, print_json
 
 app = typer.Typer(no_args_is_help=True, help="Prove that the ledger is what was written.")
 

@@ -15,7 +15,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from dragoman.cli.show import AS_JSON, URL, print_json
+from dragoman.cli.output import AS_JSON, URL, print_json
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.files import SCHEME, Files
 

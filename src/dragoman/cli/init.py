@@ -125,8 +125,8 @@ def settings_text(folder: Path, host: str) -> str:
 
 
 def _let_the_admin_in(folder: Path) -> None:
+    from dragoman.cli.broker_files import find_settings, open_registry
     from dragoman.cli.keys import issue
-    from dragoman.cli.places import find_settings, open_registry
 
     settings = find_settings(folder / "dragoman.toml", None)
     settings.data.mkdir(parents=True, exist_ok=True)

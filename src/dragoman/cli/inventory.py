@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.sdk.blocking import Client
 
 app = typer.Typer(no_args_is_help=True, help="Look at the inventory of workers, and change it.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.errors import Unreachable

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli.places import CONFIG, DATA, find_settings, open_registry
-from dragoman.cli.show import AS_JSON, print_rows
-from dragoman.security.keys import State, brief
+from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry
+from dragoman.cli.output import AS_JSON, print_rows
+from dragoman.security.keys import KeyState, brief
 
 if TYPE_CHECKING:
     from dragoman.sdk.issuing import Certificate
-    from dragoman.security.registry import Registry
-    from dragoman.server.settings import Settings
+    from dragoman.security.registry import KeyRegistry
+    from dragoman.server.settings import BrokerSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -62,7 +62,7 @@ def new(
 
 @app.command("list")
 def list_(
-    state: State | None = typer.Option(None, help="Only keys in this state."),
+    state: KeyState | None = typer.Option(None, help="Only keys in this state."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
@@ -149,7 +149,7 @@ def rotate(
         return
     registry = open_registry(settings)
     now = time.time()
-    old = [k for k in registry.keys_of(name) if registry.state_of(k, now) is State.ALLOWED]
+    old = [k for k in registry.keys_of(name) if registry.state_of(k, now) is KeyState.ALLOWED]
     if not old:
         raise ValueError(f"{name!r} has no key that may speak; `dragoman keys new` makes one")
     path = out or Path(f"{name}.key")
@@ -203,8 +203,8 @@ def enrol(
 
 
 def issue(
-    settings: "Settings",
-    registry: "Registry",
+    settings: "BrokerSettings",
+    registry: "KeyRegistry",
     name: str,
     roles: tuple[str, ...],
     path: Path,
@@ -225,7 +225,7 @@ def issue(
     return keys
 
 
-def public_key(settings: "Settings") -> str:
+def public_key(settings: "BrokerSettings") -> str:
     """Return the broker's public CURVE key; empty if it has none."""
     import zmq
 
@@ -235,7 +235,7 @@ def public_key(settings: "Settings") -> str:
     return zmq.curve_public(read_secret(files[0])).decode() if files else ""
 
 
-def authority(settings: "Settings") -> "Certificate | None":
+def authority(settings: "BrokerSettings") -> "Certificate | None":
     """Return the broker's own authority with its secret, where that is beside it."""
     from dragoman.sdk.issuing import Certificate
 
@@ -246,7 +246,7 @@ def authority(settings: "Settings") -> "Certificate | None":
     return Certificate(path.read_text(), secret.read_text())
 
 
-def find_key(registry: "Registry", text: str) -> str:
+def find_key(registry: "KeyRegistry", text: str) -> str:
     """Complete a key that was shortened. Raises ValueError unless exactly one fits."""
     found = [key for key in registry.entries() if key.startswith(text.removesuffix("..."))]
     if text in registry.entries():

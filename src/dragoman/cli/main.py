@@ -20,7 +20,7 @@ from dragoman.cli import (
     inventory,
     jobs,
     keys,
-    look,
+    listings,
     nodes,
     pipeline,
     policy,
@@ -30,7 +30,7 @@ from dragoman.cli import (
 )
 from dragoman.cli.demo.command import demo
 from dragoman.cli.doctor.command import doctor
-from dragoman.cli.exits import run_to_exit_code
+from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ app.command("worker")(worker.worker)
 app.command("spark-worker")(spark.spark_worker)
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why, jobs.forget),
-    *(look.services, look.workers, look.clients, look.jobs, look.events),
+    *(listings.services, listings.workers, listings.clients, listings.jobs, listings.events),
 )
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(files.app, name="files")

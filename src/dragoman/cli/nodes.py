@@ -5,7 +5,7 @@ from typing import Any, Final
 import typer
 
 from dragoman.cli.jobs import MANAGEMENT
-from dragoman.cli.show import AS_JSON, URL, print_json, print_rows
+from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.sdk.blocking import Client
 
 app = typer.Typer(

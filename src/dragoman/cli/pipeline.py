@@ -16,9 +16,9 @@ import typer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dragoman.pipeline.run import Summary
+    from dragoman.pipeline.run import RunSummary
     from dragoman.pipeline.snapshot import Snapshot
-    from dragoman.pipeline.store import Store
+    from dragoman.pipeline.store import TableStore
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +43,7 @@ _STAGES: Final = 14
 
 @contextmanager
 def _session(
-    master: str, remote: str, memory: str, conf: list[str], *, is_brief: bool = False
+    master: str, remote: str, memory: str, conf: list[str], *, for_small_data: bool = False
 ) -> "Iterator[SparkSession]":
     """Open a Spark session; what is missing is told in one line."""
     try:
@@ -55,7 +55,11 @@ def _session(
     settings = dict(pair.split("=", 1) for pair in conf)
     try:
         spark = open_session(
-            master, memory=memory, remote=remote or None, settings=settings, is_brief=is_brief
+            master,
+            memory=memory,
+            remote=remote or None,
+            settings=settings,
+            for_small_data=for_small_data,
         )
     except JavaMissing as error:
         raise _stop(str(error), 2) from None
@@ -67,27 +71,27 @@ def _session(
         spark.stop()
 
 
-def is_little(source: str) -> bool:
+def is_small(source: str) -> bool:
     """Whether an export on this machine is so small that Spark had better start soon."""
     from dragoman.pipeline.manifest import head, parse_manifest
-    from dragoman.pipeline.pace import LITTLE_ROWS
+    from dragoman.pipeline.tuning import SMALL_ROWS
 
     manifest = Path(source.removeprefix("file://"), "manifest.json")
     try:
-        return head(parse_manifest(manifest.read_text())) <= LITTLE_ROWS
+        return head(parse_manifest(manifest.read_text())) <= SMALL_ROWS
     except (OSError, ValueError):
         return False
 
 
-def _existing(spark: "SparkSession", tables: str) -> "Store":
+def _existing(spark: "SparkSession", tables: str) -> "TableStore":
     """Return the tables of a folder; there must be some."""
-    from dragoman.pipeline.pace import set_pace
-    from dragoman.pipeline.store import Store
+    from dragoman.pipeline.store import TableStore
+    from dragoman.pipeline.tuning import set_tuning
 
-    store = Store(spark, tables)
+    store = TableStore(spark, tables)
     if not store.snapshot.version:
         raise _stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
-    set_pace(spark, store.snapshot.seq)
+    set_tuning(spark, store.snapshot.seq)
     return store
 
 
@@ -112,7 +116,7 @@ def run(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with _session(master, remote, memory, conf, is_brief=is_little(source)) as spark:
+    with _session(master, remote, memory, conf, for_small_data=is_small(source)) as spark:
         from dragoman.pipeline.run import run as run_pipeline
 
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
@@ -132,7 +136,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _print_summary(done: "Summary", as_json: bool) -> None:
+def _print_summary(done: "RunSummary", as_json: bool) -> None:
     if as_json:
         said = {name: getattr(done, name) for name in ("after", "upto", "records", "segments")}
         said |= {"bytes": done.bytes, "seconds": round(done.seconds, 3), "rate": round(done.rate)}
@@ -210,7 +214,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _print_audit(store: "Store", as_json: bool) -> bool:
+def _print_audit(store: "TableStore", as_json: bool) -> bool:
     """Print every breach with its proof; tell whether there is none."""
     from dragoman.pipeline.tables import in_order, read_table
 
@@ -241,7 +245,7 @@ def report(
         _write_report(_existing(spark, tables), out)
 
 
-def _write_report(store: "Store", out: Path) -> None:
+def _write_report(store: "TableStore", out: Path) -> None:
     from dragoman.pipeline.report import build_report
 
     page = build_report(store)
@@ -264,7 +268,7 @@ def query(
     with _session(master, remote, memory, conf) as spark:
         from pyspark.errors import AnalysisException
 
-        from dragoman.cli.show import print_rows
+        from dragoman.cli.output import print_rows
         from dragoman.pipeline.tables import register
 
         register(_existing(spark, tables))

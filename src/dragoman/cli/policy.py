@@ -4,10 +4,10 @@ from pathlib import Path
 
 import typer
 
-from dragoman.cli.places import CONFIG, DATA, find_settings, open_registry, policy_file
-from dragoman.cli.show import AS_JSON, print_json, print_rows
+from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
+from dragoman.cli.output import AS_JSON, print_json, print_rows
 from dragoman.security.policy_file import PolicyFile
-from dragoman.security.verbs import Ask, TargetClass, Verb, house_name
+from dragoman.security.verbs import AccessRequest, TargetClass, Verb, canonical_service
 
 app = typer.Typer(no_args_is_help=True, help="Try the policy, check it, and list the roles it has.")
 
@@ -33,7 +33,7 @@ def try_(
     policy = PolicyFile(policy_file(settings)).policy
     given = open_registry(settings).entry_of(principal).roles
     roles = policy.roles_of(principal, given)
-    ask = Ask(verb, house_name(service), task, target, tuple(name))
+    ask = AccessRequest(verb, canonical_service(service), task, target, tuple(name))
     decision = policy.decide(roles, ask)
     word = "allowed" if decision.is_allowed else "denied"
     if as_json:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from dragoman.security.files import replace_file
 
 if TYPE_CHECKING:
-    from dragoman.server.settings import Settings
+    from dragoman.server.settings import BrokerSettings
 
 _CURVE: Final = re.compile(r"^curve[ \t]*=.*$", re.MULTILINE)
 
 
-def begin(settings: "Settings", config: Path | None) -> str:
+def begin(settings: "BrokerSettings", config: Path | None) -> str:
     """Make another key and have the settings serve both; return what is left to do.
 
     Raises ValueError, with nothing changed, if the settings cannot be edited.
@@ -44,7 +44,7 @@ def begin(settings: "Settings", config: Path | None) -> str:
     )
 
 
-def finish(settings: "Settings", config: Path | None) -> str:
+def finish(settings: "BrokerSettings", config: Path | None) -> str:
     """Have the settings serve the new key alone, and put the old one aside."""
     files = settings.credentials.curve
     if len(files) < 2:

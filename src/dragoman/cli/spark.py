@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli.show import URL
+from dragoman.cli.output import URL
 from dragoman.cli.up import start_logging
 
 if TYPE_CHECKING:
-    from dragoman.spark.settings import Data, Results, Settings
+    from dragoman.spark.settings import Data, ResultsSection, SparkSettings
 
 #: By the ending of a path.
 _FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc", ".txt": "text"}
@@ -90,7 +90,7 @@ def spark_worker(
         spark.stop()
 
 
-def _chosen(settings: "Settings", conf: list[str]) -> dict[str, str]:
+def _chosen(settings: "SparkSettings", conf: list[str]) -> dict[str, str]:
     """Return the settings of the session. Raises ValueError."""
     if wrong := [pair for pair in conf if "=" not in pair]:
         raise ValueError(f"--conf takes name=value, not {wrong[0]!r}")
@@ -111,15 +111,15 @@ def merged(
     results_folder: str,
     allow_writes: bool,
     executor_key: str = "",
-) -> "Settings":
+) -> "SparkSettings":
     """Put the file and the options together; options win. Raises ValueError."""
-    from dragoman.spark.settings import Results, Settings, load, settled
+    from dragoman.spark.settings import ResultsSection, SparkSettings, load, settled
 
-    found = load(config) if config is not None else Settings()
-    said = Settings(
+    found = load(config) if config is not None else SparkSettings()
+    said = SparkSettings(
         tables=tables,
         data=dict(_data(pair) for pair in table),
-        results=Results(url=results, folder=results_folder),
+        results=ResultsSection(url=results, folder=results_folder),
     )
     said = settled(said, Path.cwd())
     return found.model_copy(
@@ -135,7 +135,7 @@ def merged(
     )
 
 
-def _where(said: "Results") -> dict[str, str]:
+def _where(said: "ResultsSection") -> dict[str, str]:
     """Return where results go; how long they are kept is for the file to say."""
     return {"url": said.url, "folder": said.folder}
 

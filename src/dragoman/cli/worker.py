@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 import typer
 
-from dragoman.cli.show import URL
+from dragoman.cli.output import URL
 from dragoman.cli.up import start_logging
 from dragoman.sdk.tasks import make_task, tasks_of
 from dragoman.sdk.worker import Worker

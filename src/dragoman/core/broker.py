@@ -7,22 +7,21 @@ become effects or nothing. An exception out of here is a bug of ours.
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.core.book import Book
-from dragoman.core.desk import Desk, dialect_of
+from dragoman.core.denials import refused
 from dragoman.core.effects import Effect
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     DeliveryFailed,
-    DrainAsked,
+    DrainRequested,
     Event,
+    EventDenied,
     InputReceived,
     JobCancelled,
     JobForwarded,
     JobSubmitted,
     Noted,
     PeerLeft,
-    Refused,
     ReplyReceived,
     ResourcesDeclared,
     ResourcesSettled,
@@ -31,10 +30,11 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.core.invariants import check
+from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
 from dragoman.core.ownership import resources_declared, resources_settled
-from dragoman.core.refusals import refused
 from dragoman.core.replies import job_forwarded, reply_received
+from dragoman.core.state import BrokerState, dialect_of
 from dragoman.core.submissions import (
     input_received,
     job_cancelled,
@@ -46,9 +46,9 @@ from dragoman.core.workers import (
     beat_received,
     credit_granted,
     delivery_failed,
-    drain_asked,
-    let_drained_go,
+    drain_requested,
     peer_left,
+    release_drained_workers,
     worker_joined,
 )
 from dragoman.model.record import Record
@@ -57,37 +57,37 @@ from dragoman.model.record import Record
 class Broker:
     """One broker. Give it a book to go on from where the records ended."""
 
-    def __init__(self, limits: Limits | None = None, book: Book | None = None) -> None:
-        self.desk = Desk(limits or Limits(), book or Book())
-        self.desk.now = self.desk.book.last_at
+    def __init__(self, limits: Limits | None = None, store: JobStore | None = None) -> None:
+        self.state = BrokerState(limits or Limits(), store or JobStore())
+        self.state.now = self.state.store.last_at
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in; return what to do about it, in order."""
-        desk = self.desk
+        state = self.state
         # The clock of the house may be set back; the broker's never goes back.
-        desk.now = max(desk.now, now)
+        state.now = max(state.now, now)
         out: list[Effect] = []
-        desk.out = out
-        HANDLERS[type(event)](desk, event)
-        if desk.registry.drained:
-            let_drained_go(desk)
+        state.out = out
+        HANDLERS[type(event)](state, event)
+        if state.registry.drained:
+            release_drained_workers(state)
         return out
 
     def next_deadline(self) -> float | None:
         """Say when `TimeAdvanced` is wanted next, in seconds since the epoch."""
-        return self.desk.deadlines.next_at()
+        return self.state.deadlines.next_at()
 
     def validate(self) -> None:
         """Assert every invariant of the state."""
-        check(self.desk)
+        check(self.state)
 
 
-def noted(desk: Desk, event: Noted) -> None:
+def noted(state: BrokerState, event: Noted) -> None:
     """Put something on record that changes no job."""
-    desk.record(
+    state.record(
         Record(
-            desk.next_seq,
-            desk.now,
+            state.next_seq,
+            state.now,
             event.kind,
             event.job or "",
             service=event.service or "",
@@ -103,7 +103,7 @@ def noted(desk: Desk, event: Noted) -> None:
 
 
 #: One handler for each event; a test asserts that none is missing.
-HANDLERS: Final[dict[type, Callable[[Desk, Any], None]]] = {
+HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     JobSubmitted: job_submitted,
     JobCancelled: job_cancelled,
     InputReceived: input_received,
@@ -115,10 +115,10 @@ HANDLERS: Final[dict[type, Callable[[Desk, Any], None]]] = {
     JobForwarded: job_forwarded,
     DeliveryFailed: delivery_failed,
     PeerLeft: peer_left,
-    DrainAsked: drain_asked,
+    DrainRequested: drain_requested,
     ResourcesDeclared: resources_declared,
     ResourcesSettled: resources_settled,
     Noted: noted,
-    Refused: refused,
+    EventDenied: refused,
     TimeAdvanced: time_advanced,
 }

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-from dragoman.core.desk import Desk
-from dragoman.core.jobs import Part
-from dragoman.core.registry import Worker
+from dragoman.core.jobs import JobPart
+from dragoman.core.registry import RegisteredWorker
+from dragoman.core.state import BrokerState
 from dragoman.model.capacity import Capacity
 from dragoman.model.value import value
 
@@ -27,7 +27,9 @@ class Candidate:
     detail: str = ""
 
 
-def candidates(desk: Desk, part: Part, able: Iterable[Worker]) -> tuple[Candidate, ...]:
+def candidates(
+    desk: BrokerState, part: JobPart, able: Iterable[RegisteredWorker]
+) -> tuple[Candidate, ...]:
     """Say of each worker what stands in its way."""
     refusals = part.refusals or {}
     found = {w.name: _standing(w, part) for w in able}
@@ -39,14 +41,14 @@ def candidates(desk: Desk, part: Part, able: Iterable[Worker]) -> tuple[Candidat
     return tuple([*asked, *others][:MOST])
 
 
-def _standing(worker: Worker, part: Part) -> Candidate:
+def _standing(worker: RegisteredWorker, part: JobPart) -> Candidate:
     name, needs, capacity = worker.name, part.job.terms.needs, worker.capacity
     if capacity is not None and not capacity.holds(needs):
-        words = f"has {words_of(capacity)} in all; the job needs {words_of(needs)}"
+        words = f"has {format_capacity(capacity)} in all; the job needs {format_capacity(needs)}"
         return Candidate(name, "lacks_capacity", words)
     if not worker.fits(needs) and capacity is not None:
-        free = words_of(capacity.minus(worker.used))
-        return Candidate(name, "full", f"has {free} free; the job needs {words_of(needs)}")
+        free = format_capacity(capacity.minus(worker.used))
+        return Candidate(name, "full", f"has {free} free; the job needs {format_capacity(needs)}")
     if worker.is_draining:
         return Candidate(name, "draining", "is given no more work")
     if worker.is_blocked:
@@ -56,7 +58,7 @@ def _standing(worker: Worker, part: Part) -> Candidate:
     return Candidate(name, "free", "")
 
 
-def words_of(capacity: Capacity) -> str:
+def format_capacity(capacity: Capacity) -> str:
     """Name the amounts that there are."""
     amounts = {each.name: getattr(capacity, each.name) for each in fields(capacity)}
     return (

@@ -11,7 +11,7 @@ from typing import Any, Final
 _SWEEP_ABOVE: Final = 1024
 
 
-class Due(Enum):
+class TimerKind(Enum):
     """What a timer is for. `core.timers` has one function for each."""
 
     JOB = "the whole job has taken too long"
@@ -33,7 +33,7 @@ class Timer:
 
     __slots__ = ("about", "at", "due")
 
-    def __init__(self, at: float, due: Due | None, about: Any) -> None:
+    def __init__(self, at: float, due: TimerKind | None, about: Any) -> None:
         self.at = at
         self.due = due
         self.about = about
@@ -51,7 +51,7 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
 
-    def set(self, at: float, due: Due, about: Any) -> Timer:
+    def set(self, at: float, due: TimerKind, about: Any) -> Timer:
         """Ask for `due` with `about` at the instant `at`."""
         self._order += 1
         timer = Timer(at, due, about)
@@ -77,7 +77,7 @@ class Deadlines:
             self._cancelled -= 1
         return heap[0][0] if heap else None
 
-    def pop_due(self, now: float) -> tuple[Due, Any] | None:
+    def pop_due(self, now: float) -> tuple[TimerKind, Any] | None:
         """Take the earliest timer that is due at `now`."""
         at = self.next_at()
         if at is None or at > now:

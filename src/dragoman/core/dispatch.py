@@ -7,13 +7,13 @@ waiting. Nothing here ends a job.
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from dragoman.core.deadlines import Due
-from dragoman.core.desk import Desk
+from dragoman.core.deadlines import TimerKind
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind
-from dragoman.core.jobs import Job, Part, is_single
-from dragoman.core.queues import Lane, Ranked
-from dragoman.core.registry import Worker
+from dragoman.core.jobs import Job, JobPart, is_single
+from dragoman.core.queues import QueueLane, Ranked
+from dragoman.core.registry import RegisteredWorker
+from dragoman.core.state import BrokerState
 from dragoman.model.capacity import Capacity
 from dragoman.model.labels import Requirement
 from dragoman.model.names import EVERY_SERVICE, ServiceName, WorkerName
@@ -21,12 +21,12 @@ from dragoman.model.record import Kind
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
 
 
-def place(desk: Desk, job: Job) -> None:
+def place(desk: BrokerState, job: Job) -> None:
     """Let a new job, or one whose workers were not there yet, go as far as it can now."""
     if is_single(job):
         enqueue(desk, job.parts[0])
         return
-    shares = {} if is_held(desk, job) else shares_for(desk, job.service, job.target)
+    shares = {} if is_held(desk, job) else resources_by_worker(desk, job.service, job.target)
     if not shares:
         _wait_unbound(desk, job)
         return
@@ -39,7 +39,7 @@ def place(desk: Desk, job: Job) -> None:
         enqueue(desk, part)
 
 
-def _wait_unbound(desk: Desk, job: Job) -> None:
+def _wait_unbound(desk: BrokerState, job: Job) -> None:
     """Let a job wait for workers that its target means."""
     desk.queues.of(job.service).unbound[job.id] = job
     patience = job.terms.patience
@@ -47,11 +47,11 @@ def _wait_unbound(desk: Desk, job: Job) -> None:
         # What is held for a move is not waiting for somebody to come.
         limits = desk.limits
         held = 2 * (limits.move_pause + limits.move_grace) if is_held(desk, job) else 0.0
-        at = max(desk.now + max(patience, held), desk.settled_at)
-        job.unbound_due = desk.deadlines.set(at, Due.UNBOUND, job)
+        at = max(desk.now + max(patience, held), desk.recovery_ends_at)
+        job.unbound_due = desk.deadlines.set(at, TimerKind.UNBOUND, job)
 
 
-def is_held(desk: Desk, job: Job) -> bool:
+def is_held(desk: BrokerState, job: Job) -> bool:
     """Whether a job is for a resource that is changing hands."""
     if not desk.moving or not isinstance(job.target, OnResource):
         return False
@@ -61,21 +61,21 @@ def is_held(desk: Desk, job: Job) -> bool:
     )
 
 
-def bind_held(desk: Desk) -> None:
+def bind_settled_jobs(desk: BrokerState) -> None:
     """Bind the jobs that were held for resources which have settled."""
     for job in desk.queues.unbound():
         is_free = isinstance(job.target, OnResource) and not is_held(desk, job)
-        if is_free and names_for(desk, job.service, job.target):
+        if is_free and target_workers(desk, job.service, job.target):
             _bind(desk, job)
 
 
-def _bind(desk: Desk, job: Job) -> None:
+def _bind(desk: BrokerState, job: Job) -> None:
     del desk.queues.of(job.service).unbound[job.id]
     place(desk, job)
     desk.queues.tidy(job.service)
 
 
-def enqueue(desk: Desk, part: Part) -> None:
+def enqueue(desk: BrokerState, part: JobPart) -> None:
     """Give a part to a worker that has room; if there is none, let it wait.
 
     Nobody who waits is passed over: a worker with room is one for whom nothing suitable waits.
@@ -85,20 +85,20 @@ def enqueue(desk: Desk, part: Part) -> None:
         give(desk, worker, part)
         return
     desk.queues.push(part)
-    arm_patience(desk, part)
+    start_patience(desk, part)
 
 
-def enqueue_after(desk: Desk, part: Part, worker: Worker | None) -> None:
+def enqueue_after(desk: BrokerState, part: JobPart, worker: RegisteredWorker | None) -> None:
     """Let a part wait that a worker has just given up; others may have waited for that worker."""
     desk.queues.push(part)
     if worker is not None:
-        feed(desk, worker)
+        fill_worker(desk, worker)
     if part.queued_in is not None:
         desk.queues.discard(part)
         enqueue(desk, part)
 
 
-def arm_patience(desk: Desk, part: Part) -> None:
+def start_patience(desk: BrokerState, part: JobPart) -> None:
     """Start a waiting part's patience if nobody is there who could ever take it."""
     patience = part.job.terms.patience
     if patience is None or can_serve(desk, part.service, part.target, part.bound):
@@ -108,11 +108,11 @@ def arm_patience(desk: Desk, part: Part) -> None:
         # Impatience is for refusing at the door. A job that lost its worker is ours: whoever
         # replaces the worker gets as long to come as a worker that comes back.
         patience = max(patience, desk.limits.recovery_grace)
-    at = max(desk.now + patience, desk.settled_at)
-    part.patience = desk.deadlines.set(at, Due.PATIENCE, part)
+    at = max(desk.now + patience, desk.recovery_ends_at)
+    part.patience = desk.deadlines.set(at, TimerKind.PATIENCE, part)
 
 
-def serve_part(desk: Desk, part: Part) -> None:
+def serve_part(desk: BrokerState, part: JobPart) -> None:
     """Give a waiting part out if a worker would take it now."""
     worker = _candidate(desk, part)
     if worker is not None:
@@ -120,7 +120,7 @@ def serve_part(desk: Desk, part: Part) -> None:
         give(desk, worker, part)
 
 
-def feed(desk: Desk, worker: Worker) -> None:
+def fill_worker(desk: BrokerState, worker: RegisteredWorker) -> None:
     """Give a worker with room whatever waits for one like it, each client in its turn."""
     if desk.queues.is_empty or desk.registry.workers.get(worker.peer) is not worker:
         return
@@ -129,19 +129,19 @@ def feed(desk: Desk, worker: Worker) -> None:
         give(desk, worker, part)
 
 
-def feed_bound(desk: Desk) -> None:
+def fill_bound_workers(desk: BrokerState) -> None:
     """Give out what waited for a worker by name until its resources had settled."""
     for name in desk.queues.bound_names():
         for worker in desk.registry.named(name):
-            feed(desk, worker)
+            fill_worker(desk, worker)
 
 
-def _take_out(desk: Desk, part: Part) -> None:
+def _take_out(desk: BrokerState, part: JobPart) -> None:
     desk.queues.discard(part)
-    desk.queues.turns.served(part.waits_as)
+    desk.queues.turns.served(part.queued_client)
 
 
-def _next_for(desk: Desk, worker: Worker) -> Part | None:
+def _next_for(desk: BrokerState, worker: RegisteredWorker) -> JobPart | None:
     """Choose what a worker gets next, over all lanes that it may serve."""
     found: Ranked | None = None
     for lane in _lanes_for(desk, worker):
@@ -151,7 +151,7 @@ def _next_for(desk: Desk, worker: Worker) -> Part | None:
     return found[1][4] if found else None
 
 
-def _accepts(desk: Desk, worker: Worker, part: Part) -> bool:
+def _accepts(desk: BrokerState, worker: RegisteredWorker, part: JobPart) -> bool:
     """Whether a worker may be offered this very part."""
     if part.refused_by is not None and worker.name in part.refused_by:
         return False
@@ -162,7 +162,7 @@ def _accepts(desk: Desk, worker: Worker, part: Part) -> bool:
     return len(parts) == 1 or not any(p.key in worker.held for p in parts)
 
 
-def give(desk: Desk, worker: Worker, part: Part) -> None:
+def give(desk: BrokerState, worker: RegisteredWorker, part: JobPart) -> None:
     """Dispatch a part to a worker."""
     job = part.job
     if part.patience or part.retry:
@@ -195,7 +195,7 @@ def give(desk: Desk, worker: Worker, part: Part) -> None:
     )
 
 
-def _next_attempt(part: Part) -> int:
+def _next_attempt(part: JobPart) -> int:
     """Number an attempt so that (job, attempt) never means two things to one worker.
 
     Parts are with different workers, until one of several moves; then they count together.
@@ -206,20 +206,20 @@ def _next_attempt(part: Part) -> int:
     return part.attempt + 1
 
 
-def _run_until(desk: Desk, part: Part) -> float | None:
+def _run_until(desk: BrokerState, part: JobPart) -> float | None:
     """Set the attempt's own deadline; return when the worker's time is over."""
     job = part.job
     run_timeout = job.terms.run_timeout
     if run_timeout is None:
         return job.deadline_at or None
     until = desk.now + run_timeout
-    part.runs_out = desk.deadlines.set(until, Due.RUN, part)
+    part.runs_out = desk.deadlines.set(until, TimerKind.RUN, part)
     return min(until, job.deadline_at) if job.deadline_at else until
 
 
-def _candidate(desk: Desk, part: Part) -> Worker | None:
+def _candidate(desk: BrokerState, part: JobPart) -> RegisteredWorker | None:
     """Return the worker with room that is the best choice for a part."""
-    found: Iterable[Worker]
+    found: Iterable[RegisteredWorker]
     if part.bound:
         found = [w for w in desk.registry.named(part.bound) if w.has_room]
     else:
@@ -233,13 +233,13 @@ def _candidate(desk: Desk, part: Part) -> Worker | None:
     return None
 
 
-def _suits(worker: Worker, wanted: tuple[Requirement, ...], needs: Capacity) -> bool:
+def _suits(worker: RegisteredWorker, wanted: tuple[Requirement, ...], needs: Capacity) -> bool:
     if wanted and not all(r.holds(worker.labels) for r in wanted):
         return False
     return worker.fits(needs)
 
 
-def _lanes_for(desk: Desk, worker: Worker) -> Iterator[Lane]:
+def _lanes_for(desk: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLane]:
     """Yield the lanes a worker may take from."""
     lanes = desk.queues.bound_to(worker.name)
     for service in worker.services:
@@ -249,31 +249,33 @@ def _lanes_for(desk: Desk, worker: Worker) -> Iterator[Lane]:
     return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs))
 
 
-def bind_waiting(desk: Desk, worker: Worker) -> None:
+def bind_waiting_jobs(desk: BrokerState, worker: RegisteredWorker) -> None:
     """Bind the jobs that waited for somebody like this worker to come."""
     for job in desk.queues.unbound():
         is_free = _may_mean(job, worker) and not is_held(desk, job)
-        if is_free and names_for(desk, job.service, job.target):
+        if is_free and target_workers(desk, job.service, job.target):
             _bind(desk, job)
 
 
-def _may_mean(job: Job, worker: Worker) -> bool:
+def _may_mean(job: Job, worker: RegisteredWorker) -> bool:
     """Whether a worker's coming can change whom a job is for; a name means it in any service."""
     return job.service in (*worker.services, EVERY_SERVICE) or isinstance(job.target, Named)
 
 
-def is_moving(desk: Desk, part: Part) -> bool:
+def is_moving(desk: BrokerState, part: JobPart) -> bool:
     """Whether a part is for a resource that is changing hands."""
     return any(name in desk.moving for name in part.resources)
 
 
-def names_for(desk: Desk, service: ServiceName, target: Target) -> tuple[WorkerName, ...]:
+def target_workers(
+    desk: BrokerState, service: ServiceName, target: Target
+) -> tuple[WorkerName, ...]:
     """Return the workers a target with several parts is for, as they are registered now."""
-    return tuple(shares_for(desk, service, target))
+    return tuple(resources_by_worker(desk, service, target))
 
 
-def shares_for(
-    desk: Desk, service: ServiceName, target: Target
+def resources_by_worker(
+    desk: BrokerState, service: ServiceName, target: Target
 ) -> dict[WorkerName, tuple[str, ...]]:
     """Return the same, each with the resources that it is meant for, if it is for any."""
     if not isinstance(target, OnResource):
@@ -286,7 +288,9 @@ def shares_for(
     return shares
 
 
-def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Worker]:
+def _targeted(
+    desk: BrokerState, service: ServiceName, target: Target
+) -> Iterable[RegisteredWorker]:
     registry = desk.registry
     if isinstance(target, AllWorkers):
         return registry.members(service)
@@ -298,10 +302,10 @@ def _targeted(desk: Desk, service: ServiceName, target: Target) -> Iterable[Work
         return registry.matching(service, target.requirements)[:1]
     pools = list(registry.pools.values()) if service == EVERY_SERVICE else []
     ones = [next(p.in_order("least_loaded"), None) or next(iter(p.members.values())) for p in pools]
-    return [worker for worker in ones if not worker.is_of_the_house]
+    return [worker for worker in ones if not worker.is_builtin]
 
 
-def _matched(desk: Desk, target: OnResource) -> Iterable[str]:
+def _matched(desk: BrokerState, target: OnResource) -> Iterable[str]:
     """Return the owned resources that are named or matched, each once."""
     owners = desk.registry.owners
     found: dict[str, None] = {}
@@ -311,14 +315,16 @@ def _matched(desk: Desk, target: OnResource) -> Iterable[str]:
     return found
 
 
-def owner_of(desk: Desk, service: ServiceName, resource: str) -> Worker | None:
+def owner_of(desk: BrokerState, service: ServiceName, resource: str) -> RegisteredWorker | None:
     """Return the least loaded owner of a resource that serves this service."""
     found = desk.registry.owners.get(resource, {}).values()
     able = [w for w in found if service in (*w.services, EVERY_SERVICE)]
     return min(able, key=lambda w: (len(w.held), w.used_at)) if able else None
 
 
-def can_serve(desk: Desk, service: ServiceName, target: Target, bound: WorkerName | None) -> bool:
+def can_serve(
+    desk: BrokerState, service: ServiceName, target: Target, bound: WorkerName | None
+) -> bool:
     """Whether anybody is registered who could ever take this, busy or not."""
     registry = desk.registry
     if bound:
@@ -327,4 +333,4 @@ def can_serve(desk: Desk, service: ServiceName, target: Target, bound: WorkerNam
         return service in registry.pools
     if service != EVERY_SERVICE and isinstance(target, Labelled):
         return bool(registry.matching(service, target.requirements))
-    return bool(names_for(desk, service, target))
+    return bool(target_workers(desk, service, target))

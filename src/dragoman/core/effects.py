@@ -105,7 +105,7 @@ class SendPoll:
     is_strict: bool = False
 
 
-class Asked(StrEnum):
+class RequestKind(StrEnum):
     """What a status answers."""
 
     RESULT = "result"
@@ -154,7 +154,7 @@ class SendStatus:
 
     client: PeerId
     job: JobId
-    asked: Asked
+    asked: RequestKind
     status: JobStatus | None
     fault: Fault | None = None
     is_strict: bool = True

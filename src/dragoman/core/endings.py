@@ -5,14 +5,14 @@ Everything that makes a part or a job final goes through here, so each job ends 
 
 from typing import Final
 
-from dragoman.core.deadlines import Due
-from dragoman.core.desk import Desk, status_of
-from dragoman.core.dispatch import enqueue_after, feed
-from dragoman.core.effects import Asked, SendCancel, SendStatus
+from dragoman.core.deadlines import TimerKind
+from dragoman.core.dispatch import enqueue_after, fill_worker
+from dragoman.core.effects import RequestKind, SendCancel, SendStatus
 from dragoman.core.events import JobForwarded, ReplyKind
-from dragoman.core.jobs import Job, Part
-from dragoman.core.moving import follow
-from dragoman.core.registry import Worker
+from dragoman.core.jobs import Job, JobPart
+from dragoman.core.rebinding import follow
+from dragoman.core.registry import RegisteredWorker
+from dragoman.core.state import BrokerState, status_of
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -31,8 +31,8 @@ _WORST: Final = (
 
 
 def end_part(
-    desk: Desk,
-    part: Part,
+    desk: BrokerState,
+    part: JobPart,
     state: JobState,
     fault: Fault | None = None,
     body: Body | None = None,
@@ -55,10 +55,10 @@ def end_part(
         if not job.open_parts():
             end_gathered(desk, job)
     if worker is not None:
-        feed(desk, worker)
+        fill_worker(desk, worker)
 
 
-def end_gathered(desk: Desk, job: Job) -> None:
+def end_gathered(desk: BrokerState, job: Job) -> None:
     """End a job whose parts have all ended, in the worst of their states."""
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
@@ -67,7 +67,7 @@ def end_gathered(desk: Desk, job: Job) -> None:
     _close(desk, job, None, None)
 
 
-def end_job(desk: Desk, job: Job, state: JobState, fault: Fault | None) -> None:
+def end_job(desk: BrokerState, job: Job, state: JobState, fault: Fault | None) -> None:
     """Make a job final at once, with every part that is still open; its workers are told."""
     freed = []
     for part in job.open_parts():
@@ -85,10 +85,10 @@ def end_job(desk: Desk, job: Job, state: JobState, fault: Fault | None) -> None:
         desk.note_job(Kind.ENDED, job, state=state, fault=fault)
     _close(desk, job, None, None)
     for worker in freed:
-        feed(desk, worker)
+        fill_worker(desk, worker)
 
 
-def _stop(desk: Desk, part: Part, seq: int) -> None:
+def _stop(desk: BrokerState, part: JobPart, seq: int) -> None:
     """Tell the worker that holds a part to stop, if it can be reached."""
     job = part.job
     if part.state is JobState.RUNNING and part.peer in desk.registry.workers:
@@ -97,7 +97,7 @@ def _stop(desk: Desk, part: Part, seq: int) -> None:
         )
 
 
-def _settle(desk: Desk, part: Part) -> None:
+def _settle(desk: BrokerState, part: JobPart) -> None:
     """Take a part from wherever it is: its worker, its lane, its timers."""
     worker = desk.registry.workers.get(part.peer)
     if worker is not None:
@@ -113,7 +113,9 @@ def _settle(desk: Desk, part: Part) -> None:
     part.refused_by = None
 
 
-def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: int = 0) -> None:
+def _close(
+    desk: BrokerState, job: Job, part: JobPart | None, body: Body | None, *, seq: int = 0
+) -> None:
     """Tell everybody that a job has ended, and keep its result for a while."""
     if job.due or job.queue_due or job.cancel_due or job.unbound_due:
         for timer in (job.due, job.queue_due, job.cancel_due, job.unbound_due):
@@ -134,21 +136,23 @@ def _close(desk: Desk, job: Job, part: Part | None, body: Body | None, *, seq: i
     )
     if job.cancellers is not None:
         _answer_cancellers(desk, job, job.cancellers)
-    desk.keep_result(job)
+    desk.cache_result(job)
     forget_finished(desk)
 
 
-def _answer_cancellers(desk: Desk, job: Job, cancellers: dict[PeerId, JobId]) -> None:
+def _answer_cancellers(desk: BrokerState, job: Job, cancellers: dict[PeerId, JobId]) -> None:
     status = status_of(job)
-    for peer, asked_as in cancellers.items():
+    for peer, client_job_id in cancellers.items():
         if peer not in desk.gone:
             desk.out.append(
-                SendStatus(peer, asked_as, Asked.CANCEL, status, job.fault, job.terms.strict)
+                SendStatus(
+                    peer, client_job_id, RequestKind.CANCEL, status, job.fault, job.terms.strict
+                )
             )
     job.cancellers = None
 
 
-def take_back(desk: Desk, part: Part, fault: Fault) -> None:
+def take_back(desk: BrokerState, part: JobPart, fault: Fault) -> None:
     """End an attempt without a result: try again, or give up if it was one too many."""
     worker = desk.holder(part)
     job = part.job
@@ -168,7 +172,7 @@ def take_back(desk: Desk, part: Part, fault: Fault) -> None:
             part.refused_by = (refused_by or set()) | {worker.name}
         _try_again(desk, part, worker, tries)
     if worker is not None:
-        feed(desk, worker)
+        fill_worker(desk, worker)
 
 
 def _cancelled(lost: bool) -> Fault:
@@ -178,20 +182,22 @@ def _cancelled(lost: bool) -> Fault:
     return Fault(FaultCode.CANCELLED, "its worker gave it up after the cancel")
 
 
-def _try_again(desk: Desk, part: Part, worker: Worker | None, tries: int) -> None:
+def _try_again(
+    desk: BrokerState, part: JobPart, worker: RegisteredWorker | None, tries: int
+) -> None:
     """Let a part wait for its next attempt: at once, after a back-off, or elsewhere."""
     terms, limits = part.job.terms, desk.limits
     if part.refused_by is not None:
         # Others may take it now; those that would not are asked again later.
-        part.retry = desk.deadlines.set(desk.now + limits.refusal_pause, Due.RETRY, part)
+        part.retry = desk.deadlines.set(desk.now + limits.refusal_pause, TimerKind.RETRY, part)
     elif terms.backoff:
         wait = min(terms.backoff * 2.0 ** min(tries - 1, 64), limits.longest_backoff)
-        part.retry = desk.deadlines.set(desk.now + wait, Due.RETRY, part)
+        part.retry = desk.deadlines.set(desk.now + wait, TimerKind.RETRY, part)
         return
     enqueue_after(desk, part, worker)
 
 
-def pass_on(desk: Desk, part: Part, event: JobForwarded, target: Target) -> None:
+def pass_on(desk: BrokerState, part: JobPart, event: JobForwarded, target: Target) -> None:
     """Let a part wait for a worker of another service; its client and id stay."""
     worker = desk.holder(part)
     _settle(desk, part)
@@ -204,10 +210,10 @@ def pass_on(desk: Desk, part: Part, event: JobForwarded, target: Target) -> None
         )
         enqueue_after(desk, part, worker)
     if worker is not None:
-        feed(desk, worker)
+        fill_worker(desk, worker)
 
 
-def close_memoized(desk: Desk, job: Job, earlier: Job) -> None:
+def end_memoized(desk: BrokerState, job: Job, earlier: Job) -> None:
     """End a job with the result that an earlier one of the same content had."""
     part, source = job.parts[0], earlier.parts[0]
     part.body = source.body
@@ -216,14 +222,14 @@ def close_memoized(desk: Desk, job: Job, earlier: Job) -> None:
     _close(desk, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 
-def forget_finished(desk: Desk) -> None:
+def forget_finished(desk: BrokerState) -> None:
     """Let go of finished jobs beyond the retention, by age and by number."""
-    book, limits = desk.book, desk.limits
-    while book.finished:
-        job = book.finished[0]
+    store, limits = desk.store, desk.limits
+    while store.finished:
+        job = store.finished[0]
         is_young = job.ended_at + limits.retention > desk.now
-        if is_young and len(book.finished) <= limits.finished_jobs:
+        if is_young and len(store.finished) <= limits.finished_jobs:
             break
-        book.finished.popleft()
-        desk.drop_result(job)
-        book.forget(job)
+        store.finished.popleft()
+        desk.drop_cached_result(job)
+        store.forget(job)

@@ -102,7 +102,7 @@ class WorkerJoined:
     principal: Principal = ANONYMOUS
     dialect: str = ""
     #: A service of the broker's own: asked for by its name only, never meant by the service `all`.
-    is_of_the_house: bool = False
+    is_builtin: bool = False
     #: How long its work waits for it after a restart of the broker; 0: as long as anybody's.
     rejoins_within: float = 0.0
 
@@ -178,7 +178,7 @@ class PeerLeft:
 
 
 @value
-class DrainAsked:
+class DrainRequested:
     """Give no new work to this worker; without a peer, to nobody: the broker is going down.
 
     A worker is let go when it has nothing left to do, or `at_once`: what it holds goes to others.
@@ -221,7 +221,7 @@ class Noted:
 
 
 @value
-class Refused:
+class EventDenied:
     """Somebody asked for what they may not have: `event` did not happen, and they are told so."""
 
     event: (
@@ -262,10 +262,10 @@ Event = (
     | JobForwarded
     | DeliveryFailed
     | PeerLeft
-    | DrainAsked
+    | DrainRequested
     | ResourcesDeclared
     | ResourcesSettled
     | Noted
-    | Refused
+    | EventDenied
     | TimeAdvanced
 )

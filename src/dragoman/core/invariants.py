@@ -1,28 +1,28 @@
 """What must be true of the desk after every event. Asserted by tests and the simulation."""
 
 from dragoman.core.deadlines import Timer
-from dragoman.core.desk import Desk
 from dragoman.core.dispatch import can_serve, is_moving
-from dragoman.core.jobs import Job, Part
-from dragoman.core.queues import Lane
-from dragoman.core.registry import Registry, Worker
+from dragoman.core.jobs import Job, JobPart
+from dragoman.core.queues import QueueLane
+from dragoman.core.registry import RegisteredWorker, WorkerRegistry
+from dragoman.core.state import BrokerState
 from dragoman.model.job import FINAL, JobState
 
 
-def check(desk: Desk) -> None:
+def check(desk: BrokerState) -> None:
     """Assert every invariant; the message names the job, worker or lane that breaks it."""
-    for job in desk.book.jobs.values():
+    for job in desk.store.jobs.values():
         _check_job(desk, job)
     _check_holders(desk)
     _check_queues(desk)
     _check_pools(desk.registry)
-    open_jobs = sum(not j.is_final for j in desk.book.jobs.values())
-    assert desk.book.open_jobs == open_jobs, "open_jobs is miscounted"
+    open_jobs = sum(not j.is_final for j in desk.store.jobs.values())
+    assert desk.store.open_jobs == open_jobs, "open_jobs is miscounted"
     assert desk.cached_bytes == sum(desk.cached.values()), "cached results are miscounted"
     assert not desk.registry.drained, "a drained worker is kept"
 
 
-def _check_job(desk: Desk, job: Job) -> None:
+def _check_job(desk: BrokerState, job: Job) -> None:
     timers = (job.due, job.queue_due, job.cancel_due, job.unbound_due)
     if job.is_final:
         assert all(p.state in FINAL for p in job.parts), f"{job.id} ended with open parts"
@@ -34,7 +34,7 @@ def _check_job(desk: Desk, job: Job) -> None:
         _check_part(desk, part)
 
 
-def _check_open_job(desk: Desk, job: Job) -> None:
+def _check_open_job(desk: BrokerState, job: Job) -> None:
     assert not job.deadline_at or _runs(job.due), f"{job.id} has lost its deadline"
     assert not job.cancel_asked_at or _runs(job.cancel_due), f"{job.id}: its cancel is forgotten"
     if job.parts:
@@ -51,7 +51,7 @@ def _runs(timer: Timer | None) -> bool:
     return timer is not None and timer.due is not None
 
 
-def _check_part(desk: Desk, part: Part) -> None:
+def _check_part(desk: BrokerState, part: JobPart) -> None:
     where = f"{part.key} ({part.state})"
     holder = desk.holder(part)
     if part.state is JobState.RUNNING:
@@ -68,7 +68,7 @@ def _check_part(desk: Desk, part: Part) -> None:
         assert part.queued_in is None and not any(timers), f"{where} is not left alone"
 
 
-def _check_waiting(desk: Desk, part: Part, where: str) -> None:
+def _check_waiting(desk: BrokerState, part: JobPart, where: str) -> None:
     assert part.request is not None, f"{where} has lost its request"
     assert not part.job.cancel_asked_at, f"{where} waits although it was cancelled"
     assert part.queued_in is not None or _runs(part.retry), f"{where} is forgotten"
@@ -79,7 +79,7 @@ def _check_waiting(desk: Desk, part: Part, where: str) -> None:
     assert is_served, f"{where} waits for ever: nobody can take it"
 
 
-def _check_holders(desk: Desk) -> None:
+def _check_holders(desk: BrokerState) -> None:
     assert not set(desk.absent) & set(desk.registry.workers), "a worker is both here and away"
     for worker in desk.absent.values():
         _check_held(worker)
@@ -89,10 +89,10 @@ def _check_holders(desk: Desk) -> None:
         beats = _runs(worker.lease_due) and _runs(worker.beat_due)
         assert beats == (worker.beat_every is not None), f"{worker.peer}: beats"
     live = {p: w.name for p, w in desk.registry.workers.items()}
-    assert live == desk.book.sessions, "the records tell of other worker sessions"
+    assert live == desk.store.sessions, "the records tell of other worker sessions"
 
 
-def _check_held(worker: Worker) -> None:
+def _check_held(worker: RegisteredWorker) -> None:
     jobs = [part.job.id for part in worker.held.values()]
     assert len(jobs) == len(set(jobs)), f"{worker.peer} holds two parts of one job"
     for key, part in worker.held.items():
@@ -100,7 +100,7 @@ def _check_held(worker: Worker) -> None:
         assert part.state is JobState.RUNNING, f"{worker.peer} holds {key}, {part.state}"
 
 
-def _check_queues(desk: Desk) -> None:
+def _check_queues(desk: BrokerState) -> None:
     everything = [p for lane in desk.queues.lanes() for p in lane.waiting()]
     for service in desk.queues.services():
         queue = desk.queues.of(service)
@@ -114,11 +114,11 @@ def _check_queues(desk: Desk) -> None:
         assert len(lane) == len(waiting) > 0, f"lane {lane.key} is miscounted"
         assert all(p.queued_in is lane for p in waiting), f"lane {lane.key} has strangers"
         _check_no_one_idles(desk, lane, waiting)
-    clients = {p.waits_as for p in everything}
+    clients = {p.queued_client for p in everything}
     assert clients == set(desk.queues.turns.numbers), "turns are kept for the wrong clients"
 
 
-def _check_no_one_idles(desk: Desk, lane: Lane, waiting: list[Part]) -> None:
+def _check_no_one_idles(desk: BrokerState, lane: QueueLane, waiting: list[JobPart]) -> None:
     """No part waits while a worker that may take it has room (lost wake-up)."""
     pool = desk.registry.pools.get(lane.service)
     workers = desk.registry.named(lane.bound) if lane.bound else pool.ring.values() if pool else ()
@@ -133,7 +133,7 @@ def _check_no_one_idles(desk: Desk, lane: Lane, waiting: list[Part]) -> None:
             assert refused or not fits, f"{part.key} waits although {worker.peer} has room"
 
 
-def _check_pools(registry: Registry) -> None:
+def _check_pools(registry: WorkerRegistry) -> None:
     for worker in registry.workers.values():
         assert worker.credit is None or worker.credit >= 0, f"{worker.peer} owes credit"
         assert registry.names[worker.name][worker.peer] is worker, f"{worker.name} is misnamed"

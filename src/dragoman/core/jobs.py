@@ -18,7 +18,7 @@ from dragoman.model.terms import Terms
 _SINGLE: Final = frozenset({AnyWorker, Labelled})
 
 
-class Part:
+class JobPart:
     """One assignment of a job: a place to be filled by one worker."""
 
     __slots__ = (
@@ -34,6 +34,7 @@ class Part:
         "patience",
         "peer",
         "place",
+        "queued_client",
         "queued_in",
         "refusals",
         "refused_by",
@@ -47,7 +48,6 @@ class Part:
         "state",
         "target",
         "task",
-        "waits_as",
         "worker",
     )
 
@@ -82,7 +82,7 @@ class Part:
         #: The lane it waits in, its place there, and the client whose turn it takes.
         self.queued_in: Any = None
         self.place = 0
-        self.waits_as = job.client
+        self.queued_client = job.client
         self.refused_by: set[WorkerName] | None = None
         self.patience: Timer | None = None
         self.retry: Timer | None = None
@@ -117,11 +117,11 @@ class Job:
 
     __slots__ = (
         "aliases",
-        "asked_as",
         "cancel_asked_at",
         "cancel_due",
         "cancellers",
         "client",
+        "client_job_id",
         "deadline_at",
         "dialect",
         "digest",
@@ -149,7 +149,7 @@ class Job:
     def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
         self.id = JobId(record.job)
         #: The id its client knows it by: another one if it was recognised by its key.
-        self.asked_as = self.id
+        self.client_job_id = self.id
         self.aliases: tuple[JobId, ...] = ()
         self.client = PeerId(record.client)
         self.service = ServiceName(record.service)
@@ -172,7 +172,7 @@ class Job:
         self.has_moved = False
         self.request = request
         #: One part at once, or none until the target's workers are bound.
-        self.parts: list[Part] = []
+        self.parts: list[JobPart] = []
         # Not on record:
         #: Who asked for the cancel, and by which id; there seldom is anybody.
         self.cancellers: dict[PeerId, JobId] | None = None
@@ -186,7 +186,7 @@ class Job:
         """Whether the job's state will never change again."""
         return self.state in FINAL
 
-    def open_parts(self) -> list[Part]:
+    def open_parts(self) -> list[JobPart]:
         """Return the parts that are not final."""
         return [p for p in self.parts if p.state not in FINAL]
 
@@ -194,7 +194,7 @@ class Job:
         """Everything the records say about this job."""
         return (
             self.client,
-            self.asked_as,
+            self.client_job_id,
             self.service,
             self.state,
             self.fault.code if self.fault else None,

@@ -6,31 +6,31 @@ for it are held meanwhile, so none runs with an owner that does not know yet, no
 not let go.
 """
 
-from dragoman.core.deadlines import Due
-from dragoman.core.desk import Desk
-from dragoman.core.dispatch import bind_held, feed_bound
+from dragoman.core.deadlines import TimerKind
+from dragoman.core.dispatch import bind_settled_jobs, fill_bound_workers
 from dragoman.core.events import ResourcesDeclared, ResourcesSettled
-from dragoman.core.moving import follow_from
-from dragoman.core.registry import Worker
+from dragoman.core.rebinding import rebind_from
+from dragoman.core.registry import RegisteredWorker
 from dragoman.core.resources import Distribution, Moves
+from dragoman.core.state import BrokerState
 from dragoman.model.names import PeerId, ServiceName
 from dragoman.model.record import Kind
 
 
-def resources_declared(desk: Desk, event: ResourcesDeclared) -> None:
+def resources_declared(desk: BrokerState, event: ResourcesDeclared) -> None:
     """Take over which resources a service has; what stays declared stays where it is."""
     share = desk.shares.get(event.service)
     if share is None:
         share = desk.shares[event.service] = Distribution((), event.replicas)
         for worker in desk.registry.members(event.service):
-            if not worker.is_of_the_house:
+            if not worker.is_builtin:
                 share.join(worker.peer, worker.name, weight_of(worker))
     _carry_out(desk, event.service, share.declare(event.names, event.replicas))
     if not len(share):
         del desk.shares[event.service]
 
 
-def weight_of(worker: Worker) -> float:
+def weight_of(worker: RegisteredWorker) -> float:
     """Say how large a worker's share is: by its cores, else its slots; others count as one."""
     capacity = worker.capacity
     if capacity is None:
@@ -38,9 +38,9 @@ def weight_of(worker: Worker) -> float:
     return float(capacity.cpu or capacity.slots or 1.0)
 
 
-def take_share(desk: Desk, worker: Worker) -> None:
+def join_distributions(desk: BrokerState, worker: RegisteredWorker) -> None:
     """Give a worker that came, or changed what it offers, its share."""
-    if worker.is_of_the_house:
+    if worker.is_builtin:
         return
     for service, share in list(desk.shares.items()):
         if service in worker.services:
@@ -57,15 +57,15 @@ def _given_up(share: Distribution, peer: PeerId) -> Moves:
     return Moves(moves.gained, {peer: own}) if own else moves
 
 
-def leave_share(desk: Desk, worker: Worker) -> None:
+def leave_distributions(desk: BrokerState, worker: RegisteredWorker) -> None:
     """Give what a worker that went had owned to others."""
     for service, share in list(desk.shares.items()):
         _carry_out(desk, service, _given_up(share, worker.peer))
     _settle(desk, worker.peer)
-    follow_from(desk, worker.name)
+    rebind_from(desk, worker.name)
 
 
-def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
+def _carry_out(desk: BrokerState, service: ServiceName, moves: Moves) -> None:
     for peer, names in moves.lost.items():
         for name in names:
             _disown(desk, name, peer)
@@ -78,21 +78,21 @@ def _carry_out(desk: Desk, service: ServiceName, moves: Moves) -> None:
             _hold(desk, service, peer, moves)
     for peer in moves.lost:
         if peer in desk.registry.workers:
-            follow_from(desk, desk.registry.workers[peer].name)
+            rebind_from(desk, desk.registry.workers[peer].name)
 
 
-def _hold(desk: Desk, service: ServiceName, peer: PeerId, moves: Moves) -> None:
+def _hold(desk: BrokerState, service: ServiceName, peer: PeerId, moves: Moves) -> None:
     """Hold jobs for what moves; say so when a burst of comings and goings is over."""
     moving = desk.moving_of.setdefault(peer, set())
     for name in (*moves.gained.get(peer, ()), *moves.lost.get(peer, ())):
         moving.add(name)
         desk.moving.setdefault(name, set()).add(peer)
     if not desk.unannounced:
-        desk.deadlines.set(desk.now + desk.limits.move_pause, Due.ANNOUNCE, None)
+        desk.deadlines.set(desk.now + desk.limits.move_pause, TimerKind.ANNOUNCE, None)
     desk.unannounced[service, peer] = None
 
 
-def announce(desk: Desk, _: None = None) -> None:
+def announce(desk: BrokerState, _: None = None) -> None:
     """Put on record what the workers own whose share has changed."""
     changed, desk.unannounced = desk.unannounced, {}
     for service, peer in changed:
@@ -100,10 +100,10 @@ def announce(desk: Desk, _: None = None) -> None:
         if worker is not None:
             names = share.owned(peer) if share else []
             desk.note_worker(Kind.OWNS, worker, detail="\n".join(names), service=service)
-            desk.deadlines.set(desk.now + desk.limits.move_grace, Due.MOVE, peer)
+            desk.deadlines.set(desk.now + desk.limits.move_grace, TimerKind.MOVE, peer)
 
 
-def _disown(desk: Desk, name: str, peer: PeerId) -> None:
+def _disown(desk: BrokerState, name: str, peer: PeerId) -> None:
     owners = desk.registry.owners.get(name)
     if owners is not None:
         owners.pop(peer, None)
@@ -111,17 +111,17 @@ def _disown(desk: Desk, name: str, peer: PeerId) -> None:
             del desk.registry.owners[name]
 
 
-def resources_settled(desk: Desk, event: ResourcesSettled) -> None:
+def resources_settled(desk: BrokerState, event: ResourcesSettled) -> None:
     """Hear that a worker knows what it owns now."""
     _settle(desk, event.worker)
 
 
-def time_to_settle(desk: Desk, peer: PeerId) -> None:
+def settle_unconfirmed(desk: BrokerState, peer: PeerId) -> None:
     """Hold nothing for a worker that did not confirm in time."""
     _settle(desk, peer)
 
 
-def _settle(desk: Desk, peer: PeerId) -> None:
+def _settle(desk: BrokerState, peer: PeerId) -> None:
     is_free = False
     for name in desk.moving_of.pop(peer, ()):
         waiting = desk.moving[name]
@@ -131,5 +131,5 @@ def _settle(desk: Desk, peer: PeerId) -> None:
             is_free = True
     if is_free:
         # What has a place in a queue goes before what only gets one now.
-        feed_bound(desk)
-        bind_held(desk)
+        fill_bound_workers(desk)
+        bind_settled_jobs(desk)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from dragoman.core.jobs import Job, Part
+from dragoman.core.jobs import Job, JobPart
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import Requirement
 from dragoman.model.names import PeerId, ServiceName, WorkerName
@@ -19,7 +19,7 @@ from dragoman.model.target import Labelled
 
 LaneKey = tuple[ServiceName, WorkerName | None, str, Capacity | None, str]
 #: (-priority, age, part index, place, part): a client's own order. No two places are the same.
-Entry = tuple[int, int, int, int, Part]
+Entry = tuple[int, int, int, int, JobPart]
 #: An entry with its client's turn before it: the order over all lanes.
 Ranked = tuple[int, Entry]
 
@@ -57,10 +57,10 @@ class Turns:
             self.numbers[client] = self._last
 
 
-class Lane:
+class QueueLane:
     """Parts that the same workers can take."""
 
-    def __init__(self, part: Part, key: LaneKey, turns: Turns) -> None:
+    def __init__(self, part: JobPart, key: LaneKey, turns: Turns) -> None:
         self.key = key
         self.service = part.service
         self.bound = part.bound
@@ -80,7 +80,7 @@ class Lane:
     def __len__(self) -> int:
         return self._size
 
-    def push(self, part: Part, place: int) -> None:
+    def push(self, part: JobPart, place: int) -> None:
         """Let a part wait. An old one that comes back keeps its age, so it is next."""
         job = part.job
         client = job.client
@@ -89,10 +89,10 @@ class Lane:
             heap = self._heaps[client] = []
             heappush(self._order, (self._turns.numbers[client], client))
         heappush(heap, (-job.terms.priority, job.submit_seq, part.index, place, part))
-        part.queued_in, part.place, part.waits_as = self, place, client
+        part.queued_in, part.place, part.queued_client = self, place, client
         self._size += 1
 
-    def discard(self, part: Part) -> None:
+    def discard(self, part: JobPart) -> None:
         """Take a part out; its entry is swept later."""
         part.queued_in, part.place = None, 0
         self._size -= 1
@@ -113,7 +113,7 @@ class Lane:
         self._order = [(self._turns.numbers[client], client) for client in self._heaps]
         heapify(self._order)
 
-    def first(self, suits: Callable[[Part], bool] | None = None) -> Ranked | None:
+    def first(self, suits: Callable[[JobPart], bool] | None = None) -> Ranked | None:
         """Return the part whose turn it is, among those that suit."""
         head = self._head()
         if head is None or suits is None or suits(head[1][4]):
@@ -143,7 +143,7 @@ class Lane:
                 if entry[4].place == entry[3]:
                     yield self._turns.numbers[client], entry
 
-    def waiting(self) -> list[Part]:
+    def waiting(self) -> list[JobPart]:
         """Return every part that waits, in no order."""
         return [entry[4] for _, entry in self._ranked()]
 
@@ -153,7 +153,7 @@ class Queue:
 
     def __init__(self) -> None:
         #: Those that any worker of the service may serve, if it suits.
-        self.lanes: dict[LaneKey, Lane] = {}
+        self.lanes: dict[LaneKey, QueueLane] = {}
         #: Jobs whose workers are not bound yet, because there are none.
         self.unbound: dict[str, Job] = {}
         #: Parts that wait, and the bytes of their requests.
@@ -166,7 +166,7 @@ class Queues:
 
     def __init__(self) -> None:
         self._queues: dict[ServiceName, Queue] = {}
-        self._bound: dict[WorkerName, dict[LaneKey, Lane]] = {}
+        self._bound: dict[WorkerName, dict[LaneKey, QueueLane]] = {}
         self.turns = Turns()
         self._places = 0
 
@@ -190,7 +190,7 @@ class Queues:
         """Return the services that have a queue."""
         return list(self._queues)
 
-    def push(self, part: Part) -> None:
+    def push(self, part: JobPart) -> None:
         """Let a part wait in its lane."""
         queue = self.of(part.service)
         self._places += 1
@@ -199,7 +199,7 @@ class Queues:
         queue.jobs += 1
         queue.bytes += _size(part)
 
-    def _lane(self, queue: Queue, part: Part) -> Lane:
+    def _lane(self, queue: Queue, part: JobPart) -> QueueLane:
         target, terms = part.target, part.job.terms
         labels = target.expression if type(target) is Labelled and part.bound is None else ""
         needs = None if terms.needs is NOTHING else terms.needs
@@ -207,16 +207,16 @@ class Queues:
         lanes = self._bound.setdefault(part.bound, {}) if part.bound else queue.lanes
         lane = lanes.get(key)
         if lane is None:
-            lane = lanes[key] = Lane(part, key, self.turns)
+            lane = lanes[key] = QueueLane(part, key, self.turns)
         return lane
 
-    def discard(self, part: Part) -> None:
+    def discard(self, part: JobPart) -> None:
         """Take a part out of its lane, if it waits; drop what is empty."""
         lane = part.queued_in
         if lane is None:
             return
         lane.discard(part)
-        self.turns.leave(part.waits_as)
+        self.turns.leave(part.queued_client)
         queue = self._queues[lane.service]
         queue.jobs -= 1
         queue.bytes -= _size(part)
@@ -224,7 +224,7 @@ class Queues:
             self._drop(queue, lane)
         self.tidy(lane.service)
 
-    def _drop(self, queue: Queue, lane: Lane) -> None:
+    def _drop(self, queue: Queue, lane: QueueLane) -> None:
         if not lane.bound:
             del queue.lanes[lane.key]
             return
@@ -239,7 +239,7 @@ class Queues:
         if queue is not None and not queue.jobs and not queue.unbound:
             del self._queues[service]
 
-    def bound_to(self, name: WorkerName) -> list[Lane]:
+    def bound_to(self, name: WorkerName) -> list[QueueLane]:
         """Return the lanes that only this worker may serve."""
         lanes = self._bound.get(name)
         return list(lanes.values()) if lanes else []
@@ -248,7 +248,7 @@ class Queues:
         """Return the workers that something waits for by name."""
         return list(self._bound)
 
-    def lanes(self) -> Iterator[Lane]:
+    def lanes(self) -> Iterator[QueueLane]:
         """Yield every lane."""
         for queue in self._queues.values():
             yield from queue.lanes.values()
@@ -260,5 +260,5 @@ class Queues:
         return [job for queue in self._queues.values() for job in queue.unbound.values()]
 
 
-def _size(part: Part) -> int:
+def _size(part: JobPart) -> int:
     return part.request.size if part.request is not None else 0

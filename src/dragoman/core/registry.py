@@ -1,7 +1,7 @@
 """Services and workers: who offers what, how much each may still be given, who is next.
 
 The only owner of those indexes. A worker is in a service's index of available workers exactly when
-it has room; every change of its room or load goes through `Registry`.
+it has room; every change of its room or load goes through `WorkerRegistry`.
 """
 
 from collections import OrderedDict
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 
 from dragoman.core.deadlines import Timer
 from dragoman.core.events import WorkerJoined
-from dragoman.core.jobs import Part
+from dragoman.core.jobs import JobPart
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import ANNOUNCED, Requirement
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.target import read_names
 
 
-class Worker:
+class RegisteredWorker:
     """A registered worker: what it offered, what it holds, when it was heard."""
 
     def __init__(self, joined: WorkerJoined, now: float) -> None:
@@ -32,7 +32,7 @@ class Worker:
         #: Its transport says that nobody is there.
         self.is_gone = False
         #: The parts it holds.
-        self.held: dict[tuple[JobId, int], Part] = {}
+        self.held: dict[tuple[JobId, int], JobPart] = {}
         # At most one of each is running: for its silence, for our beats, for its absence.
         self.lease_due: Timer | None = None
         self.beat_due: Timer | None = None
@@ -57,7 +57,7 @@ class Worker:
         self.can_cancel = joined.can_cancel
         self.principal = joined.principal
         self.dialect = joined.dialect
-        self.is_of_the_house = joined.is_of_the_house
+        self.is_builtin = joined.is_builtin
         self.rejoins_within = joined.rejoins_within
 
     @property
@@ -93,20 +93,20 @@ class Worker:
         return used
 
 
-class Pool:
+class ServicePool:
     """The workers of one service, and those of them with room in the order of each balance."""
 
     def __init__(self) -> None:
         #: All, in the order they joined.
-        self.members: dict[PeerId, Worker] = {}
+        self.members: dict[PeerId, RegisteredWorker] = {}
         #: Load -> those with room, least recently used first.
-        self.by_load: dict[int, OrderedDict[PeerId, Worker]] = {}
+        self.by_load: dict[int, OrderedDict[PeerId, RegisteredWorker]] = {}
         #: Those with room, least recently dispatched to first.
-        self.ring: OrderedDict[PeerId, Worker] = OrderedDict()
+        self.ring: OrderedDict[PeerId, RegisteredWorker] = OrderedDict()
         #: Where each available worker stands in `by_load`.
         self.loads: dict[PeerId, int] = {}
 
-    def place(self, worker: Worker) -> None:
+    def place(self, worker: RegisteredWorker) -> None:
         """Put a worker where its room and load say."""
         peer, load = worker.peer, len(worker.held)
         old = self.loads.get(peer)
@@ -121,7 +121,7 @@ class Pool:
             self._take_from_load(peer, old)
             self._put_at_load(worker, load)
 
-    def _put_at_load(self, worker: Worker, load: int) -> None:
+    def _put_at_load(self, worker: RegisteredWorker, load: int) -> None:
         bucket = self.by_load.get(load)
         if bucket is None:
             bucket = self.by_load[load] = OrderedDict()
@@ -142,7 +142,7 @@ class Pool:
         if load is not None:
             self._take_from_load(peer, load)
 
-    def in_order(self, balance: str) -> Iterator[Worker]:
+    def in_order(self, balance: str) -> Iterator[RegisteredWorker]:
         """Yield those with room, the best choice first."""
         if balance != "least_loaded":
             yield from self.ring.values()
@@ -151,31 +151,31 @@ class Pool:
             yield from self.by_load[load].values()
 
 
-class Registry:
+class WorkerRegistry:
     """All workers, by peer, by name and by service."""
 
     def __init__(self) -> None:
-        self.workers: dict[PeerId, Worker] = {}
-        self.names: dict[WorkerName, dict[PeerId, Worker]] = {}
-        self.pools: dict[ServiceName, Pool] = {}
+        self.workers: dict[PeerId, RegisteredWorker] = {}
+        self.names: dict[WorkerName, dict[PeerId, RegisteredWorker]] = {}
+        self.pools: dict[ServiceName, ServicePool] = {}
         #: Resource -> the workers that own it.
-        self.owners: dict[str, dict[PeerId, Worker]] = {}
+        self.owners: dict[str, dict[PeerId, RegisteredWorker]] = {}
         #: Draining workers that gave their last job away, until they are let go.
-        self.drained: list[Worker] = []
+        self.drained: list[RegisteredWorker] = []
         self._uses = 0
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: RegisteredWorker) -> None:
         """Index a new worker, or one that has changed its offer."""
         self.workers[worker.peer] = worker
         self.names.setdefault(worker.name, {})[worker.peer] = worker
         for service in worker.services:
-            pool = self.pools.setdefault(service, Pool())
+            pool = self.pools.setdefault(service, ServicePool())
             pool.members[worker.peer] = worker
             pool.place(worker)
         for resource in worker.resources:
             self.owners.setdefault(resource, {})[worker.peer] = worker
 
-    def remove(self, worker: Worker) -> None:
+    def remove(self, worker: RegisteredWorker) -> None:
         """Take a worker out of every index."""
         del self.workers[worker.peer]
         _drop(self.names, worker.name, worker.peer)
@@ -187,12 +187,12 @@ class Registry:
         for resource in worker.resources:
             _drop(self.owners, resource, worker.peer)
 
-    def refresh(self, worker: Worker) -> None:
+    def refresh(self, worker: RegisteredWorker) -> None:
         """Re-index a worker whose room may have changed."""
         for service in worker.services:
             self.pools[service].place(worker)
 
-    def hold(self, worker: Worker, part: Part) -> None:
+    def hold(self, worker: RegisteredWorker, part: JobPart) -> None:
         """Give a part to a worker: one credit less, one more on its load."""
         worker.held[part.key] = part
         if worker.credit is not None and not worker.credit_returns:
@@ -205,7 +205,7 @@ class Registry:
             if worker.peer in pool.loads:
                 pool.ring.move_to_end(worker.peer)
 
-    def release(self, worker: Worker, part: Part) -> None:
+    def release(self, worker: RegisteredWorker, part: JobPart) -> None:
         """Take a part from a worker, whatever became of it. Spent credit does not come back."""
         if worker.held.pop(part.key, None) is None:
             return
@@ -218,23 +218,26 @@ class Registry:
                 if worker.peer in ring:
                     ring.move_to_end(worker.peer)
 
-    def members(self, service: ServiceName) -> Iterable[Worker]:
+    def members(self, service: ServiceName) -> Iterable[RegisteredWorker]:
         """Return the workers of a service; of the reserved service, all but the broker's own."""
         if service == "all":
-            return [w for w in self.workers.values() if not w.is_of_the_house]
+            return [w for w in self.workers.values() if not w.is_builtin]
         pool = self.pools.get(service)
         return pool.members.values() if pool else ()
 
-    def matching(self, service: ServiceName, wanted: tuple[Requirement, ...]) -> list[Worker]:
+    def matching(
+        self, service: ServiceName, wanted: tuple[Requirement, ...]
+    ) -> list[RegisteredWorker]:
         """Return the workers of a service whose labels meet every requirement."""
         return [w for w in self.members(service) if all(r.holds(w.labels) for r in wanted)]
 
-    def named(self, name: WorkerName) -> list[Worker]:
+    def named(self, name: WorkerName) -> list[RegisteredWorker]:
         """Return the workers that have this name (one, unless dialects clash)."""
         return list(self.names.get(name, {}).values())
 
 
-def _drop(index: dict[str, dict[PeerId, Worker]] | dict[WorkerName, dict[PeerId, Worker]],
+def _drop(index: dict[str, dict[PeerId, RegisteredWorker]] | dict[WorkerName, dict[PeerId,
+RegisteredWorker]],
           key: str, peer: PeerId) -> None:  # fmt: skip
     """Remove one worker from an index of dicts, and the dict when it is empty."""
     found = index.get(key)  # type: ignore[call-overload]

@@ -1,13 +1,13 @@
 """What workers say about the jobs they hold. Only the current attempt counts."""
 
-from dragoman.core.desk import Desk
-from dragoman.core.dispatch import names_for
+from dragoman.core.dispatch import target_workers
 from dragoman.core.effects import Dismiss
 from dragoman.core.endings import end_part, pass_on, take_back
 from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
-from dragoman.core.jobs import Part
-from dragoman.core.registry import Worker
-from dragoman.core.workers import heard
+from dragoman.core.jobs import JobPart
+from dragoman.core.registry import RegisteredWorker
+from dragoman.core.state import BrokerState
+from dragoman.core.workers import touch_worker
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -16,7 +16,7 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import AnyWorker, Labelled, Named, Target
 
 
-def reply_received(desk: Desk, event: ReplyReceived) -> None:
+def reply_received(desk: BrokerState, event: ReplyReceived) -> None:
     """Apply a worker's word about a job, or put it on record as late."""
     worker = _speaker(desk, event.worker)
     part = _current(desk, worker, event.job)
@@ -30,18 +30,18 @@ def reply_received(desk: Desk, event: ReplyReceived) -> None:
         _on_the_way(desk, worker, part, event)
 
 
-def _speaker(desk: Desk, peer: PeerId) -> Worker | None:
+def _speaker(desk: BrokerState, peer: PeerId) -> RegisteredWorker | None:
     """Return the worker that speaks; one that is away may still bring what it holds."""
     absent = desk.absent.get(peer)
     if absent is not None and peer not in desk.registry.workers:
         desk.out.append(Dismiss(peer, "not registered here"))
         return absent
-    return heard(desk, peer)
+    return touch_worker(desk, peer)
 
 
-def _current(desk: Desk, worker: Worker | None, job_id: JobId) -> Part | None:
+def _current(desk: BrokerState, worker: RegisteredWorker | None, job_id: JobId) -> JobPart | None:
     """Find the part of a job that a worker holds now."""
-    job = desk.book.jobs.get(job_id)
+    job = desk.store.jobs.get(job_id)
     if worker is None or job is None:
         return None
     for part in job.parts:
@@ -50,7 +50,7 @@ def _current(desk: Desk, worker: Worker | None, job_id: JobId) -> Part | None:
     return None
 
 
-def _final(desk: Desk, part: Part, event: ReplyReceived) -> None:
+def _final(desk: BrokerState, part: JobPart, event: ReplyReceived) -> None:
     fault = event.fault
     if fault is None:
         end_part(desk, part, JobState.SUCCEEDED, None, event.body)
@@ -62,7 +62,9 @@ def _final(desk: Desk, part: Part, event: ReplyReceived) -> None:
         end_part(desk, part, JobState.FAILED, fault, event.body)
 
 
-def _on_the_way(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) -> None:
+def _on_the_way(
+    desk: BrokerState, worker: RegisteredWorker, part: JobPart, event: ReplyReceived
+) -> None:
     """Pass on what comes before the result; a stream's pieces are not put on record."""
     body: Body | None = event.body
     if event.kind is ReplyKind.ACCEPTED:
@@ -75,9 +77,9 @@ def _on_the_way(desk: Desk, worker: Worker, part: Part, event: ReplyReceived) ->
     desk.reply(part.job, event.kind, part=part, body=event.body)
 
 
-def _late(desk: Desk, event: ReplyReceived, worker: Worker | None) -> None:
+def _late(desk: BrokerState, event: ReplyReceived, worker: RegisteredWorker | None) -> None:
     """Record what comes too late to count; a result's body is kept, as evidence."""
-    job = desk.book.jobs.get(event.job)
+    job = desk.store.jobs.get(event.job)
     is_result = event.kind is ReplyKind.FINAL and event.body.size > 0
     desk.record(
         Record(
@@ -101,7 +103,7 @@ def _late(desk: Desk, event: ReplyReceived, worker: Worker | None) -> None:
     )
 
 
-def job_forwarded(desk: Desk, event: JobForwarded) -> None:
+def job_forwarded(desk: BrokerState, event: JobForwarded) -> None:
     """Pass a job on to another service; its client and id stay."""
     worker = _speaker(desk, event.worker)
     part = _current(desk, worker, event.job)
@@ -124,11 +126,11 @@ def job_forwarded(desk: Desk, event: JobForwarded) -> None:
         pass_on(desk, part, event, target)
 
 
-def _next_target(desk: Desk, event: JobForwarded) -> Target | None:
+def _next_target(desk: BrokerState, event: JobForwarded) -> Target | None:
     """Say whom one part of a job may go to next: one worker, however many the target means."""
     if event.service == EVERY_SERVICE:
         return None
     if isinstance(event.target, AnyWorker | Labelled):
         return event.target
-    names = names_for(desk, event.service, event.target)
+    names = target_workers(desk, event.service, event.target)
     return Named(names[:1]) if names else None

@@ -70,7 +70,7 @@ def _weighted(mixed: int, weight: float) -> int:
     return int(((mixed + 0.5) / _SPAN) ** (1.0 / weight) * _SPAN)
 
 
-class Lane:
+class ResourceBucket:
     """Resources that a worker has the same number for, in the order of their own numbers."""
 
     def __init__(self, found: list[tuple[int, str]]) -> None:
@@ -112,8 +112,8 @@ class Distribution:
         #: Resource -> its owners with their scores, the highest first.
         self._owners: dict[str, list[tuple[int, PeerId]]] = {name: [] for name in names}
         #: The lanes that are not empty, by number, and each resource's place.
-        self._lanes: dict[int, Lane] = {}
-        self._at: dict[str, tuple[Lane, int]] = {}
+        self._lanes: dict[int, ResourceBucket] = {}
+        self._at: dict[str, tuple[ResourceBucket, int]] = {}
         self._line_up()
 
     def _line_up(self) -> None:
@@ -122,7 +122,7 @@ class Distribution:
         for name in self._owners:
             number = seed(name)
             found.setdefault(number % LANES, []).append((number, name))
-        self._lanes = {number: Lane(those) for number, those in found.items()}
+        self._lanes = {number: ResourceBucket(those) for number, those in found.items()}
         for lane in self._lanes.values():
             self._at.update({name: (lane, at) for at, name in enumerate(lane.names)})
         for name in self._owners:

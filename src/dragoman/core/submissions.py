@@ -1,10 +1,9 @@
 """What clients ask for: work, a cancel, input to a running job, the state of a job."""
 
-from dragoman.core.deadlines import Due
-from dragoman.core.desk import Desk, dialect_of, status_of
+from dragoman.core.deadlines import TimerKind
 from dragoman.core.dispatch import can_serve, place
-from dragoman.core.effects import Asked, SendCancel, SendInput, SendReply, SendStatus
-from dragoman.core.endings import close_memoized, end_job, end_part
+from dragoman.core.effects import RequestKind, SendCancel, SendInput, SendReply, SendStatus
+from dragoman.core.endings import end_job, end_memoized, end_part
 from dragoman.core.events import (
     InputReceived,
     JobCancelled,
@@ -13,6 +12,7 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.core.jobs import Job, is_single
+from dragoman.core.state import BrokerState, dialect_of, status_of
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
@@ -21,9 +21,9 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.terms import terms_text
 
 
-def job_submitted(desk: Desk, event: JobSubmitted) -> None:
+def job_submitted(desk: BrokerState, event: JobSubmitted) -> None:
     """Take a job in, refuse it with a reason, or recognise it."""
-    desk.meet(event.client).jobs += 1
+    desk.touch_client(event.client).jobs += 1
     digest = event.body.digest()
     known = _known(desk, event)
     if known is not None:
@@ -34,21 +34,21 @@ def job_submitted(desk: Desk, event: JobSubmitted) -> None:
         refuse(desk, event, fault)
         return
     job = _take_in(desk, event, digest)
-    earlier = desk.book.memo.get((job.service, digest)) if job.terms.memoize else None
+    earlier = desk.store.memo.get((job.service, digest)) if job.terms.memoize else None
     if earlier is not None and is_single(job):
-        close_memoized(desk, job, earlier)
+        end_memoized(desk, job, earlier)
     else:
         place(desk, job)
 
 
-def _known(desk: Desk, event: JobSubmitted) -> Job | None:
-    job = desk.book.find(event.job)
+def _known(desk: BrokerState, event: JobSubmitted) -> Job | None:
+    job = desk.store.find(event.job)
     if job is None and event.key:
-        job = desk.book.jobs.get(desk.book.keys.get((event.principal, event.key), JobId("")))
+        job = desk.store.jobs.get(desk.store.keys.get((event.principal, event.key), JobId("")))
     return job
 
 
-def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
+def _again(desk: BrokerState, job: Job, event: JobSubmitted, digest: str) -> None:
     """Answer a job that was submitted before: the same run, the same answer."""
     if job.principal != event.principal:
         words = f"the job id {event.job} belongs to somebody else; use a new id"
@@ -58,7 +58,7 @@ def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
         words = f"job {job.id} was submitted before with another body or service; use a new id"
         refuse(desk, event, Fault(FaultCode.CONFLICT, words))
         return
-    if job.client != event.client or job.asked_as != event.job:
+    if job.client != event.client or job.client_job_id != event.job:
         _adopt(desk, job, event)
     if job.is_final:
         _answer_again(desk, job)
@@ -69,13 +69,13 @@ def _again(desk: Desk, job: Job, event: JobSubmitted, digest: str) -> None:
         desk.reply(job, ReplyKind.QUEUED)
 
 
-def _adopt(desk: Desk, job: Job, event: JobSubmitted) -> None:
+def _adopt(desk: BrokerState, job: Job, event: JobSubmitted) -> None:
     """Send a job's replies to the client that asked for it last, under the id it asked by."""
     job.client = event.client
     desk.note_job(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
 
 
-def _answer_again(desk: Desk, job: Job) -> None:
+def _answer_again(desk: BrokerState, job: Job) -> None:
     if len(job.parts) == 1:
         part = job.parts[0]
         desk.reply(
@@ -101,7 +101,7 @@ def _answer_again(desk: Desk, job: Job) -> None:
     desk.reply(job, ReplyKind.FINAL, fault=job.fault, state=job.state)
 
 
-def _refusal(desk: Desk, event: JobSubmitted) -> Fault | None:
+def _refusal(desk: BrokerState, event: JobSubmitted) -> Fault | None:
     """Say why a submission cannot be taken in, if so."""
     if desk.is_draining:
         return Fault(FaultCode.DRAINING, "the broker is going down; submit again later")
@@ -118,7 +118,7 @@ def _refusal(desk: Desk, event: JobSubmitted) -> Fault | None:
     return None
 
 
-def refuse(desk: Desk, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:
+def refuse(desk: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:
     """Turn a submission down, on record."""
     if is_recorded:
         _note_refused(desk, event, fault)
@@ -134,7 +134,7 @@ def refuse(desk: Desk, event: JobSubmitted, fault: Fault, is_recorded: bool = Tr
     )
 
 
-def _note_refused(desk: Desk, event: JobSubmitted, fault: Fault) -> None:
+def _note_refused(desk: BrokerState, event: JobSubmitted, fault: Fault) -> None:
     desk.record(
         Record(
             desk.next_seq,
@@ -155,7 +155,7 @@ def _note_refused(desk: Desk, event: JobSubmitted, fault: Fault) -> None:
     )
 
 
-def _take_in(desk: Desk, event: JobSubmitted, digest: str) -> Job:
+def _take_in(desk: BrokerState, event: JobSubmitted, digest: str) -> Job:
     """Put a new job on the book."""
     terms = event.terms
     record = Record(
@@ -193,21 +193,21 @@ def _take_in(desk: Desk, event: JobSubmitted, digest: str) -> Job:
     return job
 
 
-def start_timers(desk: Desk, job: Job) -> None:
+def start_timers(desk: BrokerState, job: Job) -> None:
     """Set a job's own deadlines."""
     if job.deadline_at:
-        job.due = desk.deadlines.set(job.deadline_at, Due.JOB, job)
+        job.due = desk.deadlines.set(job.deadline_at, TimerKind.JOB, job)
     if job.terms.queue_timeout is not None:
         at = job.submitted_at + job.terms.queue_timeout
-        job.queue_due = desk.deadlines.set(at, Due.QUEUE, job)
+        job.queue_due = desk.deadlines.set(at, TimerKind.QUEUE, job)
 
 
-def job_cancelled(desk: Desk, event: JobCancelled) -> None:
+def job_cancelled(desk: BrokerState, event: JobCancelled) -> None:
     """Stop a job: at once what waits, and what runs as soon as its worker confirms."""
-    desk.meet(event.client)
-    job = desk.book.find(event.job)
+    desk.touch_client(event.client)
+    job = desk.store.find(event.job)
     if job is None or job.is_final:
-        _answer(desk, event.client, event.job, Asked.CANCEL, job)
+        _answer(desk, event.client, event.job, RequestKind.CANCEL, job)
         return
     if job.cancellers is None:
         job.cancellers = {}
@@ -226,17 +226,17 @@ def job_cancelled(desk: Desk, event: JobCancelled) -> None:
             desk.out.append(
                 SendCancel(part.peer, job.id, part.attempt, job.client, seq, job.terms.strict)
             )
-    job.cancel_due = desk.deadlines.set(desk.now + job.terms.cancel_grace, Due.CANCEL, job)
+    job.cancel_due = desk.deadlines.set(desk.now + job.terms.cancel_grace, TimerKind.CANCEL, job)
 
 
-def _can_confirm(desk: Desk, job: Job) -> list[bool]:
+def _can_confirm(desk: BrokerState, job: Job) -> list[bool]:
     """Tell for each running part whether its worker will say that it stopped."""
     running = [p for p in job.parts if p.state is JobState.RUNNING]
     workers = [desk.registry.workers.get(p.peer) for p in running]
     return [w is not None and w.can_cancel for w in workers]
 
 
-def _end_cancelled(desk: Desk, job: Job) -> None:
+def _end_cancelled(desk: BrokerState, job: Job) -> None:
     """End a job that nobody will confirm: it never ran, or its worker cannot say."""
     if any(p.state is JobState.RUNNING for p in job.parts):
         words = "cancelled; its worker cannot confirm and may have gone on"
@@ -246,10 +246,10 @@ def _end_cancelled(desk: Desk, job: Job) -> None:
     end_job(desk, job, JobState.CANCELLED, fault)
 
 
-def input_received(desk: Desk, event: InputReceived) -> None:
+def input_received(desk: BrokerState, event: InputReceived) -> None:
     """Pass a client's input on to the workers that run its job."""
-    desk.meet(event.client)
-    job = desk.book.find(event.job)
+    desk.touch_client(event.client)
+    job = desk.store.find(event.job)
     running = [
         p
         for p in (job.parts if job else ())
@@ -259,21 +259,26 @@ def input_received(desk: Desk, event: InputReceived) -> None:
     ]
     if job is None or not running:
         fault = Fault(FaultCode.UNKNOWN_JOB, f"job {event.job} does not run; input was not used")
-        _answer(desk, event.client, event.job, Asked.INPUT, job, fault)
+        _answer(desk, event.client, event.job, RequestKind.INPUT, job, fault)
         return
     for part in running:
         desk.note(Kind.INPUT_GIVEN, part, body=event.body)
         desk.out.append(SendInput(part.peer, job.id, event.client, event.body, job.terms.strict))
 
 
-def result_requested(desk: Desk, event: ResultRequested) -> None:
+def result_requested(desk: BrokerState, event: ResultRequested) -> None:
     """Say how a job stands, to anybody who asks."""
-    desk.meet(event.client)
-    _answer(desk, event.client, event.job, Asked.RESULT, desk.book.find(event.job))
+    desk.touch_client(event.client)
+    _answer(desk, event.client, event.job, RequestKind.RESULT, desk.store.find(event.job))
 
 
 def _answer(
-    desk: Desk, client: str, job_id: str, asked: Asked, job: Job | None, fault: Fault | None = None
+    desk: BrokerState,
+    client: str,
+    job_id: str,
+    asked: RequestKind,
+    job: Job | None,
+    fault: Fault | None = None,
 ) -> None:
     status = status_of(job) if job else None
     if job is None and fault is None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from dragoman.core.desk import Desk, status_of
 from dragoman.core.effects import JobStatus
 from dragoman.core.jobs import Job
+from dragoman.core.state import BrokerState, status_of
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.value import value
@@ -70,13 +70,13 @@ class Totals:
     is_draining: bool
 
 
-def services(desk: Desk) -> list[ServiceRow]:
+def services(desk: BrokerState) -> list[ServiceRow]:
     """Return a row per service that has workers or waiting jobs."""
     names = dict.fromkeys([*desk.registry.pools, *desk.queues.services()])
     return [_service(desk, name) for name in sorted(names)]
 
 
-def _service(desk: Desk, name: ServiceName) -> ServiceRow:
+def _service(desk: BrokerState, name: ServiceName) -> ServiceRow:
     pool = desk.registry.pools.get(name)
     queue = desk.queues.find(name)
     members = list(pool.members.values()) if pool else []
@@ -91,7 +91,7 @@ def _service(desk: Desk, name: ServiceName) -> ServiceRow:
     )
 
 
-def workers(desk: Desk) -> list[WorkerRow]:
+def workers(desk: BrokerState) -> list[WorkerRow]:
     """Return a row per worker."""
     found = [(w, "alive") for w in desk.registry.workers.values()]
     found += [(w, "away") for w in desk.absent.values()]
@@ -114,18 +114,18 @@ def workers(desk: Desk) -> list[WorkerRow]:
     ]
 
 
-def clients(desk: Desk) -> list[ClientRow]:
+def clients(desk: BrokerState) -> list[ClientRow]:
     """Return a row per client, the one heard last at the end."""
     return [ClientRow(p, c.jobs, c.first_seen_at, c.seen_at) for p, c in desk.clients.items()]
 
 
-def totals(desk: Desk) -> Totals:
+def totals(desk: BrokerState) -> Totals:
     """Return the broker's counts."""
-    counts = desk.book.counts
+    counts = desk.store.counts
     return Totals(
-        records=desk.book.last_seq,
+        records=desk.store.last_seq,
         jobs=counts["submitted"],
-        open_jobs=desk.book.open_jobs,
+        open_jobs=desk.store.open_jobs,
         **{
             name: counts[name]
             for name in (
@@ -137,14 +137,14 @@ def totals(desk: Desk) -> Totals:
     )
 
 
-def job(desk: Desk, job_id: JobId) -> JobStatus | None:
+def job(desk: BrokerState, job_id: JobId) -> JobStatus | None:
     """Return how one job stands."""
-    found: Job | None = desk.book.find(job_id)
+    found: Job | None = desk.store.find(job_id)
     return status_of(found) if found else None
 
 
 def jobs(
-    desk: Desk,
+    desk: BrokerState,
     state: JobState | None = None,
     limit: int = 1000,
     without: Collection[str] = (),
@@ -152,7 +152,7 @@ def jobs(
 ) -> list[JobStatus]:
     """Return the newest jobs, optionally of one state or service, or of all services but some."""
     found: list[JobStatus] = []
-    for each in reversed(desk.book.jobs.values()):
+    for each in reversed(desk.store.jobs.values()):
         is_wanted = each.service == service if service else each.service not in without
         if is_wanted and (state is None or each.state is state):
             found.append(status_of(each))

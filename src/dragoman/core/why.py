@@ -2,11 +2,11 @@
 
 from enum import StrEnum
 
-from dragoman.core.candidates import Candidate, candidates, words_of
-from dragoman.core.desk import Desk
+from dragoman.core.candidates import Candidate, candidates, format_capacity
 from dragoman.core.dispatch import can_serve, is_held, is_moving
-from dragoman.core.jobs import Job, Part
-from dragoman.core.registry import Worker
+from dragoman.core.jobs import Job, JobPart
+from dragoman.core.registry import RegisteredWorker
+from dragoman.core.state import BrokerState
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.model.value import value
@@ -45,9 +45,9 @@ class Why:
     candidates: tuple[Candidate, ...] = ()
 
 
-def why(desk: Desk, job_id: JobId) -> Why:
+def why(desk: BrokerState, job_id: JobId) -> Why:
     """Say why a job is where it is."""
-    job = desk.book.find(job_id)
+    job = desk.store.find(job_id)
     if job is None:
         return Why(Reason.UNKNOWN, f"job {job_id} is not known here, or its retention is over")
     if job.is_final:
@@ -70,7 +70,7 @@ def _ended(job: Job) -> Why:
     return Why(Reason(job.state.value), words, worker)
 
 
-def _open(desk: Desk, job: Job) -> Why:
+def _open(desk: BrokerState, job: Job) -> Why:
     """Speak of the part that holds the job up most: one that waits, else one that runs."""
     parts = job.open_parts()
     part = next((p for p in parts if p.state is JobState.QUEUED), parts[0])
@@ -82,7 +82,7 @@ def _open(desk: Desk, job: Job) -> Why:
     return found
 
 
-def _running(desk: Desk, part: Part) -> Why:
+def _running(desk: BrokerState, part: JobPart) -> Why:
     name = part.worker
     since = desk.now - part.dispatched_at
     if part.peer in desk.absent:
@@ -95,7 +95,7 @@ def _running(desk: Desk, part: Part) -> Why:
     return Why(Reason.RUNNING, words, name, candidates(desk, part, ()) if part.refusals else ())
 
 
-def _queued(desk: Desk, part: Part) -> Why:
+def _queued(desk: BrokerState, part: JobPart) -> Why:
     job = part.job
     if part.queued_in is None and part.retry is not None:
         wait = max(0.0, part.retry.at - desk.now)
@@ -108,7 +108,7 @@ def _queued(desk: Desk, part: Part) -> Why:
     able = _able(desk, part)
     needs, asked = job.terms.needs, candidates(desk, part, able)
     if not any(w.capacity is None or w.capacity.holds(needs) for w in able):
-        words = f"no worker of {part.service} has {words_of(needs)}"
+        words = f"no worker of {part.service} has {format_capacity(needs)}"
         return Why(Reason.NO_CAPACITY, words, candidates=asked)
     refused = part.refused_by or set()
     if any(w.has_room and w.name in refused for w in able):
@@ -121,14 +121,14 @@ def _queued(desk: Desk, part: Part) -> Why:
     return Why(Reason.ALL_BUSY, words, candidates=asked)
 
 
-def _able(desk: Desk, part: Part) -> list[Worker]:
+def _able(desk: BrokerState, part: JobPart) -> list[RegisteredWorker]:
     if part.bound:
         return desk.registry.named(part.bound)
     wanted = part.queued_in.wanted if part.queued_in is not None else ()
     return desk.registry.matching(part.service, wanted)
 
 
-def _unserved(desk: Desk, job: Job, part: Part | None) -> Why:
+def _unserved(desk: BrokerState, job: Job, part: JobPart | None) -> Why:
     service = part.service if part else job.service
     if not any(True for _ in desk.registry.members(service)):
         return Why(Reason.NO_SERVICE, f"no worker offers {service}; start one")

@@ -1,6 +1,6 @@
 """What a dialect is: the interfaces its folder fills, and how content crosses between dialects.
 
-Each dialect folder has `wire` (stateless codec), `dress` (content <-> body), `broker_side`,
+Each dialect folder has `wire` (stateless codec), `codec` (content <-> body), `broker_side`,
 `client_side` and `worker_side`. Only this module, the model and the core's events and effects may
 be imported there; one dialect never imports another.
 """
@@ -64,7 +64,7 @@ def topic_of(record: Record) -> str:
     return record.detail if record.kind == Kind.PUBLISHED else f"broker.{record.kind}"
 
 
-class Dress(Protocol):
+class BodyCodec(Protocol):
     """How one dialect writes content into bodies. All four raise `Unmappable` with a reason."""
 
     name: str
@@ -87,11 +87,11 @@ class Dress(Protocol):
 
 
 #: Every dialect's dress by name; the wiring makes it, so that no dialect imports another.
-Wardrobe = Mapping[str, Dress]
+BodyCodecs = Mapping[str, BodyCodec]
 
 
-def redress_call(
-    wardrobe: Wardrobe, body: Body, dialect: str, headers: Mapping[str, str] | None = None
+def convert_call(
+    codecs: BodyCodecs, body: Body, dialect: str, headers: Mapping[str, str] | None = None
 ) -> Body:
     """Give a request the form `dialect` expects; its own form passes untouched.
 
@@ -99,13 +99,13 @@ def redress_call(
     """
     if body.dialect == dialect:
         return body
-    call = _dress_of(wardrobe, body).read_call(body)
+    call = _codec_of(codecs, body).read_call(body)
     if headers:
         call = replace(call, headers={**call.headers, **headers})
-    return wardrobe[dialect].write_call(call)
+    return codecs[dialect].write_call(call)
 
 
-def as_call(call: Call) -> Call:
+def raw_as_argument(call: Call) -> Call:
     """Make a raw request that names a task a call with one argument.
 
     For dialects that have a place for the bytes of a request or for its task, and not for both.
@@ -115,8 +115,8 @@ def as_call(call: Call) -> Call:
     return replace(call, args=(call.raw,), raw=None)
 
 
-def redress_answer(
-    wardrobe: Wardrobe,
+def convert_answer(
+    codecs: BodyCodecs,
     body: Body,
     dialect: str,
     worker: str = "",
@@ -125,12 +125,12 @@ def redress_answer(
     """Give a result the form `dialect` expects; its own form passes untouched."""
     if body.dialect == dialect:
         return body
-    answer = _dress_of(wardrobe, body).read_answer(body)
+    answer = _codec_of(codecs, body).read_answer(body)
     named = Answer(answer.value, answer.raw, answer.fault, worker or answer.worker, resources)
-    return wardrobe[dialect].write_answer(named)
+    return codecs[dialect].write_answer(named)
 
 
-def keyed(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
+def keyed_by_worker(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
     """Key results by worker; one that had several parts of a job is there as often, numbered."""
     found: dict[str, T] = {}
     for worker, said in parts:
@@ -138,9 +138,9 @@ def keyed(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
     return found
 
 
-def _dress_of(wardrobe: Wardrobe, body: Body) -> Dress:
+def _codec_of(codecs: BodyCodecs, body: Body) -> BodyCodec:
     try:
-        return wardrobe[body.dialect]
+        return codecs[body.dialect]
     except KeyError:
         raise Unmappable(f"no dress for a body of dialect {body.dialect!r}") from None
 

@@ -17,7 +17,7 @@ from dragoman.model.content import Unmappable
 BYTES: Final = "$bytes"
 
 
-def plain(said: Any) -> Any:
+def to_jsonable(said: Any) -> Any:
     """Return a value as JSON can hold it. Raises `Unmappable`."""
     kind = type(said)
     if kind in (str, int, bool, type(None)):
@@ -25,9 +25,9 @@ def plain(said: Any) -> Any:
     if isinstance(said, bytes | bytearray | memoryview):
         return {BYTES: b64encode(said).decode()}
     if isinstance(said, Mapping):
-        return {_key(key): plain(value) for key, value in said.items()}
+        return {_key(key): to_jsonable(value) for key, value in said.items()}
     if isinstance(said, list | tuple):
-        return [plain(value) for value in said]
+        return [to_jsonable(value) for value in said]
     if isinstance(said, float) and not isfinite(said):
         raise Unmappable(f"JSON has no {said}")
     if not isinstance(said, str | int | float | msgspec.Raw):
@@ -41,10 +41,10 @@ def _key(key: Any) -> str:
     return key
 
 
-def revive(said: Any) -> Any:
-    """Undo what `plain` did to bytes, at any depth."""
+def from_jsonable(said: Any) -> Any:
+    """Undo what `to_jsonable` did to bytes, at any depth."""
     if isinstance(said, list):
-        return [revive(value) for value in said]
+        return [from_jsonable(value) for value in said]
     if not isinstance(said, dict):
         return said
     if len(said) == 1 and isinstance(text := said.get(BYTES), str):
@@ -52,4 +52,4 @@ def revive(said: Any) -> Any:
             return b64decode(text, validate=True)
         except ValueError:
             return said
-    return {key: revive(value) for key, value in said.items()}
+    return {key: from_jsonable(value) for key, value in said.items()}

@@ -15,8 +15,8 @@ import apsw
 
 from dragoman.ledger import layout
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.damage import Unsound
-from dragoman.ledger.head import witnessed
+from dragoman.ledger.damage import CorruptData
+from dragoman.ledger.head import read_head
 from dragoman.ledger.layout import Transaction
 from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, linker
 from dragoman.model.value import value
@@ -30,7 +30,7 @@ _SHORTEST_KEY: Final = 16
 
 
 @value
-class Finding:
+class AuditFinding:
     """What is wrong with one record."""
 
     seq: int
@@ -38,7 +38,7 @@ class Finding:
 
 
 @value
-class Verdict:
+class AuditReport:
     """What an audit found."""
 
     first: int  #: the oldest record
@@ -47,7 +47,7 @@ class Verdict:
     head: str
     #: Records of before there were links: only their checksums were checked.
     unlinked: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -55,7 +55,7 @@ class Verdict:
         return not self.findings
 
 
-def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) -> Verdict:
+def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) -> AuditReport:
     """Check a ledger from its oldest record to its newest.
 
     Args:
@@ -66,14 +66,14 @@ def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) ->
     """
     if not path.is_file():
         raise LedgerError(f"{path}: there is no ledger")
-    acknowledged = witnessed(path.with_name(path.name + ".head"))
+    acknowledged = read_head(path.with_name(path.name + ".head"))
     try:
         connection = layout.connect(path)
     except apsw.Error as error:
         raise LedgerError(f"{path}: {error}") from None
     try:
         return _Audit(connection, key, known).run(acknowledged)
-    except (apsw.Error, ValueError, TypeError, IndexError, Unsound) as error:
+    except (apsw.Error, ValueError, TypeError, IndexError, CorruptData) as error:
         raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from None
     finally:
         connection.close()
@@ -101,7 +101,7 @@ class _Audit:
         self._connection = connection
         self._make_link = linker(key)
         self._known = known
-        self._findings: list[Finding] = []
+        self._findings: list[AuditFinding] = []
         self._unlinked = 0
         present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         columns = [name if name in present else DEFAULTS[name] for name in FIELDS]
@@ -112,7 +112,7 @@ class _Audit:
         )
         self._has_links = "link" in present
 
-    def run(self, acknowledged: int) -> Verdict:
+    def run(self, acknowledged: int) -> AuditReport:
         origin = layout.read_origin(self._connection)
         first, before = self._where_links_begin(origin.first)
         expected, checksum, newest = origin.first, origin.chain, before
@@ -139,7 +139,7 @@ class _Audit:
         if self._known is not None and self._known[0] > last:
             self._find(self._known[0], "was there at an earlier audit and is gone")
         found = tuple(self._findings)
-        return Verdict(origin.first, last, newest.hex(), self._unlinked, found)
+        return AuditReport(origin.first, last, newest.hex(), self._unlinked, found)
 
     def _was_retained(self, seq: int) -> bool:
         """Tell whether a record was removed in good order while we were reading."""
@@ -183,4 +183,4 @@ class _Audit:
 
     def _find(self, seq: int, what: str) -> None:
         if len(self._findings) < MOST:
-            self._findings.append(Finding(seq, what))
+            self._findings.append(AuditFinding(seq, what))

@@ -11,11 +11,13 @@ import apsw
 from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
 
 
-class Unsound(Exception):
+class CorruptData(Exception):
     """What was read does not match its checksum."""
 
 
-def locate(connection: apsw.Connection, first: int, last: int, before: int) -> tuple[int, int]:
+def locate_damage(
+    connection: apsw.Connection, first: int, last: int, before: int
+) -> tuple[int, int]:
     """Return the oldest and the newest damaged record between two positions.
 
     `before` is the checksum that the first record starts from. When every record and body is
@@ -30,7 +32,7 @@ def locate(connection: apsw.Connection, first: int, last: int, before: int) -> t
     return oldest, newest
 
 
-def sound_blob(connection: apsw.Connection, seq: int) -> bytes | None:
+def checked_blob(connection: apsw.Connection, seq: int) -> bytes | None:
     """Return the packed body beside a record, None if it has none; raise Unsound if damaged."""
     query = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
     found: list[Row] = connection.execute(query, (seq,)).fetchall()
@@ -38,7 +40,7 @@ def sound_blob(connection: apsw.Connection, seq: int) -> bytes | None:
         return None
     crc, blob = found[0]
     if not isinstance(blob, bytes) or crc != crc32(blob):
-        raise Unsound(f"the body of record {seq} does not match its checksum")
+        raise CorruptData(f"the body of record {seq} does not match its checksum")
     return blob
 
 
@@ -57,9 +59,9 @@ class _Survey:
         try:
             row, stored = self._row(seq)
             previous = self._before if seq == self._first else self._row(seq - 1)[1]
-            sound_blob(self._connection, seq)
+            checked_blob(self._connection, seq)
             return chain(row, previous) == stored
-        except (apsw.Error, LookupError, Unsound, ValueError, TypeError, OverflowError):
+        except (apsw.Error, LookupError, CorruptData, ValueError, TypeError, OverflowError):
             return False
 
     def _row(self, seq: int) -> tuple[Row, int]:

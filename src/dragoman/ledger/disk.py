@@ -22,7 +22,7 @@ class Disk(Protocol):
         ...
 
 
-class SoundDisk:
+class ReliableDisk:
     """Never fails, and loses nothing that was synced and everything that was not."""
 
     def write(self, entries: int) -> None:

@@ -16,14 +16,14 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
+from dragoman.ledger.atomic_file import no_step_hook
 from dragoman.ledger.base import Ledger, LedgerError
-from dragoman.ledger.durable import proceed
 from dragoman.ledger.segments import (
     TEMPORARY,
     Manifest,
-    Segment,
-    name_of,
+    SealedSegment,
     read_manifest,
+    segment_name,
     to_batch,
     write_manifest,
     write_segment,
@@ -48,7 +48,7 @@ class Sealer:
         *,
         max_records: int = MAX_RECORDS,
         clock: Callable[[], float] = time.time,
-        step: Callable[[str], None] = proceed,
+        step: Callable[[str], None] = no_step_hook,
     ) -> None:
         self.directory = Path(directory)
         self._ledger = ledger
@@ -66,7 +66,9 @@ class Sealer:
         """What has been sealed."""
         return self._manifest
 
-    def seal_once(self, min_records: int = MIN_RECORDS, max_age: float = MAX_AGE) -> Segment | None:
+    def seal_once(
+        self, min_records: int = MIN_RECORDS, max_age: float = MAX_AGE
+    ) -> SealedSegment | None:
         """Seal one segment if there are records enough, or some that wait too long."""
         after = self._manifest.last
         waiting = self._ledger.last_seq - after
@@ -116,7 +118,7 @@ class Sealer:
 
     def _sweep(self) -> None:
         """Remove what a sealing that was cut short left behind."""
-        leftover = name_of(self._manifest.last + 1, 0).rsplit("-", 1)[0]
+        leftover = segment_name(self._manifest.last + 1, 0).rsplit("-", 1)[0]
         named = {segment.file for segment in self._manifest.segments}
         drafts = list(self.directory.glob(f"*{TEMPORARY}"))
         orphans = [path for path in self.directory.glob("seg-*.parquet") if path.name not in named]

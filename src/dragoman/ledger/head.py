@@ -22,7 +22,7 @@ _LAYOUT: Final = Struct(">8sQI")
 _MAGIC: Final = b"drg-head"
 
 
-class Head:
+class HeadFile:
     """A locked file that holds one sequence number."""
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +67,7 @@ class Head:
         )
 
 
-def witnessed(path: Path) -> int:
+def read_head(path: Path) -> int:
     """Return what a head file says, without its lock; 0 where it says nothing that can be read."""
     try:
         found = path.read_bytes()

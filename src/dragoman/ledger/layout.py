@@ -13,9 +13,9 @@ from zlib import crc32
 
 import apsw
 
+from dragoman.ledger.atomic_file import rename_durably
 from dragoman.ledger.base import LedgerDamaged, LedgerError
-from dragoman.ledger.damage import Unsound, locate
-from dragoman.ledger.durable import publish
+from dragoman.ledger.damage import CorruptData, locate_damage
 from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions
 from dragoman.model.value import value
 
@@ -94,7 +94,7 @@ def create(path: Path) -> None:
     upgrade(connection, 0)
     connection.pragma("journal_mode", "wal")
     connection.close()
-    publish(fresh, path)
+    rename_durably(fresh, path)
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -122,7 +122,7 @@ def check(connection: apsw.Connection, witnessed: int) -> Extent:
     What single rows hold is proved when they are read. Raises LedgerDamaged, Unsound or apsw.Error.
     """
     if connection.pragma("application_id") != _APPLICATION:
-        raise Unsound("this is not a ledger file, or its first page is damaged")
+        raise CorruptData("this is not a ledger file, or its first page is damaged")
     origin = read_origin(connection)
     read_checkpoints(connection)
     first, last, count = next(
@@ -142,7 +142,7 @@ def check(connection: apsw.Connection, witnessed: int) -> Extent:
             f"records {last + 1} to {witnessed} were acknowledged and are gone", last + 1, witnessed
         )
     if connection.pragma("journal_mode", "wal") != "wal":
-        raise Unsound("the file is no longer in WAL mode, and cannot be put in it")
+        raise CorruptData("the file is no longer in WAL mode, and cannot be put in it")
     chain = connection.execute("SELECT chain FROM records WHERE seq = ?", (last,)).get
     return Extent(origin, last, origin.chain if chain is None else chain)
 
@@ -170,7 +170,7 @@ def read_origin(connection: apsw.Connection) -> Origin:
     """Read where the records begin, and refuse a file of another format."""
     found: list[Row] = connection.execute("SELECT format, first, chain, crc FROM origin").fetchall()
     if len(found) != 1 or found[0][3] != _fingerprint(*found[0][:3]):
-        raise Unsound("the table `origin` is damaged")
+        raise CorruptData("the table `origin` is damaged")
     if found[0][0] != FORMAT:
         raise LedgerError(f"the file has format {found[0][0]}, this program knows {FORMAT}")
     return Origin(found[0][1], found[0][2])
@@ -189,7 +189,7 @@ def last_link(connection: apsw.Connection, last: int) -> bytes:
     if found is None:
         found = connection.execute("SELECT link FROM links").get
     if not isinstance(found, bytes):
-        raise Unsound("the table `links` is damaged")
+        raise CorruptData("the table `links` is damaged")
     return found
 
 
@@ -205,7 +205,7 @@ def read_checkpoints(connection: apsw.Connection) -> dict[str, int]:
     found = {}
     for name, seq, crc in connection.execute("SELECT name, seq, crc FROM checkpoints"):
         if crc != _fingerprint(name, seq):
-            raise Unsound(f"the checkpoint {name!r} is damaged: set it again, or forget it")
+            raise CorruptData(f"the checkpoint {name!r} is damaged: set it again, or forget it")
         found[name] = seq
     return found
 
@@ -222,5 +222,5 @@ def _fingerprint(*values: str | int) -> int:
 
 
 def _damaged(what: str, connection: apsw.Connection, origin: Origin, last: int) -> LedgerDamaged:
-    first_bad, last_bad = locate(connection, origin.first, last, origin.chain)
+    first_bad, last_bad = locate_damage(connection, origin.first, last, origin.chain)
     return LedgerDamaged(f"{what}; records {first_bad} to {last_bad}", first_bad, last_bad)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from dragoman.ledger.base import Entry, LedgerError, LedgerFull
-from dragoman.ledger.disk import Disk, SoundDisk
+from dragoman.ledger.disk import Disk, ReliableDisk
 from dragoman.ledger.retention import (
     last_removable,
     require_kept,
@@ -25,7 +25,7 @@ class MemoryLedger:
     """A list of entries, the part of it that is durable, and named positions in it."""
 
     def __init__(self, disk: Disk | None = None) -> None:
-        self.disk: Disk = disk if disk is not None else SoundDisk()
+        self.disk: Disk = disk if disk is not None else ReliableDisk()
         self._entries: list[Entry] = []  #: durable, from `_first` on
         self._first = 1
         self._unsynced: list[Sequence[Entry]] = []  #: batches in the write cache, oldest first

@@ -7,7 +7,7 @@ from typing import Final
 
 import apsw
 
-from dragoman.ledger.damage import Unsound, sound_blob
+from dragoman.ledger.damage import CorruptData, checked_blob
 from dragoman.ledger.layout import CHUNK_BITS, read_origin
 from dragoman.ledger.retention import require_kept
 from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_records
@@ -37,7 +37,7 @@ def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
         return rows
     last = rows[-1][0]
     if last != after + len(rows):
-        raise Unsound(f"a record is missing between {after} and {last}")
+        raise CorruptData(f"a record is missing between {after} and {last}")
     if chain_block(rows, _chain_of(reader, after)) != _chain_of(reader, last):
         _require_each(reader, rows)
     return rows
@@ -50,7 +50,7 @@ def _chain_of(reader: apsw.Connection, seq: int) -> int:
         return origin.chain
     found: list[Row] = reader.execute(CHAIN, (seq,)).fetchall()
     if not found:
-        raise Unsound(f"record {seq} is missing")
+        raise CorruptData(f"record {seq} is missing")
     checksum: int = found[0][0]
     return checksum
 
@@ -67,7 +67,7 @@ def _require_each(reader: apsw.Connection, rows: list[Row]) -> None:
 
 def _require_sound(row: Row, checksum: int, previous: int) -> None:
     if chain(row, previous) != checksum:
-        raise Unsound(f"record {row[0]} does not match its checksum")
+        raise CorruptData(f"record {row[0]} does not match its checksum")
 
 
 def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
@@ -87,5 +87,5 @@ def verified(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
     if rows:
         _require_each(reader, rows)
     for row in rows:
-        sound_blob(reader, row[0])
+        checked_blob(reader, row[0])
     return rows

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dragoman.ledger.atomic_file import rename_durably
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.durable import publish
 from dragoman.model.record import VERSION, Record
 from dragoman.model.value import field, value
 
@@ -52,7 +52,7 @@ SEGMENT_SCHEMA: Final = pa.schema(
 
 
 @value
-class Segment:
+class SealedSegment:
     """One line of the manifest."""
 
     file: str  #: name, beside the manifest
@@ -71,7 +71,7 @@ class Manifest:
     """Every sealed segment, in order, without gaps between them."""
 
     version: int = 1
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[SealedSegment] = field(default_factory=list)
 
     @property
     def last(self) -> int:
@@ -79,7 +79,7 @@ class Manifest:
         return self.segments[-1].last if self.segments else 0
 
 
-def name_of(first: int, last: int) -> str:
+def segment_name(first: int, last: int) -> str:
     """Name a segment so that names sort as their records do."""
     return f"seg-{first:020d}-{last:020d}.parquet"
 
@@ -95,17 +95,17 @@ def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 def write_segment(
     directory: Path, batches: Sequence[pa.RecordBatch], step: Callable[[str], None]
-) -> Segment:
+) -> SealedSegment:
     """Write one segment durably under its name; `step` is called before each step (for tests)."""
     table = pa.Table.from_batches(list(batches), schema=SEGMENT_SCHEMA)
     first, last = table["seq"][0].as_py(), table["seq"][-1].as_py()
-    path = directory / name_of(first, last)
+    path = directory / segment_name(first, last)
     draft = path.with_name(path.name + TEMPORARY)
     step("write segment")
     pq.write_table(table, draft, compression="zstd", sorting_columns=[pq.SortingColumn(0)])
-    publish(draft, path, step)
+    rename_durably(draft, path, step)
     instants = table["at"].cast(pa.int64())
-    return Segment(
+    return SealedSegment(
         path.name,
         first,
         last,
@@ -134,7 +134,7 @@ def write_manifest(directory: Path, manifest: Manifest, step: Callable[[str], No
     draft = path.with_name(path.name + TEMPORARY)
     step("write manifest")
     draft.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
-    publish(draft, path, step)
+    rename_durably(draft, path, step)
 
 
 def _column(values: tuple[Any, ...], schema: "pa.Field[Any]") -> "pa.Array[Any]":

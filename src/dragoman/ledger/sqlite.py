@@ -17,8 +17,8 @@ import apsw
 
 from dragoman.ledger import layout, reading
 from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, LedgerFull
-from dragoman.ledger.damage import Unsound, locate, sound_blob
-from dragoman.ledger.head import Head
+from dragoman.ledger.damage import CorruptData, checked_blob, locate_damage
+from dragoman.ledger.head import HeadFile
 from dragoman.ledger.layout import Extent, Origin, Transaction
 from dragoman.ledger.retention import (
     last_removable,
@@ -46,7 +46,7 @@ _UNAVAILABLE: Final = (
     apsw.BusyError | apsw.CantOpenError | apsw.PermissionsError | apsw.ReadOnlyError
 )
 #: What reading a file that was changed behind our back can raise.
-_DAMAGED: Final = (apsw.Error, Unsound, ValueError, TypeError, OverflowError)
+_DAMAGED: Final = (apsw.Error, CorruptData, ValueError, TypeError, OverflowError)
 
 
 class SqliteLedger:
@@ -67,7 +67,7 @@ class SqliteLedger:
         self.path = Path(path)
         self._make_link = linker(key)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._head = Head(self.path.with_name(self.path.name + ".head"))
+        self._head = HeadFile(self.path.with_name(self.path.name + ".head"))
         try:
             self._connection, extent = self._open()
         except BaseException:
@@ -303,7 +303,7 @@ class SqliteLedger:
 
     def body(self, seq: int) -> Body | None:
         """Return the body stored beside a record."""
-        blob = self._reading(lambda reader: sound_blob(reader, seq))
+        blob = self._reading(lambda reader: checked_blob(reader, seq))
         return None if blob is None else unpack(blob)
 
     def checkpoints(self) -> dict[str, int]:
@@ -344,7 +344,7 @@ class SqliteLedger:
             return function()
         except (apsw.FullError, apsw.IOError) as error:
             raise LedgerFull(f"{self.path}: nothing was written: {error}") from error
-        except (apsw.CorruptError, apsw.NotADBError, Unsound) as error:
+        except (apsw.CorruptError, apsw.NotADBError, CorruptData) as error:
             raise self._damaged(self._connection, error) from error
         except (apsw.Error, TypeError, ValueError, OverflowError) as error:
             raise LedgerError(f"{self.path}: nothing was written: {error}") from error
@@ -352,7 +352,7 @@ class SqliteLedger:
     def _damaged(self, connection: apsw.Connection, error: Exception) -> LedgerDamaged:
         try:
             origin = layout.read_origin(connection)
-            first, last = locate(connection, origin.first, self.last_seq, origin.chain)
+            first, last = locate_damage(connection, origin.first, self.last_seq, origin.chain)
         except _DAMAGED:
             first, last = self.first_seq, max(self.first_seq, self.last_seq)
         return LedgerDamaged(

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, shaped
+from dragoman.pipeline.schema import cast_to, columns
 
 TABLE: Final = "accounting"
 SCHEMA: Final = columns("""
@@ -45,4 +45,4 @@ def accounting(ended: DataFrame) -> DataFrame:
         + F.floor(F.col("run_us") * PER_RUN_SECOND / 1_000_000)
         + F.floor((F.col("request_bytes") + F.col("result_bytes")) * PER_MEBIBYTE / (1 << 20))
     )
-    return shaped(used.withColumn("bill", bill), SCHEMA)
+    return cast_to(used.withColumn("bill", bill), SCHEMA)

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, shaped
+from dragoman.pipeline.schema import cast_to, columns
 
 TABLE: Final = "anomalies"
 HISTORY_HOURS: Final = 24
@@ -50,7 +50,7 @@ def anomalies(minutes: DataFrame, since: datetime) -> DataFrame:
     score = (F.col("value") - F.col("median")) / F.col("deviation")
     judged = values.where(F.col("minute") >= F.lit(since)).join(history, [*_SERIES, "hour"])
     odd = judged.withColumn("score", score).where(F.abs("score") > THRESHOLD)
-    return shaped(odd, SCHEMA)
+    return cast_to(odd, SCHEMA)
 
 
 def _values(minutes: DataFrame) -> DataFrame:

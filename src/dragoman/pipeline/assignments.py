@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, day_of, shaped, span_us
+from dragoman.pipeline.schema import cast_to, columns, day_of, span_us
 
 TABLE: Final = "assignments"
 SCHEMA: Final = columns("""
@@ -76,4 +76,4 @@ def _finished(rows: DataFrame) -> DataFrame:
         }
     )
     rows = rows.withColumn("run_us", span_us(F.col("dispatched_at"), F.col("ended_at")))
-    return shaped(rows, SCHEMA)
+    return cast_to(rows, SCHEMA)

@@ -27,8 +27,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.life import after_the_end, lived
-from dragoman.pipeline.schema import columns, day_of, is_kind, shaped
+from dragoman.pipeline.life import after_the_end, until_end
+from dragoman.pipeline.schema import cast_to, columns, day_of, is_kind
 
 TABLE: Final = "audit"
 SCHEMA: Final = columns("""
@@ -72,7 +72,7 @@ def gaps(missing: DataFrame) -> DataFrame:
     rows = missing.select(*_row("sequence_gap", _words("record %d is missing", "seq"), "seq"))
     nowhere = {n: F.lit("") for n in ("job", "service", "client", "worker")}
     day = F.lit("1970-01-01").cast("date")
-    return shaped(rows.withColumns({**nowhere, "at": F.lit(None), "day": day}), SCHEMA)
+    return cast_to(rows.withColumns({**nowhere, "at": F.lit(None), "day": day}), SCHEMA)
 
 
 def repeats(repeated: DataFrame) -> DataFrame:
@@ -80,12 +80,12 @@ def repeats(repeated: DataFrame) -> DataFrame:
     words = _words("record %d is there %d times", "seq", "times")
     rows = repeated.select("at", *_row("sequence_repeat", words, "seq"))
     nowhere = {n: F.lit("") for n in ("job", "service", "client", "worker")}
-    return shaped(rows.withColumns({**nowhere, "day": day_of(F.col("at"))}), SCHEMA)
+    return cast_to(rows.withColumns({**nowhere, "day": day_of(F.col("at"))}), SCHEMA)
 
 
 def of_lives(annotated: DataFrame) -> DataFrame:
     """Report what the records of a job show, each where it stands."""
-    found = lived(annotated).withColumn("rule", breach()).where(F.col("rule").isNotNull())
+    found = until_end(annotated).withColumn("rule", breach()).where(F.col("rule").isNotNull())
     said = {
         "stale_result_applied": (
             _words(
@@ -113,7 +113,7 @@ def of_lives(annotated: DataFrame) -> DataFrame:
         words = F.when(is_it, text).otherwise(words)
         seqs = F.when(is_it, F.array(*[F.col(p) for p in proof])).otherwise(seqs)
     day = F.when(F.col("end_seq").isNotNull(), day_of(F.col("at")))
-    return shaped(found.withColumns({"words": words, "seqs": seqs, "day": day}), SCHEMA)
+    return cast_to(found.withColumns({"words": words, "seqs": seqs, "day": day}), SCHEMA)
 
 
 def breach() -> Column:
@@ -162,7 +162,7 @@ def after_ends(annotated: DataFrame) -> DataFrame:
     rows = annotated.withColumn("rule", rule).where(F.col("rule").isNotNull())
     words = _words("%s although the job had ended at record %d", "kind", "end_seq")
     seqs = F.array("end_seq", "seq")
-    return shaped(
+    return cast_to(
         rows.withColumns({"words": words, "seqs": seqs, "day": day_of(F.col("at"))}), SCHEMA
     )
 
@@ -184,7 +184,7 @@ def of_strays(strays: DataFrame, ended: DataFrame) -> DataFrame:
         *_row("result_without_dispatch", words, "seq"),
         day_of(F.col("at")).alias("day"),
     )
-    return after_ends(again).unionAll(shaped(found, SCHEMA))
+    return after_ends(again).unionAll(cast_to(found, SCHEMA))
 
 
 def never_ended(open_jobs: DataFrame, horizon: datetime) -> DataFrame:
@@ -198,7 +198,7 @@ def never_ended(open_jobs: DataFrame, horizon: datetime) -> DataFrame:
         *_row("no_final_state", words, "submitted_seq", "last_seq"),
         F.lit(None).cast("date").alias("day"),
     )
-    return shaped(rows, SCHEMA)
+    return cast_to(rows, SCHEMA)
 
 
 def unfair_waits(unfair: DataFrame) -> DataFrame:
@@ -209,4 +209,4 @@ def unfair_waits(unfair: DataFrame) -> DataFrame:
         *_row("unfair_wait", words, "since_seq", "seq"),
         day_of(F.col("at")).alias("day"),
     )
-    return shaped(rows, SCHEMA)
+    return cast_to(rows, SCHEMA)

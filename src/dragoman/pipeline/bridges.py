@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, shaped
+from dragoman.pipeline.schema import cast_to, columns
 
 TABLE: Final = "bridges"
 SCHEMA: Final = columns("""
@@ -41,4 +41,4 @@ def bridges(ended: DataFrame) -> DataFrame:
         "total_p50_us": F.round(F.col("share")[0]),
         "total_p99_us": F.round(F.col("share")[1]),
     }
-    return shaped(summed.withColumns(shares), SCHEMA)
+    return cast_to(summed.withColumns(shares), SCHEMA)

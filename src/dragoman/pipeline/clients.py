@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, day_of, shaped
+from dragoman.pipeline.schema import cast_to, columns, day_of
 
 TABLE: Final = "clients"
 STATES: Final = ("succeeded", "failed", "expired", "cancelled", "dead")
@@ -55,4 +55,4 @@ def clients(jobs: DataFrame, refusals: DataFrame, since: date) -> DataFrame:
         F.max("at").alias("last_at"),
         *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],
     )
-    return shaped(summed, SCHEMA)
+    return cast_to(summed, SCHEMA)

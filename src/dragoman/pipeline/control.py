@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.schema import BOUNDARY_KINDS, SESSION_KINDS, columns, is_kind, shaped
+from dragoman.pipeline.schema import BOUNDARY_KINDS, SESSION_KINDS, cast_to, columns, is_kind
 
 TABLE: Final = "carried_control"
 SCHEMA: Final = columns("""
@@ -29,7 +29,7 @@ SCHEMA: Final = columns("""
 
 def control(records: DataFrame) -> DataFrame:
     """Select the records of sessions and of broker processes."""
-    return shaped(records.where(is_kind(*SESSION_KINDS, *BOUNDARY_KINDS)), SCHEMA)
+    return cast_to(records.where(is_kind(*SESSION_KINDS, *BOUNDARY_KINDS)), SCHEMA)
 
 
 def boundaries(control: DataFrame) -> DataFrame:
@@ -61,7 +61,7 @@ def spans(control: DataFrame) -> DataFrame:
     )
 
 
-def still_needed(control: DataFrame) -> DataFrame:
+def carried_over(control: DataFrame) -> DataFrame:
     """Select what the next step needs: sessions that are on, who left last, all boundaries."""
     rows = of_sessions(control)
     per_peer = Window.partitionBy("peer")
@@ -71,4 +71,4 @@ def still_needed(control: DataFrame) -> DataFrame:
     is_over = F.coalesce(F.col("left") > F.col("newest"), F.lit(False))
     of_newest = F.coalesce(F.col("session"), F.lit(0)) == F.col("newest")
     kept = F.when(is_over, F.col("seq") == F.col("left")).otherwise(of_newest)
-    return shaped(rows.where(kept), SCHEMA).unionAll(boundaries(control))
+    return cast_to(rows.where(kept), SCHEMA).unionAll(boundaries(control))

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
-from dragoman.pipeline.schema import RECORD, day_of, shaped
+from dragoman.pipeline.schema import RECORD, cast_to, day_of
 
 TABLE: Final = "events"
 SCHEMA: Final = StructType([*RECORD.fields, StructField("day", DateType())])
@@ -14,10 +14,10 @@ SCHEMA: Final = StructType([*RECORD.fields, StructField("day", DateType())])
 
 def events(records: DataFrame) -> DataFrame:
     """Give records their day."""
-    return shaped(records.withColumn("day", day_of(F.col("at"))), SCHEMA)
+    return cast_to(records.withColumn("day", day_of(F.col("at"))), SCHEMA)
 
 
-def once_each(records: DataFrame) -> DataFrame:
+def without_repeats(records: DataFrame) -> DataFrame:
     """Keep one record of each sequence number, the same one whatever order they came in."""
     values = F.struct(*[c for c in records.columns if c != "seq"])
     kept = records.groupBy("seq").agg(F.min(values).alias("kept"))

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, day_of, shaped, span_us
+from dragoman.pipeline.schema import cast_to, columns, day_of, span_us
 
 TABLE: Final = "jobs"
 SCHEMA: Final = columns("""
@@ -77,4 +77,4 @@ def jobs(lives: DataFrame) -> DataFrame:
             "day": day_of(ended),
         }
     )
-    return shaped(rows, SCHEMA)
+    return cast_to(rows, SCHEMA)

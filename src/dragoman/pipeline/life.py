@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.schema import LIFE_KINDS, RECORD, columns, fields, is_kind, shaped
+from dragoman.pipeline.schema import JOB_KINDS, RECORD, cast_to, columns, fields, is_kind
 
 TABLE: Final = "carried_life"
 _NOT_CARRIED: Final = frozenset({"digest", "key", "count", "version"})
@@ -57,13 +57,13 @@ KEY: Final = ("submitted_at", "job")
 
 def life(records: DataFrame, spans: DataFrame, boundaries: list[int]) -> DataFrame:
     """Select new records of jobs, each with what its worker's session was at that point."""
-    rows = records.where(is_kind(*LIFE_KINDS))
+    rows = records.where(is_kind(*JOB_KINDS))
     # Records of other kinds get no key, so that nothing is looked up for them.
     asked = F.when(is_kind(Kind.DISPATCHED, Kind.REQUEUED), F.col("peer"))
     known = spans.withColumnRenamed("peer", "span_peer")
     is_then = (F.col("seq") > F.col("said_seq")) & (F.col("seq") < F.col("next_seq"))
     rows = rows.join(F.broadcast(known), (asked == F.col("span_peer")) & is_then, "left")
-    return shaped(rows.withColumn("boundary_seq", _newest_before(boundaries)), SCHEMA)
+    return cast_to(rows.withColumn("boundary_seq", _newest_before(boundaries)), SCHEMA)
 
 
 def _newest_before(boundaries: list[int]) -> Column:
@@ -95,7 +95,7 @@ def _said(kind: Kind, names: dict[str, str]) -> Column:
     return F.when(is_kind(kind), fields(names))
 
 
-def may_be_notable(life: DataFrame) -> DataFrame:
+def notable_candidates(life: DataFrame) -> DataFrame:
     """Return the keys of all jobs that are not over, or may have broken a promise; and some more.
 
     To annotate every record only to find the few that matter would be most of the work of a
@@ -160,7 +160,7 @@ def is_unfinished() -> Column:
     return is_stray | F.col("end_seq").isNull() | (F.col("seq") > F.col("end_seq"))
 
 
-def lived(annotated: DataFrame) -> DataFrame:
+def until_end(annotated: DataFrame) -> DataFrame:
     """Select what jobs were made of: submitted, and not after their end."""
     in_time = F.col("end_seq").isNull() | (F.col("seq") <= F.col("end_seq"))
     return annotated.where(F.col("submitted_seq").isNotNull() & in_time)
@@ -169,7 +169,7 @@ def lived(annotated: DataFrame) -> DataFrame:
 def still_open(annotated: DataFrame) -> DataFrame:
     """Select the records of jobs that are not over, for the next step."""
     is_open = F.col("submitted_seq").isNotNull() & F.col("end_seq").isNull()
-    return shaped(annotated.where(is_open), SCHEMA)
+    return cast_to(annotated.where(is_open), SCHEMA)
 
 
 def after_the_end(annotated: DataFrame) -> DataFrame:

@@ -27,7 +27,7 @@ class SegmentDamaged(SegmentError):
 
 
 @dataclass(frozen=True)
-class Segment:
+class ExportedSegment:
     """One immutable file of consecutive records; `file` is relative to the export's folder."""
 
     file: str
@@ -39,10 +39,10 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Piece:
+class SegmentRange:
     """The part of a segment that is wanted: `after < seq <= last`."""
 
-    segment: Segment
+    segment: ExportedSegment
     after: int
 
     @property
@@ -51,12 +51,12 @@ class Piece:
         return self.segment.last
 
 
-def parse_manifest(text: str) -> tuple[Segment, ...]:
+def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
     """Read a manifest; raises ValueError with a sentence if it is not one."""
     try:
         said: dict[str, Any] = json.loads(text)
         found = [
-            Segment(
+            ExportedSegment(
                 str(s["file"]),
                 int(s["first"]),
                 int(s["last"]),
@@ -71,24 +71,26 @@ def parse_manifest(text: str) -> tuple[Segment, ...]:
     return tuple(sorted(found, key=lambda s: (s.first, -s.last)))
 
 
-def head(segments: Iterable[Segment]) -> int:
+def head(segments: Iterable[ExportedSegment]) -> int:
     """Return the newest record of any segment; 0 when there is none."""
     return max((s.last for s in segments), default=0)
 
 
-def plan(segments: Iterable[Segment], after: int, upto: int | None = None) -> list[Piece]:
+def plan(
+    segments: Iterable[ExportedSegment], after: int, upto: int | None = None
+) -> list[SegmentRange]:
     """Choose what to read so that every record after a position comes exactly once.
 
     A segment that was read before, or is listed twice, or overlaps another adds nothing twice.
     Raises `SegmentMissing` where a range is in no segment.
     """
-    pieces: list[Piece] = []
+    pieces: list[SegmentRange] = []
     covered = after
     for segment in sorted(segments, key=lambda s: (s.first, -s.last)):
         if segment.last <= covered or (upto is not None and segment.first > upto):
             continue
         if segment.first > covered + 1:
             raise SegmentMissing("the manifest has a hole", covered + 1, segment.first - 1)
-        pieces.append(Piece(segment, covered))
+        pieces.append(SegmentRange(segment, covered))
         covered = segment.last
     return pieces

@@ -20,7 +20,7 @@ from dragoman.pipeline import charts
 from dragoman.pipeline.audit import RULES
 from dragoman.pipeline.charts import Bar
 from dragoman.pipeline.clients import STATES
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import in_order, read_table
 
 #: How many points a curve has at most, and how many rows a list.
@@ -33,7 +33,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Block:
+class ReportSection:
     """One picture with its title and a line of explanation."""
 
     title: str
@@ -41,7 +41,7 @@ class Block:
     body: str
 
 
-def build_report(store: Store) -> str:
+def build_report(store: TableStore) -> str:
     """Return the page."""
     import jinja2
 
@@ -57,7 +57,7 @@ def _rows(found: DataFrame) -> Rows:
 class _Report:
     """Asks the tables, and draws what they say."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: TableStore) -> None:
         self.store = store
 
     def context(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class _Report:
             "blocks": self._blocks(),
         }
 
-    def _blocks(self) -> list[Block]:
+    def _blocks(self) -> list[ReportSection]:
         wanted = (
             self._traffic,
             self._latency,
@@ -154,7 +154,7 @@ class _Report:
 
     # --- pictures -----------------------------------------------------------------------------
 
-    def _traffic(self) -> Block:
+    def _traffic(self) -> ReportSection:
         minutes = self._table("service_minutes")
         found = _rows(
             minutes.groupBy(self._bucket("minute"), "dialect").agg(F.sum("submitted").alias("n"))
@@ -165,9 +165,9 @@ class _Report:
             series[row["dialect"]][row["bucket"]] += row["n"] / self._minutes(row["bucket"])
         picture = charts.area_chart(self.times, series, "jobs a minute, by the client's dialect")
         note = "Jobs taken in a minute, by the dialect of the client."
-        return Block("Traffic", note, charts.legend(known) + picture)
+        return ReportSection("Traffic", note, charts.legend(known) + picture)
 
-    def _latency(self) -> Block:
+    def _latency(self) -> ReportSection:
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
         wanted = F.array(*[F.lit(share) for share in shares.values()])
         ended = self._table("jobs").where(F.col("ended_at").isNotNull())
@@ -181,9 +181,9 @@ class _Report:
                     series[name][row["bucket"]] = value
         picture = charts.line_chart(self.times, series, "percentiles of the time jobs take")
         note = "From submission to the final state, over the jobs that ended then; powers of ten."
-        return Block("How long jobs take", note, charts.legend([*shares]) + picture)
+        return ReportSection("How long jobs take", note, charts.legend([*shares]) + picture)
 
-    def _hours(self) -> Block:
+    def _hours(self) -> ReportSection:
         minutes = self._table("service_minutes")
         found = _rows(
             minutes.groupBy("day", F.hour("minute").alias("hour")).agg(F.sum("ended").alias("n"))
@@ -192,9 +192,9 @@ class _Report:
         values = {(str(row["day"]), f"{row['hour']:02d}"): float(row["n"]) for row in found}
         hours = [f"{hour:02d}" for hour in range(24)]
         picture = charts.heat_map(days, hours, values, "jobs ended by day and hour")
-        return Block("Hour by hour", "Jobs that ended, by day and hour (UTC).", picture)
+        return ReportSection("Hour by hour", "Jobs that ended, by day and hour (UTC).", picture)
 
-    def _slowest(self) -> Block:
+    def _slowest(self) -> ReportSection:
         ended = self._table("jobs").where(
             F.col("started_at").isNotNull() & F.col("day").isNotNull()
         )
@@ -211,9 +211,9 @@ class _Report:
         ]
         picture = charts.bar_chart(bars, "the slowest services", charts.COLOURS[2])
         note = "Run time: the longest bar is the slowest 99th percentile; p50 and jobs beside it."
-        return Block("Slowest services", note, picture)
+        return ReportSection("Slowest services", note, picture)
 
-    def _bridges(self) -> Block:
+    def _bridges(self) -> ReportSection:
         found = _rows(
             self._table("bridges")
             .groupBy("dialect_in", "dialect_out")
@@ -226,9 +226,11 @@ class _Report:
             for row in found
         }
         picture = charts.heat_map(rows, columns, values, "jobs from dialect to dialect")
-        return Block("Bridges", "From the client's dialect (rows) to the worker's.", picture)
+        return ReportSection(
+            "Bridges", "From the client's dialect (rows) to the worker's.", picture
+        )
 
-    def _workers(self) -> Block:
+    def _workers(self) -> ReportSection:
         chosen = self._table("sessions").orderBy(F.desc("joined_at")).limit(_MOST_BARS)
         rows: defaultdict[str, list[Bar]] = defaultdict(list)
         for row in _rows(chosen):
@@ -242,9 +244,9 @@ class _Report:
         picture = charts.timeline(shown, "sessions of the workers")
         more = f" The first {ROWS} of {len(rows)}." if len(rows) > ROWS else ""
         note = f"Sessions; the darker, the busier.{more}"
-        return Block("Workers", note, picture)
+        return ReportSection("Workers", note, picture)
 
-    def _bill(self) -> Block:
+    def _bill(self) -> ReportSection:
         found = _rows(
             self._table("accounting")
             .groupBy("principal", "service")
@@ -261,9 +263,11 @@ class _Report:
             for row in found
         ]
         picture = charts.bar_chart(bars, "the bill", charts.COLOURS[3])
-        return Block("The bill", "Usage by principal and service, the twenty largest.", picture)
+        return ReportSection(
+            "The bill", "Usage by principal and service, the twenty largest.", picture
+        )
 
-    def _slo(self) -> Block:
+    def _slo(self) -> ReportSection:
         found = _rows(self._table("slo").orderBy("service", F.desc("day")).limit(1_000))
         newest = {row["service"]: row for row in reversed(found)}
         cells = [
@@ -279,9 +283,9 @@ class _Report:
         ]
         heads = ("service", "objective", "good", "bad", "burn rate today", "budget left")
         note = "Good jobs succeeded in time; the budget is what the objective allows in 30 days."
-        return Block("Objectives", note, table(heads, cells))
+        return ReportSection("Objectives", note, table(heads, cells))
 
-    def _anomalies(self) -> Block:
+    def _anomalies(self) -> ReportSection:
         worst = self._table("anomalies").orderBy(F.desc(F.abs("score")), "minute", "service")
         cells = [
             (
@@ -298,7 +302,7 @@ class _Report:
         heads = ("minute", "service", "dialect", "what", "was", "median of its day", "score")
         note = "Minutes outside their own history: modified z-score above 8 over the 24 h before."
         body = table(heads, cells) if cells else "<p>None.</p>"
-        return Block("Odd minutes", note, body)
+        return ReportSection("Odd minutes", note, body)
 
 
 def _said(metric: str, value: float) -> str:

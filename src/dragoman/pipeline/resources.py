@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.control import of_sessions
-from dragoman.pipeline.schema import columns, is_kind, shaped
+from dragoman.pipeline.schema import cast_to, columns, is_kind
 from dragoman.pipeline.sessions import KEY
 
 TABLE: Final = "resources"
@@ -47,4 +47,4 @@ def resources(control: DataFrame, stays: DataFrame) -> DataFrame:
     )
     ends = stays.select(*KEY, "left_at", "day")
     until = F.coalesce("next_at", "left_at")
-    return shaped(folded.join(ends, KEY).withColumn("until_at", until), SCHEMA)
+    return cast_to(folded.join(ends, KEY).withColumn("until_at", until), SCHEMA)

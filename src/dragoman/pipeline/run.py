@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from dragoman.pipeline.manifest import Piece, plan
-from dragoman.pipeline.pace import paced
+from dragoman.pipeline.manifest import SegmentRange, plan
 from dragoman.pipeline.segments import check_files, read_manifest, read_records
 from dragoman.pipeline.step import advance
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
+from dragoman.pipeline.tuning import tuned
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """What a run did."""
 
     #: The newest record that was in the tables before, and the newest that is now.
@@ -42,26 +42,26 @@ def run(
     source: str,
     root: str,
     notice: Callable[[str], None] = lambda _: None,
-) -> Summary:
+) -> RunSummary:
     """Bring the tables under `root` up to the newest segment of an export.
 
     Raises `SegmentMissing` or `SegmentDamaged`, and changes nothing, if a record cannot be read.
     """
     begun = time.monotonic()
     notice("manifest")
-    store = Store(spark, root)
+    store = TableStore(spark, root)
     after = store.snapshot.seq
     pieces = plan(read_manifest(spark, source), after)
     upto = pieces[-1].last if pieces else after
     if pieces:
         # A small step over a long history still reads the whole of its day.
-        with paced(spark, upto):
+        with tuned(spark, upto):
             notice("segments")
             check_files(spark, source, pieces)
             advance(store, read_records(spark, source, pieces), upto, notice)
     seconds = time.monotonic() - begun
-    return Summary(after, upto, len(pieces), _size(pieces), seconds, store.written)
+    return RunSummary(after, upto, len(pieces), _size(pieces), seconds, store.written)
 
 
-def _size(pieces: list[Piece]) -> int:
+def _size(pieces: list[SegmentRange]) -> int:
     return sum(piece.segment.bytes for piece in pieces)

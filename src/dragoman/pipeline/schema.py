@@ -74,7 +74,7 @@ RECORD: Final = columns("""
 """)
 
 #: The records a job's row is folded from. The rest (progress, late replies) are only counted.
-LIFE_KINDS: Final = (
+JOB_KINDS: Final = (
     Kind.SUBMITTED,
     Kind.BOUND,
     Kind.MOVED,
@@ -92,7 +92,7 @@ SESSION_KINDS: Final = (Kind.JOINED, Kind.RESYNCED, Kind.LEFT, Kind.OWNS)
 BOUNDARY_KINDS: Final = (Kind.STARTED, Kind.STOPPED)
 
 
-def shaped(rows: DataFrame, schema: StructType) -> DataFrame:
+def cast_to(rows: DataFrame, schema: StructType) -> DataFrame:
     """Return rows with exactly a table's columns, in its order and types.
 
     As text: every column object costs several calls into the JVM, a line of SQL none.

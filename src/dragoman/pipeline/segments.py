@@ -12,16 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dragoman.pipeline.manifest import (
-    Piece,
-    Segment,
+    ExportedSegment,
     SegmentDamaged,
     SegmentMissing,
+    SegmentRange,
     parse_manifest,
 )
 from dragoman.pipeline.schema import RECORD
 
 
-def read_manifest(spark: SparkSession, source: str) -> tuple[Segment, ...]:
+def read_manifest(spark: SparkSession, source: str) -> tuple[ExportedSegment, ...]:
     """Return the segments that the exporter says are there."""
     path = f"{source.rstrip('/')}/manifest.json"
     try:
@@ -35,7 +35,7 @@ def read_manifest(spark: SparkSession, source: str) -> tuple[Segment, ...]:
     return parse_manifest(rows[0][0])
 
 
-def check_files(spark: SparkSession, source: str, pieces: Sequence[Piece]) -> None:
+def check_files(spark: SparkSession, source: str, pieces: Sequence[SegmentRange]) -> None:
     """Compare size and fingerprint of every segment's file with what the manifest says."""
     paths = [_path(source, piece) for piece in pieces]
     try:
@@ -56,13 +56,13 @@ def check_files(spark: SparkSession, source: str, pieces: Sequence[Piece]) -> No
             raise SegmentDamaged(words, segment.first, segment.last)
 
 
-def _missing(pieces: Sequence[Piece], words: str) -> SegmentMissing:
+def _missing(pieces: Sequence[SegmentRange], words: str) -> SegmentMissing:
     """Name the segment whose file Spark did not find."""
     gone = next((p.segment for p in pieces if p.segment.file in words), pieces[0].segment)
     return SegmentMissing(f"{gone.file} is gone", gone.first, gone.last)
 
 
-def read_records(spark: SparkSession, source: str, pieces: Sequence[Piece]) -> DataFrame:
+def read_records(spark: SparkSession, source: str, pieces: Sequence[SegmentRange]) -> DataFrame:
     """Return the records of some segments; rows of older versions get nulls for what they lack."""
     reader = spark.read.schema(RECORD)
     whole = [_path(source, p) for p in pieces if p.after < p.segment.first]
@@ -75,5 +75,5 @@ def read_records(spark: SparkSession, source: str, pieces: Sequence[Piece]) -> D
     return reduce(DataFrame.unionAll, found)
 
 
-def _path(source: str, piece: Piece) -> str:
+def _path(source: str, piece: SegmentRange) -> str:
     return f"{source.rstrip('/')}/{piece.segment.file}"

@@ -18,7 +18,7 @@ BLOCK: Final = 32_768
 
 
 @dataclass(frozen=True)
-class Block:
+class SequenceBlock:
     """What was found of one block of sequence numbers."""
 
     number: int
@@ -27,7 +27,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Check:
+class SequenceCheck:
     """What a batch of records is made of."""
 
     first: int
@@ -40,7 +40,7 @@ class Check:
     has_repeats: bool
 
 
-def check_sequence(records: DataFrame, after: int, upto: int | None) -> Check | None:
+def check_sequence(records: DataFrame, after: int, upto: int | None) -> SequenceCheck | None:
     """Look through a batch that should have every number in `after < seq <= upto`.
 
     Without `upto`, the newest record there is must be the last.
@@ -60,8 +60,8 @@ def check_sequence(records: DataFrame, after: int, upto: int | None) -> Check | 
     if not found:
         return None
     last = max(row.last for row in found)
-    blocks = [Block(row.number, row.rows, row.distinct) for row in found]
-    return Check(
+    blocks = [SequenceBlock(row.number, row.rows, row.distinct) for row in found]
+    return SequenceCheck(
         min(row.first for row in found),
         last,
         sum(block.rows for block in blocks),
@@ -86,7 +86,7 @@ def _words(records: DataFrame) -> DataFrame:
     )
 
 
-def broken_blocks(blocks: list[Block], after: int, upto: int) -> tuple[int, ...]:
+def broken_blocks(blocks: list[SequenceBlock], after: int, upto: int) -> tuple[int, ...]:
     """Name the blocks of a range that are not whole."""
     found = {block.number: block for block in blocks}
     wanted = range(block_of(after + 1), block_of(upto) + 1)
@@ -109,7 +109,7 @@ def _size(number: int, after: int, upto: int) -> int:
     return min(last, upto) - max(first, after + 1) + 1
 
 
-def missing(records: DataFrame, check: Check, after: int, upto: int) -> DataFrame:
+def missing(records: DataFrame, check: SequenceCheck, after: int, upto: int) -> DataFrame:
     """Return every number of the range that no record has, as `seq`."""
     spark = records.sparkSession
     seqs = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).select("seq")
@@ -127,7 +127,7 @@ def edges(broken: tuple[int, ...], after: int, upto: int) -> list[int]:
     return sorted({*before, *behind})
 
 
-def repeated(records: DataFrame, check: Check) -> DataFrame:
+def repeated(records: DataFrame, check: SequenceCheck) -> DataFrame:
     """Return the numbers that more than one record has, with how many and when."""
     seen = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).groupBy("seq")
     counted = seen.agg(F.count(F.lit(1)).alias("times"), F.min("at").alias("at"))

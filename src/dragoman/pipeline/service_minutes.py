@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dragoman.pipeline.clients import STATES
-from dragoman.pipeline.schema import columns, day_of, shaped
+from dragoman.pipeline.schema import cast_to, columns, day_of
 
 TABLE: Final = "service_minutes"
 SCHEMA: Final = columns("""
@@ -72,7 +72,7 @@ def service_minutes(
     }
     day = {"day": day_of(F.col("minute"))}
     rows = rows.withColumns({**levels, **named, **day, "faults": _tally("names")})
-    return shaped(rows.where(F.col("minute") >= F.lit(since)), SCHEMA)
+    return cast_to(rows.where(F.col("minute") >= F.lit(since)), SCHEMA)
 
 
 def minute_of(instant: Column) -> Column:

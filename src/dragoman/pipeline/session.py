@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from dragoman.pipeline.pace import LITTLE_JAVA
+from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA: Final = 17
@@ -80,7 +80,7 @@ def open_session(
     memory: str = "2g",
     remote: str | None = None,
     settings: dict[str, str] | None = None,
-    is_brief: bool = False,
+    for_small_data: bool = False,
 ) -> SparkSession:
     """Start, or join, the session that the pipeline runs in.
 
@@ -89,7 +89,7 @@ def open_session(
         memory: Heap of the driver; local mode has no other.
         remote: Address of a Spark Connect server (`sc://host:15002`), instead of a master.
         settings: Anything else, by Spark's own names; wins over ours.
-        is_brief: Whether a JVM that starts here should start soon rather than run fast.
+        for_small_data: Whether a JVM that starts here should start soon rather than run fast.
 
     """
     chosen = SETTINGS | (settings or {})
@@ -104,8 +104,8 @@ def open_session(
     builder = builder.config(
         "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}"
     )
-    if is_brief:
-        builder = builder.config("spark.driver.defaultJavaOptions", LITTLE_JAVA)
+    if for_small_data:
+        builder = builder.config("spark.driver.defaultJavaOptions", SMALL_JAVA_OPTIONS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")

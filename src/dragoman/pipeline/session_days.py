@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, day_of, shaped, span_us
+from dragoman.pipeline.schema import cast_to, columns, day_of, span_us
 from dragoman.pipeline.sessions import KEY
 
 TABLE: Final = "session_days"
@@ -65,7 +65,7 @@ def session_days(
         *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],
         F.max(F.when(F.col("slowest_us").isNotNull(), slowest)).alias("slowest"),
     )
-    return shaped(summed.select("*", "slowest.*").drop("slowest"), SCHEMA)
+    return cast_to(summed.select("*", "slowest.*").drop("slowest"), SCHEMA)
 
 
 def each_day(start: Column, end: Column, since: date) -> Column:

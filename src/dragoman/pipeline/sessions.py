@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.control import boundaries, of_sessions
-from dragoman.pipeline.schema import columns, day_of, is_kind, shaped, span_us
+from dragoman.pipeline.schema import cast_to, columns, day_of, is_kind, span_us
 
 TABLE: Final = "sessions"
 #: What the control records alone tell.
@@ -60,7 +60,7 @@ def stays(control: DataFrame) -> DataFrame:
     in_order = Window.partitionBy("peer").orderBy("session")
     next_at = F.lead("joined_at").over(in_order)
     folded = folded.withColumn("next_at", next_at).join(_doubts(folded, control), KEY, "left")
-    return shaped(folded.withColumns(_ended()), STAY)
+    return cast_to(folded.withColumns(_ended()), STAY)
 
 
 KEY: Final = ["peer", "session"]
@@ -130,4 +130,4 @@ def sessions(stays: DataFrame, session_days: DataFrame, horizon: datetime) -> Da
         }
     )
     share = F.when(F.col("connected_us") > 0, F.col("busy_us") / F.col("connected_us"))
-    return shaped(rows.withColumn("busy_share", share), SCHEMA)
+    return cast_to(rows.withColumn("busy_share", share), SCHEMA)

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, shaped
+from dragoman.pipeline.schema import cast_to, columns
 
 TABLE: Final = "slo"
 OBJECTIVE: Final = 0.99
@@ -62,4 +62,4 @@ def slo(ended: DataFrame, former: DataFrame, since: date) -> DataFrame:
             "budget_left": F.lit(1.0) - spent / F.lit(allowed),
         }
     )
-    return shaped(rows.where(F.col("day") >= F.lit(since)), SCHEMA)
+    return cast_to(rows.where(F.col("day") >= F.lit(since)), SCHEMA)

@@ -23,7 +23,7 @@ def instant(micros: int) -> datetime:
 
 
 @dataclass(frozen=True)
-class Part:
+class VersionPart:
     """The settled rows of one version that count: those of the days from `since` to `until`."""
 
     version: int
@@ -32,10 +32,12 @@ class Part:
     since: date = FIRST_DAY
     until: date | None = None
 
-    def before(self, day: date) -> "Part | None":
+    def before(self, day: date) -> "VersionPart | None":
         """Return what is left when everything from a day on is void."""
         until = min(day, self.until or day)
-        return Part(self.version, self.level, self.since, until) if until > self.since else None
+        return (
+            VersionPart(self.version, self.level, self.since, until) if until > self.since else None
+        )
 
     def reaches(self, since: date | None) -> bool:
         """Whether rows from a day on may be among its own."""
@@ -52,7 +54,7 @@ class Snapshot:
     #: The newest instant in the tables; spans that are still open are measured up to it.
     horizon: datetime | None = None
     #: The settled rows of each table.
-    parts: dict[str, tuple[Part, ...]] = field(default_factory=dict)
+    parts: dict[str, tuple[VersionPart, ...]] = field(default_factory=dict)
     #: The version that has each table's rows that are not settled.
     unsettled: dict[str, int] = field(default_factory=dict)
 
@@ -72,7 +74,7 @@ class Snapshot:
             self.version + 1, self.seq, self.horizon, dict(self.parts), dict(self.unsettled)
         )
 
-    def add(self, table: str, part: Part) -> None:
+    def add(self, table: str, part: VersionPart) -> None:
         """Let a version's rows of a table count."""
         self.parts[table] = (*self.parts.get(table, ()), part)
 
@@ -81,7 +83,7 @@ class Snapshot:
         left = (part.before(since) for part in self.parts.get(table, ()))
         self.parts[table] = tuple(part for part in left if part is not None)
 
-    def put(self, table: str, old: list[Part], new: Part) -> None:
+    def put(self, table: str, old: list[VersionPart], new: VersionPart) -> None:
         """Let one part stand for several that follow each other."""
         parts = list(self.parts[table])
         at = parts.index(old[0])
@@ -114,14 +116,14 @@ def snapshot_from(text: str) -> Snapshot:
     return Snapshot(said["version"], said["seq"], horizon, parts, said["unsettled"])
 
 
-def _said(part: Part) -> list[int | str | None]:
+def _said(part: VersionPart) -> list[int | str | None]:
     until = part.until.isoformat() if part.until else None
     return [part.version, part.level, part.since.isoformat(), until]
 
 
-def _heard(said: list[object]) -> Part:
+def _heard(said: list[object]) -> VersionPart:
     version, level, since, until = said
     assert isinstance(version, int)
     assert isinstance(level, int)
     ends = date.fromisoformat(str(until)) if until else None
-    return Part(version, level, date.fromisoformat(str(since)), ends)
+    return VersionPart(version, level, date.fromisoformat(str(since)), ends)

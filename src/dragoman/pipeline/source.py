@@ -39,10 +39,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from dragoman.pipeline.manifest import (
-    Piece,
-    Segment,
+    ExportedSegment,
     SegmentDamaged,
     SegmentMissing,
+    SegmentRange,
     head,
     parse_manifest,
     plan,
@@ -62,7 +62,7 @@ class Export:
 
     path: str
 
-    def segments(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[ExportedSegment, ...]:
         """Read the manifest."""
         return parse_manifest(self.read("manifest.json").decode())
 
@@ -78,23 +78,26 @@ class Export:
             return bytes(stream.read())
 
 
-class Slice(InputPartition):
+class SegmentPartition(InputPartition):
     """What one task reads: the wanted numbers of one segment."""
 
-    def __init__(self, segment: Segment, after: int, upto: int) -> None:
+    def __init__(self, segment: ExportedSegment, after: int, upto: int) -> None:
         super().__init__(None)
         self.segment = segment
         self.after = after
         self.upto = upto
 
 
-def slices(pieces: Iterable[Piece], upto: int) -> list[Slice]:
+def partitions_of(pieces: Iterable[SegmentRange], upto: int) -> list[SegmentPartition]:
     """Make tasks of a plan."""
-    return [Slice(p.segment, p.after, min(p.last, upto)) for p in pieces]
+    return [SegmentPartition(p.segment, p.after, min(p.last, upto)) for p in pieces]
 
 
-def read_slice(
-    export: Export, wanted: Slice, names: Sequence[str], conditions: Sequence[tuple[Any, ...]] = ()
+def read_partition(
+    export: Export,
+    wanted: SegmentPartition,
+    names: Sequence[str],
+    conditions: Sequence[tuple[Any, ...]] = (),
 ) -> "Iterator[pa.RecordBatch]":
     """Yield a slice's records, once the segment has proved whole."""
     import pyarrow as pa
@@ -132,14 +135,14 @@ class DragomanSource(DataSource):
             return RECORD
         return StructType([RECORD[name.strip()] for name in wanted.split(",")])
 
-    def reader(self, schema: StructType) -> "LedgerReader":
+    def reader(self, schema: StructType) -> "SegmentReader":
         """Return the batch reader."""
-        return LedgerReader(self._export(), schema.fieldNames(), self._after())
+        return SegmentReader(self._export(), schema.fieldNames(), self._after())
 
-    def streamReader(self, schema: StructType) -> "LedgerStream":  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: StructType) -> "SegmentStreamReader":  # noqa: N802 (Spark's name)
         """Return the streaming reader."""
         most = int(self.options.get("maxRows", "0"))
-        return LedgerStream(self._export(), schema.fieldNames(), self._after(), most)
+        return SegmentStreamReader(self._export(), schema.fieldNames(), self._after(), most)
 
     def _export(self) -> Export:
         if not self.options.get("path"):
@@ -160,7 +163,7 @@ _OPERATORS: Final[dict[type[Filter], str]] = {
 }
 
 
-class LedgerReader(DataSourceReader):
+class SegmentReader(DataSourceReader):
     """Reads everything there is, a segment a task."""
 
     def __init__(self, export: Export, names: Sequence[str], after: int) -> None:
@@ -197,12 +200,12 @@ class LedgerReader(DataSourceReader):
         """Return the segments that have wanted records."""
         segments = self.export.segments()
         upto = min(self.upto, head(segments))
-        return slices(plan(segments, self.after, upto), upto) if self.after < upto else []
+        return partitions_of(plan(segments, self.after, upto), upto) if self.after < upto else []
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one segment; Spark asks once for nothing when there is none."""
-        if isinstance(partition, Slice):
-            yield from read_slice(self.export, partition, self.names, self.conditions)
+        if isinstance(partition, SegmentPartition):
+            yield from read_partition(self.export, partition, self.names, self.conditions)
 
 
 def _is_plain(wanted: object) -> bool:
@@ -210,7 +213,7 @@ def _is_plain(wanted: object) -> bool:
     return bool(values) and all(isinstance(v, int | str | bool) for v in values)
 
 
-class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows an export; an offset is `{"seq": N}`, the newest record that was read."""
 
     def __init__(self, export: Export, names: Sequence[str], after: int, most: int) -> None:
@@ -241,9 +244,9 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return what to read; raises if a record of the range is in no segment."""
-        return slices(plan(self.export.segments(), start["seq"], end["seq"]), end["seq"])
+        return partitions_of(plan(self.export.segments(), start["seq"], end["seq"]), end["seq"])
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Read one slice; the same slice always gives the same records."""
-        assert isinstance(partition, Slice)
-        yield from read_slice(self.export, partition, self.names)
+        assert isinstance(partition, SegmentPartition)
+        yield from read_partition(self.export, partition, self.names)

@@ -39,9 +39,9 @@ from dragoman.pipeline import (
     worker_days,
 )
 from dragoman.pipeline.manifest import SegmentMissing
-from dragoman.pipeline.schema import RECORD, is_kind, shaped
+from dragoman.pipeline.schema import RECORD, cast_to, is_kind
 from dragoman.pipeline.snapshot import Snapshot, instant
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 
 Notice = Callable[[str], None]
 #: How many tables are made side by side; more would only share the same cores and memory.
@@ -53,7 +53,7 @@ _GROWING: Final = {
 
 
 def advance(
-    store: Store, records: DataFrame, upto: int | None, notice: Notice = lambda _: None
+    store: TableStore, records: DataFrame, upto: int | None, notice: Notice = lambda _: None
 ) -> Snapshot:
     """Bring the tables up to a record; records that they have already are left out.
 
@@ -61,17 +61,19 @@ def advance(
     """
     if upto is not None and upto <= store.snapshot.seq:
         return store.snapshot
-    step = _Advance(store, records, upto, notice)
+    step = _StepRun(store, records, upto, notice)
     try:
         return step.run()
     finally:
         step.let_go()
 
 
-class _Advance:
+class _StepRun:
     """The data frames of one step, each made once."""
 
-    def __init__(self, store: Store, records: DataFrame, upto: int | None, notice: Notice) -> None:
+    def __init__(
+        self, store: TableStore, records: DataFrame, upto: int | None, notice: Notice
+    ) -> None:
         self.store = store
         self.step = store.begin()
         self.former = store.snapshot
@@ -79,7 +81,7 @@ class _Advance:
         self.notice = notice
         fresh = records.where(F.col("seq") > self.after)
         fresh = fresh if upto is None else fresh.where(F.col("seq") <= upto)
-        self.records = shaped(fresh, RECORD)
+        self.records = cast_to(fresh, RECORD)
         self._kept: list[DataFrame] = []
 
     def run(self) -> Snapshot:
@@ -144,7 +146,7 @@ class _Advance:
         self.check = check
         self.upto = check.last if self.wanted is None else self.wanted
         if check.has_repeats:
-            self.step.rewrite(events.TABLE, events.once_each(self.raw))
+            self.step.rewrite(events.TABLE, events.without_repeats(self.raw))
         self.new = self.step.written(events.TABLE, events.SCHEMA)
         return True
 
@@ -183,13 +185,13 @@ class _Advance:
 
     def _carried(self) -> None:
         self.notice("carried records")
-        keys = self.keep(life.may_be_notable(self.life))
+        keys = self.keep(life.notable_candidates(self.life))
         # Once they are made, Spark knows how few they are, and moves no other record for them.
         keys.count()
         notable = life.is_unfinished() | audit.breach().isNotNull()
         rows = life.annotate(life.of_jobs(self.life, keys)).where(notable)
-        self.step.carry(life.TABLE, shaped(rows, life.ANNOTATED))
-        self.step.carry(control.TABLE, control.still_needed(self.control))
+        self.step.carry(life.TABLE, cast_to(rows, life.ANNOTATED))
+        self.step.carry(control.TABLE, control.carried_over(self.control))
 
     def jobs(self) -> DataFrame:
         """Jobs that ended on or after the first touched day, and open ones."""
@@ -210,7 +212,7 @@ class _Advance:
         self.notice("sessions")
         stays = self.keep(sessions.stays(self.control))
         former = self.store.read(sessions.TABLE, sessions.SCHEMA, self.since_day)
-        settled = shaped(former.where(F.col("day").isNotNull()), sessions.STAY)
+        settled = cast_to(former.where(F.col("day").isNotNull()), sessions.STAY)
         days = session_days.session_days(
             self.assignments(), settled.unionAll(stays), self.since_day, self.horizon
         )

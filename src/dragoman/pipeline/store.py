@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
-from dragoman.pipeline.snapshot import Part, Snapshot, snapshot_from
+from dragoman.pipeline.snapshot import Snapshot, VersionPart, snapshot_from
 
 #: So many versions of one table, written after each other, are merged into one.
 MERGE_AT: Final = 16
@@ -32,7 +32,7 @@ MERGE_AT: Final = 16
 KEPT: Final = 3
 
 
-class Store:
+class TableStore:
     """The tables of one folder, as of the newest complete step."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -84,9 +84,9 @@ class Store:
         reader = self.spark.read.schema(StructType([*kept, *folders])).option("basePath", base)
         return reader.parquet(*[f"{base}/v={v}" for v in versions])
 
-    def begin(self) -> "Step":
+    def begin(self) -> "TableTransaction":
         """Start the next version."""
-        return Step(self, self.snapshot)
+        return TableTransaction(self, self.snapshot)
 
     def prune(self) -> None:
         """Remove what no kept snapshot refers to, where the session can remove files at all."""
@@ -97,10 +97,10 @@ class Store:
             _remove(self.spark, [f"{self.root}/{p}" for p in (*gone, _log(oldest.version))])
 
 
-class Step:
+class TableTransaction:
     """One version in the making. Nothing of it is valid before `commit`."""
 
-    def __init__(self, store: Store, former: Snapshot) -> None:
+    def __init__(self, store: TableStore, former: Snapshot) -> None:
         self.store = store
         #: What the tables are for the rest of this step.
         self.draft = former.following()
@@ -115,14 +115,14 @@ class Step:
     def append(self, table: str, rows: DataFrame) -> None:
         """Add settled rows, and put the ones without a day in place of the former such."""
         self._write(table, self.draft.folder, rows)
-        self.draft.add(table, Part(self.draft.folder))
+        self.draft.add(table, VersionPart(self.draft.folder))
         self.draft.unsettled[table] = self.draft.folder
 
     def replace(self, table: str, rows: DataFrame, since: date) -> None:
         """Put rows in place of everything from a day on."""
         self._write(table, self.draft.folder, rows)
         self.draft.cut(table, since)
-        self.draft.add(table, Part(self.draft.folder, since=since))
+        self.draft.add(table, VersionPart(self.draft.folder, since=since))
 
     def carry(self, table: str, rows: DataFrame) -> None:
         """Put rows in place of a table that has no days."""
@@ -137,7 +137,9 @@ class Step:
     def rewrite(self, table: str, rows: DataFrame) -> None:
         """Put rows made of what this step appended to a table in place of that."""
         self._write(table, self.draft.merged_folder, rows)
-        self.draft.put(table, [Part(self.draft.folder)], Part(self.draft.merged_folder))
+        self.draft.put(
+            table, [VersionPart(self.draft.folder)], VersionPart(self.draft.merged_folder)
+        )
         self.draft.unsettled[table] = self.draft.merged_folder
 
     def merge(self, table: str, schema: StructType) -> None:
@@ -151,7 +153,7 @@ class Step:
                 rows = self.store.read_versions(table, schema, [p.version for p in run])
                 rows = rows.where(F.col("day").isNotNull()).select(*schema.fieldNames())
                 self._save(table, self.draft.merged_folder, rows.coalesce(1))
-                self.draft.put(table, run, Part(self.draft.merged_folder, level + 1))
+                self.draft.put(table, run, VersionPart(self.draft.merged_folder, level + 1))
                 return
 
     def commit(self, seq: int, horizon: datetime | None) -> Snapshot:
@@ -191,7 +193,7 @@ def _log(version: int) -> str:
     return f"log/{version:012d}"
 
 
-def _counts(part: Part, since: date | None) -> Column:
+def _counts(part: VersionPart, since: date | None) -> Column:
     """Whether a settled row of a version counts."""
     counts = (F.col("v") == part.version) & F.col("day").isNotNull()
     if since is not None:

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from dragoman.pipeline.snapshot import Snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 
 #: How often a stream looks for new segments: with the time a step takes, its freshness.
 EVERY_SECONDS: Final = 10
@@ -45,11 +45,11 @@ def stream(
     """
 
     def apply(records: DataFrame, batch: int) -> None:
-        store = Store(records.sparkSession, root)
+        store = TableStore(records.sparkSession, root)
         notice(advance(store, records, None))
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
-    reader = reader.option("after", Store(spark, root).snapshot.seq)
+    reader = reader.option("after", TableStore(spark, root).snapshot.seq)
     writer = reader.load(source).writeStream.foreachBatch(apply)
     writer = writer.option("checkpointLocation", checkpoint or f"{root.rstrip('/')}/checkpoint")
     if every is None:

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dragoman.model.record import VERSION
-from dragoman.pipeline.synth_jobs import Batch, Chunks, Ints, concatenate, select
+from dragoman.pipeline.synth_jobs import Batch, Ints, JobChunks, concatenate, select
 from dragoman.pipeline.synth_plants import DROPPED, PLANTS, TWICE, planted
-from dragoman.pipeline.synth_staff import Staff
-from dragoman.pipeline.synth_world import DIALECTS, FAULTS, KINDS, STATES, World, build_world
+from dragoman.pipeline.synth_sessions import WorkerSessions
+from dragoman.pipeline.synth_world import DIALECTS, FAULTS, KINDS, STATES, SynthWorld, build_world
 
 #: Monday, 5 January 2026, midnight UTC.
 BEGINNING_US: Final = 1_767_571_200_000_000
@@ -38,7 +38,7 @@ _INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Written:
+class SynthSummary:
     """What was written."""
 
     records: int
@@ -55,7 +55,7 @@ def synthesise(
     *,
     rate: float = RATE,
     segment_rows: int = SEGMENT_ROWS,
-) -> Written:
+) -> SynthSummary:
     """Write a ledger of `events` sequence numbers as segments and a manifest."""
     unknown = sorted(set(plants) - set(PLANTS))
     if unknown:
@@ -70,18 +70,18 @@ def synthesise(
         first += len(batch["at"])
     _write_manifest(folder, listed)
     size = sum(entry["bytes"] for entry in listed)
-    return Written(events, len(listed), size, time.monotonic() - begun)
+    return SynthSummary(events, len(listed), size, time.monotonic() - begun)
 
 
-def in_order(world: World, seed: int, plants: Sequence[str], rate: float) -> Iterator[Batch]:
+def in_order(world: SynthWorld, seed: int, plants: Sequence[str], rate: float) -> Iterator[Batch]:
     """Yield batches that follow each other in time, without end."""
-    staff = Staff(world, BEGINNING_US)
+    staff = WorkerSessions(world, BEGINNING_US)
     waiting = staff.beginning()
     if plants:
         scenes = planted(world, plants, BEGINNING_US + _PLANTS_AFTER_US)
         waiting = concatenate([waiting, scenes])
     covered = BEGINNING_US - 2_000_000
-    for jobs, until in Chunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
+    for jobs, until in JobChunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
         batch = concatenate([waiting, jobs, staff.between(covered, until)])
         batch = select(batch, np.argsort(batch["at"], kind="stable"))
         split = int(np.searchsorted(batch["at"], until))
@@ -108,7 +108,7 @@ def cut(batches: Iterator[Batch], events: int, size: int) -> Iterator[Batch]:
             return
 
 
-def _write(folder: Path, world: World, batch: Batch, first: int, seed: int) -> dict[str, Any]:
+def _write(folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int) -> dict[str, Any]:
     """Write one segment; its name says which numbers it has."""
     last = first + len(batch["at"]) - 1
     flag = batch["flag"]
@@ -138,7 +138,7 @@ def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
     os.replace(fresh, folder / "manifest.json")
 
 
-def to_table(world: World, rows: Batch, seq: Ints, seed: int) -> pa.Table:
+def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
     """Turn numbers into records."""
     n = len(seq)
     empty = pa.repeat(pa.scalar(""), n)

@@ -18,7 +18,7 @@ from dragoman.pipeline.synth_world import (
     KIND,
     SERVICES,
     STATE,
-    World,
+    SynthWorld,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -78,10 +78,10 @@ def select(batch: Batch, chosen: npt.NDArray[np.bool_] | Ints) -> Batch:
     return {name: column[chosen] for name, column in batch.items()}
 
 
-class Chunks:
+class JobChunks:
     """Draws chunk after chunk of jobs, each as one batch of records in no order."""
 
-    def __init__(self, world: World, seed: int, start_us: int, jobs_per_second: float) -> None:
+    def __init__(self, world: SynthWorld, seed: int, start_us: int, jobs_per_second: float) -> None:
         self.world = world
         self.random = np.random.default_rng(seed)
         self.start = start_us

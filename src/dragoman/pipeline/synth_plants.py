@@ -9,8 +9,8 @@ from typing import Final
 
 from dragoman.pipeline.fairness import MOST_TURNS
 from dragoman.pipeline.synth_jobs import Batch
-from dragoman.pipeline.synth_staff import to_batch
-from dragoman.pipeline.synth_world import DIALECT, FAULT, KIND, PROBE, STATE, World
+from dragoman.pipeline.synth_sessions import to_batch
+from dragoman.pipeline.synth_world import DIALECT, FAULT, KIND, PROBE, STATE, SynthWorld
 
 #: What becomes of a record when it is written: left out, or written twice.
 DROPPED: Final = 1
@@ -20,10 +20,10 @@ Row = dict[str, int]
 SECOND: Final = 1_000_000
 
 
-class Scene:
+class PlantedHistory:
     """Writes the records of one planted fault, a millisecond apart."""
 
-    def __init__(self, world: World, at_us: int, job: int) -> None:
+    def __init__(self, world: SynthWorld, at_us: int, job: int) -> None:
         self.at = at_us
         self.job = job
         self.service = world.services.index(PROBE)
@@ -71,40 +71,40 @@ class Scene:
         )
 
 
-def _sequence_gap(scene: Scene) -> None:
+def _sequence_gap(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.note("progress", worker=scene.a, attempt=1)["flag"] = DROPPED
     scene.end(scene.a)
 
 
-def _sequence_repeat(scene: Scene) -> None:
+def _sequence_repeat(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.note("progress", worker=scene.a, attempt=1)["flag"] = TWICE
     scene.end(scene.a)
 
 
-def _no_final_state(scene: Scene) -> None:
+def _no_final_state(scene: PlantedHistory) -> None:
     scene.submit(deadline_us=SECOND)
     scene.dispatch(scene.a)
 
 
-def _two_final_states(scene: Scene) -> None:
+def _two_final_states(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.end(scene.a)
     scene.end(scene.a)
 
 
-def _changed_after_end(scene: Scene) -> None:
+def _changed_after_end(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.end(scene.a)
     scene.dispatch(scene.b, 2)
 
 
-def _stale_result_applied(scene: Scene) -> None:
+def _stale_result_applied(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.requeue(scene.a, 1, "handed_back")
@@ -112,12 +112,12 @@ def _stale_result_applied(scene: Scene) -> None:
     scene.end(scene.a, 1)
 
 
-def _result_without_dispatch(scene: Scene) -> None:
+def _result_without_dispatch(scene: PlantedHistory) -> None:
     scene.submit()
     scene.end(scene.a)
 
 
-def _lost_worker_dispatch(scene: Scene) -> None:
+def _lost_worker_dispatch(scene: PlantedHistory) -> None:
     scene.submit()
     row = scene.note("left", worker=scene.c, dialect=DIALECT["nfp"])
     for name in ("job", "client", "submitted_at", "deadline_at"):
@@ -128,7 +128,7 @@ def _lost_worker_dispatch(scene: Scene) -> None:
     scene.end(scene.a, 2)
 
 
-def _lease_broken(scene: Scene) -> None:
+def _lease_broken(scene: PlantedHistory) -> None:
     scene.submit()
     scene.dispatch(scene.a)
     scene.requeue(scene.a, 1, "worker_lost")
@@ -136,7 +136,7 @@ def _lease_broken(scene: Scene) -> None:
     scene.end(scene.b, 2)
 
 
-def _unfair_wait(scene: Scene) -> None:
+def _unfair_wait(scene: PlantedHistory) -> None:
     scene.submit(scene.quiet)
     waiting = scene.about
     for _ in range(MOST_TURNS + 1):
@@ -149,7 +149,7 @@ def _unfair_wait(scene: Scene) -> None:
 
 
 #: By the name of the audit's rule that finds it.
-PLANTS: Final[dict[str, Callable[[Scene], None]]] = {
+PLANTS: Final[dict[str, Callable[[PlantedHistory], None]]] = {
     "sequence_gap": _sequence_gap,
     "sequence_repeat": _sequence_repeat,
     "no_final_state": _no_final_state,
@@ -165,11 +165,11 @@ PLANTS: Final[dict[str, Callable[[Scene], None]]] = {
 FIRST_JOB: Final = 1 << 40
 
 
-def planted(world: World, names: Sequence[str], start_us: int) -> Batch:
+def planted(world: SynthWorld, names: Sequence[str], start_us: int) -> Batch:
     """Return the records of the planted faults, one scene every five seconds."""
     rows: list[Row] = []
     for number, name in enumerate(names):
-        scene = Scene(world, start_us + number * 5 * SECOND, FIRST_JOB + number * 10_000)
+        scene = PlantedHistory(world, start_us + number * 5 * SECOND, FIRST_JOB + number * 10_000)
         PLANTS[name](scene)
         rows += scene.rows
     return to_batch(rows)

@@ -53,7 +53,7 @@ _CLIENTS_EACH: Final = 8
 
 
 @dataclass
-class World:
+class SynthWorld:
     """Tables from codes to words; code 0 is the empty word everywhere."""
 
     services: list[str] = field(default_factory=lambda: [""])
@@ -93,9 +93,9 @@ def _code(words: list[str], word: str) -> int:
     return words.index(word)
 
 
-def build_world() -> World:
+def build_world() -> SynthWorld:
     """Make the world that every synthetic ledger tells of."""
-    world = World()
+    world = SynthWorld()
     for name, dialect, size, _, _ in (*SERVICES, (PROBE, "nfp", len(PROBE_WORKERS), 0, 0)):
         world.teams.append((len(world.workers), size))
         world.services.append(name)

@@ -23,7 +23,7 @@ from dragoman.pipeline import (
     slo,
     worker_days,
 )
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 
 TABLES: Final[dict[str, StructType]] = {
     module.TABLE: module.SCHEMA
@@ -45,12 +45,12 @@ TABLES: Final[dict[str, StructType]] = {
 }
 
 
-def read_table(store: Store, name: str) -> DataFrame:
+def read_table(store: TableStore, name: str) -> DataFrame:
     """Return a table's rows, in no order."""
     return store.read(name, TABLES[name])
 
 
-def register(store: Store) -> None:
+def register(store: TableStore) -> None:
     """Make every table known to SQL under its own name."""
     for name in TABLES:
         read_table(store, name).createOrReplaceTempView(name)

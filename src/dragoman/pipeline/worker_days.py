@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dragoman.pipeline.schema import columns, shaped
+from dragoman.pipeline.schema import cast_to, columns
 
 TABLE: Final = "worker_days"
 SCHEMA: Final = columns("""
@@ -44,4 +44,4 @@ def worker_days(session_days: DataFrame) -> DataFrame:
     utilisation = F.when(F.col("connected_us") > 0, F.col("busy_us") / F.col("connected_us"))
     mean = F.when(F.col("ended") > 0, F.floor(F.col("run_us") / F.col("ended")))
     rows = summed.withColumns({"utilisation": utilisation, "mean_run_us": mean})
-    return shaped(rows.select("*", "slowest.*"), SCHEMA)
+    return cast_to(rows.select("*", "slowest.*"), SCHEMA)

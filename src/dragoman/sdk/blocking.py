@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-from dragoman.dialects.talk import Chunk, Dispatched, InputAsked, Progress, Published
+from dragoman.dialects.peer_sides import Chunk, Dispatched, InputAsked, Progress, Published
 from dragoman.model.content import Call
 from dragoman.model.target import Target
 from dragoman.sdk.client import AsyncClient
-from dragoman.sdk.credentials import Given
+from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.jobs import AsyncJob
 
 T = TypeVar("T")
@@ -108,7 +108,9 @@ def _pull(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
 class Client:
     """A client of one broker. Use as `with Client(url) as client`."""
 
-    def __init__(self, url: str, name: str | None = None, credentials: Given = None) -> None:
+    def __init__(
+        self, url: str, name: str | None = None, credentials: CredentialsLike = None
+    ) -> None:
         self._client = AsyncClient(url, name, credentials)
         self.name = self._client.name
         self._portal: Portal | None = None

@@ -17,7 +17,7 @@ LARGEST_CACHE: Final = 4 * 1024**3
 IN_USE: Final = 3600.0
 
 
-class Cache:
+class FileCache:
     """A folder of copies."""
 
     def __init__(self, folder: Path, largest: int = LARGEST_CACHE, in_use: float = IN_USE) -> None:

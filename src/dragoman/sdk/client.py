@@ -14,16 +14,23 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from dragoman.dialects.talk import ClientSide, Notice, Order, Published, Reply, Unsupported
+from dragoman.dialects.peer_sides import (
+    ClientNotice,
+    ClientSide,
+    Published,
+    SendNow,
+    Submission,
+    Unsupported,
+)
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.target import Target, parse_target
-from dragoman.sdk.connection import Connection
-from dragoman.sdk.credentials import Given, find_credentials
+from dragoman.sdk.connection import BrokerConnection
+from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
-from dragoman.sdk.kits import kit_for
+from dragoman.sdk.peer_factories import peer_factory_for
 from dragoman.sdk.url import parse_url
 
 #: A job without an acknowledgement is submitted again after so long, then ever more rarely.
@@ -67,14 +74,16 @@ def default_name() -> str:
 class AsyncClient:
     """A client of one broker. Use as `async with AsyncClient(url) as client`."""
 
-    def __init__(self, url: str, name: str | None = None, credentials: Given = None) -> None:
+    def __init__(
+        self, url: str, name: str | None = None, credentials: CredentialsLike = None
+    ) -> None:
         self.endpoint = parse_url(url)
         self.name = name or default_name()
-        kit = kit_for(self.endpoint.dialect, find_credentials(credentials))
+        kit = peer_factory_for(self.endpoint.dialect, find_credentials(credentials))
         self._side: ClientSide = kit.client_side(self.name, new_id)
         #: Whether the broker says that it has a job before it is done.
         self.is_acknowledged = self.endpoint.dialect in ACKNOWLEDGING
-        self._connection = Connection(
+        self._connection = BrokerConnection(
             lambda: kit.client_transport(self.endpoint, self.name), self._receive
         )
         self._jobs: dict[str, AsyncJob] = {}
@@ -141,7 +150,7 @@ class AsyncClient:
             job, key = id_of_key(key), ""
             if (known := self._jobs.get(job)) is not None:
                 return known
-        order = Order(JobId(job or new_id()), service, call, aim, priority, key)
+        order = Submission(JobId(job or new_id()), service, call, aim, priority, key)
         # First of all: what cannot be written must not be remembered as asked for.
         frames = list(self._side.submit(order))
         found = self._jobs[order.job] = AsyncJob(order, self, self._now())
@@ -195,7 +204,7 @@ class AsyncClient:
         known = self._jobs.get(job_id)
         if known is not None:
             return known
-        order = Order(JobId(job_id), service, Call(), parse_target(target))
+        order = Submission(JobId(job_id), service, Call(), parse_target(target))
         job = self._jobs[job_id] = AsyncJob(order, self, self._now())
         job.is_acknowledged = True
         self._connection.send(self._side.ask(job.id))
@@ -258,7 +267,7 @@ class AsyncClient:
 
     def _receive(self, frames: list[bytes]) -> None:
         for notice in self._side.receive(frames):
-            if isinstance(notice, Reply):
+            if isinstance(notice, SendNow):
                 self._connection.send([notice.frames])
             elif isinstance(notice, Published):
                 if self._feed is not None and not self._feed.full():
@@ -266,7 +275,7 @@ class AsyncClient:
             else:
                 self._deliver(notice)
 
-    def _deliver(self, notice: Notice) -> None:
+    def _deliver(self, notice: ClientNotice) -> None:
         job = self._jobs.get(notice.job)  # type: ignore[union-attr]
         if job is not None:
             job.asked_at, job.asks = self._now(), 0
@@ -330,4 +339,4 @@ def _arguments(item: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     return (item, {}) if isinstance(item, tuple) else ((item,), {})
 
 
-Notify = Callable[[Notice], None]
+Notify = Callable[[ClientNotice], None]

@@ -12,7 +12,7 @@ _DRAIN: Final = 1000
 _BACKLOG: Final = 100_000
 
 
-class Connection:
+class BrokerConnection:
     """Owns a transport and makes a new one when asked to start anew."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Connection:
         self._transport = transport = self._make()
         await transport.open(self._drain)
 
-    def excuse(self, seconds: float) -> None:
+    def discount_silence(self, seconds: float) -> None:
         """Do not count some time as silence of the broker: nobody here could listen."""
         self.heard_at = min(self.heard_at + seconds, asyncio.get_running_loop().time())
 

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from dragoman.dialects.talk import Work
+from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
-from dragoman.sdk.tasks import HandOver, TaskFailed
+from dragoman.sdk.tasks import ForwardRequested, TaskFailed
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class JobContext:
     """Given to a task that has a parameter `job`; to be used in any thread."""
 
-    def __init__(self, work: Work, say: Callable[..., None], new_id: Callable[[], str]) -> None:
+    def __init__(self, work: Assigned, say: Callable[..., None], new_id: Callable[[], str]) -> None:
         self._work = work
         self._say = say
         self._new_id = new_id
@@ -84,7 +84,7 @@ class JobContext:
 
     def forward(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> None:
         """Pass the job on to another service: its answer goes to the client. Does not return."""
-        raise HandOver(service, Call(task, args, kwargs))
+        raise ForwardRequested(service, Call(task, args, kwargs))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a task that is a coroutine, to its end, in this thread."""

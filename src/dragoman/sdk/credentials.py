@@ -81,10 +81,10 @@ class Credentials:
 
 NONE: Final = Credentials()
 #: What may be given where credentials are asked for; nothing means: see the environment.
-Given = Credentials | str | Path | None
+CredentialsLike = Credentials | str | Path | None
 
 
-def find_credentials(given: Given) -> Credentials:
+def find_credentials(given: CredentialsLike) -> Credentials:
     """Return the credentials that are meant. Raises ValueError that names the file."""
     if isinstance(given, Credentials):
         return given

@@ -5,17 +5,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
-from dragoman.dialects.base import keyed
-from dragoman.dialects.talk import (
+from dragoman.dialects.base import keyed_by_worker
+from dragoman.dialects.peer_sides import (
     Chunk,
+    ClientNotice,
     Dispatched,
     Finished,
     InputAsked,
-    Notice,
-    Order,
     Progress,
     Queued,
-    Standing,
+    StatusNotice,
+    Submission,
 )
 from dragoman.model.content import Answer
 from dragoman.model.job import JobState
@@ -28,7 +28,7 @@ __all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress"]
 _OPEN: Final = frozenset({JobState.QUEUED.value, JobState.RUNNING.value})
 
 
-class Lines(Protocol):
+class JobClient(Protocol):
     """What a job needs of its client: to say something about itself."""
 
     @property
@@ -48,7 +48,7 @@ class Lines(Protocol):
 class AsyncJob:
     """One submitted job: its events, its result, and ways to influence it."""
 
-    def __init__(self, order: Order, client: Lines, now: float) -> None:
+    def __init__(self, order: Submission, client: JobClient, now: float) -> None:
         self.order = order
         self.id = order.job
         #: Whom it went to, once known.
@@ -58,9 +58,9 @@ class AsyncJob:
         self.asked_at = now
         self.asks = 0
         self._client = client
-        self._events: asyncio.Queue[Notice | None] = asyncio.Queue()
+        self._events: asyncio.Queue[ClientNotice | None] = asyncio.Queue()
         self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
-        self._standing: asyncio.Future[Standing | Finished] | None = None
+        self._standing: asyncio.Future[StatusNotice | Finished] | None = None
         self._acknowledged = asyncio.Event()
 
     @property
@@ -77,7 +77,7 @@ class AsyncJob:
             return False
         return True
 
-    def take(self, notice: Notice) -> None:
+    def take(self, notice: ClientNotice) -> None:
         """Take in what the broker says about this job."""
         self._acknowledged.set()
         if isinstance(notice, Queued | Dispatched):
@@ -87,15 +87,20 @@ class AsyncJob:
         self._answer_cancel(notice)
         if isinstance(notice, Finished):
             self._finish(notice)
-        elif not isinstance(notice, Standing):
+        elif not isinstance(notice, StatusNotice):
             self.is_acknowledged = True
             self._events.put_nowait(notice)
 
-    def _answer_cancel(self, notice: Notice) -> None:
+    def _answer_cancel(self, notice: ClientNotice) -> None:
         """Let `cancel` return; that the job still waits or runs only answers a question."""
-        is_open = isinstance(notice, Standing) and notice.state in _OPEN
+        is_open = isinstance(notice, StatusNotice) and notice.state in _OPEN
         asked = self._standing
-        if isinstance(notice, Standing | Finished) and not is_open and asked and not asked.done():
+        if (
+            isinstance(notice, StatusNotice | Finished)
+            and not is_open
+            and asked
+            and not asked.done()
+        ):
             asked.set_result(notice)
 
     def _finish(self, notice: Finished) -> None:
@@ -133,7 +138,7 @@ class AsyncJob:
         answers = await self.answers(timeout)
         if self._is_for_one:
             return _value(answers[0]) if answers else None
-        return keyed((answer.worker, _value(answer)) for answer in answers)
+        return keyed_by_worker((answer.worker, _value(answer)) for answer in answers)
 
     async def served(self, timeout: float | None = None) -> dict[str, str]:  # noqa: ASYNC109
         """Wait for the result; return which worker served which resource, by resource.
@@ -161,7 +166,7 @@ class AsyncJob:
                 found = await self._standing
         except TimeoutError:
             raise Unreachable(f"job {self.id}: no answer to the cancel in {timeout} s") from None
-        if isinstance(found, Standing):
+        if isinstance(found, StatusNotice):
             return found.detail or found.state
         return (found.fault.message or found.fault.code) if found.fault else "finished"
 

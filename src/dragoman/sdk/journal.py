@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from dragoman.dialects.ncl.store import Store
+from dragoman.dialects.ncl.store import NodeStore
 
 #: So many lines later a store is written anew.
 LONG: Final = 100_000
@@ -69,7 +69,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(number)
 
 
-def open_store(path: str, remember: int, *, is_synced: bool = False) -> Store:
+def open_store(path: str, remember: int, *, is_synced: bool = False) -> NodeStore:
     """Open a compute node's own ledger, made short first and whenever it has grown long."""
     journal = Journal(Path(path), is_synced=is_synced)
     written = 0
@@ -82,7 +82,7 @@ def open_store(path: str, remember: int, *, is_synced: bool = False) -> Store:
             written = 0
             journal.replace(store.snapshot())
 
-    store = Store(write, remember)
+    store = NodeStore(write, remember)
     store.load(journal.read())
     journal.replace(store.snapshot())
     return store

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from dragoman.dialects.talk import Work
+from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.url import Endpoint
@@ -24,7 +24,7 @@ LABEL: Final = {"agent": "dragoman"}
 OnResources = Callable[[list[str], list[str]], None]
 
 
-class Managed(Protocol):
+class ManagedWorker(Protocol):
     """What management needs of its worker."""
 
     endpoint: Endpoint
@@ -66,7 +66,7 @@ class Managed(Protocol):
 class Management:
     """The management tasks of one worker."""
 
-    def __init__(self, worker: Managed) -> None:
+    def __init__(self, worker: ManagedWorker) -> None:
         self._worker = worker
         self._started = time.time()
         #: By service and the name the broker has for this worker, or for one of its hands.
@@ -91,7 +91,7 @@ class Management:
         """The resources the broker gave to this worker."""
         return sorted({name for names in list(self._owned.values()) for name in names})
 
-    def is_meant(self, work: Work, is_own_task: bool) -> bool:
+    def is_management_call(self, work: Assigned, is_own_task: bool) -> bool:
         """Tell whether a call is for management."""
         task = work.call.task.lower()
         if task.startswith(PREFIX) or work.service.lower() == SERVICE:

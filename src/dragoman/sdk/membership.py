@@ -13,8 +13,8 @@ from typing import Any, Final
 import structlog
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.talk import Alive, Dismissed, Reply, Word, WorkerSide
-from dragoman.sdk.connection import Connection
+from dragoman.dialects.peer_sides import Alive, Dismissed, SendNow, WorkerNotice, WorkerSide
+from dragoman.sdk.connection import BrokerConnection
 from dragoman.transports.base import Transport
 
 log = structlog.get_logger("dragoman.worker")
@@ -34,7 +34,7 @@ class Membership:
         name: str,
         side: WorkerSide,
         make: Callable[[], Transport],
-        hear: Callable[[Word], None],
+        hear: Callable[[WorkerNotice], None],
         is_wanted: Callable[[], bool],
     ) -> None:
         self._name = name
@@ -42,7 +42,7 @@ class Membership:
         self._make = make
         self._hear = hear
         self._is_wanted = is_wanted
-        self._connection = Connection(self._make_transport, self._receive)
+        self._connection = BrokerConnection(self._make_transport, self._receive)
         #: The transport made last; it may have abilities that not all have, such as `keep_beating`.
         self.transport: Any = None
         self._rejoining: asyncio.Task[None] | None = None
@@ -115,7 +115,7 @@ class Membership:
             # is still to be read, and whoever did not listen cannot call it silent. The tick itself
             # counts, so that a worker which is always late finds a dead broker too, if later.
             if now - slept_at > 2 * tick:
-                self._connection.excuse(now - slept_at - tick)
+                self._connection.discount_silence(now - slept_at - tick)
             if now >= beat_at and not hasattr(self.transport, "keep_beating"):
                 self.send(self._side.beat())
                 beat_at = now + self._side.beat_every
@@ -139,15 +139,15 @@ class Membership:
     def _dismissed(self, word: Dismissed) -> None:
         self.renew(word.reason)
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: SendNow) -> None:
         self.send([reply.frames])
 
     def _alive(self, word: Alive) -> None:
         """Nothing to do: hearing from the broker is noted by the connection."""
 
 
-_OWN: Final[dict[type[Word], Callable[[Membership, Any], None]]] = {
+_OWN: Final[dict[type[WorkerNotice], Callable[[Membership, Any], None]]] = {
     Dismissed: Membership._dismissed,
-    Reply: Membership._reply,
+    SendNow: Membership._reply,
     Alive: Membership._alive,
 }

@@ -24,7 +24,7 @@ class TaskFailed(Exception):
     """Raise inside a task to fail with words for the caller and no traceback."""
 
 
-class HandOver(Exception):
+class ForwardRequested(Exception):
     """Raised by `job.forward`: the work goes on in another service."""
 
     def __init__(self, service: str, call: Call) -> None:
@@ -136,7 +136,7 @@ class Tasks:
         return found or self.fallback
 
     def run(self, call: Call, context: Any) -> Answer:
-        """Run a call; every failure becomes a fault. Only `HandOver` passes through."""
+        """Run a call; every failure becomes a fault. Only `ForwardRequested` passes through."""
         task = self.find(call)
         if task is None:
             offered = ", ".join(self.names()) or "none"
@@ -149,7 +149,7 @@ class Tasks:
             result = task.function(*bound.args, **bound.kwargs)
             if inspect.iscoroutine(result):
                 result = context.wait_for(result)
-        except HandOver:
+        except ForwardRequested:
             raise
         except TaskFailed as error:
             return _failed(str(error))

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from dragoman.dialects.talk import InputGiven, Stop, Unsupported, Word, Work
+from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop, Unsupported, WorkerNotice
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.labels import ANNOUNCED
@@ -26,15 +26,15 @@ from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.credentials import Given, find_credentials
-from dragoman.sdk.fetched import Fetcher, NotFetched
-from dragoman.sdk.fetched import files_url as default_files_url
-from dragoman.sdk.kits import Offer, kit_for
+from dragoman.sdk.credentials import CredentialsLike, find_credentials
+from dragoman.sdk.file_arguments import Fetcher, FetchFailed
+from dragoman.sdk.file_arguments import files_url as default_files_url
 from dragoman.sdk.manage import LABEL, Management, OnResources
 from dragoman.sdk.membership import Membership
-from dragoman.sdk.pool import Pool
-from dragoman.sdk.running import Running
+from dragoman.sdk.peer_factories import WorkerSpec, peer_factory_for
+from dragoman.sdk.running_jobs import RunningJobs
 from dragoman.sdk.tasks import Tasks, make_task
+from dragoman.sdk.thread_pool import ThreadPool
 from dragoman.sdk.url import WORKER_PORTS, parse_url
 from dragoman.transports.base import Transport
 
@@ -58,7 +58,7 @@ class Worker:
         files_url: str | None = None,
         files_cache: Path | None = None,
         files_cache_bytes: int = LARGEST_CACHE,
-        credentials: Given = None,
+        credentials: CredentialsLike = None,
     ) -> None:
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -66,8 +66,8 @@ class Worker:
         self.concurrency = concurrency
         self.tasks = Tasks()
         proved = find_credentials(credentials)
-        self._kit = kit_for(self.endpoint.dialect, proved)
-        self._offer = Offer(
+        self._kit = peer_factory_for(self.endpoint.dialect, proved)
+        self._offer = WorkerSpec(
             self.name,
             self.services,
             concurrency,
@@ -79,7 +79,7 @@ class Worker:
         self._membership = Membership(
             self.name, self._side, self._make_transport, self._hear, self._is_worth_joining
         )
-        self._running = Running(
+        self._running = RunningJobs(
             self.name,
             self._side,
             send=self._membership.send,
@@ -87,8 +87,8 @@ class Worker:
             in_loop=self._in_loop,
             ended=self._check_drained,
         )
-        self._words: dict[type[Word], Callable[[Any], None]] = {
-            Work: self._work,
+        self._words: dict[type[WorkerNotice], Callable[[Any], None]] = {
+            Assigned: self._work,
             Stop: self._running.stop,
             InputGiven: self._running.give,
         }
@@ -103,7 +103,7 @@ class Worker:
         #: What it answers beside its own tasks.
         self.management = Management(self)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pool: Pool | None = None
+        self._pool: ThreadPool | None = None
         self._thread: threading.Thread | None = None
         self._is_ready = threading.Event()
         self._is_draining = False
@@ -217,7 +217,7 @@ class Worker:
         """Serve until told to stop."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self._pool = Pool(self.concurrency, f"dragoman {self.name}")
+        self._pool = ThreadPool(self.concurrency, f"dragoman {self.name}")
         try:
             async with self._membership.joined():
                 self._is_ready.set()
@@ -247,24 +247,24 @@ class Worker:
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: WorkerNotice) -> None:
         self._words[type(word)](word)
 
-    def _work(self, work: Work) -> None:
+    def _work(self, work: Assigned) -> None:
         assert self._pool is not None
         if self._is_draining:
             self._membership.send(self._side.hand_back(work.ticket))
         else:
             self._pool.submit(self._running.take(work))
 
-    def _run_task(self, work: Work, context: JobContext) -> Answer:
+    def _run_task(self, work: Assigned, context: JobContext) -> Answer:
         """Answer a call, in a thread of the pool."""
-        if self.management.is_meant(work, self.tasks.find(work.call) is not None):
+        if self.management.is_management_call(work, self.tasks.find(work.call) is not None):
             context.is_management = True
             return self.management.run(work.call)
         try:
             call = self._files.resolved(work.call)
-        except NotFetched as error:
+        except FetchFailed as error:
             return Answer(fault=Fault(FaultCode.TASK_FAILED, str(error)))
         return self.tasks.run(call, context)
 
@@ -288,7 +288,7 @@ class Worker:
     def _publish_by_call(self, topic: str, event: Any) -> None:
         try:
             self._files.publish(topic, event)
-        except NotFetched as error:
+        except FetchFailed as error:
             log.warning("not published", worker=self.name, reason=str(error))
 
 

@@ -37,27 +37,33 @@ from dragoman.model.names import (
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 from dragoman.security.allowances import Meter
-from dragoman.security.names import MOST_PEERS, Names, is_chosen
-from dragoman.security.policy import Decision, Decisions, Policy
+from dragoman.security.names import MOST_PEERS, NameOwners, is_chosen
+from dragoman.security.policy import Decision, DecisionCache, Policy
 from dragoman.security.roles import matches
-from dragoman.security.speakers import Keys, Speaker, Speakers
-from dragoman.security.verbs import Ask, Verb, ask_for, house_name, verb_for
-from dragoman.security.verdicts import Theft, refused, theft_of, with_principal
+from dragoman.security.speakers import KeyLookup, PeerIdentities, PeerIdentity
+from dragoman.security.verbs import (
+    AccessRequest,
+    Verb,
+    access_request_for,
+    canonical_service,
+    verb_for,
+)
+from dragoman.security.verdicts import NameTakeover, refused, takeover_of, with_principal
 
 #: Peers of the process itself (the application behind the HTTP door) say this for a key.
-HOUSE_KEY: Final = "house:"
+BUILTIN_KEY: Final = "house:"
 _REMEMBERED: Final = 20_000
 
 
 @value
-class Owned:
+class JobOwner:
     """Whose a job is, and of which service."""
 
     principal: Principal
     service: ServiceName
 
 
-OwnerOf = Callable[[JobId], Owned | None]
+OwnerOf = Callable[[JobId], JobOwner | None]
 TaskIn = Callable[[Body], str]
 
 
@@ -66,27 +72,27 @@ class Gate:
 
     def __init__(
         self,
-        keys: Keys,
+        keys: KeyLookup,
         policy: Policy,
         *,
         owner_of: OwnerOf,
-        names: Names | None = None,
+        names: NameOwners | None = None,
         task_in: TaskIn = lambda body: "",
     ) -> None:
         self._keys = keys
         self._owner_of = owner_of
         #: Reads the task out of a request's body, where a peer may say another one beside it.
         self._task_in = task_in
-        self.names = names or Names()
+        self.names = names or NameOwners()
         #: Peers of the process itself, which may see everything.
         self.house: set[PeerId] = set()
         #: The key that each peer last spoke with.
         self.spoke: dict[PeerId, str] = {}
         self.meter = Meter()
-        self._decisions = Decisions(policy)
+        self._decisions = DecisionCache(policy)
         #: What was decided about work, by roles, service, task and target.
         self._worked_out: dict[tuple[object, ...], tuple[Verb, Decision]] = {}
-        self._speakers = Speakers(keys, policy)
+        self._speakers = PeerIdentities(keys, policy)
 
     # --- who ----------------------------------------------------------------------------------
 
@@ -97,9 +103,9 @@ class Gate:
 
     def change_policy(self, policy: Policy) -> None:
         """Put another policy in force, from the next message on."""
-        self._decisions = Decisions(policy)
+        self._decisions = DecisionCache(policy)
         self._worked_out.clear()
-        self._speakers = Speakers(self._keys, policy)
+        self._speakers = PeerIdentities(self._keys, policy)
 
     def roles_of(self, principal: Principal) -> tuple[str, ...]:
         """Return the roles of a principal, whatever key it speaks with."""
@@ -109,11 +115,11 @@ class Gate:
         """Ask the registry again about everybody."""
         self._speakers.forget()
 
-    def speaker(self, key: str, now: float) -> Speaker:
+    def speaker(self, key: str, now: float) -> PeerIdentity:
         """Say who proved a key."""
         return self._speakers.of_key(key, now)
 
-    def hear(self, key: str, peer: PeerId, now: float) -> Speaker | Noted:
+    def hear(self, key: str, peer: PeerId, now: float) -> PeerIdentity | Noted:
         """Let somebody speak as a peer; a name that is another's is refused before it is read."""
         speaker = self.speaker(key, now)
         # Who may not be heard gets no name, but must not be taken for its owner either.
@@ -133,14 +139,14 @@ class Gate:
 
     # --- what ---------------------------------------------------------------------------------
 
-    def ask(self, key: str, ask: Ask, now: float) -> Decision:
+    def ask(self, key: str, ask: AccessRequest, now: float) -> Decision:
         """Decide about one thing that is no event: for those who look at the broker directly."""
         speaker = self.speaker(key, now)
         if speaker.fault is not None:
             return Decision(False, speaker.fault.message)
         return self._decisions.decide(speaker.roles, ask)
 
-    def judge(self, event: Event, speaker: Speaker, now: float) -> tuple[Event, ...]:
+    def judge(self, event: Event, speaker: PeerIdentity, now: float) -> tuple[Event, ...]:
         """Return what the core is to hear instead of an event: it, with its principal, or a no."""
         if speaker.fault is not None:
             return (refused(event, speaker.principal, speaker.fault),)
@@ -155,7 +161,7 @@ class Gate:
             return False
         roles = self._speakers.roles_of(principal)
         # What belongs to no service is for those who may see all of them.
-        ask = Ask(Verb.EVENTS, house_name(record.service) or EVERY_SERVICE)
+        ask = AccessRequest(Verb.EVENTS, canonical_service(record.service) or EVERY_SERVICE)
         return self._decisions.decide(roles, ask).is_allowed
 
     def is_worker(self, peer: PeerId, name: WorkerName) -> bool:
@@ -164,23 +170,23 @@ class Gate:
         if principal is None or self.names.worker_owner(name) not in (None, principal):
             return False
         bound = self._keys.entry_of(principal).names
-        ask = Ask(Verb.REGISTER, "", names=(name,))
+        ask = AccessRequest(Verb.REGISTER, "", names=(name,))
         roles = self._speakers.roles_of(principal)
         return self._decisions.decide(roles, ask).is_allowed and (not bound or matches(name, bound))
 
-    def may_subscribe(self, peer: PeerId, speaker: Speaker) -> Noted:
+    def may_subscribe(self, peer: PeerId, speaker: PeerIdentity) -> Noted:
         """Decide about a subscription; the kind of what is returned is the decision."""
-        decision = self._decide(speaker, Ask(Verb.EVENTS))
+        decision = self._decide(speaker, AccessRequest(Verb.EVENTS))
         kind = Kind.ALLOWED if decision.is_allowed else Kind.DENIED
         words = f"{Verb.EVENTS}: {decision.reason}"
         return Noted(kind, peer, words, principal=speaker.principal)
 
-    def _decide(self, speaker: Speaker, ask: Ask) -> Decision:
+    def _decide(self, speaker: PeerIdentity, ask: AccessRequest) -> Decision:
         if speaker.fault is not None:
             return Decision(False, speaker.fault.message)
         return self._decisions.decide(speaker.roles, ask)
 
-    def _submitted(self, event: JobSubmitted, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _submitted(self, event: JobSubmitted, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         fault = self._trespass(event.client, who)
         for task in self._tasks_of(event):
             fault = fault or self._why_no_work(event, task, who)
@@ -196,7 +202,7 @@ class Gate:
             return (event.task,)
         return (event.task, inside) if event.task else (inside,)
 
-    def _why_no_work(self, event: JobSubmitted, task: str, who: Speaker) -> Fault | None:
+    def _why_no_work(self, event: JobSubmitted, task: str, who: PeerIdentity) -> Fault | None:
         # Most clients ask for the same again and again: one look-up instead of a question.
         known = (who.roles, event.service, task, event.target)
         found = self._worked_out.get(known)
@@ -214,13 +220,13 @@ class Gate:
         return None
 
     def _work_out(
-        self, event: JobSubmitted | JobForwarded, task: str, who: Speaker
+        self, event: JobSubmitted | JobForwarded, task: str, who: PeerIdentity
     ) -> tuple[Verb, Decision]:
-        ask = ask_for(event.service, task, event.target)
+        ask = access_request_for(event.service, task, event.target)
         return ask.verb, self._decisions.decide(who.roles, ask)
 
     def _too_much(
-        self, who: Speaker, now: float, submitted: JobSubmitted | None = None
+        self, who: PeerIdentity, now: float, submitted: JobSubmitted | None = None
     ) -> Fault | None:
         why_not = self.meter.request(who.principal, who.allowance, now)
         if not why_not and submitted is not None:
@@ -228,19 +234,19 @@ class Gate:
             why_not = self.meter.submit(who.principal, who.allowance, submitted.job, size)
         return Fault(FaultCode.QUEUE_FULL, why_not) if why_not else None
 
-    def _asked(self, event: ResultRequested, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _asked(self, event: ResultRequested, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         why_not = self.meter.result(who.principal, who.allowance, now)
         if why_not:
             return (refused(event, who.principal, Fault(FaultCode.QUEUE_FULL, why_not)),)
         return self._about_job(event, who, now, Verb.READ_OWN, Verb.READ_OTHERS)
 
-    def _cancelled(self, event: JobCancelled, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _cancelled(self, event: JobCancelled, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         return self._about_job(event, who, now, Verb.CANCEL, Verb.CANCEL_OTHERS)
 
     def _about_job(
         self,
         event: ResultRequested | JobCancelled,
-        who: Speaker,
+        who: PeerIdentity,
         now: float,
         own: Verb,
         others: Verb,
@@ -248,8 +254,8 @@ class Gate:
         """Decide about a job that exists: it depends on whose it is."""
         found = self._owner_of(event.job)
         verb = own if found is None or found.principal == who.principal else others
-        service = house_name(found.service) if found else ""
-        decision = self._decisions.decide(who.roles, Ask(verb, service))
+        service = canonical_service(found.service) if found else ""
+        decision = self._decisions.decide(who.roles, AccessRequest(verb, service))
         fault = self._trespass(event.client, who)
         if not decision.is_allowed:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
@@ -266,14 +272,14 @@ class Gate:
         )
         return (allowed, with_principal(event, who.principal))
 
-    def _given(self, event: InputReceived, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _given(self, event: InputReceived, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         """Let input through to one's own jobs only: it is part of the request."""
         found = self._owner_of(event.job)
         fault = self._trespass(event.client, who)
         if found is not None and found.principal != who.principal:
             fault = fault or Fault(FaultCode.DENIED, "input is for the one who submitted the job")
-        service = house_name(found.service) if found else ""
-        decision = self._decisions.decide(who.roles, Ask(verb_for(service, ""), service))
+        service = canonical_service(found.service) if found else ""
+        decision = self._decisions.decide(who.roles, AccessRequest(verb_for(service, ""), service))
         if not decision.is_allowed:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
         fault = fault or self._too_much(who, now)
@@ -281,7 +287,7 @@ class Gate:
             return (refused(event, who.principal, fault),)
         return (with_principal(event, who.principal),)
 
-    def _joined(self, event: WorkerJoined, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _joined(self, event: WorkerJoined, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         fault = self._why_no_worker(event, who)
         if fault is not None:
             return (refused(event, who.principal, fault),)
@@ -295,9 +301,9 @@ class Gate:
             return (refused(event, who.principal, fault),)
         return (with_principal(event, who.principal),)
 
-    def _why_no_worker(self, event: WorkerJoined, who: Speaker) -> Fault | None:
+    def _why_no_worker(self, event: WorkerJoined, who: PeerIdentity) -> Fault | None:
         for service in event.services or (ServiceName(""),):
-            ask = Ask(Verb.REGISTER, service, names=(event.name,))
+            ask = AccessRequest(Verb.REGISTER, service, names=(event.name,))
             decision = self._decisions.decide(who.roles, ask)
             if not decision.is_allowed:
                 return Fault(FaultCode.DENIED, decision.reason)
@@ -312,7 +318,7 @@ class Gate:
             return Fault(FaultCode.DENIED, words)
         return None
 
-    def _forwarded(self, event: JobForwarded, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _forwarded(self, event: JobForwarded, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         for task in self._tasks_of(event):
             _, decision = self._work_out(event, task, who)
             if not decision.is_allowed:
@@ -322,7 +328,7 @@ class Gate:
     def _of_worker(
         self,
         event: CreditGranted | BeatReceived | ReplyReceived | JobForwarded,
-        who: Speaker,
+        who: PeerIdentity,
         now: float,
     ) -> tuple[Event, ...]:
         """Let a worker's word through: its name was proved, and it was let in by its joining."""
@@ -330,32 +336,34 @@ class Gate:
         if owner == who.principal:
             return (event,)
         # Nobody speaks for a worker that is not there, not even if nobody else does.
-        return (refused(event, who.principal, theft_of(event.worker, owner)),)
+        return (refused(event, who.principal, takeover_of(event.worker, owner)),)
 
-    def _left(self, event: PeerLeft, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _left(self, event: PeerLeft, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         fault = self._trespass(event.peer, who)
         if fault is not None:
             return (refused(event, who.principal, fault),)
         self.meter.forget_peer(who.principal, event.peer)
         return (event,)
 
-    def _noted(self, event: Noted, who: Speaker, now: float) -> tuple[Event, ...]:
+    def _noted(self, event: Noted, who: PeerIdentity, now: float) -> tuple[Event, ...]:
         """Let a side put things on record; what a worker publishes needs the right to be one."""
         if event.kind == Kind.PUBLISHED:
-            decision = self._decisions.decide(who.roles, Ask(Verb.REGISTER, event.service or ""))
+            decision = self._decisions.decide(
+                who.roles, AccessRequest(Verb.REGISTER, event.service or "")
+            )
             if not decision.is_allowed:
                 return (refused(event, who.principal, Fault(FaultCode.DENIED, decision.reason)),)
         return (with_principal(event, who.principal),)
 
-    def _trespass(self, peer: PeerId, who: Speaker) -> Fault | None:
+    def _trespass(self, peer: PeerId, who: PeerIdentity) -> Fault | None:
         """Say whose name somebody uses, if it is another's."""
         owner = self.names.claim_peer(peer, who.principal)
-        return None if owner is None else theft_of(peer, owner)
+        return None if owner is None else takeover_of(peer, owner)
 
-    def _belied(self, peer: PeerId, who: Speaker) -> Theft | None:
+    def _belied(self, peer: PeerId, who: PeerIdentity) -> NameTakeover | None:
         """Say whose a name is that somebody uses who has none, if it is another's."""
         owner = self.names.owner_of(peer)
-        return None if owner in (None, who.principal) else theft_of(peer, owner)
+        return None if owner in (None, who.principal) else takeover_of(peer, owner)
 
 
 def _is_one_of(peer: PeerId, names: tuple[str, ...]) -> bool:
@@ -363,7 +371,7 @@ def _is_one_of(peer: PeerId, names: tuple[str, ...]) -> bool:
     return matches(name, names) or matches(name.removesuffix("-NFPClient"), names)
 
 
-_JUDGES: Final[dict[type, Callable[[Gate, Any, Speaker, float], tuple[Event, ...]]]] = {
+_JUDGES: Final[dict[type, Callable[[Gate, Any, PeerIdentity, float], tuple[Event, ...]]]] = {
     JobSubmitted: Gate._submitted,
     JobCancelled: Gate._cancelled,
     ResultRequested: Gate._asked,

@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 _RESERVED: Final = ("anonymous", "house")
 
 
-class State(StrEnum):
+class KeyState(StrEnum):
     """Where a key stands. Only ALLOWED ones may speak."""
 
     UNKNOWN = "unknown"  #: never seen
@@ -39,13 +39,13 @@ class State(StrEnum):
 
 
 @value
-class Change:
+class KeyChange:
     """One key's move from a state to another."""
 
     key: str
     principal: Principal
-    before: State
-    after: State
+    before: KeyState
+    after: KeyState
 
 
 def check_key(key: str) -> str:

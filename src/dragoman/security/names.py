@@ -17,7 +17,7 @@ MOST_PEERS: Final = 200_000
 MOST_KEPT: Final = 50_000
 
 
-class Names:
+class NameOwners:
     """Peers and workers by name, each with its owner."""
 
     def __init__(self, is_gone: Callable[[Principal], bool] = lambda principal: False) -> None:

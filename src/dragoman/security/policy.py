@@ -10,7 +10,7 @@ from typing import Final
 from dragoman.model.value import field, value
 from dragoman.security.allowances import UNLIMITED, Allowance
 from dragoman.security.roles import SHIPPED, Role
-from dragoman.security.verbs import Ask
+from dragoman.security.verbs import AccessRequest
 
 #: Decisions that are remembered; peers ask the same again and again.
 _REMEMBERED: Final = 20_000
@@ -48,7 +48,7 @@ class Policy:
                 found = found.overridden_by(said)
         return found
 
-    def decide(self, roles: tuple[str, ...], ask: Ask) -> Decision:
+    def decide(self, roles: tuple[str, ...], ask: AccessRequest) -> Decision:
         """Decide for somebody who has these roles."""
         for name in roles:
             for number, rule in enumerate(self.roles.get(name, ()), 1):
@@ -67,14 +67,14 @@ def is_meant(principal: str, glob: str) -> bool:
     return fnmatchcase(principal, glob)
 
 
-class Decisions:
+class DecisionCache:
     """A policy with a memory: the answers to what is asked again and again."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._made: dict[tuple[tuple[str, ...], Ask], Decision] = {}
+        self._made: dict[tuple[tuple[str, ...], AccessRequest], Decision] = {}
 
-    def decide(self, roles: tuple[str, ...], ask: Ask) -> Decision:
+    def decide(self, roles: tuple[str, ...], ask: AccessRequest) -> Decision:
         """Decide, or remember what was decided."""
         found = self._made.get((roles, ask))
         if found is None:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from dragoman.model.names import Principal
-from dragoman.security.keys import State
+from dragoman.security.keys import KeyState
 
 VERSION: Final = 1
 
@@ -18,7 +18,7 @@ class KeyEntry(msgspec.Struct, omit_defaults=True):
     """One key and where it stands."""
 
     principal: str = ""
-    state: State = State.PENDING
+    state: KeyState = KeyState.PENDING
     added_at: float = 0.0
     #: 0: never.
     expires_at: float = 0.0
@@ -27,10 +27,10 @@ class KeyEntry(msgspec.Struct, omit_defaults=True):
     #: Where it came from: an enrolment, a rotation, a handshake.
     note: str = ""
 
-    def state_at(self, now: float) -> State:
+    def state_at(self, now: float) -> KeyState:
         """Return the state with the passing of time taken into account."""
-        if self.state is State.ALLOWED and self.expires_at and now >= self.expires_at:
-            return State.EXPIRED
+        if self.state is KeyState.ALLOWED and self.expires_at and now >= self.expires_at:
+            return KeyState.EXPIRED
         return self.state
 
 
@@ -57,7 +57,7 @@ class Enrolment(msgspec.Struct, omit_defaults=True):
     used_by: str = ""
 
 
-class Register(msgspec.Struct, omit_defaults=True):
+class RegistryData(msgspec.Struct, omit_defaults=True):
     """The whole file."""
 
     version: int = VERSION
@@ -65,10 +65,10 @@ class Register(msgspec.Struct, omit_defaults=True):
     principals: dict[str, PrincipalEntry] = {}
     enrolments: dict[str, Enrolment] = {}
 
-    def state_of(self, key: str, now: float) -> State:
+    def state_of(self, key: str, now: float) -> KeyState:
         """Return where a key stands."""
         entry = self.keys.get(key)
-        return State.UNKNOWN if entry is None else entry.state_at(now)
+        return KeyState.UNKNOWN if entry is None else entry.state_at(now)
 
     def principal_of(self, key: str) -> Principal:
         """Return whom a key speaks for: the name it was given, or itself."""
@@ -84,14 +84,14 @@ class Register(msgspec.Struct, omit_defaults=True):
         return self.principals.get(principal) or PrincipalEntry()
 
 
-def read_register(raw: bytes) -> Register:
+def read_register(raw: bytes) -> RegistryData:
     """Read the file's form. Raises ValueError that names the place."""
-    found = msgspec.json.decode(raw, type=Register)
+    found = msgspec.json.decode(raw, type=RegistryData)
     if found.version != VERSION:
         raise ValueError(f"the registry has version {found.version}, this program knows {VERSION}")
     return found
 
 
-def write_register(register: Register) -> bytes:
+def write_register(register: RegistryData) -> bytes:
     """Write the file's form, for people to read as well."""
     return msgspec.json.format(msgspec.json.encode(register), indent=1)

@@ -19,12 +19,12 @@ import msgspec
 
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
-from dragoman.security.keys import Change, State, check_key, check_name, hashed
+from dragoman.security.keys import KeyChange, KeyState, check_key, check_name, hashed
 from dragoman.security.register import (
     Enrolment,
     KeyEntry,
     PrincipalEntry,
-    Register,
+    RegistryData,
     read_register,
     write_register,
 )
@@ -35,7 +35,7 @@ MOST_PENDING: Final = 200
 TOKEN_MARK: Final = "drgt"
 ENROLMENT_MARK: Final = "drge"
 
-OnChange = Callable[[tuple[Change, ...]], None]
+OnChange = Callable[[tuple[KeyChange, ...]], None]
 
 
 class RegistryError(ValueError):
@@ -46,10 +46,10 @@ class EnrolmentRefused(RegistryError):
     """A token lets nobody in: unknown, used, or too old. The message never has the token."""
 
 
-class Registry:
+class KeyRegistry:
     """The keys of one broker, from a file that need not exist yet."""
 
-    def __init__(self, path: Path, register: Register) -> None:
+    def __init__(self, path: Path, register: RegistryData) -> None:
         self.path = path
         self._register = register
         self._stamp: Stamp | None = None
@@ -57,25 +57,25 @@ class Registry:
         self.reads = 0
         self._listeners: list[OnChange] = []
         #: Where each key stood when listeners were last told.
-        self._told: dict[str, State] = {}
+        self._told: dict[str, KeyState] = {}
         self._strangers: dict[str, KeyEntry] = {}
 
     @classmethod
-    def open(cls, path: str | Path) -> "Registry":
+    def open(cls, path: str | Path) -> "KeyRegistry":
         """Read the registry at a path. Raises RegistryError if the file is broken."""
-        registry = cls(Path(path), Register())
+        registry = cls(Path(path), RegistryData())
         registry._read()
         return registry
 
     # --- asking -------------------------------------------------------------------------------
 
-    def state_of(self, key: str, now: float) -> State:
+    def state_of(self, key: str, now: float) -> KeyState:
         """Return where a key stands."""
         return self._register.state_of(key, now)
 
     def admits(self, key: str, now: float) -> bool:
         """Tell whether whoever proved this key may speak."""
-        return self._register.state_of(key, now) is State.ALLOWED
+        return self._register.state_of(key, now) is KeyState.ALLOWED
 
     def principal_of(self, key: str) -> Principal:
         """Return whom a key speaks for; a key without a name is its own principal."""
@@ -107,7 +107,7 @@ class Registry:
         entry = self._register.keys.get(f"token:{key}") if key else None
         # Compared in any case, so that an unknown id takes as long as a wrong secret.
         is_right = hmac.compare_digest(hashed(secret), entry.hash if entry else hashed(""))
-        if entry is None or not is_right or entry.state_at(now) is not State.ALLOWED:
+        if entry is None or not is_right or entry.state_at(now) is not KeyState.ALLOWED:
             return None
         return f"token:{key}"
 
@@ -120,14 +120,14 @@ class Registry:
         *,
         now: float,
         roles: tuple[str, ...] = (),
-        state: State = State.ALLOWED,
+        state: KeyState = KeyState.ALLOWED,
         expires_at: float = 0.0,
         note: str = "",
     ) -> None:
         """Take a key in, for a principal that may have others already."""
         check_key(key)
         with self._changing() as register:
-            if key in register.keys and register.keys[key].state is not State.PENDING:
+            if key in register.keys and register.keys[key].state is not KeyState.PENDING:
                 raise RegistryError(f"{key} is in the registry already")
             name = check_name(principal) if principal else ""
             register.keys[key] = KeyEntry(name, state, now, expires_at, note=note)
@@ -141,7 +141,7 @@ class Registry:
         id_, secret = _new_secret(TOKEN_MARK)
         with self._changing() as register:
             name = check_name(principal)
-            entry = KeyEntry(name, State.ALLOWED, now, expires_at, hashed(secret))
+            entry = KeyEntry(name, KeyState.ALLOWED, now, expires_at, hashed(secret))
             register.keys[f"token:{id_}"] = entry
             if roles:
                 _give_roles(register, name, roles)
@@ -151,9 +151,9 @@ class Registry:
         """Let a key speak that waits for it, under a name if it is given one."""
         with self._changing() as register:
             entry = _entry(register, key)
-            if entry.state is State.REVOKED:
+            if entry.state is KeyState.REVOKED:
                 raise RegistryError(f"{key} was revoked, and stays so; make a new key")
-            entry.state = State.ALLOWED
+            entry.state = KeyState.ALLOWED
             entry.principal = check_name(principal) if principal else entry.principal
             if roles:
                 _give_roles(register, entry.principal or key, roles)
@@ -166,7 +166,7 @@ class Registry:
             if not keys:
                 raise RegistryError(f"{key_or_principal!r} is no key and no principal here")
             for key in keys:
-                register.keys[key].state = State.REVOKED
+                register.keys[key].state = KeyState.REVOKED
         return keys
 
     def expire(self, key: str, at: float) -> None:
@@ -210,7 +210,7 @@ class Registry:
             _enrolment(self._register, token, now)  # most guesses end here, without the disk
         with self._changing() as register:
             enrolment = _enrolment(register, token, now)
-            if register.state_of(key, now) not in (State.UNKNOWN, State.PENDING):
+            if register.state_of(key, now) not in (KeyState.UNKNOWN, KeyState.PENDING):
                 raise EnrolmentRefused("this key is in the registry already")
             principal = check_name(name) if name else Principal(key)
             if name and not _is_within(name, enrolment.names):
@@ -219,7 +219,7 @@ class Registry:
                 raise EnrolmentRefused(f"the name {name!r} has a key already")
             enrolment.used_by = key
             until = now + enrolment.key_life if enrolment.key_life else 0.0
-            register.keys[key] = KeyEntry(name, State.ALLOWED, now, until, note="enrolled")
+            register.keys[key] = KeyEntry(name, KeyState.ALLOWED, now, until, note="enrolled")
             register.principals[principal] = PrincipalEntry(
                 enrolment.roles, enrolment.services, enrolment.names
             )
@@ -231,12 +231,12 @@ class Registry:
         The next `refresh` writes them all at once: handshakes never wait for the disk.
         """
         if key and len(self._strangers) < MOST_PENDING and key not in self._register.keys:
-            self._strangers[key] = KeyEntry("", State.PENDING, now, note=source)
+            self._strangers[key] = KeyEntry("", KeyState.PENDING, now, note=source)
 
     def _write_strangers(self) -> None:
         strangers, self._strangers = self._strangers, {}
         with self._changing() as register:
-            waiting = sum(e.state is State.PENDING for e in register.keys.values())
+            waiting = sum(e.state is KeyState.PENDING for e in register.keys.values())
             for key in list(strangers)[: max(0, MOST_PENDING - waiting)]:
                 register.keys.setdefault(key, strangers[key])
 
@@ -254,7 +254,7 @@ class Registry:
         """Whether the file has changed since it was read."""
         return stamp_of(self.path) != self._stamp
 
-    def refresh(self, now: float) -> tuple[Change, ...]:
+    def refresh(self, now: float) -> tuple[KeyChange, ...]:
         """Look at the file and the clock; tell listeners what has changed since the last look."""
         # The file first: a disk that takes no strangers must not keep a revocation from being read.
         if self.is_stale:
@@ -265,14 +265,14 @@ class Registry:
             changes += self._tell_changes(now)
         return changes
 
-    def _tell_changes(self, now: float) -> tuple[Change, ...]:
+    def _tell_changes(self, now: float) -> tuple[KeyChange, ...]:
         states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
         changes = tuple(
-            Change(key, self.principal_of(key), self._told.get(key, State.UNKNOWN), state)
+            KeyChange(key, self.principal_of(key), self._told.get(key, KeyState.UNKNOWN), state)
             for key, state in states.items()
-            if self._told.get(key, State.UNKNOWN) is not state
+            if self._told.get(key, KeyState.UNKNOWN) is not state
         ) + tuple(
-            Change(key, Principal(key), before, State.UNKNOWN)
+            KeyChange(key, Principal(key), before, KeyState.UNKNOWN)
             for key, before in self._told.items()
             if key not in states
         )
@@ -295,7 +295,7 @@ class Registry:
         self.reads += 1
 
     @contextmanager
-    def _changing(self) -> Iterator[Register]:
+    def _changing(self) -> Iterator[RegistryData]:
         """Change the newest register; nothing is changed if the block raises."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -317,19 +317,19 @@ class Registry:
         self._stamp = stamp_of(self.path)
 
 
-def _entry(register: Register, key: str) -> KeyEntry:
+def _entry(register: RegistryData, key: str) -> KeyEntry:
     if key not in register.keys:
         raise RegistryError(f"there is no key {key!r}; `dragoman keys list` shows those there are")
     return register.keys[key]
 
 
-def _give_roles(register: Register, principal: str, roles: tuple[str, ...]) -> None:
+def _give_roles(register: RegistryData, principal: str, roles: tuple[str, ...]) -> None:
     entry = register.entry_of(principal)
     both = tuple(dict.fromkeys((*entry.roles, *roles)))
     register.principals[principal] = PrincipalEntry(both, entry.services, entry.names)
 
 
-def _enrolment(register: Register, token: str, now: float) -> Enrolment:
+def _enrolment(register: RegistryData, token: str, now: float) -> Enrolment:
     """Find the enrolment a token is for, if it may still be used."""
     id_ = _id_in(token, ENROLMENT_MARK)
     found = register.enrolments.get(id_) if id_ else None

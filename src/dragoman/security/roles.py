@@ -10,7 +10,7 @@ from typing import Final
 
 from dragoman.model.names import EVERY_SERVICE
 from dragoman.model.value import value
-from dragoman.security.verbs import Ask, TargetClass, Verb
+from dragoman.security.verbs import AccessRequest, TargetClass, Verb
 
 EVERYTHING: Final = ("*",)
 EVERY_TARGET: Final = frozenset(TargetClass)
@@ -29,7 +29,7 @@ class Rule:
     #: Of workers: what one may be called that registers, and whom a submission may be for.
     names: tuple[str, ...] = EVERYTHING
 
-    def allows(self, ask: Ask) -> bool:
+    def allows(self, ask: AccessRequest) -> bool:
         """Tell whether this is among what the rule allows."""
         return (
             ask.verb in self.verbs
@@ -50,7 +50,7 @@ class Rule:
             "@" in service and matches(service.partition("@")[0], self.services)
         )
 
-    def _is_for_names(self, ask: Ask) -> bool:
+    def _is_for_names(self, ask: AccessRequest) -> bool:
         if ask.verb not in _NAMING or self.names == EVERYTHING:
             return True
         return bool(ask.names) and all(matches(name, self.names) for name in ask.names)

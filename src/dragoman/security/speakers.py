@@ -6,23 +6,23 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import ANONYMOUS, Principal
 from dragoman.model.value import value
 from dragoman.security.allowances import Allowance
-from dragoman.security.keys import NO_KEY, State
+from dragoman.security.keys import NO_KEY, KeyState
 from dragoman.security.policy import Policy
 from dragoman.security.register import PrincipalEntry
 
 _REMEMBERED: Final = 10_000
 _WHY_NOT: Final = {
-    State.UNKNOWN: "nobody here knows this key",
-    State.PENDING: "this key waits for approval",
-    State.REVOKED: "this key was revoked",
-    State.EXPIRED: "this key's time is over",
+    KeyState.UNKNOWN: "nobody here knows this key",
+    KeyState.PENDING: "this key waits for approval",
+    KeyState.REVOKED: "this key was revoked",
+    KeyState.EXPIRED: "this key's time is over",
 }
 
 
-class Keys(Protocol):
+class KeyLookup(Protocol):
     """What the gate asks the registry."""
 
-    def state_of(self, key: str, now: float) -> State:
+    def state_of(self, key: str, now: float) -> KeyState:
         """Return where a key stands."""
         ...
 
@@ -36,7 +36,7 @@ class Keys(Protocol):
 
 
 @value
-class Speaker:
+class PeerIdentity:
     """Whoever a message came from: who they are, and why they may not be heard, if so."""
 
     principal: Principal
@@ -46,15 +46,15 @@ class Speaker:
     fault: Fault | None = None
 
 
-class Speakers:
+class PeerIdentities:
     """Speakers by key; they are remembered until a key or the policy changes."""
 
-    def __init__(self, keys: Keys, policy: Policy) -> None:
+    def __init__(self, keys: KeyLookup, policy: Policy) -> None:
         self._keys = keys
         self._policy = policy
-        self._known: dict[str, Speaker] = {}
+        self._known: dict[str, PeerIdentity] = {}
 
-    def of_key(self, key: str, now: float) -> Speaker:
+    def of_key(self, key: str, now: float) -> PeerIdentity:
         """Say who proved a key; the empty one proves nobody."""
         found = self._known.get(key)
         if found is None:
@@ -71,15 +71,15 @@ class Speakers:
         """Ask the registry again about everybody."""
         self._known.clear()
 
-    def _make(self, key: str, now: float) -> Speaker:
+    def _make(self, key: str, now: float) -> PeerIdentity:
         policy = self._policy
         if key == NO_KEY:
             roles = policy.roles_of(ANONYMOUS)
-            return Speaker(ANONYMOUS, roles, PrincipalEntry(), policy.allowance_of(ANONYMOUS))
+            return PeerIdentity(ANONYMOUS, roles, PrincipalEntry(), policy.allowance_of(ANONYMOUS))
         principal, state = self._keys.principal_of(key), self._keys.state_of(key, now)
         entry = self._keys.entry_of(principal)
         fault = None
-        if state is not State.ALLOWED:
+        if state is not KeyState.ALLOWED:
             fault = Fault(FaultCode.DENIED, _WHY_NOT[state])
         roles = policy.roles_of(principal, entry.roles)
-        return Speaker(principal, roles, entry, policy.allowance_of(principal), fault)
+        return PeerIdentity(principal, roles, entry, policy.allowance_of(principal), fault)

@@ -38,7 +38,7 @@ class TargetClass(StrEnum):
 
 
 @value
-class Ask:
+class AccessRequest:
     """May somebody do this? An empty service asks whether there is any for which they may."""
 
     verb: Verb
@@ -80,7 +80,7 @@ def class_of(target: Target) -> TargetClass:
     return _CLASSES[type(target)]
 
 
-def house_name(service: str) -> str:
+def canonical_service(service: str) -> str:
     """Return a service's name as rules have it: the broker's own may be said in capitals."""
     quiet = service.lower()
     return quiet if quiet.partition(".")[0] in _HOUSE else service
@@ -95,12 +95,14 @@ def verb_for(service: str, task: str) -> Verb:
     return _OF_MANAGEMENT.get(said, verb) if verb is Verb.MANAGE else verb
 
 
-def ask_for(service: str, task: str, target: Target) -> Ask:
+def access_request_for(service: str, task: str, target: Target) -> AccessRequest:
     """Return the question whether somebody may have this done."""
     verb = verb_for(service, task)
     if verb is Verb.EVENTS:
         # The answer has the events of every service.
-        return Ask(verb, EVERY_SERVICE)
+        return AccessRequest(verb, EVERY_SERVICE)
     if verb is Verb.REGISTER:
-        return Ask(verb)
-    return Ask(verb, house_name(service), task, class_of(target), getattr(target, "names", ()))
+        return AccessRequest(verb)
+    return AccessRequest(
+        verb, canonical_service(service), task, class_of(target), getattr(target, "names", ())
+    )

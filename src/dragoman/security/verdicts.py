@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.core.events import (
+    EventDenied,
     InputReceived,
     JobCancelled,
     JobSubmitted,
     Noted,
-    Refused,
     ResultRequested,
     WorkerJoined,
 )
@@ -18,23 +18,23 @@ from dragoman.model.value import value
 
 
 @value
-class Theft(Fault):
+class NameTakeover(Fault):
     """Somebody used another's name: they are refused, and the other keeps what is its own."""
 
 
-def theft_of(peer: PeerId, owner: Principal | None) -> Theft:
+def takeover_of(peer: PeerId, owner: Principal | None) -> NameTakeover:
     """Say whose the name of a peer is."""
     words = f"take-over refused: the name {name_of(peer)} belongs to {owner or 'somebody else'}"
-    return Theft(FaultCode.DENIED, words)
+    return NameTakeover(FaultCode.DENIED, words)
 
 
-def refused(event: Any, principal: Principal, fault: Fault) -> Refused:
+def refused(event: Any, principal: Principal, fault: Fault) -> EventDenied:
     """Refuse what a principal said."""
     # Who speaks in another's name must not end that one's session.
-    is_theft = isinstance(fault, Theft)
+    is_theft = isinstance(fault, NameTakeover)
     if hasattr(event, "principal"):
         event = with_principal(event, principal)
-    return Refused(event, fault, principal, dismisses=not is_theft)
+    return EventDenied(event, fault, principal, dismisses=not is_theft)
 
 
 def with_principal(event: Any, principal: Principal) -> Any:

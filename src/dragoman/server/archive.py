@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from dragoman.core.desk import status_of
 from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus
 from dragoman.core.recovery import fold
+from dragoman.core.state import status_of
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import FaultCode

@@ -3,15 +3,15 @@
 import contextlib
 from collections.abc import Callable
 
-from dragoman.core.events import DrainAsked, Noted
+from dragoman.core.events import DrainRequested, Noted
 from dragoman.dialects.base import Send
 from dragoman.model.names import ServiceName
 from dragoman.model.record import Kind
+from dragoman.server.broker_view import NodeSide
 from dragoman.server.loop import Loop
-from dragoman.server.management import NodeSide
 
 
-class Control:
+class BrokerControl:
     """Does what the management service is asked to do.
 
     `go_down` drains for at most so many seconds (None: as the settings say) and then stops, or
@@ -32,14 +32,12 @@ class Control:
 
     def disconnect(self, worker: str | None, at_once: bool) -> list[str]:
         """Let go of one worker, or of all that are not of the house."""
-        registry = self._loop.broker.desk.registry
+        registry = self._loop.broker.state.registry
         found = [
-            w
-            for w in registry.workers.values()
-            if not w.is_of_the_house and worker in (None, w.name)
+            w for w in registry.workers.values() if not w.is_builtin and worker in (None, w.name)
         ]
         for each in found:
-            self._loop.submit(DrainAsked(each.peer, at_once))
+            self._loop.submit(DrainRequested(each.peer, at_once))
         return sorted(w.name for w in found)
 
     def set_node(self, node: str, membership: str) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from dragoman.server.settings import Settings
+from dragoman.server.settings import BrokerSettings
 from dragoman.transports.base import is_loopback
 from dragoman.transports.keyfiles import read_private
 from dragoman.transports.nkeys import Nkey
@@ -31,10 +31,10 @@ _HOW: Final = {
 }
 
 
-class Proofs:
+class ListenerCredentials:
     """The broker's credentials, read from their files."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         said = settings.credentials
         self._plain = frozenset(said.plain)
         self._curve = [read_secret(path) for path in said.curve]
@@ -59,7 +59,7 @@ class Proofs:
         return self.tls(listener) is None
 
 
-def certificate_of(settings: Settings) -> ServerTls | None:
+def certificate_of(settings: BrokerSettings) -> ServerTls | None:
     """Return where the broker's certificate is, if it has one."""
     said = settings.credentials
     if said.certificate is None or said.key is None or said.authority is None:
@@ -87,7 +87,7 @@ def read_nats(path: Path) -> tuple[Nkey, str]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def check_listeners(settings: Settings, proofs: Proofs) -> list[str]:
+def check_listeners(settings: BrokerSettings, proofs: ListenerCredentials) -> list[str]:
     """Return a warning for each plain listener that others can reach.
 
     Raises ValueError where nobody said that this is meant.
@@ -112,7 +112,7 @@ def check_listeners(settings: Settings, proofs: Proofs) -> list[str]:
     ]
 
 
-def warn_of(settings: Settings, proofs: Proofs) -> None:
+def warn_of(settings: BrokerSettings, proofs: ListenerCredentials) -> None:
     """Check the listeners, and put the warnings into the log: at every start anew."""
     for words in check_listeners(settings, proofs):
         log.warning(words)

@@ -22,7 +22,7 @@ PIECE: Final = 500
 MOST: Final = 10_000
 
 
-class Subscriber:
+class FeedSubscriber:
     """One subscription and how far it has come."""
 
     __slots__ = ("after", "link", "side", "wish")
@@ -34,7 +34,7 @@ class Subscriber:
         self.after = wish.after
 
 
-class Feed:
+class EventFeed:
     """All subscriptions of a broker."""
 
     def __init__(self, ledger: Ledger, links: Links) -> None:
@@ -42,7 +42,7 @@ class Feed:
         self._links = links
         #: Set while security is on: tells whether a peer may see a record.
         self.sees: Callable[[PeerId, Record], bool] | None = None
-        self._subscribers: dict[tuple[PeerId, str], Subscriber] = {}
+        self._subscribers: dict[tuple[PeerId, str], FeedSubscriber] = {}
         self._is_behind = False
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Feed:
         self._subscribers.pop(key, None)
         if not wish.topics or len(self._subscribers) >= MOST:
             return
-        subscriber = Subscriber(link, link.side, wish)  # type: ignore[arg-type]
+        subscriber = FeedSubscriber(link, link.side, wish)  # type: ignore[arg-type]
         if wish.after < 0:
             subscriber.after = self._ledger.last_seq
         self._subscribers[key] = subscriber
@@ -102,10 +102,12 @@ class Feed:
         for key in [key for key in self._subscribers if key[0] in gone]:
             del self._subscribers[key]
 
-    def _is_seen(self, subscriber: Subscriber, record: Record) -> bool:
+    def _is_seen(self, subscriber: FeedSubscriber, record: Record) -> bool:
         return self.sees is None or self.sees(subscriber.wish.peer, record)
 
-    def _offer(self, subscriber: Subscriber, records: Iterable[tuple[Record, Body | None]]) -> bool:
+    def _offer(
+        self, subscriber: FeedSubscriber, records: Iterable[tuple[Record, Body | None]]
+    ) -> bool:
         """Send what is wanted of some records; tell whether the subscriber is still there."""
         for record, body in records:
             if record.seq <= subscriber.after:

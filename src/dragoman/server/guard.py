@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from dragoman.core.events import DrainAsked, Noted
-from dragoman.dialects.base import Wardrobe
+from dragoman.core.events import DrainRequested, Noted
+from dragoman.dialects.base import BodyCodecs
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
@@ -23,15 +23,15 @@ from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerNa
 from dragoman.model.record import Kind
 from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
-from dragoman.security.gate import Gate, Owned
-from dragoman.security.keys import Change, State, brief
-from dragoman.security.names import Names
+from dragoman.security.gate import Gate, JobOwner
+from dragoman.security.keys import KeyChange, KeyState, brief
+from dragoman.security.names import NameOwners
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.policy_text import BadPolicy
 from dragoman.security.register import Enrolment, PrincipalEntry
-from dragoman.security.registry import Registry, RegistryError
-from dragoman.security.verbs import Ask, Verb
-from dragoman.server.links import HOUSE
+from dragoman.security.registry import KeyRegistry, RegistryError
+from dragoman.security.verbs import AccessRequest, Verb
+from dragoman.server.links import BUILTIN
 from dragoman.server.loop import Loop
 from dragoman.server.settings import SecuritySection
 from dragoman.services.mmi import MANAGEMENT
@@ -69,10 +69,10 @@ class Guard:
         #: Listeners follow it by themselves; here it is put on record.
         self._certificate = certificate
         self._certificate_stamp = certificate.stamp() if certificate is not None else ()
-        self.registry = Registry.open(settings.registry or data / REGISTRY_FILE)
+        self.registry = KeyRegistry.open(settings.registry or data / REGISTRY_FILE)
         self._policy = PolicyFile(settings.policy or data / POLICY_FILE)
         self._names_file = data / NAMES_FILE
-        self._names = Names(self._is_gone)
+        self._names = NameOwners(self._is_gone)
         self._names.restore(_read_names(self._names_file))
         self._loop: Loop | None = None
         self._gate: Gate | None = None
@@ -87,13 +87,13 @@ class Guard:
     def admits(self, key: str) -> bool:
         """Tell whether whoever proved a key may come in; a stranger is noted for a person."""
         state = self.registry.state_of(key, self._now())
-        if state is not State.ALLOWED and self.registry.is_stale:
+        if state is not KeyState.ALLOWED and self.registry.is_stale:
             # Somebody was let in a moment ago: their first knock must not be in vain.
             self.look()
             state = self.registry.state_of(key, self._now())
-        if state is State.UNKNOWN:
+        if state is KeyState.UNKNOWN:
             self.registry.note_stranger(key, self._now(), "knocked")
-        return state is State.ALLOWED
+        return state is KeyState.ALLOWED
 
     def check_token(self, secret: str) -> str | None:
         """Return the key of a bearer token that may speak now."""
@@ -115,7 +115,7 @@ class Guard:
 
     def may_look(self, key: str, what: str) -> str:
         """Return why a key may not see something over HTTP; empty: it may."""
-        ask = Ask(Verb.MANAGE, MANAGEMENT, _SEEN_BY.get(what, f"list_{what}"))
+        ask = AccessRequest(Verb.MANAGE, MANAGEMENT, _SEEN_BY.get(what, f"list_{what}"))
         decision = self.gate.ask(key, ask, self._now())
         return "" if decision.is_allowed else decision.reason
 
@@ -124,7 +124,7 @@ class Guard:
         now, found = self._now(), {}
         for key, entry in self.registry.entries().items():
             scheme, _, nkey = key.partition(":")
-            if scheme == "nkey" and entry.principal and entry.state_at(now) is State.ALLOWED:
+            if scheme == "nkey" and entry.principal and entry.state_at(now) is KeyState.ALLOWED:
                 names = self.registry.entry_of(entry.principal).names
                 plain = (name for name in names if not _GLOB.search(name))
                 found[nkey] = tuple(dict.fromkeys([entry.principal, *plain]))
@@ -142,7 +142,7 @@ class Guard:
 
     # --- beginning and ending -----------------------------------------------------------------
 
-    def attach(self, loop: Loop, wardrobe: Wardrobe) -> None:
+    def attach(self, loop: Loop, codecs: BodyCodecs) -> None:
         """Let everything that comes in over the loop's links pass the gate."""
         self._loop = loop
         self._gate = gate = Gate(
@@ -150,7 +150,7 @@ class Guard:
             self._policy.policy,
             owner_of=self._owner_of,
             names=self._names,
-            task_in=lambda body: task_in(wardrobe, body),
+            task_in=lambda body: task_in(codecs, body),
         )
         self._recall(loop, gate)
         loop.links.guard(gate)
@@ -160,14 +160,14 @@ class Guard:
         self._remember()
         self.registry.on_change(self._keys_changed)
         for link in loop.links.by_name.values():
-            if link.name != HOUSE and not hasattr(link.transport, "key_of"):
+            if link.name != BUILTIN and not hasattr(link.transport, "key_of"):
                 log.warning("nobody can prove a key here: all are anonymous", link=link.name)
         log.info("security is on", keys=len(self.registry.entries()), policy=str(self._policy.path))
 
     def _recall(self, loop: Loop, gate: Gate) -> None:
         """Know again whose the open jobs are, and who ran them: names of theirs are taken."""
         running: set[str] = set()
-        for job in loop.broker.desk.book.jobs.values():
+        for job in loop.broker.state.store.jobs.values():
             if not job.is_final:
                 size = job.request.size if job.request is not None else 0
                 gate.meter.submit(job.principal, UNLIMITED, job.id, size)
@@ -256,15 +256,15 @@ class Guard:
         self._principals = self.registry.principals()
         self._enrolments = self.registry.enrolments()
 
-    def _keys_changed(self, changes: tuple[Change, ...]) -> None:
+    def _keys_changed(self, changes: tuple[KeyChange, ...]) -> None:
         self.gate.keys_changed()
         for change in changes:
             words = f"key {brief(change.key)}: {change.before} -> {change.after}"
             self._note(words, change.principal)
-            if change.before is State.ALLOWED:
+            if change.before is KeyState.ALLOWED:
                 self._cut_off(change)
 
-    def _cut_off(self, change: Change) -> None:
+    def _cut_off(self, change: KeyChange) -> None:
         """Let go of everything that speaks with a key."""
         loop = self._loop
         assert loop is not None
@@ -282,24 +282,24 @@ class Guard:
     def _judge_again(self) -> None:
         """Let go of workers that may not be workers any more."""
         assert self._loop is not None
-        for worker in list(self._loop.broker.desk.registry.workers.values()):
-            if worker.is_of_the_house:
+        for worker in list(self._loop.broker.state.registry.workers.values()):
+            if worker.is_builtin:
                 continue
             roles = self.gate.roles_of(worker.principal)
-            asks = [Ask(Verb.REGISTER, s, names=(worker.name,)) for s in worker.services]
+            asks = [AccessRequest(Verb.REGISTER, s, names=(worker.name,)) for s in worker.services]
             if not all(self.gate.policy.decide(roles, ask).is_allowed for ask in asks):
                 self._let_go([worker.peer], "it may not register any more")
 
     def _let_go(self, peers: Sequence[PeerId], reason: str) -> None:
         assert self._loop is not None
         for peer in peers:
-            self._loop.submit(DrainAsked(peer, at_once=True, reason=reason))
+            self._loop.submit(DrainRequested(peer, at_once=True, reason=reason))
 
     def _is_gone(self, principal: Principal) -> bool:
         """Tell whether nobody will ever speak for a principal again."""
         entries = self.registry.entries()
         states = [entries[key].state for key in self.registry.keys_of(principal)]
-        return bool(states) and all(state is State.REVOKED for state in states)
+        return bool(states) and all(state is KeyState.REVOKED for state in states)
 
     # --- accounts -----------------------------------------------------------------------------
 
@@ -320,15 +320,15 @@ class Guard:
         for entry in entries:
             self.gate.meter.saw(entry.record)
 
-    def _owner_of(self, job: JobId) -> Owned | None:
+    def _owner_of(self, job: JobId) -> JobOwner | None:
         """Find out whose a job is; the ledger knows those that have left the memory."""
         assert self._loop is not None
-        found = self._loop.broker.desk.book.find(job)
+        found = self._loop.broker.state.store.find(job)
         if found is not None:
-            return Owned(found.principal, found.service)
+            return JobOwner(found.principal, found.service)
         for record in self._loop.ledger.history(job):
             if record.kind == Kind.SUBMITTED:
-                return Owned(Principal(record.principal), ServiceName(record.service))
+                return JobOwner(Principal(record.principal), ServiceName(record.service))
         return None
 
     async def _keep_names(self) -> None:
@@ -343,13 +343,13 @@ class Guard:
                 self._say_once(f"{self._names_file}: {error}; names are not kept yet")
 
 
-def task_in(wardrobe: Wardrobe, body: Body) -> str:
+def task_in(codecs: BodyCodecs, body: Body) -> str:
     """Read the task out of a request whose side did not."""
-    dress = wardrobe.get(body.dialect)
-    if dress is None or body.dialect in _READ_ALREADY:
+    codec = codecs.get(body.dialect)
+    if codec is None or body.dialect in _READ_ALREADY:
         return ""
     try:
-        return dress.read_call(body).task
+        return codec.read_call(body).task
     except Unmappable:
         return ""
 

@@ -29,7 +29,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, link_of, peer_id, text_of
 from dragoman.model.record import Kind
 from dragoman.security.gate import Gate
-from dragoman.server.checkpoint import Checkpoint
+from dragoman.server.link_gate import LinkGate
 from dragoman.server.rejections import Rejections
 from dragoman.transports.base import Sent, Transport
 
@@ -48,7 +48,7 @@ _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
 }
 _PEERS: Final = 100_000
 #: The link of the broker's own services.
-HOUSE: Final = "local"
+BUILTIN: Final = "local"
 
 
 class Link:
@@ -61,7 +61,7 @@ class Link:
         self.side = side
         self.transport = transport
         #: Set while security is on: everything that peers say passes it.
-        self.checkpoint: Checkpoint | None = None
+        self.checkpoint: LinkGate | None = None
         self.endpoint = ""
         #: Names whoever speaks from an address; where each request has one, the side knows better.
         self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
@@ -175,8 +175,8 @@ class Links:
     def guard(self, gate: Gate) -> None:
         """Let everything that peers say pass the gate; the house itself need not."""
         for link in self.by_name.values():
-            if link.name != HOUSE:
-                link.checkpoint = Checkpoint(gate, link.side, link.transport)
+            if link.name != BUILTIN:
+                link.checkpoint = LinkGate(gate, link.side, link.transport)
 
     def cut(self, key: str) -> None:
         """Close every connection of a key, where connections have keys."""

@@ -19,9 +19,9 @@ from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry, Ledger, LedgerFull
 from dragoman.server.archive import Archive
 from dragoman.server.clock import Clock
-from dragoman.server.feed import Feed
+from dragoman.server.feed import EventFeed
 from dragoman.server.links import Link, Links
-from dragoman.server.policies import Policies
+from dragoman.server.service_terms import ServiceTerms
 
 log = structlog.get_logger("dragoman.loop")
 
@@ -51,15 +51,15 @@ class Loop:
         ledger: Ledger,
         links: Links,
         clock: Clock,
-        policies: Policies | None = None,
+        policies: ServiceTerms | None = None,
     ) -> None:
         self.broker = broker
         self.ledger = ledger
         self.links = links
         self.clock = clock
-        self.policies = policies or Policies({})
+        self.policies = policies or ServiceTerms({})
         self.archive = Archive(ledger)
-        self.feed = Feed(ledger, links)
+        self.feed = EventFeed(ledger, links)
         #: Replies of these services are completed on their way out with what no record may have.
         self.reveal: dict[str, Callable[[SendReply], SendReply]] = {}
         #: Told of every batch that is durable.

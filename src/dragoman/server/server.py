@@ -13,29 +13,36 @@ import structlog
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
-from dragoman.core.events import DrainAsked, Noted
+from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.recovery import fold, resume
 from dragoman.ledger.audit import read_key
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
-from dragoman.server.asking import Asking
+from dragoman.server.broker_view import BrokerView
+from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.clock import Clock
-from dragoman.server.control import Control
+from dragoman.server.control import BrokerControl
 from dragoman.server.credentials import certificate_of
 from dragoman.server.guard import Guard
-from dragoman.server.host import Host
-from dragoman.server.house import House
+from dragoman.server.internal_client import InternalClient
+from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
-from dragoman.server.management import Sight
-from dragoman.server.policies import Policies
-from dragoman.server.settings import Settings
-from dragoman.server.upkeep import Upkeep
-from dragoman.server.wiring import OPEN, Admission, make_links, make_wardrobe, new_id, nfp_settings
+from dragoman.server.service_runner import ServiceRunner
+from dragoman.server.service_terms import ServiceTerms
+from dragoman.server.settings import BrokerSettings
+from dragoman.server.wiring import (
+    OPEN,
+    Admission,
+    make_body_codecs,
+    make_links,
+    new_id,
+    nfp_settings,
+)
 from dragoman.services.inventory import Inventory
-from dragoman.services.logs import LogBook
-from dragoman.services.sources import BrokenInventory
+from dragoman.services.inventory_files import BrokenInventory
+from dragoman.services.logs import LogBuffer
 from dragoman.transports.memory import MemoryHub
 
 log = structlog.get_logger("dragoman.server")
@@ -50,13 +57,13 @@ OnReady = Callable[[dict[str, str]], None]
 class Server:
     """One broker on one ledger. `run` returns when it was told to stop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.loop: Loop | None = None
         self._asked_to_stop = 0
         self._begin_again = False
         self._draining: asyncio.Task[None] | None = None
-        self._logs = LogBook()
+        self._logs = LogBuffer()
 
     async def run(self, on_ready: OnReady) -> None:
         """Recover, open the links, serve, drain; again and again if told to restart."""
@@ -98,10 +105,10 @@ class Server:
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
-        book = fold(ledger.read(ledger.first_seq - 1), limits.finished_jobs)
-        clock = Clock(at_least=book.last_at)
-        broker, first = resume(book, ledger.body, clock.now(), limits, f"pid {os.getpid()}")
-        log.info("recovered", records=records, open_jobs=book.open_jobs)
+        store = fold(ledger.read(ledger.first_seq - 1), limits.finished_jobs)
+        clock = Clock(at_least=store.last_at)
+        broker, first = resume(store, ledger.body, clock.now(), limits, f"pid {os.getpid()}")
+        log.info("recovered", records=records, open_jobs=store.open_jobs)
         return broker, clock, first
 
     async def _serve(
@@ -119,13 +126,13 @@ class Server:
         admission = OPEN if guard is None else _admission(guard)
         links = Links(make_links(settings, hub, admission))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
-        self.loop = loop = Loop(broker, ledger, links, clock, Policies(settings.services))
+        self.loop = loop = Loop(broker, ledger, links, clock, ServiceTerms(settings.services))
         if guard is not None:
-            guard.attach(loop, make_wardrobe())
+            guard.attach(loop, make_body_codecs())
         house = self._make_house(hub, inventory, loop, guard)
-        host = Host(hub)
-        upkeep = Upkeep(
-            ledger, settings.data, settings.ledger, clock.now, broker.desk.book.oldest_needed
+        host = ServiceRunner(hub)
+        upkeep = LedgerMaintenance(
+            ledger, settings.data, settings.ledger, clock.now, broker.state.store.oldest_needed
         )
         self._handle_signals()
         try:
@@ -151,18 +158,18 @@ class Server:
 
     def _make_house(
         self, hub: MemoryHub, inventory: Inventory, loop: Loop, guard: Guard | None
-    ) -> House:
+    ) -> BuiltinServices:
         """Make the services of the house, and what they see of the broker."""
-        settings, links, desk = self.settings, loop.links, loop.broker.desk
+        settings, links, state = self.settings, loop.links, loop.broker.state
         directories = {"data": str(settings.data)}
-        sight = Sight(
-            desk, loop.archive, links, loop.clock.now, nfp_settings(settings), directories
+        view = BrokerView(
+            state, loop.archive, links, loop.clock.now, nfp_settings(settings), directories
         )
-        sight.has_curve = bool(settings.credentials.curve)
-        _show(links, sight)
-        control = Control(loop, self._go_down)
-        asking = Asking(hub, loop.submit, new_id)
-        house = House(settings, inventory, loop, sight, control, self._logs, asking)
+        view.has_curve = bool(settings.credentials.curve)
+        _show(links, view)
+        control = BrokerControl(loop, self._go_down)
+        asking = InternalClient(hub, loop.submit, new_id)
+        house = BuiltinServices(settings, inventory, loop, view, control, self._logs, asking)
         if guard is not None:
             house.sid.is_worker = guard.is_worker
         return house
@@ -210,19 +217,19 @@ class Server:
         assert loop is not None
         patience = self.settings.drain if at_most is None else at_most
         if not self._begin_again:
-            loop.submit(DrainAsked())
-        desk = loop.broker.desk
-        waiting = sum(len(w.held) for w in desk.registry.workers.values())
+            loop.submit(DrainRequested())
+        state = loop.broker.state
+        waiting = sum(len(w.held) for w in state.registry.workers.values())
         log.info("draining", running=waiting, at_most_s=patience)
         until = loop.clock.now() + patience
         while loop.clock.now() < until and not loop.is_stopping:
-            if not any(w.held for w in desk.registry.workers.values()):
+            if not any(w.held for w in state.registry.workers.values()):
                 break
             await asyncio.sleep(0.05)
         loop.stop()
 
 
-def _pinned(settings: Settings, endpoints: dict[str, str]) -> Settings:
+def _pinned(settings: BrokerSettings, endpoints: dict[str, str]) -> BrokerSettings:
     """Return settings that listen where the broker listens now, for when it begins anew."""
     listen = settings.listen
     said = {
@@ -253,12 +260,12 @@ def _admission(guard: Guard) -> Admission:
     )
 
 
-def _show(links: Links, sight: Sight) -> None:
+def _show(links: Links, view: BrokerView) -> None:
     """Let links through which people look see the broker."""
     for link in links.by_name.values():
         look = getattr(link.transport, "look", None)
         if look is not None:
-            look.sight = sight
+            look.view = view
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:

@@ -20,13 +20,13 @@ from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.terms import Terms
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A part of the settings; a misspelt name is an error, not a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Listen(Section):
+class Listen(SettingsSection):
     """Where each link listens: an endpoint, or `off`. Port 0 picks a free one."""
 
     nfp: str = "tcp://127.0.0.1:5555"
@@ -40,7 +40,7 @@ class Listen(Section):
     http: str = "http://127.0.0.1:8420"
 
 
-class CredentialsSection(Section):
+class CredentialsSection(SettingsSection):
     """What listeners prove themselves with; see `server.credentials`."""
 
     #: Files with secret CURVE keys, for nfp, dcp and zss. During a rotation there are two, the one
@@ -66,7 +66,7 @@ class CredentialsSection(Section):
         return self
 
 
-class SecuritySection(Section):
+class SecuritySection(SettingsSection):
     """Who may speak and who may do what; see `server.guard`."""
 
     #: On: nobody may do anything that the policy does not allow. Off: everybody may do everything.
@@ -79,7 +79,7 @@ class SecuritySection(Section):
     audit_key: Path | None = None
 
 
-class LedgerSection(Section):
+class LedgerSection(SettingsSection):
     """How the ledger is kept."""
 
     #: Export sealed ranges as Parquet segments for the pipeline.
@@ -92,7 +92,7 @@ class LedgerSection(Section):
     keep_days: float = Field(default=0.0, ge=0)
 
 
-class LimitsSection(Section):
+class CoreLimitsSection(SettingsSection):
     """Bounds of the core; see `core.limits`."""
 
     queued_jobs: int = Field(default=Limits().queued_jobs, ge=1)
@@ -108,7 +108,7 @@ class LimitsSection(Section):
         return Limits(**self.model_dump())
 
 
-class ServiceSection(Section):
+class ServiceSection(SettingsSection):
     """Terms for the jobs of one service; what is not said stays as the dialect has it."""
 
     durability: Literal["strict", "relaxed"] | None = None
@@ -139,7 +139,7 @@ class ServiceSection(Section):
         return Terms(**{**kept, **said})
 
 
-class NfpSection(Section):
+class NfpSection(SettingsSection):
     """The NFP link; see `dialects.nfp.settings`."""
 
     worker_credit: int = Field(default=100, ge=1)
@@ -151,7 +151,7 @@ class NfpSection(Section):
     max_body: int = Field(default=64 * 1024 * 1024, ge=1)
 
 
-class DcpSection(Section):
+class DcpSection(SettingsSection):
     """The DCP link; see `dialects.dcp.settings`."""
 
     beat_every: float = Field(default=1.0, gt=0)
@@ -163,7 +163,7 @@ class DcpSection(Section):
     faults: Literal["empty", "silent"] = "empty"
 
 
-class ZssSection(Section):
+class ZssSection(SettingsSection):
     """The ZSS links; see `dialects.zss.settings`."""
 
     beat_every: float = Field(default=1.0, gt=0)
@@ -176,7 +176,7 @@ class ZssSection(Section):
     names: dict[str, str] = Field(default_factory=dict)
 
 
-class MemoSection(Section):
+class MemoSection(SettingsSection):
     """The memo01 link; see `dialects.memo01.settings`."""
 
     beat_every: float = Field(default=10.0, gt=0)
@@ -186,7 +186,7 @@ class MemoSection(Section):
     payload_limit: int = Field(default=16 * 1024 * 1024, ge=1)
 
 
-class NclSection(Section):
+class NclSection(SettingsSection):
     """The NCL link; see `dialects.ncl.settings`."""
 
     orchestrator: str = Field(default="dragoman", min_length=1)
@@ -211,7 +211,7 @@ class NclSection(Section):
     max_payload: int = Field(default=1024 * 1024, ge=1024)
 
 
-class HttpSection(Section):
+class HttpSection(SettingsSection):
     """The HTTP door; see `dialects.http.settings` and `web.settings`."""
 
     beat_every: float = Field(default=5.0, gt=0)
@@ -232,7 +232,7 @@ class HttpSection(Section):
     hosts: tuple[str, ...] = ()
 
 
-class FilesSection(Section):
+class FilesSection(SettingsSection):
     """The file service. Without roots it shares nothing."""
 
     #: Folders by the name that begins their URLs; the one named "" has all other URLs.
@@ -243,7 +243,7 @@ class FilesSection(Section):
     largest_put: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
-class Settings(BaseSettings):
+class BrokerSettings(BaseSettings):
     """Everything that can be set about a broker."""
 
     model_config = SettingsConfigDict(
@@ -256,7 +256,7 @@ class Settings(BaseSettings):
     credentials: CredentialsSection = CredentialsSection()
     security: SecuritySection = SecuritySection()
     ledger: LedgerSection = LedgerSection()
-    limits: LimitsSection = LimitsSection()
+    limits: CoreLimitsSection = CoreLimitsSection()
     nfp: NfpSection = NfpSection()
     dcp: DcpSection = DcpSection()
     zss: ZssSection = ZssSection()
@@ -285,14 +285,14 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
 
 
-def load(config: Path | None = None, **flags: Any) -> Settings:
+def load(config: Path | None = None, **flags: Any) -> BrokerSettings:
     """Read the settings. Raises ValueError (pydantic's, with the name of what is wrong)."""
     if config is None:
-        return Settings(**flags)
+        return BrokerSettings(**flags)
     if not config.is_file():
         raise ValueError(f"the settings file {config} does not exist")
 
-    class FromFile(Settings):
+    class FromFile(BrokerSettings):
         model_config = SettingsConfigDict(toml_file=config)
 
     return FromFile(**flags)

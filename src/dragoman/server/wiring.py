@@ -6,32 +6,32 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from dragoman.dialects.base import Dress, Wardrobe
-from dragoman.dialects.dcp.broker_side import BrokerSide as DcpSide
-from dragoman.dialects.dcp.dress import Dress as DcpDress
-from dragoman.dialects.dcp.settings import Settings as DcpSettings
-from dragoman.dialects.http.broker_side import BrokerSide as HttpSide
-from dragoman.dialects.http.dress import Dress as HttpDress
-from dragoman.dialects.http.settings import Settings as HttpSettings
-from dragoman.dialects.local.broker_side import BrokerSide as LocalSide
-from dragoman.dialects.local.dress import Dress as LocalDress
-from dragoman.dialects.memo01.broker_side import BrokerSide as MemoSide
-from dragoman.dialects.memo01.dress import MemoDress
-from dragoman.dialects.memo01.settings import Settings as MemoSettings
-from dragoman.dialects.ncl.broker_side import BrokerSide as NclSide
-from dragoman.dialects.ncl.dress import Dress as NclDress
+from dragoman.dialects.base import BodyCodec, BodyCodecs
+from dragoman.dialects.dcp.body_codec import DcpBodyCodec as DcpDress
+from dragoman.dialects.dcp.broker_side import DcpBrokerSide as DcpSide
+from dragoman.dialects.dcp.settings import DcpSettings as DcpSettings
+from dragoman.dialects.http.body_codec import HttpBodyCodec as HttpDress
+from dragoman.dialects.http.broker_side import HttpBrokerSide as HttpSide
+from dragoman.dialects.http.settings import HttpSettings as HttpSettings
+from dragoman.dialects.local.body_codec import LocalBodyCodec as LocalDress
+from dragoman.dialects.local.broker_side import LocalBrokerSide as LocalSide
+from dragoman.dialects.memo01.body_codec import MemoBodyCodec
+from dragoman.dialects.memo01.broker_side import MemoBrokerSide as MemoSide
+from dragoman.dialects.memo01.settings import MemoSettings as MemoSettings
+from dragoman.dialects.ncl.body_codec import NclBodyCodec as NclDress
+from dragoman.dialects.ncl.broker_side import NclBrokerSide as NclSide
 from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.dialects.nfp.broker_side import BrokerSide as NfpSide
-from dragoman.dialects.nfp.dress import Dress as NfpDress
-from dragoman.dialects.nfp.settings import Settings as NfpSettings
+from dragoman.dialects.nfp.body_codec import NfpBodyCodec as NfpDress
+from dragoman.dialects.nfp.broker_side import NfpBrokerSide as NfpSide
+from dragoman.dialects.nfp.settings import NfpSettings as NfpSettings
+from dragoman.dialects.zss.body_codec import ZssBodyCodec as ZssDress
 from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
-from dragoman.dialects.zss.dress import Dress as ZssDress
-from dragoman.dialects.zss.settings import Settings as ZssSettings
+from dragoman.dialects.zss.settings import ZssSettings as ZssSettings
 from dragoman.model.value import value
-from dragoman.server.credentials import Proofs, warn_of
+from dragoman.server.credentials import ListenerCredentials, warn_of
 from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
-from dragoman.server.settings import Settings
+from dragoman.server.settings import BrokerSettings
 from dragoman.transports.base import Admits, Transport
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
@@ -53,13 +53,13 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def make_wardrobe() -> Wardrobe:
+def make_body_codecs() -> BodyCodecs:
     """Return every dialect's dress by name."""
-    dresses: list[Dress] = [NfpDress(), DcpDress(), ZssDress(), MemoDress(), NclDress()]
-    return {dress.name: dress for dress in [*dresses, HttpDress(), LocalDress()]}
+    dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
+    return {codec.name: codec for codec in [*dresses, HttpDress(), LocalDress()]}
 
 
-def nfp_settings(settings: Settings) -> NfpSettings:
+def nfp_settings(settings: BrokerSettings) -> NfpSettings:
     """Return the NFP side's settings."""
     return NfpSettings(**settings.nfp.model_dump())
 
@@ -85,14 +85,16 @@ class Admission:
 OPEN: Final = Admission()
 
 
-class Doorkeeper:
+class ListenerSecurity:
     """What listeners need for security: what to prove, and whom to let in."""
 
-    def __init__(self, proofs: Proofs, admission: Admission) -> None:
+    def __init__(self, proofs: ListenerCredentials, admission: Admission) -> None:
         self.proofs = proofs
         self.admission = admission
 
-    def router(self, settings: Settings, listener: str, max_frame: int = MAX_FRAME) -> Transport:
+    def router(
+        self, settings: BrokerSettings, listener: str, max_frame: int = MAX_FRAME
+    ) -> Transport:
         """Make the transport of a ZeroMQ listener."""
         endpoint = getattr(settings.listen, listener)
         secrets = self.proofs.curve(listener)
@@ -100,19 +102,19 @@ class Doorkeeper:
         return Router(endpoint, secrets=secrets, admits=admits, max_frame=max_frame)
 
 
-def _nfp(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
-    side = NfpSide(wardrobe=wardrobe, settings=nfp_settings(settings))
+def _nfp(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+    side = NfpSide(codecs=codecs, settings=nfp_settings(settings))
     return [Link(side, keeper.router(settings, "nfp", settings.nfp.max_body))]
 
 
-def _dcp(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
-    side = DcpSide(wardrobe=wardrobe, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
+def _dcp(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+    side = DcpSide(codecs=codecs, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
     return [Link(side, keeper.router(settings, "dcp"))]
 
 
-def _zss(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
+def _zss(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
     zss = ZssSettings(**settings.zss.model_dump())
-    front, back = zss_sides(wardrobe=wardrobe, ids=new_id, settings=zss)
+    front, back = zss_sides(codecs=codecs, ids=new_id, settings=zss)
     links = [
         Link(front, keeper.router(settings, "zss")),
         Link(back, keeper.router(settings, "zss_backend")),
@@ -120,7 +122,7 @@ def _zss(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
     return [link for link in links if getattr(settings.listen, link.name) != "off"]
 
 
-def _memo(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
+def _memo(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
     tls = keeper.proofs.tls("memo")
@@ -128,12 +130,12 @@ def _memo(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Li
     replier = SpReplier(
         settings.listen.memo, tls=tls, admits=keeper.admission.admits if tls else None
     )
-    return [Link(MemoSide(new_id, wardrobe, memo), replier)]
+    return [Link(MemoSide(new_id, codecs, memo), replier)]
 
 
-def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
+def _ncl(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
-    side = NclSide(wardrobe=wardrobe, ids=new_id, settings=ncl)
+    side = NclSide(codecs=codecs, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
     nkeys = keeper.admission.nkeys
     nodes = Nodes(nkeys) if nkeys is not None else None
@@ -161,19 +163,19 @@ def _ncl(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Lin
     return [Link(side, transport, "nats")]
 
 
-def _http(settings: Settings, wardrobe: Wardrobe, keeper: Doorkeeper) -> list[Link]:
+def _http(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
     # Here, not above: a broker whose door is off starts without the web server.
-    from dragoman.web.door import Door
+    from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
-    from dragoman.web.settings import Settings as WebSettings
+    from dragoman.web.settings import WebSettings as WebSettings
 
     said = settings.http.model_dump()
-    side = HttpSide(wardrobe=wardrobe, settings=_of(HttpSettings, said))
+    side = HttpSide(codecs=codecs, settings=_of(HttpSettings, said))
     checks, to = None, keeper.admission
     if to.admits is not None and to.check_token is not None:
         checks = Checks(to.check_token, to.admits, to.principal_of, to.may_look, to.enrol)
     web, tls = _of(WebSettings, said), keeper.proofs.tls("http")
-    return [Link(side, Door(settings.listen.http, web, new_id, checks=checks, tls=tls))]
+    return [Link(side, HttpTransport(settings.listen.http, web, new_id, checks=checks, tls=tls))]
 
 
 def _of(kind: type[T], said: dict[str, Any]) -> T:
@@ -183,7 +185,7 @@ def _of(kind: type[T], said: dict[str, Any]) -> T:
 
 
 #: What opens each kind of listener; of several endpoints in one, each may be off.
-_MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Doorkeeper], list[Link]]]] = {
+_MAKERS: Final[dict[str, Callable[[BrokerSettings, BodyCodecs, ListenerSecurity], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
     "zss": _zss,
@@ -196,7 +198,7 @@ _MAKERS: Final[dict[str, Callable[[Settings, Wardrobe, Doorkeeper], list[Link]]]
 _BESIDE: Final = {"zss": ("zss_backend",)}
 
 
-def make_links(settings: Settings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
+def make_links(settings: BrokerSettings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
     """Make the links that the settings turn on, and the one of the house itself.
 
     Args:
@@ -205,12 +207,12 @@ def make_links(settings: Settings, hub: MemoryHub, admission: Admission = OPEN) 
         admission: whom to ask about who comes.
 
     """
-    wardrobe = make_wardrobe()
-    keeper = Doorkeeper(Proofs(settings), admission)
+    codecs = make_body_codecs()
+    keeper = ListenerSecurity(ListenerCredentials(settings), admission)
     warn_of(settings, keeper.proofs)
-    links = [Link(LocalSide(wardrobe), hub)]
+    links = [Link(LocalSide(codecs), hub)]
     for name, make in _MAKERS.items():
         endpoints = (name, *_BESIDE.get(name, ()))
         if any(getattr(settings.listen, each) != "off" for each in endpoints):
-            links += make(settings, wardrobe, keeper)
+            links += make(settings, codecs, keeper)
     return links

@@ -1,7 +1,8 @@
 """What a built-in service is: a function of a call, and what it may do while it runs.
 
 Services are hosted by the server, which brings them work like any worker's. They know nothing of
-links and loops: they get a `Call` and a `Session`, and return a value or raise `ServiceFault`.
+links and loops: they get a `Call` and a `ServiceSession`, and return a value or raise
+`ServiceFault`.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ class ServiceFault(Exception):
     """Raised by a service: the caller's fault, in words for the caller."""
 
 
-class Session:
+class ServiceSession:
     """One running call of a built-in service."""
 
     def __init__(self, job: str, client: str, say: Callable[[str, Any], None]) -> None:
@@ -62,13 +63,13 @@ class Session:
 
 
 #: Runs one call. Quick ones answer in the loop's thread; slow ones are coroutines.
-Handler = Callable[[Call, Session], Any | Awaitable[Any]]
+Handler = Callable[[Call, ServiceSession], Any | Awaitable[Any]]
 #: A task of a service: its arguments are the call's.
 TaskFunction = Callable[..., Any | Awaitable[Any]]
 
 
 @value
-class Hosted:
+class BuiltinService:
     """A service as the server hosts it: who it is, what it is asked by, and how it answers."""
 
     name: str
@@ -78,7 +79,7 @@ class Hosted:
     credit: int = 100
 
 
-class Desk:
+class TaskTable:
     """Tasks by name, and how a call finds its own.
 
     A task whose first parameter is called `session` is given the running call.
@@ -88,7 +89,7 @@ class Desk:
         self._what = what
         self._tasks = tasks
 
-    def __call__(self, call: Call, session: Session) -> Any | Awaitable[Any]:
+    def __call__(self, call: Call, session: ServiceSession) -> Any | Awaitable[Any]:
         """Answer a call; names differ by more than case, for some dialects shout them."""
         task = self._tasks.get(call.task) or self._tasks.get(call.task.lower())
         if task is None:

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from typing import Any, Final, TypeVar
 
-from dragoman.services.base import Desk, ServiceFault, Session
-from dragoman.services.shelf import NoFile, Shelf
+from dragoman.services.base import ServiceFault, ServiceSession, TaskTable
+from dragoman.services.file_store import FileStore, FileUnavailable
 
 FILES: Final = "fss.service.broker"
 #: What NorFab calls it.
@@ -32,10 +32,10 @@ T = TypeVar("T")
 class FileService:
     """The tasks of the file service. Everything that touches the disk runs in its own threads."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: FileStore) -> None:
         self._shelf = shelf
         self._threads = ThreadPoolExecutor(_THREADS, "dragoman files")
-        self.desk = Desk(
+        self.desk = TaskTable(
             "file",
             {
                 "list_files": self.list_files,
@@ -58,7 +58,7 @@ class FileService:
         try:
             running = asyncio.get_running_loop()
             return await running.run_in_executor(self._threads, function, *args)
-        except NoFile as error:
+        except FileUnavailable as error:
             raise ServiceFault(str(error)) from None
         except OSError as error:
             # Its own words would name a path of this machine.
@@ -91,7 +91,7 @@ class FileService:
 
     async def fetch_file(
         self,
-        session: Session,
+        session: ServiceSession,
         url: str,
         chunk_size: int = 256_000,
         offset: int = 0,
@@ -112,7 +112,7 @@ class FileService:
             await self._run(file.close)
 
     async def _paced(
-        self, session: Session, file: FileIO, offset: int, piece: int, wait: float
+        self, session: ServiceSession, file: FileIO, offset: int, piece: int, wait: float
     ) -> bool:
         size = await self._run(file.seek, 0, 2)
         while True:
@@ -128,7 +128,7 @@ class FileService:
             offset = _next_offset(said)
 
     async def _streamed(
-        self, session: Session, file: FileIO, offset: int, piece: int, window: int
+        self, session: ServiceSession, file: FileIO, offset: int, piece: int, window: int
     ) -> dict[str, Any]:
         digest, sent = hashlib.sha256(), 0
         while sent < window and not session.is_stopped:

@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.model.value import value
+from dragoman.services.inventory_files import (
+    BrokenInventory,
+    InventorySource,
+    has_changed,
+    merge,
+    read_source,
+)
 from dragoman.services.masks import bare_secrets
-from dragoman.services.sources import BrokenInventory, Source, has_changed, merge, read_source
 
 _FILE: Final = "inventory.json"
 _LARGEST: Final = 1024 * 1024
@@ -23,12 +29,12 @@ _LARGEST: Final = 1024 * 1024
 Steps = tuple[str, ...]
 
 
-class Refused(Exception):
+class InventoryRefused(Exception):
     """A change that cannot be made. The message says why."""
 
 
 @value
-class Operation:
+class InventoryOperation:
     """Set or delete what stands at a path of every worker whose name matches a pattern."""
 
     op: str
@@ -43,13 +49,13 @@ class Operation:
 
 
 @value
-class Change:
+class InventoryChange:
     """One transaction."""
 
     version: int
     at: float
     by: str
-    operations: tuple[Operation, ...]
+    operations: tuple[InventoryOperation, ...]
     #: The version that undid it; 0: it stands.
     undone: int = 0
     #: The version it undid; 0: it undid none.
@@ -80,8 +86,8 @@ class Inventory:
         self._path = path
         self._settings = tuple((settings or {}).items())
         self._lock = threading.Lock()
-        self._source = read_source(path) if path else Source()
-        self._changes: list[Change] = _load(self._file)
+        self._source = read_source(path) if path else InventorySource()
+        self._changes: list[InventoryChange] = _load(self._file)
         #: What is wrong with the files now; empty: they are the ones in force.
         self.trouble = ""
 
@@ -117,7 +123,7 @@ class Inventory:
         """Return the last changes, the newest first."""
         return [change.told() for change in reversed(self._changes[-limit:])]
 
-    def _standing(self) -> Iterable[Operation]:
+    def _standing(self) -> Iterable[InventoryOperation]:
         return (o for c in self._changes if not c.undone for o in c.operations)
 
     # --- files --------------------------------------------------------------------------------
@@ -145,40 +151,46 @@ class Inventory:
 
     def change(
         self, operations: Sequence[Any], by: str, at: float, expected: int | None = None
-    ) -> Change:
-        """Make a change. Raises `Refused` and leaves everything as it is. Blocks on disk."""
+    ) -> InventoryChange:
+        """Make a change. Raises `InventoryRefused` and leaves everything as it is. Blocks on
+        disk.
+        """
         with self._lock:
             self._check_version(expected)
             made = tuple(_read_operation(said) for said in operations)
             if not made:
-                raise Refused("a change has at least one operation")
-            change = Change(self.version + 1, at, by, made)
+                raise InventoryRefused("a change has at least one operation")
+            change = InventoryChange(self.version + 1, at, by, made)
             self._keep([*self._changes, change])
             return change
 
-    def undo(self, version: int | None, by: str, at: float) -> Change:
+    def undo(self, version: int | None, by: str, at: float) -> InventoryChange:
         """Take a change back: the given one, or the last that stands. Blocks on disk."""
         with self._lock:
             standing = [c for c in self._changes if not c.undone and not c.undoes]
             found = [c for c in standing if version in (None, c.version)]
             if not found:
                 what = "change" if version is None else f"change {version}"
-                raise Refused(f"there is no {what} that stands")
+                raise InventoryRefused(f"there is no {what} that stands")
             last, number = found[-1], self.version + 1
             kept = [_undone(c, number) if c is last else c for c in self._changes]
-            change = Change(number, at, by, (), undoes=last.version)
+            change = InventoryChange(number, at, by, (), undoes=last.version)
             self._keep([*kept, change])
-            return Change(number, at, by, last.operations, undoes=last.version)
+            return InventoryChange(number, at, by, last.operations, undoes=last.version)
 
     def _check_version(self, expected: int | None) -> None:
         if expected is not None and expected != self.version:
-            raise Refused(f"the inventory is at version {self.version}, not {expected}; look again")
+            raise InventoryRefused(
+                f"the inventory is at version {self.version}, not {expected}; look again"
+            )
 
-    def _keep(self, changes: list[Change]) -> None:
+    def _keep(self, changes: list[InventoryChange]) -> None:
         """Put the changes on disk, whole or not at all, before they are in force."""
         text = json.dumps([c.told() for c in changes])
         if len(text) > _LARGEST:
-            raise Refused("so many changes belong into the files; write them there and undo these")
+            raise InventoryRefused(
+                "so many changes belong into the files; write them there and undo these"
+            )
         part = self._file.with_suffix(".part")
         with part.open("w") as file:
             file.write(text)
@@ -188,61 +200,63 @@ class Inventory:
         self._changes = changes
 
 
-def _undone(change: Change, number: int) -> Change:
-    return Change(change.version, change.at, change.by, change.operations, number, change.undoes)
+def _undone(change: InventoryChange, number: int) -> InventoryChange:
+    return InventoryChange(
+        change.version, change.at, change.by, change.operations, number, change.undoes
+    )
 
 
-def _read_operation(said: Any) -> Operation:
+def _read_operation(said: Any) -> InventoryOperation:
     if not isinstance(said, Mapping):
-        raise Refused("an operation is an object of op, pattern, path and value")
+        raise InventoryRefused("an operation is an object of op, pattern, path and value")
     unknown = set(said) - {"op", "pattern", "path", "value"}
     if unknown:
-        raise Refused(f"an operation has no {', '.join(sorted(map(str, unknown)))}")
+        raise InventoryRefused(f"an operation has no {', '.join(sorted(map(str, unknown)))}")
     op, pattern = said.get("op"), said.get("pattern")
     if op not in ("set", "delete"):
-        raise Refused(f"an operation is set or delete, not {op!r}")
+        raise InventoryRefused(f"an operation is set or delete, not {op!r}")
     if not isinstance(pattern, str) or not pattern or not pattern.isprintable():
-        raise Refused("an operation needs a pattern of worker names")
+        raise InventoryRefused("an operation needs a pattern of worker names")
     path = read_path(said.get("path", ""))
     if op == "delete":
-        return Operation(op, pattern, path)
+        return InventoryOperation(op, pattern, path)
     if "value" not in said:
-        raise Refused("set needs a value")
+        raise InventoryRefused("set needs a value")
     _check_value(said["value"], path)
-    return Operation(op, pattern, path, said["value"])
+    return InventoryOperation(op, pattern, path, said["value"])
 
 
 def _check_value(said: Any, path: Steps) -> None:
     if not path and not isinstance(said, Mapping):
-        raise Refused("the whole of a worker's inventory is an object")
+        raise InventoryRefused("the whole of a worker's inventory is an object")
     try:
         json.dumps(said, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Refused(f"the value has no JSON form: {error}") from None
+        raise InventoryRefused(f"the value has no JSON form: {error}") from None
     places = bare_secrets(said, ".".join(path))
     if places:
         words = "write it as secret:env:NAME or secret:file:PATH and keep the value there"
-        raise Refused(f"{', '.join(places)}: looks like a secret; {words}")
+        raise InventoryRefused(f"{', '.join(places)}: looks like a secret; {words}")
 
 
 def read_path(said: Any) -> Steps:
-    """Read a path: text with dots, or a list of names. Raises `Refused`."""
+    """Read a path: text with dots, or a list of names. Raises `InventoryRefused`."""
     steps = [s for s in said.split(".") if s] if isinstance(said, str) else said
     if not isinstance(steps, list | tuple) or not all(isinstance(s, str) and s for s in steps):
-        raise Refused("a path is text with dots, or a list of names")
+        raise InventoryRefused("a path is text with dots, or a list of names")
     return tuple(steps)
 
 
 def find(said: Any, path: Steps) -> Any:
-    """Return what stands at a path. Raises `Refused` if nothing does."""
+    """Return what stands at a path. Raises `InventoryRefused` if nothing does."""
     for step in path:
         if not isinstance(said, Mapping) or step not in said:
-            raise Refused(f"nothing stands at {'.'.join(path)}")
+            raise InventoryRefused(f"nothing stands at {'.'.join(path)}")
         said = said[step]
     return said
 
 
-def _apply(said: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+def _apply(said: Mapping[str, Any], operation: InventoryOperation) -> dict[str, Any]:
     """Return an object with an operation done to it; the old one stays as it was."""
     made, path = dict(said), operation.path
     if not path:
@@ -252,7 +266,7 @@ def _apply(said: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
     if rest:
         if operation.op == "delete" and not isinstance(below, Mapping):
             return made
-        deeper = Operation(operation.op, operation.pattern, rest, operation.value)
+        deeper = InventoryOperation(operation.op, operation.pattern, rest, operation.value)
         made[step] = _apply(below if isinstance(below, Mapping) else {}, deeper)
     elif operation.op == "set":
         made[step] = operation.value
@@ -261,7 +275,7 @@ def _apply(said: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
     return made
 
 
-def _load(file: Path) -> list[Change]:
+def _load(file: Path) -> list[InventoryChange]:
     try:
         text = file.read_text()
     except FileNotFoundError:
@@ -274,11 +288,11 @@ def _load(file: Path) -> list[Change]:
         raise BrokenInventory(f"{file}: not the changes this program wrote: {error}") from None
 
 
-def _read_change(said: Mapping[str, Any]) -> Change:
+def _read_change(said: Mapping[str, Any]) -> InventoryChange:
     operations = tuple(
-        Operation(o["op"], o["pattern"], tuple(o["path"]), o.get("value"))
+        InventoryOperation(o["op"], o["pattern"], tuple(o["path"]), o.get("value"))
         for o in said["operations"]
     )
-    return Change(
+    return InventoryChange(
         said["version"], said["at"], said["by"], operations, said["undone"], said["undoes"]
     )

@@ -11,7 +11,7 @@ KEPT: Final = 10_000
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 
 
-class LogBook:
+class LogBuffer:
     """Sits before the renderer of the log and remembers what passes."""
 
     def __init__(self, kept: int = KEPT) -> None:

@@ -20,7 +20,7 @@ _NAMES: Final = re.compile(
 _REFERENCE: Final = re.compile(r"secret:(env|file):(.+)", re.DOTALL)
 
 
-class NoSecret(Exception):
+class SecretNotFound(Exception):
     """A reference that leads nowhere. The message names it, never a value."""
 
 
@@ -40,7 +40,9 @@ def masked(said: Any, name: str = "") -> Any:
 
 
 def revealed(said: Any) -> Any:
-    """Return the same with every reference replaced by what it leads to. Raises `NoSecret`."""
+    """Return the same with every reference replaced by what it leads to. Raises
+    `SecretNotFound`.
+    """
     return _changed(said, "", lambda secret: resolve(secret) if is_reference(secret) else secret)
 
 
@@ -63,14 +65,14 @@ def bare_secrets(said: Any, path: str = "") -> list[str]:
 
 
 def resolve(reference: str) -> str:
-    """Return what a reference leads to. Raises `NoSecret`."""
+    """Return what a reference leads to. Raises `SecretNotFound`."""
     found = _REFERENCE.fullmatch(reference)
     assert found is not None
     kind, where = found[1], found[2]
     try:
         return os.environ[where] if kind == "env" else Path(where).read_text().rstrip("\n")
     except (KeyError, OSError, ValueError):
-        raise NoSecret(f"{reference} leads to nothing that can be read") from None
+        raise SecretNotFound(f"{reference} leads to nothing that can be read") from None
 
 
 def _changed(said: Any, name: str, change: Callable[[Any], Any]) -> Any:

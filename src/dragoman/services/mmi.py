@@ -1,7 +1,8 @@
 """Broker management, `mmi.service.broker`: what a person asks the broker, and tells it to do.
 
 NorFab's own tasks have NorFab's shapes, which the server hands in; ours are added to them. Nothing
-is decided here: looking is `Sight`, doing is `Control`, and both are the server's.
+is decided here: looking is `ManagementView`, doing is `ManagementControl`, and both are the
+server's.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,13 +10,13 @@ from typing import Any, Final, Protocol
 
 from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
 from dragoman.model.job import JobState
-from dragoman.services.base import Desk, ServiceFault, TaskFunction
-from dragoman.services.logs import LogBook
+from dragoman.services.base import ServiceFault, TaskFunction, TaskTable
+from dragoman.services.logs import LogBuffer
 
 MANAGEMENT: Final = "mmi.service.broker"
 
 
-class Sight(Protocol):
+class ManagementView(Protocol):
     """What the service may look at."""
 
     def workers(self) -> list[WorkerRow]:
@@ -59,7 +60,7 @@ class Sight(Protocol):
         ...
 
 
-class Control(Protocol):
+class ManagementControl(Protocol):
     """What the service may have done."""
 
     def restart(self, at_most: float | None) -> None:
@@ -88,9 +89,9 @@ class BrokerManagement:
 
     def __init__(
         self,
-        sight: Sight,
-        control: Control,
-        logs: LogBook,
+        sight: ManagementView,
+        control: ManagementControl,
+        logs: LogBuffer,
         inventory: Callable[[], Any],
         more: Mapping[str, TaskFunction] | None = None,
     ) -> None:
@@ -117,7 +118,7 @@ class BrokerManagement:
             "reject_node": lambda node: self._set_node(node, "REJECTED"),
         }
         shaped = {name: self._norfab(name) for name in NORFAB_TASKS}
-        self.desk = Desk("management", {**shaped, **own, **(more or {})})
+        self.desk = TaskTable("management", {**shaped, **own, **(more or {})})
 
     def _norfab(self, task: str) -> TaskFunction:
         return lambda **kwargs: self._sight.norfab(task, kwargs)

@@ -11,10 +11,16 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from dragoman.services.base import Desk, ServiceFault, Session
-from dragoman.services.inventory import Change, Inventory, Refused, find, read_path
-from dragoman.services.masks import NoSecret, has_secrets, masked, revealed
-from dragoman.services.sources import BrokenInventory
+from dragoman.services.base import ServiceFault, ServiceSession, TaskTable
+from dragoman.services.inventory import (
+    Inventory,
+    InventoryChange,
+    InventoryRefused,
+    find,
+    read_path,
+)
+from dragoman.services.inventory_files import BrokenInventory
+from dragoman.services.masks import SecretNotFound, has_secrets, masked, revealed
 
 INVENTORY: Final = "sid.service.broker"
 #: Answers on their way out that are to be revealed.
@@ -23,7 +29,7 @@ _MOST: Final = 10_000
 _AS_CLIENT: Final = "-NFPClient"
 
 #: Told of every change: the change, and the names of the workers it concerns.
-OnChange = Callable[[Change, list[str]], None]
+OnChange = Callable[[InventoryChange, list[str]], None]
 
 
 class InventoryService:
@@ -46,7 +52,7 @@ class InventoryService:
         self.is_worker: Callable[[str, str], bool] = is_worker
         #: Job -> the worker that asked for its own inventory.
         self._asked: OrderedDict[str, str] = OrderedDict()
-        self.desk = Desk(
+        self.desk = TaskTable(
             "inventory",
             {
                 "get_inventory": self.get_inventory,
@@ -63,7 +69,7 @@ class InventoryService:
 
     # --- reading ------------------------------------------------------------------------------
 
-    async def get_inventory(self, session: Session, name: str) -> dict[str, Any] | None:
+    async def get_inventory(self, session: ServiceSession, name: str) -> dict[str, Any] | None:
         """Return what is said of a worker; None if nothing is."""
         await self._refresh()
         found = self._inventory.of(name)
@@ -98,7 +104,7 @@ class InventoryService:
         await self._refresh()
         try:
             return find(masked(self._inventory.of(name)), read_path(path))
-        except Refused as error:
+        except InventoryRefused as error:
             raise ServiceFault(f"{name}: {error}") from None
 
     def history(self, limit: int = 100) -> Any:
@@ -108,41 +114,46 @@ class InventoryService:
     # --- changing -----------------------------------------------------------------------------
 
     async def set(
-        self, session: Session, pattern: str, path: Any, value: Any, version: int | None = None
+        self,
+        session: ServiceSession,
+        pattern: str,
+        path: Any,
+        value: Any,
+        version: int | None = None,
     ) -> dict[str, Any]:
         """Set what stands at a path for every worker that a pattern means."""
         said = {"op": "set", "pattern": pattern, "path": path, "value": value}
         return await self.change(session, [said], version)
 
     async def delete(
-        self, session: Session, pattern: str, path: Any, version: int | None = None
+        self, session: ServiceSession, pattern: str, path: Any, version: int | None = None
     ) -> dict[str, Any]:
         """Delete what stands at a path for every worker that a pattern means."""
         said = {"op": "delete", "pattern": pattern, "path": path}
         return await self.change(session, [said], version)
 
     async def change(
-        self, session: Session, operations: list[Any], version: int | None = None
+        self, session: ServiceSession, operations: list[Any], version: int | None = None
     ) -> dict[str, Any]:
         """Do several operations as one; with `version`, only if nobody was faster."""
         return await self._make(
             self._inventory.change, operations, session.client, self._now(), version
         )
 
-    async def undo(self, session: Session, version: int | None = None) -> dict[str, Any]:
+    async def undo(self, session: ServiceSession, version: int | None = None) -> dict[str, Any]:
         """Take a change back: the given one, or the last that stands."""
         return await self._make(self._inventory.undo, version, session.client, self._now())
 
-    async def _make(self, make: Callable[..., Change], *args: Any) -> dict[str, Any]:
+    async def _make(self, make: Callable[..., InventoryChange], *args: Any) -> dict[str, Any]:
         try:
             change = await asyncio.to_thread(make, *args)
-        except Refused as error:
+        except InventoryRefused as error:
             raise ServiceFault(str(error)) from None
         concerned = self._concerned(change)
         self._on_change(change, concerned)
         return {"version": change.version, "undoes": change.undoes, "workers": concerned}
 
-    def _concerned(self, change: Change) -> list[str]:
+    def _concerned(self, change: InventoryChange) -> list[str]:
         patterns = {o.pattern for o in change.operations}
         return sorted(w for w in self._workers() if any(fnmatchcase(w, p) for p in patterns))
 
@@ -175,6 +186,6 @@ def reveal_or_say(service: InventoryService, job: str) -> tuple[bool, Any, str]:
     """Return (whether to replace the answer, the answer, what is wrong instead)."""
     try:
         is_secret, found = service.reveal(job)
-    except NoSecret as error:
+    except SecretNotFound as error:
         return True, None, str(error)
     return is_secret, found, ""

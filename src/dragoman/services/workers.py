@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from dragoman.model.value import value
-from dragoman.services.base import Desk, ServiceFault, TaskFunction
+from dragoman.services.base import ServiceFault, TaskFunction, TaskTable
 
 WORKERS: Final = "mmi.service.worker"
 TASKS: Final = ("show_broker", "show_workers", "show_clients", "restart", "shutdown", "disconnect")
@@ -17,7 +17,7 @@ AGENT: Final = ("agent", "dragoman")
 
 
 @value
-class Managed:
+class AgentWorker:
     """A worker that answers for itself."""
 
     name: str
@@ -25,16 +25,16 @@ class Managed:
 
 
 #: Asks one worker one task.
-Ask = Callable[[Managed, str, dict[str, Any]], Awaitable[Any]]
+Ask = Callable[[AgentWorker, str, dict[str, Any]], Awaitable[Any]]
 
 
 class WorkerManagement:
     """The tasks of the worker management service."""
 
-    def __init__(self, workers: Callable[[], list[Managed]], ask: Ask) -> None:
+    def __init__(self, workers: Callable[[], list[AgentWorker]], ask: Ask) -> None:
         self._workers = workers
         self._ask = ask
-        self.desk = Desk("worker management", {name: self._task(name) for name in TASKS})
+        self.desk = TaskTable("worker management", {name: self._task(name) for name in TASKS})
 
     def _task(self, name: str) -> TaskFunction:
         async def task(worker: Any = "all", **kwargs: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class WorkerManagement:
 
         return task
 
-    def _meant(self, worker: Any) -> list[Managed]:
+    def _meant(self, worker: Any) -> list[AgentWorker]:
         names = [worker] if isinstance(worker, str) else worker
         found = [w for w in self._workers() if "all" in names or w.name in names]
         missing = {*names} - {"all"} - {w.name for w in found}

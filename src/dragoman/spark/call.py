@@ -26,8 +26,8 @@ from dragoman.model.content import Call
 from dragoman.model.value import value
 from dragoman.sdk.url import parse_url
 from dragoman.spark.credentials import reference
+from dragoman.spark.executor_connection import KEYED, CallTerms, connection_to
 from dragoman.spark.keys import chunk_id, row_id
-from dragoman.spark.line import KEYED, Terms, line_to
 from dragoman.spark.rows import UNFIT, Failure, answer_column, arguments
 
 #: Columns that exist only between Spark and its Python processes.
@@ -44,13 +44,13 @@ FAULT: Final = StructType(
 
 
 @value
-class Asking:
+class ServiceCaller:
     """What goes to the executors: where to ask, what, and how to read the answer."""
 
     url: str
     task: str
     run: str
-    terms: Terms
+    terms: CallTerms
     #: The Arrow type of values; None: JSON text.
     kind: pa.DataType | None
     into: str
@@ -61,15 +61,15 @@ class Asking:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer batches; this is what runs in the executors."""
-        line = line_to(self.url, self.credentials)
+        line = connection_to(self.url, self.credentials)
         for batch in batches:
             ids, said = self._ids(batch), arguments(batch.column(_SAID))
             if self.rows_per_call == 1:
                 calls = [(i, self._call((), row)) for i, row in zip(ids, said, strict=True)]
-                outcomes = line.ask_all(calls, self.terms)
+                outcomes = line.call_all(calls, self.terms)
             else:
                 chunks = list(self._chunks(ids, said))
-                found = line.ask_all([chunk[:2] for chunk in chunks], self.terms)
+                found = line.call_all([chunk[:2] for chunk in chunks], self.terms)
                 sizes = [size for _, _, size in chunks]
                 outcomes = [
                     each for told, n in zip(found, sizes, strict=True) for each in _split(told, n)
@@ -168,11 +168,11 @@ def call_service(
         raise ValueError("rows_per_call and window are at least 1")
     _check_names(rows.columns, into)
     kind = StringType() if returns is None else _data_type(returns)
-    asking = Asking(
+    asking = ServiceCaller(
         url,
         task,
         os.urandom(8).hex() if run is None else run,
-        Terms(service, target, priority, timeout, window, retries),
+        CallTerms(service, target, priority, timeout, window, retries),
         None if returns is None else to_arrow_type(kind),
         into,
         rows_per_call,

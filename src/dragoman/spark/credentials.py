@@ -19,7 +19,7 @@ BY_VARIABLE: Final = "env:"
 NO_CREDENTIALS: Final = "no_credentials"
 
 
-class NotThere(Exception):
+class CredentialsMissing(Exception):
     """This machine has not what the reference speaks of. The message says what and where."""
 
 
@@ -34,26 +34,26 @@ def reference(said: str | Path | None) -> str:
 
 
 def file_of(said: str) -> Path | None:
-    """Return the file that is meant on this machine; None: none is. Raises `NotThere`."""
+    """Return the file that is meant on this machine; None: none is. Raises `CredentialsMissing`."""
     if not said.startswith(BY_VARIABLE):
         path = said or os.environ.get(FILE_VARIABLE, "")
         return Path(path) if path else None
     name = said.removeprefix(BY_VARIABLE)
     if not os.environ.get(name):
-        raise NotThere(f"executor {socket.gethostname()}: the variable {name} is not set")
+        raise CredentialsMissing(f"executor {socket.gethostname()}: the variable {name} is not set")
     return Path(os.environ[name])
 
 
 def open_credentials(said: str) -> Credentials:
-    """Read what a reference leads to on this machine. Raises `NotThere`."""
+    """Read what a reference leads to on this machine. Raises `CredentialsMissing`."""
     try:
         return find_credentials(file_of(said))
     except ValueError as error:
-        raise NotThere(f"executor {socket.gethostname()}: {error}") from None
+        raise CredentialsMissing(f"executor {socket.gethostname()}: {error}") from None
 
 
 def stamp_of(said: str) -> tuple[int, ...]:
-    """Return what changes when the file of a reference is replaced. Raises `NotThere`."""
+    """Return what changes when the file of a reference is replaced. Raises `CredentialsMissing`."""
     path = file_of(said)
     try:
         found = path.stat() if path is not None else None

@@ -22,22 +22,22 @@ import pyarrow.parquet as pq
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.files import Files
-from dragoman.spark.keeping import ENDING, Keeping, Kept, is_result
-from dragoman.spark.settings import LimitsSection
+from dragoman.spark.retention import ENDING, ResultFile, Retention, is_result
+from dragoman.spark.settings import SparkLimits
 
 log = logging.getLogger(__name__)
 
 _BYTES = (bytes, bytearray, memoryview)
 
 
-class TooMuch(Exception):
+class ResultTooLarge(Exception):
     """The result is larger than this worker gives out. The message says what to do."""
 
 
-class Place(Protocol):
+class ResultStore(Protocol):
     """Where files are offered."""
 
-    def offer(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
         """Write a table as a file; return its URL, size and digest."""
         ...
 
@@ -46,15 +46,15 @@ class Place(Protocol):
         ...
 
 
-class Folder:
+class ResultFolder:
     """A folder of this machine that the file service shares under a URL."""
 
-    def __init__(self, folder: str, url: str, keeping: Keeping | None = None) -> None:
+    def __init__(self, folder: str, url: str, keeping: Retention | None = None) -> None:
         self._folder = Path(folder)
         self._url = url.rstrip("/")
-        self._keeping = keeping or Keeping()
+        self._keeping = keeping or Retention()
 
-    def offer(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
         """Write the file beside its name, then give it its name: it is there whole or not."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = self._folder / f".{name}.part"
@@ -78,29 +78,29 @@ class Folder:
             return False
         return True
 
-    def _files(self) -> list[Kept]:
+    def _files(self) -> list[ResultFile]:
         found = []
         for path in self._folder.glob(f"*{ENDING}"):
             with suppress(FileNotFoundError):
                 state = path.stat()
-                found.append(Kept(path.name, state.st_size, state.st_mtime))
+                found.append(ResultFile(path.name, state.st_size, state.st_mtime))
         return [each for each in found if is_result(each.name)]
 
 
-class FileService:
+class FileServiceFolder:
     """A folder of the file service that may be written to."""
 
     def __init__(
-        self, connect: Callable[[], Client], url: str, keeping: Keeping | None = None
+        self, connect: Callable[[], Client], url: str, keeping: Retention | None = None
     ) -> None:
         self._connect = connect
         self._url = url.rstrip("/")
-        self._keeping = keeping or Keeping()
+        self._keeping = keeping or Retention()
         #: What is there; the service reads a whole file to tell about it, so it is asked once.
-        self._known: dict[str, Kept] = {}
+        self._known: dict[str, ResultFile] = {}
         self._lock = threading.Lock()
 
-    def offer(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
         """Write the file here and put it there."""
         with tempfile.TemporaryDirectory(prefix="dragoman-spark-") as folder:
             path = Path(folder, name)
@@ -111,7 +111,7 @@ class FileService:
                     Files(client).put(path, url)
                     self._tidy(Files(client), time.time())
             except DragomanError as error:
-                raise TooMuch(f"the result could not be put at {url}: {error}") from None
+                raise ResultTooLarge(f"the result could not be put at {url}: {error}") from None
         return {"file": url, **told, **self._keeping.told(time.time())}
 
     def sweep(self, now: float) -> list[str]:
@@ -131,7 +131,7 @@ class FileService:
             return []
 
     def _sweep(self, files: Files, now: float) -> list[str]:
-        if self._keeping == Keeping():
+        if self._keeping == Retention():
             return []
         with self._lock:
             there = [name for name in files.list(self._url) if is_result(name)]
@@ -142,15 +142,15 @@ class FileService:
                 del self._known[name]
             return gone
 
-    def _ask(self, files: Files, name: str) -> Kept:
+    def _ask(self, files: Files, name: str) -> ResultFile:
         about = files.details(f"{self._url}/{name}")
-        return Kept(name, int(about["size_bytes"]), float(about["modified"]))
+        return ResultFile(name, int(about["size_bytes"]), float(about["modified"]))
 
 
 class Sweeper:
     """Removes in time what nobody asks about any more, however idle the worker is."""
 
-    def __init__(self, place: Place, every: float) -> None:
+    def __init__(self, place: ResultStore, every: float) -> None:
         self._place = place
         self._every = every
         self._is_over = threading.Event()
@@ -176,10 +176,12 @@ def _write(table: pa.Table, path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
-def reply(table: pa.Table, limits: LimitsSection, place: Place | None, name: str) -> dict[str, Any]:
-    """Return what the client gets for a result. Raises `TooMuch`."""
+def reply(
+    table: pa.Table, limits: SparkLimits, place: ResultStore | None, name: str
+) -> dict[str, Any]:
+    """Return what the client gets for a result. Raises `ResultTooLarge`."""
     if table.num_rows > limits.rows or table.nbytes > limits.bytes:
-        raise TooMuch(
+        raise ResultTooLarge(
             f"the result has more than {limits.rows:,} rows or {limits.bytes:,} bytes; "
             f"aggregate it, or add a LIMIT"
         )
@@ -187,12 +189,12 @@ def reply(table: pa.Table, limits: LimitsSection, place: Place | None, name: str
     if table.num_rows <= limits.reply_rows and table.nbytes <= limits.reply_bytes:
         return {**told, "rows": _rows(table)}
     if place is None:
-        raise TooMuch(
+        raise ResultTooLarge(
             f"{table.num_rows:,} rows of {table.nbytes:,} bytes are more than a reply holds "
             f"({limits.reply_rows:,} rows, {limits.reply_bytes:,} bytes), and this worker "
             f"has no place for files; add a LIMIT, or start it with --results"
         )
-    return {**told, **place.offer(table, f"{name}{ENDING}")}
+    return {**told, **place.save(table, f"{name}{ENDING}")}
 
 
 def _columns(table: pa.Table) -> list[dict[str, str]]:

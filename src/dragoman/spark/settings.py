@@ -28,13 +28,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-class Section(BaseModel):
+class SparkSection(BaseModel):
     """A part of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Data(Section):
+class Data(SparkSection):
     """Files that are a table."""
 
     path: str
@@ -45,7 +45,7 @@ class Data(Section):
     columns: str = ""
 
 
-class Calling(Section):
+class CallStep(SparkSection):
     """A step that has a service of the fabric answer every row."""
 
     #: The step or input whose rows are asked about.
@@ -66,23 +66,23 @@ class Calling(Section):
     credentials: str = ""
 
 
-class Step(Section):
+class PipelineStep(SparkSection):
     """One step: a query, a Python function, or calls of a service. Its result has its name."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     sql: str = ""
     #: `module:function`, called with the frames by name and the parameters.
     python: str = ""
-    call: Calling | None = None
+    call: CallStep | None = None
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> "Step":
+    def _is_one_thing(self) -> "PipelineStep":
         if sum((bool(self.sql), bool(self.python), self.call is not None)) != 1:
             raise ValueError(f"step {self.name!r} must have one of sql, python and call")
         return self
 
 
-class Output(Section):
+class Output(SparkSection):
     """Where a result goes. It replaces what was there, when it is whole; or is added to it."""
 
     path: str
@@ -91,7 +91,7 @@ class Output(Section):
     mode: Literal["replace", "append"] = "replace"
 
 
-class Pipeline(Section):
+class Pipeline(SparkSection):
     """A registered pipeline."""
 
     description: str = ""
@@ -99,7 +99,7 @@ class Pipeline(Section):
     parameters: dict[str, Any] = Field(default_factory=dict)
     #: Names within the pipeline and the tables they are, or files.
     inputs: dict[str, str | Data] = Field(default_factory=dict)
-    steps: list[Step] = Field(default_factory=list)
+    steps: list[PipelineStep] = Field(default_factory=list)
     outputs: dict[str, Output] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -118,7 +118,7 @@ class Pipeline(Section):
         return self
 
 
-class LimitsSection(Section):
+class SparkLimits(SparkSection):
     """How much a client gets."""
 
     #: What comes in the reply; more comes as a file.
@@ -131,7 +131,7 @@ class LimitsSection(Section):
     seconds: float = Field(default=600.0, gt=0)
 
 
-class Results(Section):
+class ResultsSection(SparkSection):
     """Where large results go."""
 
     #: A folder of the file service: `nf://drop/spark`. Empty: nowhere, they are refused.
@@ -144,15 +144,15 @@ class Results(Section):
     keep_bytes: int = Field(default=10 * 1024**3, ge=0)
 
 
-class Settings(Section):
+class SparkSettings(SparkSection):
     """Everything."""
 
     #: The pipeline's tables; empty: none.
     tables: str = ""
     data: dict[str, Data] = Field(default_factory=dict)
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)
-    limits: LimitsSection = LimitsSection()
-    results: Results = Results()
+    limits: SparkLimits = SparkLimits()
+    results: ResultsSection = ResultsSection()
     #: Where *executors* find whom they speak for in steps that call services: the path of a file
     #: that each of them has, or env:NAME. Empty: DRAGOMAN_KEY_FILE there, if it is set.
     credentials: str = ""
@@ -162,16 +162,16 @@ class Settings(Section):
     refresh: float = Field(default=5.0, ge=0)
 
 
-def load(file: Path) -> Settings:
+def load(file: Path) -> SparkSettings:
     """Read a file; relative paths in it are relative to its folder. Raises ValueError."""
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
-        return settled(Settings.model_validate(said), file.resolve().parent)
+        return settled(SparkSettings.model_validate(said), file.resolve().parent)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
 
 
-def settled(settings: Settings, base: Path) -> Settings:
+def settled(settings: SparkSettings, base: Path) -> SparkSettings:
     """Return the settings with every path complete."""
     return settings.model_copy(
         update={

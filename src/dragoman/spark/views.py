@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from dragoman.pipeline.store import Store
+from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import TABLES, register
+from dragoman.spark.error_text import explain
 from dragoman.spark.settings import Data
-from dragoman.spark.words import explain
 
 log = structlog.get_logger("dragoman.spark")
 
@@ -100,7 +100,7 @@ class Views:
     def _register_tables(self) -> None:
         if not self._tables:
             return
-        store = Store(self.session, self._tables)
+        store = TableStore(self.session, self._tables)
         if store.snapshot.version != self._version:
             register(store)
             self._version = store.snapshot.version

@@ -18,19 +18,26 @@ from pyspark.sql import SparkSession
 
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.credentials import Given, find_credentials
-from dragoman.sdk.fetched import files_url as default_files_url
+from dragoman.sdk.credentials import CredentialsLike, find_credentials
+from dragoman.sdk.file_arguments import files_url as default_files_url
 from dragoman.sdk.tasks import TaskFailed
 from dragoman.sdk.worker import Worker
+from dragoman.spark.error_text import explain
+from dragoman.spark.executor_connection import KEYED
 from dragoman.spark.guard import NotAllowed, check_plan, harden, parse
-from dragoman.spark.keeping import Keeping
-from dragoman.spark.line import KEYED
-from dragoman.spark.recipe import Recipe
-from dragoman.spark.results import FileService, Folder, Place, Sweeper, TooMuch, reply
-from dragoman.spark.settings import Settings
+from dragoman.spark.pipeline_run import PipelineRun
+from dragoman.spark.results import (
+    FileServiceFolder,
+    ResultFolder,
+    ResultStore,
+    ResultTooLarge,
+    Sweeper,
+    reply,
+)
+from dragoman.spark.retention import Retention
+from dragoman.spark.settings import SparkSettings
 from dragoman.spark.views import Views
-from dragoman.spark.watch import OverTime, Running, Stopped, Watch
-from dragoman.spark.words import explain
+from dragoman.spark.watchdog import DeadlineExceeded, JobHandle, Stopped, Watchdog
 
 #: Spark's Python side prints every failed statement with its stack; the client is told already.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -44,9 +51,9 @@ class SparkTasks:
     def __init__(
         self,
         spark: SparkSession,
-        settings: Settings,
+        settings: SparkSettings,
         *,
-        place: Place | None = None,
+        place: ResultStore | None = None,
         fabric: str = "",
     ) -> None:
         self._spark = spark
@@ -57,7 +64,7 @@ class SparkTasks:
         keep = settings.results.keep
         every = min(_SWEEP, keep / 4) if keep else _SWEEP
         self._sweeper = Sweeper(place, every) if place is not None else None
-        self._watch = Watch(spark.sparkContext, settings.limits.seconds)
+        self._watch = Watchdog(spark.sparkContext, settings.limits.seconds)
 
     def _opened(self) -> Views:
         """Make a session of its own, with every table."""
@@ -137,7 +144,7 @@ class SparkTasks:
         with self._told(""), self._watch.over(job, pipeline) as watched:
             session = self._opened().session
             name, credentials = _plain_name(job), self._settings.credentials
-            recipe = Recipe(session, found, parameters or {}, name, self._fabric, credentials)
+            recipe = PipelineRun(session, found, parameters or {}, name, self._fabric, credentials)
             outputs = recipe.run(watched.begin)
         return {"outputs": outputs, "seconds": round(time.monotonic() - begun, 3)}
 
@@ -146,13 +153,13 @@ class SparkTasks:
         """Turn whatever goes wrong into words for the caller."""
         try:
             yield
-        except (NotAllowed, TooMuch, OverTime, Stopped, ValueError) as error:
+        except (NotAllowed, ResultTooLarge, DeadlineExceeded, Stopped, ValueError) as error:
             raise TaskFailed(str(error)) from None
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(explain(error, query)) from None
 
 
-def _plain_name(job: Running) -> str:
+def _plain_name(job: JobHandle) -> str:
     """Make a name for files and folders of a job's id, whatever its client chose."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in job.id)
 
@@ -161,13 +168,13 @@ def make_worker(
     url: str,
     service: str,
     spark: SparkSession,
-    settings: Settings,
+    settings: SparkSettings,
     *,
     name: str | None = None,
     concurrency: int = 4,
     files_url: str | None = None,
     labels: Mapping[str, str] | None = None,
-    credentials: Given = None,
+    credentials: CredentialsLike = None,
 ) -> tuple[Worker, SparkTasks]:
     """Make a worker and its tasks; the tasks are to be closed after the worker has ended.
 
@@ -200,15 +207,17 @@ def make_worker(
     return worker, tasks
 
 
-def _place(settings: Settings, connect: Callable[[], Client], broker: str) -> Place | None:
+def _place(
+    settings: SparkSettings, connect: Callable[[], Client], broker: str
+) -> ResultStore | None:
     results = settings.results
     if not results.url:
         return None
     if results.folder:
-        keeping = Keeping(results.keep, results.keep_bytes)
-        return Folder(results.folder, results.url, keeping)
+        keeping = Retention(results.keep, results.keep_bytes)
+        return ResultFolder(results.folder, results.url, keeping)
     if not broker:
         raise ValueError(
             "this worker's dialect has no clients; say with --files-url where to put files"
         )
-    return FileService(connect, results.url, Keeping(results.keep, results.keep_bytes))
+    return FileServiceFolder(connect, results.url, Retention(results.keep, results.keep_bytes))

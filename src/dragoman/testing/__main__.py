@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from dragoman.testing.campaign import Bounds, run, run_seed
+from dragoman.testing.campaign import CampaignBounds, run, run_seed
 
 
 def options() -> argparse.ArgumentParser:
@@ -37,7 +37,9 @@ def main(argv: list[str] | None = None) -> int:
         say(outcome.failure or f"seed {args.seed}: nothing broke")
         say(f"trace {outcome.trace}, {outcome.steps} steps, {dict(outcome.faults)}")
         return 1 if outcome.failure else 0
-    bounds = Bounds(args.first, args.seeds, args.faults, args.minutes, args.jobs, args.keep_going)
+    bounds = CampaignBounds(
+        args.first, args.seeds, args.faults, args.minutes, args.jobs, args.keep_going
+    )
     tally = run(bounds, say)
     for failed in tally.failures[:3]:
         say(failed.failure)

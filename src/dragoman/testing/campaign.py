@@ -11,24 +11,24 @@ from multiprocessing import get_context
 from typing import Final
 
 from dragoman.model.value import value
+from dragoman.testing.dialect_simulation import simulate_dialects
 from dragoman.testing.simulation import Outcome, simulate
-from dragoman.testing.spoken import simulate_spoken
 
 #: After how many events the whole state is looked at, where many worlds are run.
 SPARSE: Final = 25
 #: Every so many seeds, one world speaks the dialects' own frames, and one is looked at closely.
-SPOKEN_EVERY: Final = 10
+DIALECTS_EVERY: Final = 10
 CLOSELY_EVERY: Final = 20
 
 
 def run_seed(seed: int) -> Outcome:
     """Run one world as the long run does: most are plain, some spoken, some looked at closely."""
-    if seed % SPOKEN_EVERY == 0:
-        return simulate_spoken(seed, every=SPARSE)
+    if seed % DIALECTS_EVERY == 0:
+        return simulate_dialects(seed, every=SPARSE)
     return simulate(seed, every=1 if seed % CLOSELY_EVERY == 1 else SPARSE)
 
 
-class Tally:
+class CampaignTally:
     """What all worlds together came to."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
 
 
 @value
-class Bounds:
+class CampaignBounds:
     """When to stop: after so many seeds or, without a number of them, so many faults."""
 
     first: int = 1
@@ -84,9 +84,9 @@ class Bounds:
     keep_going: bool = False
 
 
-def run(bounds: Bounds, say: Callable[[str], None]) -> Tally:
+def run(bounds: CampaignBounds, say: Callable[[str], None]) -> CampaignTally:
     """Run worlds until a bound is met: seeds, faults or minutes, or one that failed."""
-    tally, said_at = Tally(), 0.0
+    tally, said_at = CampaignTally(), 0.0
     last = bounds.first + bounds.seeds if bounds.seeds else sys.maxsize
     for outcome in outcomes(range(bounds.first, last), bounds.jobs):
         tally.add(outcome)

@@ -5,16 +5,16 @@ from typing import Final
 
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.model.value import value
-from dragoman.testing.network import Network, Weather
-from dragoman.testing.server import Server
+from dragoman.testing.network import MessageFaults, Network
+from dragoman.testing.server import SimServer
 from dragoman.testing.world import World
 
 
 @value
-class Climate:
+class FaultRates:
     """How often things go wrong in one world; drawn from its seed."""
 
-    weather: Weather
+    message_faults: MessageFaults
     #: Mean seconds between two of each.
     broker_crash: float
     partition: float
@@ -28,18 +28,18 @@ _RATES: Final = (0.0, 0.02, 0.1, 0.2)
 _MEANS: Final = (6.0, 15.0, 40.0)
 
 
-def draw_climate(world: World) -> Climate:
+def draw_fault_rates(world: World) -> FaultRates:
     """Draw how rough a world is."""
     pick = world.random.choice
-    weather = Weather(
+    message_faults = MessageFaults(
         loss=pick((0.0, 0.01, 0.05, 0.15)),
         duplication=pick(_RATES),
         delay=pick(_RATES),
         reordering=pick(_RATES),
         latest=pick((0.05, 0.5, 2.0)),
     )
-    return Climate(
-        weather,
+    return FaultRates(
+        message_faults,
         broker_crash=pick(_MEANS),
         partition=pick(_MEANS),
         disk_trouble=pick(_MEANS),
@@ -52,22 +52,22 @@ class Chaos:
     """Makes things go wrong until the world heals."""
 
     def __init__(
-        self, world: World, network: Network, server: Server, disk: FaultyDisk, climate: Climate
+        self, world: World, network: Network, server: SimServer, disk: FaultyDisk, rates: FaultRates
     ) -> None:
         self.world = world
         self.network = network
         self.server = server
         self.disk = disk
-        self.climate = climate
-        server.sync_time = climate.sync_time
-        server.stops_on_error = climate.stops_on_error
+        self.rates = rates
+        server.sync_time = rates.sync_time
+        server.stops_on_error = rates.stops_on_error
 
     def start(self, peers: list[str]) -> None:
         """Plan the first of each trouble."""
         self.peers = peers
-        self._later(self.climate.broker_crash, self._crash_broker)
-        self._later(self.climate.partition, self._cut)
-        self._later(self.climate.disk_trouble, self._spoil_disk)
+        self._later(self.rates.broker_crash, self._crash_broker)
+        self._later(self.rates.partition, self._cut)
+        self._later(self.rates.disk_trouble, self._spoil_disk)
 
     def _later(self, mean: float, trouble: Callable[[], None]) -> None:
         self.world.after(self.world.random.expovariate(1 / mean), self._strike, mean, trouble)

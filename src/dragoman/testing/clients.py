@@ -24,7 +24,7 @@ from dragoman.testing.world import World
 Speak = Callable[[Event], None]
 
 
-class LocalClient:
+class SimClient:
     """One client. It repeats what was not answered, and remembers what it was told."""
 
     def __init__(
@@ -77,7 +77,7 @@ class LocalClient:
         else:
             self._submit(job)
 
-    def meddle(self, others: "list[LocalClient]") -> None:
+    def meddle(self, others: "list[SimClient]") -> None:
         """Do something to a job, one's own or another's, known or not."""
         random = self.world.random
         jobs = list(random.choice(others).open.values())

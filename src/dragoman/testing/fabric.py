@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.sdk.blocking import Client
-from dragoman.sdk.kits import DIALECTS
+from dragoman.sdk.peer_factories import DIALECTS
 
 _COMMAND: Final = [sys.executable, "-c", "from dragoman.cli.main import main; main()"]
 #: The link workers of a dialect connect to, where it is not called like the dialect.
@@ -35,7 +35,7 @@ READY_WITHIN: Final = 120.0
 TASKS: Final = "dragoman.testing.tasks"
 
 
-class Failed(Exception):
+class CheckFailed(Exception):
     """Something that should have held did not; the message says what."""
 
 
@@ -91,7 +91,7 @@ class Fabric:
             return
         try:
             self._start_broker()
-        except Failed:
+        except CheckFailed:
             # Somebody else may have taken one of the ports meanwhile.
             self.endpoints.clear()
             self._start_broker()
@@ -109,7 +109,7 @@ class Fabric:
         until = time.monotonic() + READY_WITHIN
         while not ready.exists():
             if self._broker.poll() is not None or time.monotonic() > until:
-                raise Failed(f"the broker did not start; see {self.log('broker')}")
+                raise CheckFailed(f"the broker did not start; see {self.log('broker')}")
             time.sleep(0.02)
         self.endpoints = json.loads(ready.read_text())
 
@@ -156,7 +156,7 @@ class Fabric:
         self._workers[name].send_signal(number)
 
     def wait_for(self, services: list[str], at_most: float = READY_WITHIN) -> None:
-        """Wait until every service has a worker. Raises `Failed` and names those without."""
+        """Wait until every service has a worker. Raises `CheckFailed` and names those without."""
         until = time.monotonic() + at_most
         with Client(self.url("nfp")) as client:
             while True:
@@ -165,7 +165,7 @@ class Fabric:
                 if not missing:
                     return
                 if time.monotonic() > until:
-                    raise Failed(f"no worker came for {', '.join(sorted(missing))}")
+                    raise CheckFailed(f"no worker came for {', '.join(sorted(missing))}")
                 time.sleep(0.1)
 
     def url(self, dialect: str, *, is_worker: bool = False) -> str:

@@ -9,8 +9,8 @@ its resource to another worker begins to wait there.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from dragoman.core.desk import Desk
-from dragoman.core.jobs import Part
+from dragoman.core.jobs import JobPart
+from dragoman.core.state import BrokerState
 from dragoman.model.capacity import NOTHING
 from dragoman.model.names import JobId, WorkerName
 from dragoman.model.record import Kind, Record
@@ -21,31 +21,31 @@ class Fairness:
 
     def __init__(self) -> None:
         #: Parts that waited when the last event was over, and for whom, by client.
-        self._waiting: dict[str, list[tuple[Part, WorkerName | None]]] = {}
+        self._waiting: dict[str, list[tuple[JobPart, WorkerName | None]]] = {}
         self._served: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def look(self, records: Sequence[Record], desk: Desk) -> None:
+    def look(self, records: Sequence[Record], state: BrokerState) -> None:
         """Count what an event gave out past those who waited before it and still do."""
         # A job that another client took over still has the turn of the one who asked first.
-        given = [(_turn_of(r, desk), r) for r in records if r.kind == Kind.DISPATCHED]
+        given = [(_turn_of(r, state), r) for r in records if r.kind == Kind.DISPATCHED]
         served = {client for client, _ in given}
         for client, parts in self._waiting.items():
             still = [p for p, bound in parts if p.queued_in is not None and p.bound == bound]
             if client in served or not still:
                 self._served.pop(client, None)
             else:
-                self._count(client, still, given, desk)
+                self._count(client, still, given, state)
         self._waiting = {}
-        for lane in desk.queues.lanes():
+        for lane in state.queues.lanes():
             for part in lane.waiting():
-                self._waiting.setdefault(part.waits_as, []).append((part, part.bound))
+                self._waiting.setdefault(part.queued_client, []).append((part, part.bound))
 
     def _count(
-        self, client: str, parts: list[Part], given: list[tuple[str, Record]], desk: Desk
+        self, client: str, parts: list[JobPart], given: list[tuple[str, Record]], state: BrokerState
     ) -> None:
         served = self._served[client]
         for other, record in given:
-            if other != client and any(_could_take(desk, record, p) for p in parts):
+            if other != client and any(_could_take(state, record, p) for p in parts):
                 served[other] += 1
                 assert served[other] <= 1, (
                     f"{other} was served {served[other]} times while {client} waited; "
@@ -53,17 +53,17 @@ class Fairness:
                 )
 
 
-def _turn_of(record: Record, desk: Desk) -> str:
-    return desk.book.jobs[JobId(record.job)].parts[record.part].waits_as
+def _turn_of(record: Record, state: BrokerState) -> str:
+    return state.store.jobs[JobId(record.job)].parts[record.part].queued_client
 
 
-def _could_take(desk: Desk, record: Record, part: Part) -> bool:
-    worker = desk.registry.workers.get(record.peer)  # type: ignore[call-overload]
+def _could_take(state: BrokerState, record: Record, part: JobPart) -> bool:
+    worker = state.registry.workers.get(record.peer)  # type: ignore[call-overload]
     if worker is None or part.refused_by is not None or part.job.terms.needs is not NOTHING:
         return False
     if len(part.job.parts) > 1 and any(p.key in worker.held for p in part.job.parts):
         return False
-    if any(name in desk.moving for name in part.resources):
+    if any(name in state.moving for name in part.resources):
         return False
     if part.bound:
         return bool(part.bound == worker.name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.server.server import Server
-from dragoman.server.settings import Settings, load
+from dragoman.server.settings import BrokerSettings, load
 
 LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
 
@@ -28,7 +28,7 @@ class LocalBroker:
         listen = {
             name: "tcp://127.0.0.1:0" if name in wanted else "off"
             for name in LINKS
-            if name in type(Settings().listen).model_fields
+            if name in type(BrokerSettings().listen).model_fields
         } | settings.pop("listen", {})
         self.server = Server(load(data=self.data, listen=listen, drain=1.0, **settings))
         self.endpoints: dict[str, str] = {}

@@ -15,7 +15,7 @@ LATENCY: Final = 0.001
 
 
 @value
-class Weather:
+class MessageFaults:
     """How often each fault strikes a message, as probabilities, and how late a late one is."""
 
     loss: float = 0.0
@@ -28,9 +28,9 @@ class Weather:
 class Network:
     """Carries messages between peers and the broker. `deliver` is called when one arrives."""
 
-    def __init__(self, world: World, weather: Weather) -> None:
+    def __init__(self, world: World, message_faults: MessageFaults) -> None:
         self.world = world
-        self.weather = weather
+        self.message_faults = message_faults
         self.cut_off: set[str] = set()
         #: Peers on a connection that neither reorders nor doubles, and whose protocol relies on it.
         self.connected: set[str] = set()
@@ -41,25 +41,25 @@ class Network:
         self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
     ) -> None:
         """Send one message, with whatever befalls it."""
-        world, weather = self.world, self.weather
+        world, message_faults = self.world, self.message_faults
         if not world.is_faulty:
             self._carry(source, destination, deliver, message, LATENCY, in_order=True)
             return
-        if world.chance(weather.loss):
+        if world.chance(message_faults.loss):
             world.fault("loss")
             return
         keeps_order = source in self.connected or destination in self.connected
         delay, in_order = LATENCY * (1 + world.random.random()), True
-        if world.chance(weather.delay):
+        if world.chance(message_faults.delay):
             world.fault("delay")
-            delay += world.random.random() * weather.latest
-        if not keeps_order and world.chance(weather.reordering):
+            delay += world.random.random() * message_faults.latest
+        if not keeps_order and world.chance(message_faults.reordering):
             world.fault("reordering")
-            delay, in_order = delay + world.random.random() * weather.latest, False
+            delay, in_order = delay + world.random.random() * message_faults.latest, False
         self._carry(source, destination, deliver, message, delay, in_order=in_order)
-        if not keeps_order and world.chance(weather.duplication):
+        if not keeps_order and world.chance(message_faults.duplication):
             world.fault("duplication")
-            again = delay + world.random.random() * weather.latest
+            again = delay + world.random.random() * message_faults.latest
             self._carry(source, destination, deliver, message, again, in_order=False)
 
     def _carry(

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dragoman.core import view
-from dragoman.core.book import Book
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Dismiss, Effect, SendReply, SendStatus
 from dragoman.core.events import Event, PeerLeft, ReplyKind
+from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold
 from dragoman.core.why import why
@@ -20,8 +20,8 @@ from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.job import FINAL, JobState
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
-from dragoman.testing.accounts import Accounts
 from dragoman.testing.fairness import Fairness
+from dragoman.testing.record_checker import RecordChecker
 from dragoman.testing.workload import LINK
 from dragoman.testing.world import World
 
@@ -35,7 +35,7 @@ _LATE: Final = 1e-6
 CLOSELY: Final = 5
 
 
-class Broken(AssertionError):
+class PromiseBroken(AssertionError):
     """A promise was broken; the message says which and by what."""
 
 
@@ -46,7 +46,7 @@ class Oracle:
         self.world = world
         #: After how many events the whole state is looked at.
         self.every = every
-        self.accounts = Accounts()
+        self.checker = RecordChecker()
         self.fairness = Fairness()
         self.ledger: Callable[[], MemoryLedger] | None = None
         #: Peers that left and have not spoken since.
@@ -64,7 +64,7 @@ class Oracle:
     def handled(self, event: Event | None, effects: Sequence[Effect], broker: Broker) -> None:
         """Look at what the broker made of an event (None: of its own start)."""
         self._events += 1
-        self._hear(event, broker.desk.now)
+        self._hear(event, broker.state.now)
         records = []
         for effect in effects:
             if type(effect) is Append:
@@ -73,7 +73,7 @@ class Oracle:
             else:
                 self._check_peer(effect)
         if self.every <= CLOSELY:
-            self.fairness.look(records, broker.desk)
+            self.fairness.look(records, broker.state)
         if self._events % self.every == 0:
             self.look(broker)
 
@@ -82,13 +82,13 @@ class Oracle:
             self._left.discard(getattr(event, name, None) or "")
         if type(event) is PeerLeft:
             self._left.add(event.peer)
-        self.accounts.hear(event, now)
+        self.checker.hear(event, now)
 
     def _take(self, append: Append, event: Event | None) -> None:
         record, body = append.record, append.body
         if record.kind == Kind.SUBMITTED and body is not None and body.parts:
             self.questions[record.job] = body.parts[0]
-        self.accounts.take(record, body, event)
+        self.checker.take(record, body, event)
 
     def _check_peer(self, effect: Effect) -> None:
         what = type(effect).__name__
@@ -99,7 +99,7 @@ class Oracle:
         else:
             assert not isinstance(effect, Append)
             peer = effect.worker
-            self.require(peer in self.accounts.sessions, f"{what} to {peer}, which has no session")
+            self.require(peer in self.checker.sessions, f"{what} to {peer}, which has no session")
         self.require(peer not in self._left, f"{what} to {peer}, which left")
         if type(effect) is SendReply:
             self._check_reply(effect)
@@ -108,13 +108,13 @@ class Oracle:
             self.require(effect.job not in self.acknowledged, words)
 
     def _check_reply(self, reply: SendReply) -> None:
-        client = self.accounts.client_of(reply.job)
+        client = self.checker.client_of(reply.job)
         is_of_job = reply.kind is not ReplyKind.FINAL or reply.state is not None
         if is_of_job:
             self.require(client == reply.client, f"{reply.job}: a reply for {client} goes astray")
         is_ours = reply.body.dialect == LINK
         if is_ours and reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED:
-            asked = self.questions.get(self.accounts.aliases.get(reply.job, reply.job))
+            asked = self.questions.get(self.checker.aliases.get(reply.job, reply.job))
             answered = reply.body.parts[0]
             self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")
 
@@ -151,7 +151,7 @@ class Oracle:
         """Fold everything recorded and compare it with the live book."""
         assert self.ledger is not None
         records = [*self.ledger().read(), *(e.record for e in unwritten)]
-        folded, live = fold(records), broker.desk.book
+        folded, live = fold(records), broker.state.store
         self.require(folded.last_seq == live.last_seq, "records are missing")
         self.require(folded.sessions == live.sessions, "sessions differ after a replay")
         self.require(folded.counts == live.counts, "counts differ after a replay")
@@ -164,18 +164,18 @@ class Oracle:
         self.require(set(live.keys) <= set(folded.keys), "keys are forgotten in a replay")
         self.require(set(live.memo) <= set(folded.memo), "memos are forgotten in a replay")
 
-    def recovered(self, book: Book, now: float, limits: Limits) -> None:
+    def recovered(self, store: JobStore, now: float, limits: Limits) -> None:
         """Look at what a new process found on the disk."""
         for job in sorted(self.acknowledged):
-            is_there = book.find(JobId(job)) is not None
+            is_there = store.find(JobId(job)) is not None
             self.require(is_there, f"{job} was acknowledged and is not on the disk")
         for job, state in self._told.items():
-            found = book.find(JobId(job))
+            found = store.find(JobId(job))
             if found is not None and found.terms.strict:
                 is_same = found.state is state
                 self.require(is_same, f"{job} was {state} and is {found.state} after a restart")
         assert self.ledger is not None
-        self.accounts = Accounts.of(self.ledger(), now + limits.recovery_grace)
+        self.checker = RecordChecker.of(self.ledger(), now + limits.recovery_grace)
         self.fairness = Fairness()
         self._left.clear()
 
@@ -184,20 +184,20 @@ class Oracle:
     def look(self, broker: Broker) -> None:
         """Look at the whole state."""
         broker.validate()
-        self.accounts.compare(broker)
+        self.checker.compare(broker)
         self._check_deadlines(broker)
-        jobs = list(broker.desk.book.jobs)
+        jobs = list(broker.state.store.jobs)
         if jobs:
-            self.require(why(broker.desk, jobs[-1]).words, "why has no words")
-        view.services(broker.desk), view.workers(broker.desk), view.totals(broker.desk)
+            self.require(why(broker.state, jobs[-1]).words, "why has no words")
+        view.services(broker.state), view.workers(broker.state), view.totals(broker.state)
 
     def _check_deadlines(self, broker: Broker) -> None:
         """Nothing outlives its time. (Time is told to the broker whenever something is due.)"""
         due = broker.next_deadline()
-        if due is not None and due <= broker.desk.now:
+        if due is not None and due <= broker.state.now:
             return
-        now = broker.desk.now - _LATE
-        for job in broker.desk.book.jobs.values():
+        now = broker.state.now - _LATE
+        for job in broker.state.store.jobs.values():
             if job.is_final:
                 continue
             terms = job.terms
@@ -216,11 +216,11 @@ class Oracle:
     def at_rest(self, broker: Broker) -> None:
         """Look at a world that had the time to finish everything."""
         self.look(broker)
-        for job in broker.desk.book.jobs.values():
-            words = f"{job.id} never ends: {why(broker.desk, job.id)}"
+        for job in broker.state.store.jobs.values():
+            words = f"{job.id} never ends: {why(broker.state, job.id)}"
             self.require(job.is_final, words)
 
     def require(self, claim: Any, words: str) -> None:
         """Stop the world when a claim does not hold."""
         if not claim:
-            raise Broken(words)
+            raise PromiseBroken(words)

@@ -55,7 +55,7 @@ MakeSides = Callable[[], Mapping[str, Any]]
 Deliver = Callable[[str, Any], tuple[str, Callable[[Any], None]] | None]
 
 
-class Server:
+class SimServer:
     """One broker process after another on one disk."""
 
     def __init__(
@@ -102,10 +102,10 @@ class Server:
         self._waiting: list[tuple[int, Effect | tuple[str, Send]]] = []
         self._is_writing = False
         self._turn_at = float("inf")
-        book = fold(self.ledger.read())
-        self.oracle.recovered(book, self.world.now, self.limits)
-        self.broker, effects = resume(book, self.ledger.body, self.world.now, self.limits)
-        self.world.note("broker", "", f"started, life {self.life}, at record {book.last_seq}")
+        store = fold(self.ledger.read())
+        self.oracle.recovered(store, self.world.now, self.limits)
+        self.broker, effects = resume(store, self.ledger.body, self.world.now, self.limits)
+        self.world.note("broker", "", f"started, life {self.life}, at record {store.last_seq}")
         self.oracle.handled(None, effects, self.broker)
         self._carry_out(effects)
         self._plan()
@@ -176,7 +176,7 @@ class Server:
             if not self.is_up:
                 return
             if item.is_strict:
-                self._waiting.append((self.broker.desk.book.last_seq, (link, item)))
+                self._waiting.append((self.broker.state.store.last_seq, (link, item)))
                 self._write()
             else:
                 self._put_out(link, item)
@@ -203,7 +203,7 @@ class Server:
                 if effect.body is not None:
                     self.archive.hold(effect.record.seq, effect.body)
             elif getattr(effect, "is_strict", False):
-                self._waiting.append((self.broker.desk.book.last_seq, effect))
+                self._waiting.append((self.broker.state.store.last_seq, effect))
             else:
                 self._send(effect, 0)
         self._write()

@@ -9,19 +9,19 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
-from dragoman.core.events import DrainAsked, Event, ResourcesDeclared, ResourcesSettled
+from dragoman.core.events import DrainRequested, Event, ResourcesDeclared, ResourcesSettled
 from dragoman.core.limits import Limits
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.names import WorkerName
 from dragoman.model.value import value
-from dragoman.testing.chaos import Chaos, draw_climate
-from dragoman.testing.clients import LocalClient
-from dragoman.testing.local_side import LocalSide
+from dragoman.testing.chaos import Chaos, draw_fault_rates
+from dragoman.testing.clients import SimClient
 from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
-from dragoman.testing.server import Server
-from dragoman.testing.workers import LocalWorker
+from dragoman.testing.pass_through_side import PassThroughSide
+from dragoman.testing.server import SimServer
+from dragoman.testing.workers import SimWorker
 from dragoman.testing.workload import LINK, RESOURCES, SERVICES, draw_offer, plentiful_offer
 from dragoman.testing.world import EPOCH, World
 
@@ -62,16 +62,16 @@ class Simulation:
     def __init__(self, seed: int, *, every: int = 1) -> None:
         self.world = World(seed)
         world = self.world
-        climate = draw_climate(world)
-        self.network = Network(world, climate.weather)
+        rates = draw_fault_rates(world)
+        self.network = Network(world, rates.message_faults)
         self.oracle = Oracle(world, every=every)
         disk = FaultyDisk(Random(seed + 1))
         self.peers: dict[tuple[str, Any], Any] = {}
         ledger = MemoryLedger(disk)
-        self.server = Server(
+        self.server = SimServer(
             world, self.network, ledger, self._sides, self._deliver, self.oracle, LIMITS
         )
-        self.chaos = Chaos(world, self.network, self.server, disk, climate)
+        self.chaos = Chaos(world, self.network, self.server, disk, rates)
         self.disk = disk
         self._people()
 
@@ -91,14 +91,14 @@ class Simulation:
             self._sometimes(12.0, client.flood)
             self._sometimes(15.0, self._absent, client)
 
-    def _worker(self, offer: Any) -> LocalWorker:
+    def _worker(self, offer: Any) -> SimWorker:
         name = offer.worker.partition("/")[2]
-        worker = LocalWorker(self.world, offer, lambda event: self._to_broker(name, event))
+        worker = SimWorker(self.world, offer, lambda event: self._to_broker(name, event))
         self.peers[LINK, name] = worker
         return worker
 
-    def _client(self, name: str, workers: tuple[WorkerName, ...]) -> LocalClient:
-        client = LocalClient(
+    def _client(self, name: str, workers: tuple[WorkerName, ...]) -> SimClient:
+        client = SimClient(
             self.world, self.oracle, name, workers, lambda event: self._to_broker(name, event)
         )
         self.peers[LINK, name] = client
@@ -107,7 +107,7 @@ class Simulation:
     # --- messages -----------------------------------------------------------------------------
 
     def _sides(self) -> dict[str, Any]:
-        return {LINK: LocalSide()}
+        return {LINK: PassThroughSide()}
 
     def _to_broker(self, name: str, event: Event) -> None:
         self.network.send(name, "broker", lambda e: self.server.arrive(LINK, name, e), event)
@@ -132,7 +132,7 @@ class Simulation:
             action(*args)
             self._sometimes(mean, action, *args)
 
-    def _disturb(self, worker: LocalWorker) -> None:
+    def _disturb(self, worker: SimWorker) -> None:
         """Let a worker crash, leave, say again what it offers, or be drained."""
         random = self.world.random
         draw = random.random()
@@ -147,7 +147,7 @@ class Simulation:
             worker.offer = offer
             worker.join()
         elif self.server.is_up:
-            self._to_broker("operator", DrainAsked(worker.offer.worker))
+            self._to_broker("operator", DrainRequested(worker.offer.worker))
         self.world.after(random.random() * 6, worker.start)
 
     def _declare(self) -> None:
@@ -160,7 +160,7 @@ class Simulation:
             if worker.is_up and random.random() < 0.7:
                 self._to_broker(worker.name, ResourcesSettled(worker.offer.worker))
 
-    def _flap(self, worker: LocalWorker) -> None:
+    def _flap(self, worker: SimWorker) -> None:
         """Let a worker lose its connection for a while, and perhaps once more soon after."""
         random = self.world.random
         grace = random.choice((0.0, 1.0, 5.0))
@@ -171,7 +171,7 @@ class Simulation:
             self.world.after(3 + random.random(), worker.leave, grace)
             self.world.after(5 + random.random() * 3, worker.come_back)
 
-    def _absent(self, client: LocalClient) -> None:
+    def _absent(self, client: SimClient) -> None:
         if client.is_up:
             self.world.fault("client crash")
             if self.world.chance(0.5):
@@ -244,7 +244,7 @@ class Simulation:
         self.oracle.compare(self.server.broker, self.server.unwritten())
 
     def _is_over(self) -> bool:
-        return not self.server.broker.desk.book.open_jobs and not self.waiting()
+        return not self.server.broker.state.store.open_jobs and not self.waiting()
 
 
 def simulate(seed: int, *, every: int = 1) -> Outcome:

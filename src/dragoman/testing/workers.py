@@ -37,7 +37,7 @@ Speak = Callable[[Event], None]
 Key = tuple[JobId, int]
 
 
-class LocalWorker:
+class SimWorker:
     """One worker. `speak` sends an event to the broker."""
 
     def __init__(self, world: World, offer: WorkerJoined, speak: Speak) -> None:
@@ -224,11 +224,11 @@ _FAULTS: Final = {
     "hand_back": Fault(FaultCode.HANDED_BACK, "not now"),
     "cancelled": Fault(FaultCode.CANCELLED, "stopped"),
 }
-_HEARS: Final[dict[type, Callable[[LocalWorker, Any], None]]] = {
-    SendWork: LocalWorker._work,
-    SendInput: LocalWorker._input,
-    SendCancel: LocalWorker._cancel,
-    SendPoll: LocalWorker._poll,
-    SendBeat: LocalWorker._beat_heard,
-    Dismiss: LocalWorker._dismissed,
+_HEARS: Final[dict[type, Callable[[SimWorker, Any], None]]] = {
+    SendWork: SimWorker._work,
+    SendInput: SimWorker._input,
+    SendCancel: SimWorker._cancel,
+    SendPoll: SimWorker._poll,
+    SendBeat: SimWorker._beat_heard,
+    Dismiss: SimWorker._dismissed,
 }

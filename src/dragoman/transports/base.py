@@ -70,7 +70,7 @@ class Transport(Protocol):
         ...
 
 
-class Proving(Protocol):
+class AuthenticatingTransport(Protocol):
     """A transport whose peers prove who they are before they are heard."""
 
     def key_of(self, address: Address) -> Key:

@@ -33,7 +33,7 @@ _GRACE: Final = 3.0
 _BROKEN: Final = (OSError, TimeoutError, EOFError, h11.RemoteProtocolError, h11.LocalProtocolError)
 
 
-class Wire:
+class HttpConnection:
     """One connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,7 +105,7 @@ class Wire:
             self._writer.transport.abort()
 
 
-class Request:
+class OutgoingRequest:
     """One request, as its frames say."""
 
     def __init__(self, frames: Frames) -> None:
@@ -149,8 +149,8 @@ class HttpRequester:
             self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
-        self._idle: list[Wire] = []
-        self._lanes: defaultdict[bytes, deque[Request]] = defaultdict(deque)
+        self._idle: list[HttpConnection] = []
+        self._lanes: defaultdict[bytes, deque[OutgoingRequest]] = defaultdict(deque)
         self._under_way: set[bytes] = set()
         self._streams: dict[bytes, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,7 +171,7 @@ class HttpRequester:
 
     def send(self, address: Address, frames: Frames) -> Sent:
         """Make a request, in its turn."""
-        request = Request(frames)
+        request = OutgoingRequest(frames)
         if request.is_stream:
             self._open_stream(request)
         elif request.tag not in self._under_way:
@@ -181,7 +181,7 @@ class HttpRequester:
             self._start(request)
         return Sent.YES
 
-    def _start(self, request: Request) -> None:
+    def _start(self, request: OutgoingRequest) -> None:
         if request.mode == b"last":
             self._task(self._ask_last(request))
         elif not request.lane:
@@ -208,7 +208,7 @@ class HttpRequester:
         del self._lanes[name]
         self._answered.set()
 
-    async def _ask_last(self, request: Request) -> None:
+    async def _ask_last(self, request: OutgoingRequest) -> None:
         await self._said(lambda: bool(self._lanes))
         await self._ask(request)
 
@@ -218,14 +218,14 @@ class HttpRequester:
             self._answered.clear()
             await self._answered.wait()
 
-    async def _ask(self, request: Request) -> None:
+    async def _ask(self, request: OutgoingRequest) -> None:
         """Make a request until it is answered."""
         status, body = await self._until_done(lambda: self._exchange(request))
         self._under_way.discard(request.tag)
         self._answered.set()
         self._arrive([bytes(request.tag), str(status).encode(), body])
 
-    async def _exchange(self, request: Request) -> tuple[int, bytes]:
+    async def _exchange(self, request: OutgoingRequest) -> tuple[int, bytes]:
         wire = self._idle.pop() if self._idle else await self._connect()
         try:
             status = await wire.ask(
@@ -281,13 +281,15 @@ class HttpRequester:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE[1])
 
-    async def _connect(self) -> Wire:
+    async def _connect(self) -> HttpConnection:
         async with asyncio.timeout(_CONNECT_WITHIN):
-            return Wire(*await asyncio.open_connection(self._host, self._port, ssl=self._tls))
+            return HttpConnection(
+                *await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+            )
 
     # --- streams ------------------------------------------------------------------------------
 
-    def _open_stream(self, request: Request) -> None:
+    def _open_stream(self, request: OutgoingRequest) -> None:
         """Begin a stream, in place of an older one of the same tag."""
         previous = self._streams.pop(request.tag, None)
         if previous is not None:
@@ -296,8 +298,8 @@ class HttpRequester:
             self._may_ask.clear()
         self._streams[request.tag] = self._task(self._keep_open(request))
 
-    async def _keep_open(self, request: Request) -> None:
-        stream = Events(self._always + request.headers)
+    async def _keep_open(self, request: OutgoingRequest) -> None:
+        stream = SseReader(self._always + request.headers)
         while True:
             with contextlib.suppress(*_BROKEN):
                 await self._read_stream(request, stream)
@@ -305,7 +307,7 @@ class HttpRequester:
             self._may_ask.set()
             await asyncio.sleep(_PAUSE[1] / 4)
 
-    async def _read_stream(self, request: Request, stream: "Events") -> None:
+    async def _read_stream(self, request: OutgoingRequest, stream: "SseReader") -> None:
         wire = await self._connect()
         try:
             status = await wire.ask(b"GET", request.target, stream.headers(), b"")
@@ -346,7 +348,7 @@ class HttpRequester:
         self._drop_idle()
 
 
-class Events:
+class SseReader:
     """Reads a stream of events, and remembers where it was for when it begins anew."""
 
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:

@@ -53,7 +53,7 @@ _REFUSED: Final = re.compile(r"(?i)authorization|permissions|certificate|tls|ssl
 _RECONNECTED: Final = (b"", [b"", b"", b""])
 
 
-class Supervised(Protocol):
+class SupervisedServer(Protocol):
     """A NATS server that is started with the transport and stopped with it."""
 
     async def start(self) -> str:
@@ -83,8 +83,8 @@ class Nats:
         subscriptions: Sequence[str],
         *,
         name: str = "dragoman",
-        server: Supervised | None = None,
-        is_patient: bool = False,
+        server: SupervisedServer | None = None,
+        connects_in_background: bool = False,
         nkey: Nkey | None = None,
         jwt: str = "",
         tls: PeerTls | None = None,
@@ -99,7 +99,7 @@ class Nats:
             subscriptions: the subjects to subscribe to, before anything is sent.
             name: what the server shows for this connection.
             server: a server to start and stop together with the connection.
-            is_patient: `open` returns at once, whether the server is there or not.
+            connects_in_background: `open` returns at once, whether the server is there or not.
             nkey: what to prove to the server; a supervised one has its own.
             jwt: goes with the nkey where an operator has signed one.
             tls: whom to believe; without it nothing is encrypted.
@@ -111,7 +111,7 @@ class Nats:
         self._subscriptions = tuple(subscriptions)
         self._name = name
         self.server = server
-        self._is_patient = is_patient
+        self._is_patient = connects_in_background
         self._nkey = nkey
         self._jwt = jwt
         self._tls = tls

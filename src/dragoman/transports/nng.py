@@ -8,7 +8,8 @@ begin with a *ticket* that stays in the process:
 
 A ticket has one open request: the same message again is the same request, another message takes
 its place. NNG reconnects by itself and sends what is open again, so there is nothing to rebuild.
-How many requests are open at once is the gate's decision (see `Gate`); the others wait in order.
+How many requests are open at once is the gate's decision (see `RequestWindow`); the others wait
+in order.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _MAX_WAITING: Final = 100_000
 _RECONNECT_MS: Final = (50, 2000)
 
 
-class Gate(Protocol):
+class RequestWindow(Protocol):
     """Decides how many requests may be open. Each has a number from `sent` until it ends."""
 
     @property
@@ -80,7 +81,7 @@ class NngRequester:
     def __init__(
         self,
         endpoint: str,
-        gate: Gate | None = None,
+        gate: RequestWindow | None = None,
         *,
         resend_after: float = RESEND_AFTER,
         max_message: int = 32 * 1024 * 1024,
@@ -88,7 +89,7 @@ class NngRequester:
     ) -> None:
         self._tls = tls
         self._endpoint = f"tls+{endpoint}" if tls and endpoint.startswith("tcp:") else endpoint
-        self._gate: Gate = gate or _Open()
+        self._gate: RequestWindow = gate or _Open()
         self._resend_after = resend_after
         self._max_message = max_message
         self._wake: Callable[[], None] = lambda: None

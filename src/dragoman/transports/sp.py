@@ -7,7 +7,8 @@ last of which (top bit set) is the requester's request ID. The same request sent
 same address. When a connection ends, `drain` yields `(connection, [])`: its 8 bytes and no frame.
 That comes after all messages of the connection, and only if there were any.
 
-Everything is bounded, see `line.Bounds`. What one connection says and hears is in `sp_connection`,
+Everything is bounded, see `line.ConnectionLimits`. What one connection says and hears is in
+`sp_connection`,
 who listens in `listening`; here is what waits to be drained, and beyond which bound answers are
 refused (`Sent.FULL`).
 """
@@ -18,14 +19,14 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address, Admits, Frames, Key, Sent
-from dragoman.transports.line import Bounds
-from dragoman.transports.listening import Listening
-from dragoman.transports.sp_connection import CONNECTION, Connection
-from dragoman.transports.tls import Handshakes, ServerTls
+from dragoman.transports.listener import Listener
+from dragoman.transports.sp_connection import CONNECTION, SpConnection
+from dragoman.transports.tls import ServerTls, TlsHandshakes
 
 
-class SpReplier(Listening[Connection]):
+class SpReplier(Listener[SpConnection]):
     """One or more listening endpoints.
 
     With `tls` those on TCP speak TLS and nothing else, as NNG does at `tls+tcp://`; every peer has
@@ -35,29 +36,29 @@ class SpReplier(Listening[Connection]):
     def __init__(
         self,
         endpoints: str,
-        bounds: Bounds | None = None,
+        bounds: ConnectionLimits | None = None,
         *,
         tls: ServerTls | None = None,
         admits: Admits | None = None,
     ) -> None:
-        super().__init__(endpoints, bounds or Bounds(), admits)
+        super().__init__(endpoints, bounds or ConnectionLimits(), admits)
         self._tls = tls
-        self._handshakes: dict[int, Handshakes] = {}
+        self._handshakes: dict[int, TlsHandshakes] = {}
         self._process = os.urandom(4)
         self._count = count(1)
-        self._connections: dict[bytes, Connection] = {}
+        self._connections: dict[bytes, SpConnection] = {}
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._arrived_bytes = 0
-        self._held: dict[Connection, None] = {}
+        self._held: dict[SpConnection, None] = {}
 
     def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
-        def make() -> Connection:
-            return Connection(self, is_ipc)
+        def make() -> SpConnection:
+            return SpConnection(self, is_ipc)
 
         if self._tls is None or is_ipc:
             return make
-        self._handshakes[number] = handshakes = Handshakes(
-            self._tls.live(),
+        self._handshakes[number] = handshakes = TlsHandshakes(
+            self._tls.reloading_context(),
             make,
             self._count_trouble,
             within=self.bounds.greeting,
@@ -67,7 +68,7 @@ class SpReplier(Listening[Connection]):
 
     def _listens(self, number: int, fd: int) -> None:
         if number in self._handshakes:
-            self._handshakes[number].listens(fd)
+            self._handshakes[number].attach(fd)
 
     async def close(self) -> None:
         """Break off handshakes, then close as every listener does."""
@@ -113,7 +114,7 @@ class SpReplier(Listening[Connection]):
         """Name a connection, differently in every process."""
         return self._process + (next(self._count) & 0xFFFFFFFF).to_bytes(4)
 
-    def admit(self, line: Connection) -> bool:
+    def admit(self, line: SpConnection) -> bool:
         """Let a new connection in, if there is room and its key may."""
         if self.admits is not None and not self.admits(line.key):
             self.note("key refused", line)
@@ -123,7 +124,7 @@ class SpReplier(Listening[Connection]):
         self._connections[line.name] = line
         return True
 
-    def take(self, connection: Connection, address: Address, body: bytes) -> None:
+    def take(self, connection: SpConnection, address: Address, body: bytes) -> None:
         """Let a message wait to be drained."""
         if not self._arrived:
             self._wake()
@@ -140,7 +141,7 @@ class SpReplier(Listening[Connection]):
             or self._arrived_bytes > self.bounds.waiting_bytes * share
         )
 
-    def _released(self, line: Connection) -> None:
+    def _released(self, line: SpConnection) -> None:
         """Say to whoever drains that a connection has ended."""
         self._held.pop(line, None)
         del self._connections[line.name]

@@ -9,8 +9,8 @@ either, so it loses nothing.
 from struct import Struct
 from typing import Final, Protocol
 
+from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
 from dragoman.transports.base import Address
-from dragoman.transports.line import Host, Line
 
 REQUESTER: Final = bytes.fromhex("0053500000300000")
 REPLIER: Final = bytes.fromhex("0053500000310000")
@@ -24,24 +24,24 @@ CONNECTION: Final = 8
 _MAX_HOPS: Final = 15
 
 
-class Replier(Host, Protocol):
+class SpConnectionOwner(ConnectionOwner, Protocol):
     """What a connection tells, and whom."""
 
     def next_name(self) -> bytes:
         """Name a connection."""
         ...
 
-    def take(self, connection: "Connection", address: Address, body: bytes) -> None:
+    def take(self, connection: "SpConnection", address: Address, body: bytes) -> None:
         """Take a message in."""
         ...
 
 
-class Connection(Line):
+class SpConnection(AcceptedConnection):
     """One requester."""
 
     greeting = REPLIER
 
-    def __init__(self, replier: Replier, is_ipc: bool) -> None:
+    def __init__(self, replier: SpConnectionOwner, is_ipc: bool) -> None:
         super().__init__(replier, is_ipc)
         self.replier = replier
         self.name = replier.next_name()

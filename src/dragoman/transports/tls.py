@@ -21,8 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.base import Key
-from dragoman.transports.doorstep import TURNED_AWAY, Doorstep
 
 #: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
 HANDSHAKE_WITHIN: Final = 5.0
@@ -58,9 +58,9 @@ class ServerTls:
         context.verify_mode = ssl.CERT_OPTIONAL if is_optional else ssl.CERT_REQUIRED
         return context
 
-    def live(self, *, is_optional: bool = False) -> "LiveContext":
+    def reloading_context(self, *, is_optional: bool = False) -> "ReloadingContext":
         """Make a context that follows the files."""
-        return LiveContext(self, is_optional)
+        return ReloadingContext(self, is_optional)
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """Return what changes when a file is replaced; shorter while one is not there."""
@@ -72,7 +72,7 @@ class ServerTls:
         return tuple(found)
 
 
-class LiveContext:
+class ReloadingContext:
     """The context for the next handshake: of the files as they are, or as they were when good.
 
     Files are replaced one after the other, so for a moment a certificate and a key may not belong
@@ -157,12 +157,12 @@ def proved(transport: Any) -> Key:
     return "" if tls is None else key_of_certificate(tls.getpeercert(binary_form=True))
 
 
-class Handshakes:
+class TlsHandshakes:
     """The TLS handshakes of one listener: bounded in time and number, so that none is a burden.
 
     A connection is nobody's until its handshake is done; then the protocol that was made for it
     gets it. Reasons of those that failed go to `note`. They happen in the broker's own loop, so
-    those who fail too often are kept away, once it is known where (`listens`).
+    those who fail too often are kept away, once it is known where (`attach`).
     """
 
     def __init__(
@@ -179,17 +179,17 @@ class Handshakes:
         self._note = note
         self._within = within
         self._at_once = at_once
-        self._doorstep = Doorstep(lambda: note(TURNED_AWAY))
+        self._doorstep = AcceptLimiter(lambda: note(OVER_LIMIT))
         self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def listens(self, fd: int) -> None:
+    def attach(self, fd: int) -> None:
         """Know the listening socket, to turn strangers away there."""
-        self._doorstep.listens(fd)
+        self._doorstep.attach(fd)
 
     def protocol(self, make: Callable[[], asyncio.Protocol] | None = None) -> asyncio.Protocol:
         """Make what asyncio wants for a new connection; `make` if this one needs another."""
-        return _Knock(self, make or self._make)
+        return _BeforeHandshake(self, make or self._make)
 
     def begin(self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]) -> None:
         """Shake hands with whoever has connected."""
@@ -207,7 +207,7 @@ class Handshakes:
     async def _shake(
         self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]
     ) -> None:
-        waiting = _Waiting()
+        waiting = _AfterHandshake()
         try:
             tls = await asyncio.get_running_loop().start_tls(
                 transport,
@@ -241,10 +241,10 @@ class Handshakes:
             task.cancel()
 
 
-class _Knock(asyncio.Protocol):
+class _BeforeHandshake(asyncio.Protocol):
     """A connection before its handshake."""
 
-    def __init__(self, handshakes: Handshakes, make: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, handshakes: TlsHandshakes, make: Callable[[], asyncio.Protocol]) -> None:
         self._handshakes = handshakes
         self._make = make
 
@@ -253,7 +253,7 @@ class _Knock(asyncio.Protocol):
         self._handshakes.begin(transport, self._make)
 
 
-class _Waiting(asyncio.Protocol):
+class _AfterHandshake(asyncio.Protocol):
     """Keeps what arrives between the handshake and the protocol that it is meant for."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ _UNKNOWN_KEY: Final = (
 _NO_CURVE: Final = "no CURVE handshake came about: that is not the broker's key, or it has none"
 _NO_KEYS: Final = "the handshake failed: the broker wants CURVE, and this peer was given no keys"
 #: Handshakes, as far as a peer wants to know.
-HANDSHAKES: Final = _REFUSED | _BROKEN_OFF | _MISMATCH | _AGREED
+HANDSHAKE_EVENTS: Final = _REFUSED | _BROKEN_OFF | _MISMATCH | _AGREED
 _LAST: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
@@ -63,7 +63,7 @@ class CurveKeys:
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
 
 
-class Handshakes:
+class HandshakeMonitor:
     """Says in words what becomes of a peer's handshakes.
 
     A connection that ends in the middle of one is no refusal by itself: a broker that dies, or a
@@ -90,7 +90,7 @@ class Handshakes:
         return self.refusal
 
 
-class Dealer:
+class ZmqDealer:
     """A peer's end: one broker. The address is not used."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Dealer:
         #: Sends one frame, without the checks and flag objects that `send_multipart` makes of each:
         #: a message of eight frames costs 3 us this way and 18 us that way.
         self._send: Callable[[bytes, int], object] = _not_open
-        self._handshakes = Handshakes(keys is not None)
+        self._handshakes = HandshakeMonitor(keys is not None)
         #: Why the broker is not heard, if that is known.
         self.refusal = ""
         self.refused = asyncio.Event()
@@ -130,7 +130,7 @@ class Dealer:
         self._socket = socket = self._context.socket(zmq.DEALER)
         self._send = super(zmq.Socket, socket).send
         self._prepare(socket)
-        self._monitor = socket.get_monitor_socket(HANDSHAKES)
+        self._monitor = socket.get_monitor_socket(HANDSHAKE_EVENTS)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._monitor.fileno(), self._look)
         # The descriptor is silent until the socket has been found empty once.

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
+from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
+from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address, Admits, Frames, Key, Sent
-from dragoman.transports.doorstep import TURNED_AWAY, Doorstep
-from dragoman.transports.line import Bounds
-from dragoman.transports.listening import Listening
-from dragoman.transports.zmtp_connection import Connection
-from dragoman.transports.zmtp_curve import Curve, Identity
-from dragoman.transports.zmtp_mechanism import BROKEN_OFF, Mechanism, Null, Refused
+from dragoman.transports.listener import Listener
+from dragoman.transports.zmtp_connection import ZmtpConnection
+from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
+from dragoman.transports.zmtp_mechanism import BROKEN_OFF, ConnectionRejected, Mechanism, Null
 
 #: Frames above this size end the connection they came on.
 MAX_FRAME: Final = 64 * 1024 * 1024
@@ -34,9 +34,9 @@ SHAKES: Final = 2
 _REMEMBERED: Final = 100_000
 
 
-def _bounds(max_frame: int) -> Bounds:
+def _bounds(max_frame: int) -> ConnectionLimits:
     """Return what peers may use up; what waits to be drained is counted for each of them."""
-    return Bounds(
+    return ConnectionLimits(
         message=max_frame,
         connections=50_000,
         ungreeted=4096,
@@ -46,7 +46,7 @@ def _bounds(max_frame: int) -> Bounds:
     )
 
 
-class Router(Listening[Connection]):
+class Router(Listener[ZmtpConnection]):
     """The broker's end."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Router(Listening[Connection]):
         secrets: Sequence[bytes] = (),
         admits: Admits | None = None,
         max_frame: int = MAX_FRAME,
-        bounds: Bounds | None = None,
+        bounds: ConnectionLimits | None = None,
     ) -> None:
         """Prepare.
 
@@ -69,17 +69,17 @@ class Router(Listening[Connection]):
 
         """
         super().__init__(endpoints, bounds or _bounds(max_frame), admits)
-        self._identities = [Identity(secret) for secret in secrets]
+        self._identities = [CurveKeyPair(secret) for secret in secrets]
         guarded = self._endpoints if secrets else []
-        self._doorsteps = [Doorstep(self._turned_away) for _ in guarded]
-        self._names: dict[Address, Connection] = {}
+        self._doorsteps = [AcceptLimiter(self._turned_away) for _ in guarded]
+        self._names: dict[Address, ZmtpConnection] = {}
         #: Who said something last under a name, by their keys.
         self._speakers: OrderedDict[Address, Key] = OrderedDict()
         #: Connections whose inboxes are not empty, in the order of their turns.
-        self._in_line: deque[Connection] = deque()
+        self._in_line: deque[ZmtpConnection] = deque()
         #: Those that ended and have been heard to the end.
-        self._departed: list[Connection] = []
-        self._shaking: deque[tuple[Connection, bytes]] = deque()
+        self._departed: list[ZmtpConnection] = []
+        self._shaking: deque[tuple[ZmtpConnection, bytes]] = deque()
         self._unnamed = count(1)
 
     @property
@@ -90,14 +90,14 @@ class Router(Listening[Connection]):
     # --- listening ----------------------------------------------------------------------------
 
     def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
-        return lambda: Connection(self, is_ipc, self._mechanism(), number)
+        return lambda: ZmtpConnection(self, is_ipc, self._mechanism(), number)
 
     def _mechanism(self) -> Mechanism:
         return Curve(self._identities, self.admits) if self._identities else Null()
 
     def _listens(self, number: int, fd: int) -> None:
         if self._doorsteps:
-            self._doorsteps[number].listens(fd)
+            self._doorsteps[number].attach(fd)
 
     async def close(self) -> None:
         """Close as every listener does."""
@@ -127,7 +127,7 @@ class Router(Listening[Connection]):
             asyncio.get_running_loop().call_soon(self._wake)
         return taken
 
-    def _is_heard(self, connection: Connection) -> None:
+    def _is_heard(self, connection: ZmtpConnection) -> None:
         connection.is_in_line = False
         connection.drained()
         if connection.has_ended:
@@ -159,13 +159,13 @@ class Router(Listening[Connection]):
 
     # --- what connections tell ----------------------------------------------------------------
 
-    def admit(self, line: Connection) -> bool:
+    def admit(self, line: ZmtpConnection) -> bool:
         """Let a new connection in, if there is room."""
         if self._doorsteps:
             self._doorsteps[line.number].arrived()
         return super().admit(line)
 
-    def shake(self, connection: Connection, body: bytes) -> None:
+    def shake(self, connection: ZmtpConnection, body: bytes) -> None:
         """Consider a command of a handshake: at once, or where it costs something in its turn."""
         if not self._identities:
             connection.shake(body)
@@ -182,12 +182,12 @@ class Router(Listening[Connection]):
                 continue
             try:
                 connection.shake(body)
-            except Refused as refused:
+            except ConnectionRejected as refused:
                 connection.refuse(refused)
         if self._shaking:
             asyncio.get_running_loop().call_soon(self._shake_some)
 
-    def name(self, connection: Connection, wanted: Address) -> bool:
+    def name(self, connection: ZmtpConnection, wanted: Address) -> bool:
         """Let a connection have a name, unless it is another key's."""
         address = wanted or b"\0" + (next(self._unnamed) & 0xFFFFFFFF).to_bytes(4)
         before = self._names.get(address)
@@ -205,7 +205,7 @@ class Router(Listening[Connection]):
                 self.heard(connection)
         return True
 
-    def heard(self, connection: Connection) -> None:
+    def heard(self, connection: ZmtpConnection) -> None:
         """Have a connection in line to be drained."""
         if not connection.has_spoken:
             self._spoke(connection)
@@ -215,7 +215,7 @@ class Router(Listening[Connection]):
         connection.hold_if_full()
         self._wake()
 
-    def _spoke(self, connection: Connection) -> None:
+    def _spoke(self, connection: ZmtpConnection) -> None:
         connection.has_spoken = connection.may_hear = True
         if self._identities:
             self._speakers[connection.address] = connection.key
@@ -223,17 +223,17 @@ class Router(Listening[Connection]):
             if len(self._speakers) > _REMEMBERED:
                 self._speakers.popitem(last=False)
 
-    def _released(self, line: Connection) -> None:
+    def _released(self, line: ZmtpConnection) -> None:
         if not line.is_open and not line.is_refused:
             self.note(BROKEN_OFF, line)
         if not line.inbox:
             self._forget(line)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: ZmtpConnection) -> None:
         if self._names.get(connection.address) is connection:
             del self._names[connection.address]
 
-    def note(self, why: str, line: Connection) -> None:
+    def note(self, why: str, line: ZmtpConnection) -> None:
         """Count what was refused or given up; a handshake that fails is paid for."""
         super().note(why, line)
         if self._doorsteps and not line.is_open:
@@ -241,4 +241,4 @@ class Router(Listening[Connection]):
             self._doorsteps[line.number].failed(str(source[0]) if source else "")
 
     def _turned_away(self) -> None:
-        self.trouble[TURNED_AWAY] += 1
+        self.trouble[OVER_LIMIT] += 1

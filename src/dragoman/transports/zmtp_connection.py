@@ -8,18 +8,18 @@ little; while too much waits there, nothing more is read.
 from collections import deque
 from typing import Final, Protocol
 
+from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
 from dragoman.transports.base import Address, Frames
-from dragoman.transports.line import Host, Line
 from dragoman.transports.zmtp_curve import OVERHEAD
 from dragoman.transports.zmtp_mechanism import (
     BROKEN_OFF,
     NO_CURVE,
+    ConnectionRejected,
     Mechanism,
-    Refused,
     Seal,
     Unseal,
 )
-from dragoman.transports.zmtp_words import (
+from dragoman.transports.zmtp_wire import (
     COMMAND,
     GREETING,
     LONG,
@@ -49,28 +49,30 @@ _NOT_ZMTP: Final = "no ZeroMQ"
 _OTHER: Final = ("another mechanism than NULL", NO_CURVE)
 
 
-class Router(Host, Protocol):
+class ZmtpConnectionOwner(ConnectionOwner, Protocol):
     """What a connection tells its router."""
 
-    def shake(self, connection: "Connection", body: bytes) -> None:
+    def shake(self, connection: "ZmtpConnection", body: bytes) -> None:
         """Have a command of the handshake considered when it is its turn."""
         ...
 
-    def name(self, connection: "Connection", wanted: Address) -> bool:
+    def name(self, connection: "ZmtpConnection", wanted: Address) -> bool:
         """Give a connection whose handshake is over its name, if it may have it."""
         ...
 
-    def heard(self, connection: "Connection") -> None:
+    def heard(self, connection: "ZmtpConnection") -> None:
         """Hear that messages wait in the inbox."""
         ...
 
 
-class Connection(Line):
+class ZmtpConnection(AcceptedConnection):
     """One peer."""
 
     greeting = OPENING
 
-    def __init__(self, router: Router, is_ipc: bool, mechanism: Mechanism, number: int = 0) -> None:
+    def __init__(
+        self, router: ZmtpConnectionOwner, is_ipc: bool, mechanism: Mechanism, number: int = 0
+    ) -> None:
         super().__init__(router, is_ipc)
         self.router = router
         #: Which of the router's endpoints it came to.
@@ -116,7 +118,7 @@ class Connection(Line):
         self._frames = []
         super().fail(why)
 
-    def refuse(self, refused: Refused) -> None:
+    def refuse(self, refused: ConnectionRejected) -> None:
         """End it, after it was told as much as it can understand."""
         self.is_refused = True
         self.host.note(refused.why, self)
@@ -141,7 +143,7 @@ class Connection(Line):
             self._rest += data[at:]
             if self._frames:
                 self._gather(len(data))
-        except Refused as refused:
+        except ConnectionRejected as refused:
             self.refuse(refused)
         if self.inbox:
             self.inbox_bytes += len(data)
@@ -152,14 +154,14 @@ class Connection(Line):
         self._gathered += size
         bounds = self.host.bounds
         if self._gathered > bounds.waiting_bytes or len(self._frames) > MAX_FRAMES:
-            raise Refused("too large")
+            raise ConnectionRejected("too large")
 
     # --- greetings ----------------------------------------------------------------------------
 
     def _greet(self, data: bytes) -> int:
         """Read the greeting; return where what follows it begins."""
         if data[0] != SIGNATURE[0] or (len(data) > 9 and not data[9] & 1):
-            raise Refused(_NOT_ZMTP)
+            raise ConnectionRejected(_NOT_ZMTP)
         if len(data) < len(OPENING):
             return self._need(len(OPENING))
         if data[10] < 3:
@@ -171,7 +173,7 @@ class Connection(Line):
         if len(data) < GREETING:
             return self._need(GREETING)
         if mechanism_of(data) != self.mechanism.name:
-            raise Refused(_OTHER[self.mechanism.is_server])
+            raise ConnectionRejected(_OTHER[self.mechanism.is_server])
         self._has_greeted = True
         self._say(self.mechanism.begin())
         return GREETING
@@ -182,9 +184,9 @@ class Connection(Line):
         if len(data) < at + 3 or len(data) < at + 3 + data[at + 2]:
             return self._need(at + 3 if len(data) < at + 3 else at + 3 + data[at + 2])
         if self.mechanism.is_server:
-            raise Refused(_OTHER[True])
+            raise ConnectionRejected(_OTHER[True])
         if data[at] not in PARTNERS_2 or data[at + 1]:
-            raise Refused("no partner of a ROUTER")
+            raise ConnectionRejected("no partner of a ROUTER")
         end = at + 3 + data[at + 2]
         self.transport.write(ROUTER_2)
         self._has_greeted = True
@@ -205,7 +207,7 @@ class Connection(Line):
         while size - at >= 2:
             flags = data[at]
             if flags > _FLAGS:
-                raise Refused(_NOT_ZMTP)
+                raise ConnectionRejected(_NOT_ZMTP)
             if flags & LONG:
                 start = at + 9
                 if start > size:
@@ -213,7 +215,7 @@ class Connection(Line):
                     break
                 end = start + int.from_bytes(data[at + 1 : start])
                 if end - start > self._limit:
-                    raise Refused("too large")
+                    raise ConnectionRejected("too large")
             else:
                 start = at + 2
                 end = start + data[at + 1]
@@ -228,7 +230,7 @@ class Connection(Line):
                 self._hear(body)
                 unseal, is_open = self._unseal, self.is_open
             elif not is_open:
-                raise Refused(BROKEN_OFF)
+                raise ConnectionRejected(BROKEN_OFF)
             else:
                 frames.append(body)
                 if not flags & MORE:
@@ -243,32 +245,32 @@ class Connection(Line):
         """Take a command: of the handshake, or a question whether we are there."""
         if not self.is_open:
             if self.is_shaking:
-                raise Refused(BROKEN_OFF)
+                raise ConnectionRejected(BROKEN_OFF)
             self.router.shake(self, body)
             return
         name, data = read_command(body)
         if name == b"PING":
             self._say([command(b"PONG", data[2:])])
         elif name == b"ERROR":
-            raise Refused(BROKEN_OFF)
+            raise ConnectionRejected(BROKEN_OFF)
 
     def shake(self, body: bytes) -> None:
-        """Take a command of the handshake now. Raises `Refused`."""
+        """Take a command of the handshake now. Raises `ConnectionRejected`."""
         self.is_shaking = False
         self._say(self.mechanism.receive(body))
         found = self.mechanism.properties
         if found is not None:
             if found.get(b"socket-type") not in PARTNERS:
-                raise Refused("no partner of a ROUTER")
+                raise ConnectionRejected("no partner of a ROUTER")
             self.key = self.mechanism.key
             self._seal, self._unseal = self.mechanism.seal, self.mechanism.unseal
             self._open(found.get(b"identity", b""))
 
     def _open(self, wanted: Address) -> None:
         if len(wanted) > 255 or wanted[:1] == b"\0":
-            raise Refused("no name that a peer may have")
+            raise ConnectionRejected("no name that a peer may have")
         if not self.router.name(self, wanted):
-            raise Refused("name taken")
+            raise ConnectionRejected("name taken")
         self.is_open = True
         self._limit = self.host.bounds.message + (OVERHEAD if self._seal else 0)
         self.host.greeted(self)
@@ -278,7 +280,7 @@ class Connection(Line):
     def _say(self, commands: list[bytes]) -> None:
         """Say commands at once, unless too much of what was said is unread."""
         if self.unread > self.host.bounds.unread_limit:
-            raise Refused("messages unread")
+            raise ConnectionRejected("messages unread")
         for body in commands:
             if self._seal is None:
                 self.transport.write(frame(COMMAND, body))

@@ -19,9 +19,15 @@ from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
 from dragoman.transports.base import Admits, Key
-from dragoman.transports.boxes import Boxes
-from dragoman.transports.zmtp_mechanism import BROKEN_OFF, NO_CURVE, Refused, Seal, Unseal
-from dragoman.transports.zmtp_words import (
+from dragoman.transports.curve_box import CurveBox
+from dragoman.transports.zmtp_mechanism import (
+    BROKEN_OFF,
+    NO_CURVE,
+    ConnectionRejected,
+    Seal,
+    Unseal,
+)
+from dragoman.transports.zmtp_wire import (
     COMMAND,
     MORE,
     ROUTER,
@@ -45,7 +51,7 @@ _FORGED: Final = "forged or repeated frame"
 _NOT_ADMITTED: Final = error(b"400")
 
 
-class Identity:
+class CurveKeyPair:
     """The broker's own long-lived pair, from its secret key in Z85."""
 
     def __init__(self, secret: bytes) -> None:
@@ -59,7 +65,7 @@ class Curve:
     name = b"CURVE"
     is_server = True
 
-    def __init__(self, own: Sequence[Identity], admits: Admits | None) -> None:
+    def __init__(self, own: Sequence[CurveKeyPair], admits: Admits | None) -> None:
         """Prepare; whoever comes may mean any of our own keys."""
         self.key: Key = ""
         self.properties: dict[bytes, bytes] | None = None
@@ -80,19 +86,19 @@ class Curve:
         name, data = read_command(body)
         step = self._steps.pop(name, None)
         if step is None:
-            raise Refused(BROKEN_OFF)
+            raise ConnectionRejected(BROKEN_OFF)
         try:
             return [step(data)]
         except (CryptoError, ValueError):
             # A box that does not open, a public key that is no point: all the same to us.
-            raise Refused(NO_CURVE) from None
+            raise ConnectionRejected(NO_CURVE) from None
 
     # --- the handshake ------------------------------------------------------------------------
 
     def _hello(self, data: bytes) -> bytes:
         """Version, padding, C_now, number, box of zeros from C_now to S. Answer WELCOME."""
         if len(data) != _HELLO or data[:2] != b"\x01\x00":
-            raise Refused(NO_CURVE)
+            raise ConnectionRejected(NO_CURVE)
         self._peer_now, number, box = data[74:106], data[106:114], data[114:]
         self._meant, shared = self._who_is_meant(box, b"CurveZMQHELLO---" + number)
         self._heard = int.from_bytes(number)
@@ -104,28 +110,28 @@ class Curve:
         self._steps = {b"INITIATE": self._initiate}
         return command(b"WELCOME", nonce + boxed)
 
-    def _who_is_meant(self, box: bytes, nonce: bytes) -> tuple[Identity, Boxes]:
+    def _who_is_meant(self, box: bytes, nonce: bytes) -> tuple[CurveKeyPair, CurveBox]:
         """Find which of our keys a HELLO is for: nothing tells but that its box opens."""
         for own in self._own:
-            shared = Boxes(crypto_box_beforenm(self._peer_now, own.secret))
+            shared = CurveBox(crypto_box_beforenm(self._peer_now, own.secret))
             with suppress(CryptoError):
                 shared.open(box, nonce)
                 return own, shared
-        raise Refused(NO_CURVE)
+        raise ConnectionRejected(NO_CURVE)
 
     def _initiate(self, data: bytes) -> bytes:
         """Cookie, number, box from C_now to S_now: C, vouch, properties. Answer READY."""
         cookie, number, box = data[:_COOKIE], data[_COOKIE : _COOKIE + 8], data[_COOKIE + 8 :]
         if not compare_digest(cookie, self._cookie):
-            raise Refused(NO_CURVE)
-        self._boxes = Boxes(crypto_box_beforenm(self._peer_now, self._now_secret))
+            raise ConnectionRejected(NO_CURVE)
+        self._boxes = CurveBox(crypto_box_beforenm(self._peer_now, self._now_secret))
         self._require_new(number)
         plain = self._boxes.open(box, b"CurveZMQINITIATE" + number)
         public, vouch = plain[:_KEY], plain[_KEY : _KEY + _VOUCH]
         self._check_vouch(public, vouch)
         found = read_properties(plain[_KEY + _VOUCH :])
         if found is None:
-            raise Refused(BROKEN_OFF)
+            raise ConnectionRejected(BROKEN_OFF)
         self._admit(public)
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
         ready = self._boxes.close(ROUTER, b"CurveZMQREADY---" + self._next())
@@ -133,29 +139,31 @@ class Curve:
 
     def _check_vouch(self, public: bytes, vouch: bytes) -> None:
         """Open the box of C_now and S from C to S_now: only who holds `c` could have made it."""
-        shared = Boxes(crypto_box_beforenm(public, self._now_secret))
+        shared = CurveBox(crypto_box_beforenm(public, self._now_secret))
         plain = shared.open(vouch[16:], b"VOUCH---" + vouch[:16])
         if not compare_digest(plain, self._peer_now + self._meant.public):
-            raise Refused(NO_CURVE)
+            raise ConnectionRejected(NO_CURVE)
 
     def _admit(self, public: bytes) -> None:
         key = f"curve:{z85.encode(public).decode()}"
         if self._admits is not None and not self._admits(key):
-            raise Refused("key refused", _NOT_ADMITTED)
+            raise ConnectionRejected("key refused", _NOT_ADMITTED)
         self.key = key
 
     # --- the boxes ----------------------------------------------------------------------------
 
     def _unseal(self, body: bytes) -> tuple[int, bytes]:
-        """Open one frame. Raises `Refused` for what the peer cannot have said, or said before."""
+        """Open one frame. Raises `ConnectionRejected` for what the peer cannot have said, or
+        said before.
+        """
         if len(body) < OVERHEAD or not body.startswith(_MESSAGE):
-            raise Refused(_FORGED)
+            raise ConnectionRejected(_FORGED)
         number = body[8:16]
         self._require_new(number)
         try:
             plain = self._boxes.open(body[16:], b"CurveZMQMESSAGEC" + number)
         except CryptoError:
-            raise Refused(_FORGED) from None
+            raise ConnectionRejected(_FORGED) from None
         flags = plain[0]
         return (flags & MORE) | (flags & 2) << 1, plain[1:]
 
@@ -169,7 +177,7 @@ class Curve:
         """See that numbers only go up, so that nothing can be played again."""
         heard = int.from_bytes(number)
         if heard <= self._heard:
-            raise Refused(_FORGED)
+            raise ConnectionRejected(_FORGED)
         self._heard = heard
 
     def _next(self) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from dragoman.transports.base import Key
-from dragoman.transports.zmtp_words import ROUTER, command, read_command, read_properties
+from dragoman.transports.zmtp_wire import ROUTER, command, read_command, read_properties
 
 #: Flags and body of a frame as it was meant, from the bytes that came; and the way back.
 Unseal = Callable[[bytes], tuple[int, bytes]]
@@ -20,7 +20,7 @@ BROKEN_OFF: Final = "handshake broken off"
 NO_CURVE: Final = "no CURVE, or another broker's key"
 
 
-class Refused(Exception):
+class ConnectionRejected(Exception):
     """Whoever is there cannot be talked to: why, in words worth counting, and what it is told."""
 
     def __init__(self, why: str, answer: bytes = b"") -> None:
@@ -49,7 +49,9 @@ class Mechanism(Protocol):
         ...
 
     def receive(self, body: bytes) -> list[bytes]:
-        """Take a command of the handshake; return those to answer with. Raises `Refused`."""
+        """Take a command of the handshake; return those to answer with. Raises
+        `ConnectionRejected`.
+        """
         ...
 
 
@@ -74,6 +76,6 @@ class Null:
         name, data = read_command(body)
         found = read_properties(data) if name == b"READY" else None
         if found is None:
-            raise Refused(BROKEN_OFF)
+            raise ConnectionRejected(BROKEN_OFF)
         self.properties = found
         return []

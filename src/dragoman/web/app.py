@@ -12,19 +12,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.transports.memory import MemoryHub
-from dragoman.web.enrolment import Enrolments
-from dragoman.web.feed import Streams
-from dragoman.web.identity import Checks, Sessions
-from dragoman.web.intake import Gone
-from dragoman.web.jobs import LEFT, Jobs
-from dragoman.web.lines import Lines
-from dragoman.web.login import Login
-from dragoman.web.look import Look
-from dragoman.web.metrics import Metrics
-from dragoman.web.openapi import Described
-from dragoman.web.problems import Problem, on_bug, on_http_exception, on_problem
-from dragoman.web.settings import Settings
-from dragoman.web.workers import Workers
+from dragoman.web.client_channels import ClientChannels
+from dragoman.web.enrolment import EnrolmentRoutes
+from dragoman.web.event_streams import StreamRoutes
+from dragoman.web.identity import BrowserSessions, Checks
+from dragoman.web.jobs import CLIENT_CLOSED_REQUEST, JobRoutes
+from dragoman.web.login import LoginRoutes
+from dragoman.web.metrics import MetricsRoutes
+from dragoman.web.openapi import OpenApiRoutes
+from dragoman.web.problems import Problem, on_http_exception, on_internal_error, on_problem
+from dragoman.web.request_reading import ClientDisconnected
+from dragoman.web.settings import WebSettings
+from dragoman.web.view_routes import ViewRoutes
+from dragoman.web.workers import WorkerRoutes
 
 log = structlog.get_logger("dragoman.web")
 
@@ -35,26 +35,26 @@ class Application:
     def __init__(
         self,
         hub: MemoryHub,
-        settings: Settings,
+        settings: WebSettings,
         new_id: Callable[[], str],
         checks: Checks | None = None,
-        sessions: Sessions | None = None,
+        sessions: BrowserSessions | None = None,
     ) -> None:
-        self.lines = Lines(hub)
-        self.look = Look(checks)
-        self._enrolments = Enrolments(checks)
-        self._login = Login(checks, sessions or Sessions(time.monotonic))
+        self.lines = ClientChannels(hub)
+        self.look = ViewRoutes(checks)
+        self._enrolments = EnrolmentRoutes(checks)
+        self._login = LoginRoutes(checks, sessions or BrowserSessions(time.monotonic))
         #: Requests that failed by a fault of our own.
         self.internal_errors = 0
-        self._jobs = Jobs(self.lines, settings, new_id)
-        self._workers = Workers(hub, settings, new_id)
-        self._streams = Streams(self.lines, settings)
-        self._metrics = Metrics(self.look)
+        self._jobs = JobRoutes(self.lines, settings, new_id)
+        self._workers = WorkerRoutes(hub, settings, new_id)
+        self._streams = StreamRoutes(self.lines, settings)
+        self._metrics = MetricsRoutes(self.look)
         self.asgi: ASGIApp = Starlette(
             routes=self._routes(),
             exception_handlers={
                 Problem: on_problem,
-                Gone: _on_gone,
+                ClientDisconnected: _on_gone,
                 HTTPException: on_http_exception,
                 Exception: self._on_exception,
             },
@@ -94,13 +94,13 @@ class Application:
             Route("/healthz", look.healthy, methods=get),
             Route("/readyz", look.is_ready, methods=get),
             Route("/metrics", self._metrics.metrics, methods=get),
-            Route("/openapi.json", Described().document, methods=get),
+            Route("/openapi.json", OpenApiRoutes().document, methods=get),
         ]
 
     async def _on_exception(self, request: Request, error: Exception) -> Response:
         self.internal_errors += 1
         log.error("internal error in a request", path=request.url.path, exc_info=error)
-        return await on_bug(request, error)
+        return await on_internal_error(request, error)
 
     def close(self) -> None:
         """End everything that waits: the broker is going down."""
@@ -108,7 +108,7 @@ class Application:
         self._workers.close()
 
 
-class KnownHosts:
+class HostMiddleware:
     """Refuses requests for another host: a page may give its own name our address."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
@@ -134,4 +134,4 @@ def host_name(host: str) -> str:
 
 
 async def _on_gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=LEFT)
+    return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -7,15 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.web.identity import Checks
-from dragoman.web.intake import read_bytes, read_json, require_json
 from dragoman.web.jobs import answer
 from dragoman.web.problems import Problem
+from dragoman.web.request_reading import read_bytes, read_json, require_json
 
 _LARGEST: Final = 4096
 _PATIENCE: Final = 10.0
 
 
-class Enrol(msgspec.Struct, forbid_unknown_fields=True):
+class EnrolRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A one-time token, the public key that is to be let in, and the name it is to have."""
 
     token: str
@@ -23,7 +23,7 @@ class Enrol(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
-class Enrolments:
+class EnrolmentRoutes:
     """The route. It is open to everybody: the token says who may."""
 
     def __init__(self, checks: Checks | None) -> None:
@@ -32,7 +32,7 @@ class Enrolments:
     async def enrol(self, request: Request) -> Response:
         """POST /v1/enrol."""
         require_json(request.headers)
-        said = read_json(await read_bytes(request, _LARGEST, _PATIENCE), Enrol)
+        said = read_json(await read_bytes(request, _LARGEST, _PATIENCE), EnrolRequest)
         if self._checks is None or self._checks.enrol is None:
             raise Problem(404, "nobody needs to be let in here: security is off")
         try:

@@ -41,14 +41,14 @@ _STRICT: Final = (b"strict-transport-security", b"max-age=31536000")
 
 
 @value
-class Who:
+class HttpCaller:
     """Who makes a request."""
 
     key: str = ""
     principal: str = ""
 
 
-class Proven:
+class ProvenKeys:
     """What has been proved on one connection: its certificate's key, and all keys of requests."""
 
     def __init__(self, key: str) -> None:
@@ -57,10 +57,10 @@ class Proven:
 
 
 #: Under which name a request's state has it.
-PROVEN: Final = "proven"
-NOBODY: Final = Who()
+PROVEN_KEYS: Final = "proven"
+ANONYMOUS: Final = HttpCaller()
 #: Who makes the request that is being answered.
-WHO: ContextVar[Who] = ContextVar("who asks", default=NOBODY)
+CALLER: ContextVar[HttpCaller] = ContextVar("who asks", default=ANONYMOUS)
 
 
 @value
@@ -80,7 +80,7 @@ class Checks:
 
 
 @value
-class Session:
+class BrowserSession:
     """A browser that has logged in."""
 
     key: str
@@ -89,29 +89,29 @@ class Session:
     used_at: float
 
 
-class Sessions:
+class BrowserSessions:
     """Browsers that have logged in; only the hash of a cookie is kept."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
 
-    def begin(self, key: str) -> tuple[str, Session]:
+    def begin(self, key: str) -> tuple[str, BrowserSession]:
         """Begin a session; return its cookie with it."""
         cookie, now = secrets.token_urlsafe(32), self._now()
-        session = Session(key, secrets.token_urlsafe(32), now, now)
+        session = BrowserSession(key, secrets.token_urlsafe(32), now, now)
         self._sessions[_hashed(cookie)] = session
         if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
         return cookie, session
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> BrowserSession | None:
         """Return the session of a cookie, if it has not ended."""
         id_, now = _hashed(cookie), self._now()
         session = self._sessions.pop(id_, None)
         if session is None or now - session.used_at > IDLE or now - session.began_at > LONGEST:
             return None
-        session = Session(session.key, session.csrf, session.began_at, now)
+        session = BrowserSession(session.key, session.csrf, session.began_at, now)
         self._sessions[id_] = session
         return session
 
@@ -128,10 +128,10 @@ def _hashed(cookie: str) -> str:
     return sha256(cookie.encode()).hexdigest()
 
 
-class Identified:
+class IdentityMiddleware:
     """Lets a request through once it is known who makes it."""
 
-    def __init__(self, app: ASGIApp, checks: Checks | None, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, checks: Checks | None, sessions: BrowserSessions) -> None:
         self._app = app
         self._checks = checks
         self._sessions = sessions
@@ -147,23 +147,23 @@ class Identified:
         except Problem as problem:
             await problem.response()(scope, receive, dressed)
             return
-        token = WHO.set(who)
+        token = CALLER.set(who)
         try:
             await self._app(scope, receive, dressed)
         finally:
-            WHO.reset(token)
+            CALLER.reset(token)
 
-    def _who(self, scope: Scope) -> Who:
-        here: Proven = scope.get("state", {}).get(PROVEN) or Proven("")
+    def _who(self, scope: Scope) -> HttpCaller:
+        here: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
         if self._checks is None:
-            return Who(here.key, "")
+            return HttpCaller(here.key, "")
         if scope["path"] in OPEN:
-            return NOBODY
+            return ANONYMOUS
         key = self._key(scope, here.key)
         if not self._checks.admits(key):
             raise Problem(403, "this key may not speak: it waits for approval, or has ended")
         here.keys.add(key)
-        return Who(key, self._checks.principal_of(key))
+        return HttpCaller(key, self._checks.principal_of(key))
 
     def _key(self, scope: Scope, proved: str) -> str:
         assert self._checks is not None
@@ -193,7 +193,7 @@ def cookie_in(headers: dict[bytes, bytes]) -> str:
     return found.value if found is not None else ""
 
 
-def _check_csrf(method: str, headers: dict[bytes, bytes], session: Session) -> None:
+def _check_csrf(method: str, headers: dict[bytes, bytes], session: BrowserSession) -> None:
     if method in _SAFE:
         return
     said = headers.get(CSRF_HEADER.lower().encode(), b"")

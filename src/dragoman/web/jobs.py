@@ -8,17 +8,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.dialects.base import keyed
+from dragoman.dialects.base import keyed_by_worker
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.dress import Dress, code_of, question, spread
+from dragoman.dialects.http.body_codec import HttpBodyCodec, code_of, question, spread
 from dragoman.model.content import Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL
 from dragoman.model.names import EVERY_SERVICE
 from dragoman.model.target import AnyWorker, Labelled, Named, parse_target
-from dragoman.web.intake import (
+from dragoman.web.client_channels import ClientChannel, ClientChannels, Standing
+from dragoman.web.problems import Problem, of_fault
+from dragoman.web.request_reading import (
     BYTES,
-    Gone,
+    ClientDisconnected,
     checked_name,
     client_name,
     media_type,
@@ -26,24 +28,22 @@ from dragoman.web.intake import (
     read_bytes,
     read_json,
     require_json,
-    unless_gone,
+    unless_disconnected,
 )
-from dragoman.web.lines import Line, Lines, Standing
-from dragoman.web.problems import Problem, of_fault
-from dragoman.web.settings import Settings
+from dragoman.web.settings import WebSettings
 
 #: A caller that left before its answer; nobody reads it.
-LEFT: Final = 499
+CLIENT_CLOSED_REQUEST: Final = 499
 #: How much longer than its job a call waits, so that the broker's own verdict can arrive.
 MARGIN: Final = 5.0
-_DRESS: Final = Dress()
+_DRESS: Final = HttpBodyCodec()
 _JOB: Final = "Dragoman-Job"
 _WORKER: Final = "Dragoman-Worker"
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
 
 
-class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What a client asks for."""
 
     service: str
@@ -61,7 +61,7 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
     on_disconnect: str = "continue"
 
 
-class Words(msgspec.Struct, forbid_unknown_fields=True):
+class InputAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Input for a running job."""
 
     value: Any = None
@@ -69,10 +69,12 @@ class Words(msgspec.Struct, forbid_unknown_fields=True):
     worker: str = ""
 
 
-class Jobs:
+class JobRoutes:
     """The routes about jobs."""
 
-    def __init__(self, lines: Lines, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, lines: ClientChannels, settings: WebSettings, new_id: Callable[[], str]
+    ) -> None:
         self._lines = lines
         self._settings = settings
         self._new_id = new_id
@@ -99,11 +101,11 @@ class Jobs:
         wanted, parts = await self._read_raw(request)
         return await self._call(request, wanted, parts, is_raw=True)
 
-    async def _read_raw(self, request: Request) -> tuple[Wanted, tuple[bytes, ...]]:
+    async def _read_raw(self, request: Request) -> tuple[JobRequest, tuple[bytes, ...]]:
         """Read a call that is bytes altogether; the query says the rest."""
         query = {**request.query_params, **request.path_params}
         try:
-            wanted = msgspec.convert(query, Wanted, strict=False)
+            wanted = msgspec.convert(query, JobRequest, strict=False)
         except msgspec.ValidationError as error:
             raise Problem(400, f"the query does not fit: {error}") from None
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
@@ -111,13 +113,13 @@ class Jobs:
         call = Call(wanted.task, raw=raw, timeout=wanted.timeout)
         return wanted, _DRESS.write_call(call).parts
 
-    async def _read(self, request: Request) -> tuple[Wanted, tuple[bytes, ...]]:
+    async def _read(self, request: Request) -> tuple[JobRequest, tuple[bytes, ...]]:
         if media_type(request.headers) == BYTES:
             return await self._read_raw(request)
         require_json(request.headers)
         settings = self._settings
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
-        wanted = read_json(raw, Wanted)
+        wanted = read_json(raw, JobRequest)
         self._complete(request, wanted)
         call = Call(
             wanted.task, tuple(wanted.args), wanted.kwargs, None, wanted.headers, wanted.timeout
@@ -127,7 +129,7 @@ class Jobs:
         except Unmappable as why:
             raise Problem(400, str(why)) from None
 
-    def _complete(self, request: Request, wanted: Wanted) -> None:
+    def _complete(self, request: Request, wanted: JobRequest) -> None:
         """Check names and fill in what headers say and what is to be made up."""
         checked_name(wanted.service, "a service")
         wanted.key = wanted.key or request.headers.get("Idempotency-Key", "")
@@ -142,18 +144,20 @@ class Jobs:
             raise Problem(400, str(why)) from None
 
     async def _call(
-        self, request: Request, wanted: Wanted, parts: tuple[bytes, ...], is_raw: bool
+        self, request: Request, wanted: JobRequest, parts: tuple[bytes, ...], is_raw: bool
     ) -> Response:
         line = self._lines.of(client_name(request))
         try:
-            found = await unless_gone(request, self._run(line, wanted, parts))
-        except Gone:
+            found = await unless_disconnected(request, self._run(line, wanted, parts))
+        except ClientDisconnected:
             if wanted.on_disconnect == "cancel":
                 line.say(wire.Cancel(wanted.job))
-            return Response(status_code=LEFT)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         return _result(found, wanted.job, is_raw)
 
-    async def _run(self, line: Line, wanted: Wanted, parts: tuple[bytes, ...]) -> Standing:
+    async def _run(
+        self, line: ClientChannel, wanted: JobRequest, parts: tuple[bytes, ...]
+    ) -> Standing:
         """Submit and wait for the end. The watch begins before the job does."""
         timeout = wanted.timeout or self._settings.timeout
         with self._lines.watching(wanted.job) as ended:
@@ -182,16 +186,16 @@ class Jobs:
         found = _known(await self._ask(request))
         if wait and _is_open(found):
             try:
-                found = await unless_gone(request, self._wait(line, job, found, wait))
-            except Gone:
-                return Response(status_code=LEFT)
+                found = await unless_disconnected(request, self._wait(line, job, found, wait))
+            except ClientDisconnected:
+                return Response(status_code=CLIENT_CLOSED_REQUEST)
         return _result(found, job, media_type_wanted(request) == BYTES)
 
     async def _ask(self, request: Request) -> Standing:
         line = self._lines.of(client_name(request))
         return await line.ask(wire.Ask(request.path_params["job"]))
 
-    async def _wait(self, line: Line, job: str, found: Standing, wait: float) -> Standing:
+    async def _wait(self, line: ClientChannel, job: str, found: Standing, wait: float) -> Standing:
         """Wait for a job to end, asking again as soon as the ledger says so."""
         with self._lines.watching(found[0].known_as) as ended:
             # It may have ended before the watch began.
@@ -216,7 +220,7 @@ class Jobs:
         require_json(request.headers)
         settings = self._settings
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
-        words = read_json(raw, Words)
+        words = read_json(raw, InputAnswer)
         line = self._lines.of(client_name(request))
         job = request.path_params["job"]
         said = wire.Input(line.new_request(), job, words.worker)
@@ -224,7 +228,7 @@ class Jobs:
         return answer({"job": job, "given": True}, 202)
 
 
-def _submission(line: Line, wanted: Wanted) -> wire.Submit:
+def _submission(line: ClientChannel, wanted: JobRequest) -> wire.Submit:
     return wire.Submit(
         line.new_request(),
         wanted.job,
@@ -342,4 +346,4 @@ def _results(standing: wire.Standing, frames: tuple[bytes, ...]) -> dict[str, di
         whose = {"worker": share.worker, "resources": share.resources}
         served = whose if share.resources else {}
         results.append((share.worker, (_fault(share.fault, share.words) or found) | served))
-    return keyed(results)
+    return keyed_by_worker(results)

@@ -7,10 +7,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from dragoman.web.identity import COOKIE, LONGEST, WHO, Checks, Sessions, cookie_in
-from dragoman.web.intake import media_type, read_bytes, read_json
+from dragoman.web.identity import CALLER, COOKIE, LONGEST, BrowserSessions, Checks, cookie_in
 from dragoman.web.jobs import answer
 from dragoman.web.problems import Problem
+from dragoman.web.request_reading import media_type, read_bytes, read_json
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _LARGEST: Final = 4096
@@ -30,16 +30,16 @@ _PAGE: Final = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>D
 """
 
 
-class Token(msgspec.Struct, forbid_unknown_fields=True):
+class LoginRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What a program sends to log in."""
 
     token: str
 
 
-class Login:
+class LoginRoutes:
     """The routes of sessions."""
 
-    def __init__(self, checks: Checks | None, sessions: Sessions) -> None:
+    def __init__(self, checks: Checks | None, sessions: BrowserSessions) -> None:
         self._checks = checks
         self._sessions = sessions
 
@@ -55,7 +55,7 @@ class Login:
         if is_form:
             token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0]
         else:
-            token = read_json(raw, Token).token
+            token = read_json(raw, LoginRequest).token
         key = self._checks.check_token(token.strip()) if self._checks else None
         if key is None:
             raise Problem(401, "this token may not speak: unknown, ended or revoked")
@@ -79,7 +79,7 @@ class Login:
         cookie = cookie_in(dict(request.scope["headers"]))
         session = self._sessions.find(cookie) if cookie else None
         csrf = {"csrf": session.csrf} if session is not None else {}
-        return answer({"principal": WHO.get().principal, **csrf})
+        return answer({"principal": CALLER.get().principal, **csrf})
 
     async def end(self, request: Request) -> Response:
         """POST /logout: end the session."""

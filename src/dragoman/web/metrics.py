@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.core.view import Totals
-from dragoman.web.look import Look, Sight
 from dragoman.web.problems import Problem
+from dragoman.web.view_routes import ViewRoutes, ViewSource
 
 _ENDS: Final = ("succeeded", "failed", "expired", "cancelled", "dead")
 #: Counters without labels: name, field of the totals, words.
@@ -31,8 +31,8 @@ _COUNTS: Final = (
 class Collector:
     """Turns one look at the broker into metrics."""
 
-    def __init__(self, sight: Sight) -> None:
-        self._sight = sight
+    def __init__(self, view: ViewSource) -> None:
+        self._sight = view
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
@@ -107,18 +107,18 @@ def _gauge(name: str, words: str, label: str, rows: Iterable[tuple[str, float]])
     return family
 
 
-class Metrics:
+class MetricsRoutes:
     """The route."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: ViewRoutes) -> None:
         self._look = look
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
         self._look.allow("metrics")
-        sight = self._look.sight
-        if sight is None:
+        view = self._look.view
+        if view is None:
             raise Problem(503, "the broker is starting", "starting")
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Collector(sight))
+        registry.register(Collector(view))
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -8,13 +8,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.model.job import JobState
-from dragoman.web.enrolment import Enrol
-from dragoman.web.jobs import Wanted, Words, answer
-from dragoman.web.login import Token
+from dragoman.web.enrolment import EnrolRequest
+from dragoman.web.jobs import InputAnswer, JobRequest, answer
+from dragoman.web.login import LoginRequest
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
-from dragoman.web.workers import Event, Poll, Ready, Said
+from dragoman.web.workers import PollRequest, PublishRequest, WorkerRegistration, WorkerReport
 
-_SHAPES: Final = (Wanted, Words, Ready, Poll, Said, Event, Token, Enrol)
+_SHAPES: Final = (
+    JobRequest,
+    InputAnswer,
+    WorkerRegistration,
+    PollRequest,
+    WorkerReport,
+    PublishRequest,
+    LoginRequest,
+    EnrolRequest,
+)
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _SSE: Final = "text/event-stream"
@@ -184,7 +193,7 @@ def describe() -> dict[str, Any]:
     }
 
 
-class Described:
+class OpenApiRoutes:
     """The route; the description is made once."""
 
     def __init__(self) -> None:

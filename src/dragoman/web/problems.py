@@ -104,6 +104,6 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     return Problem(error.status_code, words, headers=error.headers).response()
 
 
-async def on_bug(request: Request, error: Exception) -> Response:
+async def on_internal_error(request: Request, error: Exception) -> Response:
     """Answer when the fault is ours."""
     return Problem(500, "an error of the broker's own; its log says more", "internal").response()

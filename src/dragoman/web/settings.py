@@ -4,7 +4,7 @@ from dragoman.model.value import value
 
 
 @value
-class Settings:
+class WebSettings:
     """All spans are in seconds."""
 
     #: Bytes of the largest body taken in.

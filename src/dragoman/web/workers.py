@@ -18,26 +18,26 @@ from starlette.responses import Response
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.dress import Dress, code_of, question, spread
+from dragoman.dialects.http.body_codec import HttpBodyCodec, code_of, question, spread
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault
 from dragoman.transports.memory import MemoryHub
-from dragoman.web.intake import (
+from dragoman.web.client_channels import PATIENCE
+from dragoman.web.jobs import CLIENT_CLOSED_REQUEST, answer
+from dragoman.web.problems import Problem
+from dragoman.web.request_reading import (
     BYTES,
-    Gone,
+    ClientDisconnected,
     checked_name,
     media_type,
     read_bytes,
     read_json,
     require_json,
-    unless_gone,
+    unless_disconnected,
 )
-from dragoman.web.jobs import LEFT, answer
-from dragoman.web.lines import PATIENCE
-from dragoman.web.problems import Problem
-from dragoman.web.settings import Settings
+from dragoman.web.settings import WebSettings
 
-_DRESS: Final = Dress()
+_DRESS: Final = HttpBodyCodec()
 #: More attempts than any job has, and than the ledger can count.
 _NO_ATTEMPT: Final = 2**31
 #: Sessions at a time; one more is refused.
@@ -53,7 +53,7 @@ Span = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 SessionId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
-class Ready(msgspec.Struct, forbid_unknown_fields=True):
+class WorkerRegistration(msgspec.Struct, forbid_unknown_fields=True):
     """What a worker says of itself."""
 
     services: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
@@ -69,14 +69,14 @@ class Ready(msgspec.Struct, forbid_unknown_fields=True):
     holds: list[str] | None = None
 
 
-class Poll(msgspec.Struct, forbid_unknown_fields=True):
+class PollRequest(msgspec.Struct, forbid_unknown_fields=True):
     """How long to wait, and the number of the last word that arrived."""
 
     wait: Span | None = None
     after: int | None = None
 
 
-class Said(msgspec.Struct, forbid_unknown_fields=True):
+class WorkerReport(msgspec.Struct, forbid_unknown_fields=True):
     """What a worker says about a job."""
 
     kind: str = "final"
@@ -91,14 +91,14 @@ class Said(msgspec.Struct, forbid_unknown_fields=True):
     kwargs: dict[str, Any] = {}
 
 
-class Event(msgspec.Struct, forbid_unknown_fields=True):
+class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What a worker publishes."""
 
     topic: Name
     event: Any = None
 
 
-class Session:
+class WorkerSession:
     """One worker's session: the words that wait for it, and who waits for words."""
 
     def __init__(self, hub: MemoryHub, id_: str) -> None:
@@ -197,20 +197,20 @@ async def _within(event: asyncio.Event, wait: float) -> None:
         return
 
 
-def gone(session: Session) -> Problem:
+def gone(session: WorkerSession) -> Problem:
     """Say that a session is over."""
     words = f"{session.ended}; register again with POST /v1/workers"
     return Problem(404, words, "unknown_session")
 
 
-class Workers:
+class WorkerRoutes:
     """The routes for workers."""
 
-    def __init__(self, hub: MemoryHub, settings: Settings, new_id: Callable[[], str]) -> None:
+    def __init__(self, hub: MemoryHub, settings: WebSettings, new_id: Callable[[], str]) -> None:
         self._hub = hub
         self._settings = settings
         self._new_id = new_id
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, WorkerSession] = {}
 
     async def _json(self, request: Request) -> bytes:
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
@@ -220,7 +220,7 @@ class Workers:
 
     async def ready(self, request: Request) -> Response:
         """POST /v1/workers: register, or come back to a session."""
-        said = read_json(await self._json(request), Ready)
+        said = read_json(await self._json(request), WorkerRegistration)
         for name in said.services:
             checked_name(name, "a service")
         if said.session is not None:
@@ -248,14 +248,14 @@ class Workers:
         }
         return answer(answered, 201, {"Location": f"/v1/workers/{session.id}"})
 
-    def _open(self, id_: str) -> Session:
+    def _open(self, id_: str) -> WorkerSession:
         found = self._sessions.get(id_)
         if found is not None and not found.ended:
             return found
         self._forget_ended()
         if len(self._sessions) >= MOST:
             raise Problem(429, f"{MOST} workers are registered already", "too_many_workers")
-        session = self._sessions[id_] = Session(self._hub, id_)
+        session = self._sessions[id_] = WorkerSession(self._hub, id_)
         return session
 
     def _forget_ended(self) -> None:
@@ -267,7 +267,7 @@ class Workers:
         session = self._sessions.pop(id_)
         self._hub.disconnect(session.peer.address)
 
-    def _find(self, request: Request) -> Session:
+    def _find(self, request: Request) -> WorkerSession:
         session = self._sessions.get(request.path_params["session"])
         if session is None:
             words = "no such session here; register again with POST /v1/workers"
@@ -280,16 +280,16 @@ class Workers:
     async def poll(self, request: Request) -> Response:
         """POST /v1/workers/{session}/poll: wait for a word."""
         session = self._find(request)
-        poll = read_json(await self._json(request), Poll)
+        poll = read_json(await self._json(request), PollRequest)
         longest = self._settings.long_poll
         wait = longest if poll.wait is None else min(poll.wait, longest)
         session.acknowledge(poll.after)
         # Half the beat, so that a waiting worker never comes near the end of its lease.
         waiting = session.next_word(wait, self._settings.beat_every / 2)
         try:
-            word = await unless_gone(request, waiting)
-        except Gone:
-            return Response(status_code=LEFT)
+            word = await unless_disconnected(request, waiting)
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         if session.ended:
             raise gone(session)
         if word is None:
@@ -304,10 +304,10 @@ class Workers:
             raise Problem(404, f"no job has {about['attempt']} attempts")
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
         if media_type(request.headers) == BYTES:
-            said, parts = Said(request.query_params.get("kind", "final")), _raw(raw)
+            said, parts = WorkerReport(request.query_params.get("kind", "final")), _raw(raw)
         else:
             require_json(request.headers)
-            said = read_json(raw, Said)
+            said = read_json(raw, WorkerReport)
             parts = _parts(said)
         message = _report(session.new_request(), about["job"], about["attempt"], said)
         verdict = await session.deliver(message, parts)
@@ -316,7 +316,7 @@ class Workers:
     async def publish(self, request: Request) -> Response:
         """POST /v1/workers/{session}/events: publish an event."""
         session = self._find(request)
-        said = read_json(await self._json(request), Event)
+        said = read_json(await self._json(request), PublishRequest)
         message = wire.Publish(session.new_request(), said.topic)
         await session.deliver(message, _DRESS.write_answer(Answer(said.event)).parts)
         return answer({"topic": said.topic, "published": True}, 202)
@@ -341,7 +341,7 @@ _KINDS: Final = frozenset(
 )
 
 
-def _report(request: str, job: str, attempt: int, said: Said) -> wire.Report | wire.Forward:
+def _report(request: str, job: str, attempt: int, said: WorkerReport) -> wire.Report | wire.Forward:
     if said.kind == "forward":
         checked_name(said.service, "a service")
         return wire.Forward(request, job, attempt, said.service, said.task)
@@ -352,7 +352,7 @@ def _report(request: str, job: str, attempt: int, said: Said) -> wire.Report | w
     return wire.Report(request, job, attempt, said.kind, code, fault.get("message", ""))
 
 
-def _parts(said: Said) -> tuple[bytes, ...]:
+def _parts(said: WorkerReport) -> tuple[bytes, ...]:
     try:
         if said.kind == "forward":
             return _DRESS.write_call(Call(said.task, tuple(said.args), said.kwargs)).parts

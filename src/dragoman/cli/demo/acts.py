@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
-from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
+from dragoman.testing.fabric import CheckFailed, Fabric, client_dialects, worker_dialects
 
 #: A value of every kind that all dialects can carry.
 VALUE: Final[dict[str, Any]] = {
@@ -40,7 +40,7 @@ def _check_pair(client: Client, caller: str, worker: str) -> None:
     service = f"demo-{worker}"
     said = client.call(service, "echo", VALUE, timeout=20)
     if said != VALUE:
-        raise Failed(f"{caller} to {worker}: sent {VALUE!r}, got {said!r}")
+        raise CheckFailed(f"{caller} to {worker}: sent {VALUE!r}, got {said!r}")
     if caller == "memo":
         # Its text has no word for failure: a failed request is never answered.
         return
@@ -48,9 +48,9 @@ def _check_pair(client: Client, caller: str, worker: str) -> None:
         client.call(service, "refuse", timeout=20)
     except DragomanError as error:
         if "refused" not in str(error):
-            raise Failed(f"{caller} to {worker}: the failure says {error}") from None
+            raise CheckFailed(f"{caller} to {worker}: the failure says {error}") from None
     else:
-        raise Failed(f"{caller} to {worker}: a failed task was reported as a success")
+        raise CheckFailed(f"{caller} to {worker}: a failed task was reported as a success")
 
 
 def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
@@ -62,7 +62,7 @@ def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
         jobs = [client.submit("squares", "square", n=n, timeout=120) for n in range(JOBS)]
         for job in jobs:
             if not job.wait_until_acknowledged(_PATIENCE):
-                raise Failed(f"job {job.id} was never acknowledged")
+                raise CheckFailed(f"job {job.id} was never acknowledged")
         say(f"{JOBS} jobs acknowledged; killing a worker, then the broker")
         fabric.kill_worker("square-1")
         fabric.kill_broker()
@@ -70,7 +70,7 @@ def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
         say("broker restarted on its ledger; waiting for the answers")
         answers = [job.result(120) for job in jobs]
     if answers != [n * n for n in range(JOBS)]:
-        raise Failed("some answers are wrong or missing")
+        raise CheckFailed("some answers are wrong or missing")
     say(f"{JOBS} of {JOBS} answers came back, all of them right")
 
 
@@ -89,5 +89,5 @@ def pipeline(fabric: Fabric) -> Path:
     words = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
     done = subprocess.run([*command, *words], check=False)
     if done.returncode != 0:
-        raise Failed(f"`dragoman pipeline run` exited with {done.returncode}")
+        raise CheckFailed(f"`dragoman pipeline run` exited with {done.returncode}")
     return report

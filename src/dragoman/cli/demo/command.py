@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dragoman.cli.demo.acts import bridge, crash, pipeline, totals
 from dragoman.sdk.errors import DragomanError
-from dragoman.testing.fabric import Fabric, Failed, client_dialects, worker_dialects
+from dragoman.testing.fabric import CheckFailed, Fabric, client_dialects, worker_dialects
 
 #: The exit code of what was stopped by Ctrl-C, as shells have it.
 INTERRUPTED: Final = 130
@@ -41,7 +41,7 @@ def demo(
     try:
         _show(console, fabric, spark=spark, keep=keep)
         has_held = True
-    except (Failed, DragomanError, OSError) as error:
+    except (CheckFailed, DragomanError, OSError) as error:
         console.print(f"[red]the demo failed:[/] {error}\nlogs are in {place}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 
 from dragoman.cli.doctor import machine
-from dragoman.cli.doctor.findings import BAD, WARNING, Check, Finding, bad, ok, run_checks
-from dragoman.cli.show import AS_JSON, print_json
+from dragoman.cli.doctor.findings import BAD, WARNING, Check, CheckResult, bad, ok, run_checks
+from dragoman.cli.output import AS_JSON, print_json
 
 if TYPE_CHECKING:
-    from dragoman.server.settings import Settings
+    from dragoman.server.settings import BrokerSettings
 
 _COLOURS: Final = {"ok": "green", WARNING: "yellow", BAD: "red"}
 
@@ -29,10 +29,10 @@ def doctor(
     nothing is bad, else with 1.
     """
     # Here, not above: the other commands start faster without the server.
-    from dragoman.cli.doctor.place import Place
+    from dragoman.cli.doctor.place import BrokerChecks
 
     settings, first = _settings(config, data)
-    place = Place(settings)
+    place = BrokerChecks(settings)
     checks: tuple[Check, ...] = (
         *(machine.python, machine.packages, machine.nats_server, machine.java),
         *(machine.clock, machine.open_files, place.ports, place.disk, place.ledger),
@@ -46,19 +46,19 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _settings(config: Path | None, data: Path | None) -> "tuple[Settings, Finding]":
+def _settings(config: Path | None, data: Path | None) -> "tuple[BrokerSettings, CheckResult]":
     """Read the settings as `dragoman up` would; broken ones are a finding like any other."""
-    from dragoman.server.settings import Settings, load
+    from dragoman.server.settings import BrokerSettings, load
 
     flags: dict[str, Any] = {"data": data} if data is not None else {}
     try:
         return load(config, **flags), ok("settings", str(config or "defaults"))
     except ValueError as error:
         words = " ".join(str(error).split())
-        return Settings.model_construct(**flags), bad("settings", words)
+        return BrokerSettings.model_construct(**flags), bad("settings", words)
 
 
-def _print(found: list[Finding]) -> None:
+def _print(found: list[CheckResult]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     for each in found:
         colour = _COLOURS[each.verdict]

@@ -13,7 +13,7 @@ BAD: Final = "bad"
 
 
 @value
-class Finding:
+class CheckResult:
     """One line of the doctor's."""
 
     what: str
@@ -22,27 +22,27 @@ class Finding:
 
 
 #: A check may find several things.
-Check = Callable[[], Iterable[Finding]]
+Check = Callable[[], Iterable[CheckResult]]
 
 
-def ok(what: str, words: str) -> Finding:
+def ok(what: str, words: str) -> CheckResult:
     """Say that something is well."""
-    return Finding(what, OK, words)
+    return CheckResult(what, OK, words)
 
 
-def warning(what: str, words: str) -> Finding:
+def warning(what: str, words: str) -> CheckResult:
     """Say that something could be better."""
-    return Finding(what, WARNING, words)
+    return CheckResult(what, WARNING, words)
 
 
-def bad(what: str, words: str) -> Finding:
+def bad(what: str, words: str) -> CheckResult:
     """Say that something is wrong."""
-    return Finding(what, BAD, words)
+    return CheckResult(what, BAD, words)
 
 
-def run_checks(checks: Iterable[Check]) -> list[Finding]:
+def run_checks(checks: Iterable[Check]) -> list[CheckResult]:
     """Run every check; one that fails itself is a finding too."""
-    found: list[Finding] = []
+    found: list[CheckResult] = []
     for check in checks:
         try:
             found += check()

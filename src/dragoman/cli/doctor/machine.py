@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from dragoman.cli.doctor.findings import Finding, bad, ok, warning
+from dragoman.cli.doctor.findings import CheckResult, bad, ok, warning
 
 _PYTHON: Final = (3, 11)
 #: What a broker imports, by the name it is installed under.
@@ -25,7 +25,7 @@ _LOOK: Final = 0.2
 _JUMP: Final = 0.05
 
 
-def python() -> Iterator[Finding]:
+def python() -> Iterator[CheckResult]:
     """Check the interpreter."""
     words = sys.version.split()[0]
     if sys.version_info[:2] >= _PYTHON:
@@ -34,7 +34,7 @@ def python() -> Iterator[Finding]:
         yield bad("python", f"{words}; {_PYTHON[0]}.{_PYTHON[1]} or newer is needed")
 
 
-def packages() -> Iterator[Finding]:
+def packages() -> Iterator[CheckResult]:
     """Check that everything a broker imports is installed, and say the versions."""
     found: list[str] = []
     for name in PACKAGES:
@@ -45,7 +45,7 @@ def packages() -> Iterator[Finding]:
     yield ok("packages", ", ".join([f"dragoman {version('dragoman')}", *found]))
 
 
-def nats_server() -> Iterator[Finding]:
+def nats_server() -> Iterator[CheckResult]:
     """Check the NATS server that a broker starts for NCL unless it is given another one."""
     beside = os.path.join(os.path.dirname(sys.executable), "nats-server")
     program = beside if os.path.exists(beside) else shutil.which("nats-server")
@@ -55,7 +55,7 @@ def nats_server() -> Iterator[Finding]:
     yield ok("nats-server", _said([program, "--version"]))
 
 
-def java() -> Iterator[Finding]:
+def java() -> Iterator[CheckResult]:
     """Check Spark and Java, which only the pipeline needs."""
     try:
         from dragoman.pipeline.session import JavaMissing, ensure_java
@@ -69,7 +69,7 @@ def java() -> Iterator[Finding]:
         yield warning("java", f"{error} Only the pipeline needs it")
 
 
-def clock() -> Iterator[Finding]:
+def clock() -> Iterator[CheckResult]:
     """Check that the clock is of this age and does not jump."""
     wall, steady = time.time(), time.monotonic()
     time.sleep(_LOOK)
@@ -83,7 +83,7 @@ def clock() -> Iterator[Finding]:
         yield ok("clock", shown)
 
 
-def open_files() -> Iterator[Finding]:
+def open_files() -> Iterator[CheckResult]:
     """Check how many connections the system allows at a time."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _FILES:

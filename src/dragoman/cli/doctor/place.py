@@ -10,11 +10,11 @@ from statistics import median
 from typing import Final
 from urllib.parse import urlsplit
 
-from dragoman.cli.doctor.findings import Finding, bad, ok, warning
+from dragoman.cli.doctor.findings import CheckResult, bad, ok, warning
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.server.server import LEDGER_FILE
-from dragoman.server.settings import Listen, Settings
+from dragoman.server.settings import BrokerSettings, Listen
 
 _WRITES: Final = 25
 #: A write that is sure within this is a good disk; above the second figure it limits everything.
@@ -25,17 +25,17 @@ _TOO_LITTLE: Final = 64 * 2**20
 _PATIENCE: Final = 2.0
 
 
-class Place:
+class BrokerChecks:
     """The settings of a broker, and where they put it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
 
     # --- ports --------------------------------------------------------------------------------
 
-    def ports(self) -> Iterator[Finding]:
+    def ports(self) -> Iterator[CheckResult]:
         """Check that every listener's port is free, or that a broker has it already."""
-        listen, taken = self.settings.listen, list[Finding]()
+        listen, taken = self.settings.listen, list[CheckResult]()
         for name in Listen.model_fields:
             endpoint = getattr(listen, name)
             found = _port(name, endpoint)
@@ -62,7 +62,7 @@ class Place:
 
     # --- disk ---------------------------------------------------------------------------------
 
-    def disk(self) -> Iterator[Finding]:
+    def disk(self) -> Iterator[CheckResult]:
         """Check that the data folder can be written, has room, and how long a sure write takes."""
         folder = _nearest(self.settings.data)
         if not os.access(folder, os.W_OK):
@@ -74,7 +74,7 @@ class Place:
         yield verdict("disk space", f"{free / 2**30:.1f} GiB free")
         yield _fsync(folder)
 
-    def ledger(self) -> Iterator[Finding]:
+    def ledger(self) -> Iterator[CheckResult]:
         """Check that the clock is not before what was written last."""
         path = self.settings.data / LEDGER_FILE
         if not path.exists():
@@ -88,7 +88,7 @@ class Place:
             yield ok("ledger", f"{path}, {size:.1f} MiB")
 
 
-def _port(name: str, endpoint: str) -> Finding:
+def _port(name: str, endpoint: str) -> CheckResult:
     what = f"port {name}"
     if endpoint == "off":
         return ok(what, "off")
@@ -116,7 +116,7 @@ def _nearest(folder: Path) -> Path:
     return folder
 
 
-def _fsync(folder: Path) -> Finding:
+def _fsync(folder: Path) -> CheckResult:
     """Write as the ledger does, and see how long it takes until the disk has it."""
     took: list[float] = []
     path = folder / f".dragoman-doctor-{os.getpid()}"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.core.effects import (
-    Asked,
     Effect,
+    RequestKind,
     SendReply,
     SendStatus,
 )
@@ -31,15 +31,13 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
-    Wardrobe,
 )
-from dragoman.dialects.dcp.answers import Answers, Asking
-from dragoman.dialects.dcp.crew import Crew, Held, Widths, Worker
+from dragoman.dialects.dcp.body_codec import NAME, answer_parts
 from dragoman.dialects.dcp.deliveries import Deliveries
-from dragoman.dialects.dcp.dress import NAME, answer_parts
 from dragoman.dialects.dcp.notes import (
     Note,
     read_fault,
@@ -52,21 +50,23 @@ from dragoman.dialects.dcp.notes import (
     said_text,
     take_report,
 )
-from dragoman.dialects.dcp.settings import Settings
+from dragoman.dialects.dcp.replies import DcpPendingRequest, DcpReplies
+from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
+    DcpReply,
+    DcpRequest,
     Message,
     Ping,
     Pong,
     Reconnect,
     Registration,
-    Reply,
-    Request,
     Tail,
     data_of,
     decode,
     encode,
     metadata_of,
 )
+from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
 from dragoman.model.body import Body
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
@@ -94,25 +94,25 @@ _KINDS: Final = {
 }
 
 
-class BrokerSide:
+class DcpBrokerSide:
     """One DCP link of the broker."""
 
     def __init__(
         self,
         link: str = NAME,
         *,
-        wardrobe: Wardrobe,
+        codecs: BodyCodecs,
         ids: Callable[[], str],
-        settings: Settings | None = None,
+        settings: DcpSettings | None = None,
     ) -> None:
         self.link = link
-        self._wardrobe = wardrobe
+        self._codecs = codecs
         self._ids = ids
-        self._settings = settings or Settings()
-        self._crew = Crew()
-        self._answers = Answers(wardrobe, self._settings.faults)
+        self._settings = settings or DcpSettings()
+        self._crew = DcpWorkers()
+        self._answers = DcpReplies(codecs, self._settings.faults)
         self._widths = Widths(self._settings.width, self._settings.remembered_peers)
-        self._deliveries = Deliveries(link, wardrobe, self._settings, self._crew, self._widths)
+        self._deliveries = Deliveries(link, codecs, self._settings, self._crew, self._widths)
 
     # --- what peers say ---------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class BrokerSide:
         echo = Registration(m.service, m.surplus[:1] if note is not None else (), m.width)
         return [Send(address, encode(echo)), self._joined(address, worker, note or {})]
 
-    def _joined(self, address: Address, worker: Worker, note: Note) -> WorkerJoined:
+    def _joined(self, address: Address, worker: DcpWorker, note: Note) -> WorkerJoined:
         settings = self._settings
         beats = said_number(note.get("beat_every")) or settings.beat_every
         return WorkerJoined(
@@ -169,7 +169,7 @@ class BrokerSide:
             said += self._respond(worker)
         return said
 
-    def _respond(self, worker: Worker) -> list[Event]:
+    def _respond(self, worker: DcpWorker) -> list[Event]:
         """Let a worker that responded have the next request; asking twice is asking once."""
         if worker.reads_notes or worker.is_free:
             return []
@@ -191,7 +191,7 @@ class BrokerSide:
         self._crew.part(address)
         return [PeerLeft(self._peer(address), "said good-bye")]
 
-    def _reply(self, address: Address, m: Reply) -> list[Event | Send]:
+    def _reply(self, address: Address, m: DcpReply) -> list[Event | Send]:
         worker = self._crew.speaker(address)
         tail, note = take_report(m.tail)
         held = worker.find(m.client, tail) if worker is not None else None
@@ -210,18 +210,18 @@ class BrokerSide:
         return [final, *self._done(address, worker, held)]
 
     def _report(
-        self, worker: Worker, held: Held, kind: ReplyKind, tail: Tail, note: Note
+        self, worker: DcpWorker, held: DcpAssignment, kind: ReplyKind, tail: Tail, note: Note
     ) -> ReplyReceived:
         """Take a word on the way, note and all: a client of ours reads it there."""
         if kind is ReplyKind.INPUT_ASKED:
             worker.questions[held.job] = said_text(note.get("request"))
         return ReplyReceived(worker.peer, held.job, kind, Body(NAME, tail), None, held.attempt)
 
-    def _done(self, address: Address, worker: Worker, held: Held) -> list[Event]:
+    def _done(self, address: Address, worker: DcpWorker, held: DcpAssignment) -> list[Event]:
         worker.drop(held.job)
         return self._respond(worker) if address in self._crew.present else []
 
-    def _request(self, address: Address, m: Request) -> list[Event | Send]:
+    def _request(self, address: Address, m: DcpRequest) -> list[Event | Send]:
         note = request_note(m.tail)
         if note is not None and "ask" in note:
             return self._question(address, m, note)
@@ -237,7 +237,7 @@ class BrokerSide:
             return [self._rejected(address, words), *self._submitted(address, own, note)]
         return self._submitted(address, m, note)
 
-    def _submitted(self, address: Address, m: Request, note: Note | None) -> list[Event | Send]:
+    def _submitted(self, address: Address, m: DcpRequest, note: Note | None) -> list[Event | Send]:
         """Take a request in as a new job, of its sender or of the client it names."""
         said = note or {}
         client = self._peer(m.client or address)
@@ -247,7 +247,7 @@ class BrokerSide:
             target = said_target(said.get("target"))
         except ValueError as trouble:
             raise MalformedMessage(str(trouble)) from None
-        self._answers.expect(job, client, Asking(metadata_of(m.tail), note is not None))
+        self._answers.expect(job, client, DcpPendingRequest(metadata_of(m.tail), note is not None))
         body, terms, task = Body(NAME, m.tail), self._terms(service, said), said.get("task")
         return [JobSubmitted(job, client, service, body, target, terms, said_text(task))]
 
@@ -261,7 +261,7 @@ class BrokerSide:
         return terms
 
     def _handed_over(
-        self, address: Address, worker: Worker, held: Held, m: Request
+        self, address: Address, worker: DcpWorker, held: DcpAssignment, m: DcpRequest
     ) -> list[Event | Send]:
         """Pass a worker's job on. The very same request to its own service is a job unrun."""
         service, body = service_name(m.service), Body(NAME, m.tail)
@@ -273,18 +273,18 @@ class BrokerSide:
             )
         return [event, *self._done(address, worker, held)]
 
-    def _question(self, address: Address, m: Request, note: Note) -> list[Event | Send]:
+    def _question(self, address: Address, m: DcpRequest, note: Note) -> list[Event | Send]:
         """Take what a client of ours asks about a job that it names."""
         job, client = JobId(said_text(note.get("job"))), self._peer(address)
         asked = _QUESTIONS.get(said_text(note.get("ask")))
         if asked is None or not job:
             raise MalformedMessage("a note asks for nothing that is known, or names no job")
-        if asked is Asked.INPUT:
+        if asked is RequestKind.INPUT:
             worker = said_text(note.get("worker"))
             named = WorkerName(worker) if worker else None
             return [InputReceived(job, client, Body(NAME, m.tail), named)]
         self._answers.expect_status(job, client, asked, m.tail)
-        if asked is Asked.CANCEL:
+        if asked is RequestKind.CANCEL:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]
 
@@ -319,7 +319,7 @@ class BrokerSide:
         if tail is None:
             return []
         address = raw_of(name_of(client))
-        return [Send(address, encode(Reply(address, tail, self._widths.of(address))))]
+        return [Send(address, encode(DcpReply(address, tail, self._widths.of(address))))]
 
     # --- time -------------------------------------------------------------------------------
 
@@ -338,12 +338,14 @@ def service_name(raw: bytes) -> ServiceName:
     return ServiceName(name if name != EVERY_SERVICE else "0x" + raw.hex())
 
 
-_QUESTIONS: Final = {asked.value: asked for asked in Asked}
-_RECEIVERS: Final[dict[type[Message], Callable[[BrokerSide, Address, Any], list[Event | Send]]]] = {
-    Registration: BrokerSide._registration,
-    Ping: BrokerSide._ping,
-    Pong: BrokerSide._pong,
-    Request: BrokerSide._request,
-    Reply: BrokerSide._reply,
-    Reconnect: BrokerSide._reconnect,
+_QUESTIONS: Final = {asked.value: asked for asked in RequestKind}
+_RECEIVERS: Final[
+    dict[type[Message], Callable[[DcpBrokerSide, Address, Any], list[Event | Send]]]
+] = {
+    Registration: DcpBrokerSide._registration,
+    Ping: DcpBrokerSide._ping,
+    Pong: DcpBrokerSide._pong,
+    DcpRequest: DcpBrokerSide._request,
+    DcpReply: DcpBrokerSide._reply,
+    Reconnect: DcpBrokerSide._reconnect,
 }

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts, unpack
+from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec, answer_parts, call_parts, unpack
 from dragoman.dialects.dcp.notes import (
     Note,
     fault_code,
@@ -20,17 +20,17 @@ from dragoman.dialects.dcp.notes import (
     take_report,
     write_note,
 )
-from dragoman.dialects.dcp.wire import NARROW, Reply, Request, Tail, data_of, decode, encode
-from dragoman.dialects.talk import (
+from dragoman.dialects.dcp.wire import NARROW, DcpReply, DcpRequest, Tail, data_of, decode, encode
+from dragoman.dialects.peer_sides import (
     Chunk,
+    ClientNotice,
     Dispatched,
     Finished,
     InputAsked,
-    Notice,
-    Order,
     Progress,
     Queued,
-    Standing,
+    StatusNotice,
+    Submission,
     Unsupported,
 )
 from dragoman.model.body import Body
@@ -40,18 +40,18 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId, WorkerName, raw_of
 
 
-class ClientSide:
+class DcpClientSide:
     """What one client says and hears."""
 
     def __init__(self, width: int = NARROW) -> None:
         self._width = width
-        self._dress = Dress()
+        self._codec = DcpBodyCodec()
 
     def hello(self) -> list[Frames]:
         """Say nothing: clients of DCP just ask."""
         return []
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Ask for work; the broker knows the same job by its id."""
         if order.key:
             raise Unsupported("DCP has no idempotency keys: use the same job id instead")
@@ -79,16 +79,16 @@ class ClientSide:
         return self._request(b"", (write_note(note), b"", *data))
 
     def _request(self, service: bytes, tail: Tail) -> Frames:
-        return encode(Request(service, b"", tail, self._width))
+        return encode(DcpRequest(service, b"", tail, self._width))
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Take one message in; what is not a reply to one of ours is ignored."""
         try:
             message = decode(frames)
         except MalformedMessage:
             return []
         # DagBox's broker sends a queued request back to its client: not for us.
-        if type(message) is not Reply:
+        if type(message) is not DcpReply:
             return []
         self._width = message.width
         tail, report = take_report(message.tail)
@@ -100,54 +100,54 @@ class ClientSide:
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, JobId(job), report or {}, data_of(tail)) if read is not None else []
 
-    def _final(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        answer = self._dress.read_answer(Body(NAME, (b"", *data)))
+    def _final(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+        answer = self._codec.read_answer(Body(NAME, (b"", *data)))
         resources = said_names(note.get("resources"))
         answer = replace(answer, worker=_text(note, "worker"), resources=resources)
         if answer.fault is not None:
             return [Finished(job, (answer,), answer.fault, JobState.FAILED)]
         return [Finished(job, (answer,), state=JobState.SUCCEEDED)]
 
-    def _fault(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+    def _fault(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         fault = read_fault(note)
         worker = _text(note, "worker")
         answers = (Answer(fault=fault, worker=worker),) if worker else ()
         return [Finished(job, answers, fault, _state(note))]
 
-    def _gathered(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+    def _gathered(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         answers = tuple(_each(data))
         fault = next((a.fault for a in answers if a.fault is not None), None)
         return [Finished(job, answers, fault, _state(note))]
 
-    def _result(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+    def _result(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         if note.get("gathered"):
             return self._gathered(job, note, data)
         if "code" in note:
             return [Finished(job, (), read_fault(note), _state(note))]
         return self._final(job, note, data)
 
-    def _standing(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        return [Standing(job, _text(note, "state"), _text(note, "detail"))]
+    def _standing(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+        return [StatusNotice(job, _text(note, "state"), _text(note, "detail"))]
 
-    def _queued(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+    def _queued(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         return [Queued(job)]
 
-    def _dispatched(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
+    def _dispatched(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         names = note.get("workers")
         listed = names if isinstance(names, list) else []
         return [Dispatched(job, tuple(WorkerName(str(n)) for n in listed))]
 
-    def _progress(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        answer = self._dress.read_answer(Body(NAME, (b"", *data)))
+    def _progress(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+        answer = self._codec.read_answer(Body(NAME, (b"", *data)))
         return [Progress(job, _content(answer), _text(note, "worker"))]
 
-    def _chunk(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        said = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
+    def _chunk(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+        said = _content(self._codec.read_answer(Body(NAME, (b"", *data))))
         piece = said if isinstance(said, bytes) else b"".join(data)
         return [Chunk(job, piece, _text(note, "worker"))]
 
-    def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[Notice]:
-        question = _content(self._dress.read_answer(Body(NAME, (b"", *data))))
+    def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+        question = _content(self._codec.read_answer(Body(NAME, (b"", *data))))
         return [InputAsked(job, _text(note, "request"), question, _text(note, "worker"))]
 
 
@@ -159,7 +159,7 @@ def service_bytes(name: str) -> bytes:
         return name.encode()
 
 
-def _order_note(order: Order) -> Note:
+def _order_note(order: Submission) -> Note:
     note: Note = {"job": order.job}
     if order.call.task:
         note["task"] = order.call.task
@@ -208,15 +208,15 @@ def _part(worker: str, said: Any) -> Answer:
 
 
 _STATES: Final = frozenset(state.value for state in JobState)
-_READERS: Final[dict[str, Callable[[ClientSide, JobId, Note, Tail], list[Notice]]]] = {
-    "final": ClientSide._final,
-    "fault": ClientSide._fault,
-    "gathered": ClientSide._gathered,
-    "result": ClientSide._result,
-    "status": ClientSide._standing,
-    "queued": ClientSide._queued,
-    "dispatched": ClientSide._dispatched,
-    "progress": ClientSide._progress,
-    "chunk": ClientSide._chunk,
-    "input_asked": ClientSide._input_asked,
+_READERS: Final[dict[str, Callable[[DcpClientSide, JobId, Note, Tail], list[ClientNotice]]]] = {
+    "final": DcpClientSide._final,
+    "fault": DcpClientSide._fault,
+    "gathered": DcpClientSide._gathered,
+    "result": DcpClientSide._result,
+    "status": DcpClientSide._standing,
+    "queued": DcpClientSide._queued,
+    "dispatched": DcpClientSide._dispatched,
+    "progress": DcpClientSide._progress,
+    "chunk": DcpClientSide._chunk,
+    "input_asked": DcpClientSide._input_asked,
 }

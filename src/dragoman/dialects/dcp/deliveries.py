@@ -4,20 +4,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
-from dragoman.dialects.base import Send, Wardrobe, redress_answer, redress_call
-from dragoman.dialects.dcp.crew import Crew, Held, Widths, Worker
-from dragoman.dialects.dcp.dress import NAME
+from dragoman.dialects.base import BodyCodecs, Send, convert_answer, convert_call
+from dragoman.dialects.dcp.body_codec import NAME
 from dragoman.dialects.dcp.notes import Note, request_note, said_text, write_note
-from dragoman.dialects.dcp.settings import Settings
+from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
+    DcpRequest,
     Pong,
     Reconnect,
-    Request,
     Tail,
     data_of,
     encode,
     metadata_of,
 )
+from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import PeerId, link_of, name_of, raw_of
@@ -28,10 +28,10 @@ class Deliveries:
     """Writes what workers are sent, and remembers what each of them holds."""
 
     def __init__(
-        self, link: str, wardrobe: Wardrobe, settings: Settings, crew: Crew, widths: Widths
+        self, link: str, codecs: BodyCodecs, settings: DcpSettings, crew: DcpWorkers, widths: Widths
     ) -> None:
         self._link = link
-        self._wardrobe = wardrobe
+        self._codecs = codecs
         self._settings = settings
         self._crew = crew
         self._widths = widths
@@ -42,7 +42,7 @@ class Deliveries:
         return write(self, effect, now) if write is not None else []
 
     def _work(self, effect: SendWork, now: float) -> list[Send]:
-        body = redress_call(self._wardrobe, effect.body, NAME)
+        body = convert_call(self._codecs, effect.body, NAME)
         worker = self._crew.join(raw_of(name_of(effect.worker)), effect.worker)
         worker.is_free = False
         tail = body.parts
@@ -54,13 +54,13 @@ class Deliveries:
             tail = (write_note(note), *tail[1:])
         client = self._client_frame(effect.client)
         mark = (client, metadata_of(tail))
-        held = Held(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark)
+        held = DcpAssignment(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark)
         worker.hold(held, now)
         return [self._request(worker, client, tail)]
 
-    def _request(self, worker: Worker, client: bytes, tail: Tail) -> Send:
+    def _request(self, worker: DcpWorker, client: bytes, tail: Tail) -> Send:
         address = raw_of(name_of(worker.peer))
-        request = Request(worker.service, client, tail, self._widths.of(address))
+        request = DcpRequest(worker.service, client, tail, self._widths.of(address))
         return Send(address, encode(request))
 
     def _client_frame(self, client: PeerId) -> bytes:
@@ -76,20 +76,20 @@ class Deliveries:
         if not request or request == effect.job:
             # Asked and answered in other dialects, where questions have no names of ours.
             request = worker.questions.get(effect.job, "")
-        data = data_of(redress_answer(self._wardrobe, effect.body, NAME).parts)
+        data = data_of(convert_answer(self._codecs, effect.body, NAME).parts)
         return self._to_holder(effect, worker, {"kind": "input", "request": request}, data)
 
     def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
         worker = self._listener(effect.worker)
         return self._to_holder(effect, worker, {"kind": "cancel"}, ()) if worker else []
 
-    def _listener(self, peer: PeerId) -> Worker | None:
+    def _listener(self, peer: PeerId) -> DcpWorker | None:
         """Return a worker that reads notes; others have no ear for what is not a request."""
         worker = self._crew.present.get(raw_of(name_of(peer)))
         return worker if worker is not None and worker.reads_notes else None
 
     def _to_holder(
-        self, effect: SendInput | SendCancel, worker: Worker, note: Note, data: Tail
+        self, effect: SendInput | SendCancel, worker: DcpWorker, note: Note, data: Tail
     ) -> list[Send]:
         """Tell a worker something about a request it holds."""
         held = worker.holding(effect.job)
@@ -97,7 +97,7 @@ class Deliveries:
             return []
         return [self._about(worker, held, note, data)]
 
-    def _about(self, worker: Worker, held: Held, note: Note, data: Tail = ()) -> Send:
+    def _about(self, worker: DcpWorker, held: DcpAssignment, note: Note, data: Tail = ()) -> Send:
         client, metadata = held.mark
         return self._request(worker, client, (*metadata, write_note(note), b"", *data))
 

@@ -12,7 +12,7 @@ TERMS: Final = Terms(patience=60.0, strict=False, balance="least_recently_used")
 
 
 @value
-class Settings:
+class DcpSettings:
     """All spans are in seconds."""
 
     terms: Terms = TERMS

@@ -46,7 +46,7 @@ class Pong:
 
 
 @value
-class Request:
+class DcpRequest:
     """A client, or a worker, asks for work; the broker passes it on with the client filled in."""
 
     service: bytes
@@ -57,7 +57,7 @@ class Request:
 
 
 @value
-class Reply:
+class DcpReply:
     """A worker answers a client, through the broker."""
 
     client: bytes
@@ -72,7 +72,7 @@ class Reconnect:
     width: int = NARROW
 
 
-Message = Registration | Ping | Pong | Request | Reply | Reconnect
+Message = Registration | Ping | Pong | DcpRequest | DcpReply | Reconnect
 
 
 def metadata_of(tail: Tail) -> tuple[bytes, ...]:
@@ -108,14 +108,14 @@ def _request(frames: Frames, width: int) -> Message:
     if len(frames) < 5:
         raise MalformedMessage("a request ends before its delimiters")
     if not frames[4]:
-        return Request(frames[3], b"", _tail(frames, 5), width)
-    return Request(frames[3], frames[4], _tail_after_client(frames, 5), width)
+        return DcpRequest(frames[3], b"", _tail(frames, 5), width)
+    return DcpRequest(frames[3], frames[4], _tail_after_client(frames, 5), width)
 
 
 def _reply(frames: Frames, width: int) -> Message:
     if len(frames) < 4 or not frames[3]:
         raise MalformedMessage("a reply names no client")
-    return Reply(frames[3], _tail_after_client(frames, 4), width)
+    return DcpReply(frames[3], _tail_after_client(frames, 4), width)
 
 
 def _tail_after_client(frames: Frames, at: int) -> Tail:
@@ -167,13 +167,13 @@ def _write_registration(m: Registration) -> Frames:
     return (*_REGISTRATION[m.width], m.service, *m.surplus)
 
 
-def _write_request(m: Request) -> Frames:
+def _write_request(m: DcpRequest) -> Frames:
     if not m.client:
         return (*_REQUEST[m.width], m.service, b"", *m.tail)
     return (*_REQUEST[m.width], m.service, m.client, b"", *m.tail)
 
 
-def _write_reply(m: Reply) -> Frames:
+def _write_reply(m: DcpReply) -> Frames:
     return (*_REPLY[m.width], m.client, b"", *m.tail)
 
 
@@ -181,7 +181,7 @@ _WRITERS: Final[dict[type, Callable[..., Frames]]] = {
     Registration: _write_registration,
     Ping: lambda m: _PING[m.width],
     Pong: lambda m: _PONG[m.width],
-    Request: _write_request,
-    Reply: _write_reply,
+    DcpRequest: _write_request,
+    DcpReply: _write_reply,
     Reconnect: lambda m: _RECONNECT[m.width],
 }

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec, answer_parts, call_parts, pack
 from dragoman.dialects.dcp.client_side import service_bytes
-from dragoman.dialects.dcp.dress import NAME, Dress, answer_parts, call_parts, pack
 from dragoman.dialects.dcp.notes import (
     Note,
     fault_note,
@@ -23,27 +23,27 @@ from dragoman.dialects.dcp.notes import (
 )
 from dragoman.dialects.dcp.wire import (
     NARROW,
+    DcpReply,
+    DcpRequest,
     Ping,
     Pong,
     Reconnect,
     Registration,
-    Reply,
-    Request,
     Tail,
     decode,
     encode,
     metadata_of,
 )
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Dismissed,
     InputGiven,
     Stop,
     Unsupported,
-    Word,
-    Work,
+    WorkerNotice,
 )
-from dragoman.dialects.talk import Reply as SendNow
+from dragoman.dialects.peer_sides import SendNow as SendNow
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -64,7 +64,7 @@ class _Task:
     is_parts: bool
 
 
-class WorkerSide:
+class DcpWorkerSide:
     """What one worker says and hears."""
 
     def __init__(
@@ -83,7 +83,7 @@ class WorkerSide:
         self._labels = dict(labels or {})
         self._concurrency = concurrency
         self._width = width
-        self._dress = Dress()
+        self._codec = DcpBodyCodec()
         self._tasks: dict[str, _Task] = {}
         self._count = 0
         #: Whether the broker sent our note back.
@@ -110,14 +110,14 @@ class WorkerSide:
             note["holds"] = 0
         return [encode(Registration(self._service, (write_note(note),), self._width))]
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one message in; what cannot be read is ignored."""
         try:
             message = decode(frames)
         except MalformedMessage:
             return []
         self._width = message.width
-        if type(message) is Request:
+        if type(message) is DcpRequest:
             return self._request(message)
         if type(message) is Registration:
             self._is_understood = (
@@ -132,18 +132,18 @@ class WorkerSide:
             return [Dismissed("the broker asks for a new registration")]
         return []
 
-    def _request(self, m: Request) -> list[Word]:
+    def _request(self, m: DcpRequest) -> list[WorkerNotice]:
         tail, report = take_report(m.tail)
         if report is not None and report["kind"] in ("input", "cancel", "poll"):
             return self._about(m.client, tail, report)
         self._count += 1
         ticket = str(self._count)
-        call = self._dress.read_call(Body(NAME, m.tail))
+        call = self._codec.read_call(Body(NAME, m.tail))
         note = request_note(m.tail) or {}
         self._tasks[ticket] = _Task(m.client, m.tail, not call.task)
         job, timeout = note.get("job"), note.get("timeout")
         return [
-            Work(
+            Assigned(
                 ticket,
                 JobId(job if isinstance(job, str) else ticket),
                 call,
@@ -154,7 +154,7 @@ class WorkerSide:
             )
         ]
 
-    def _about(self, client: bytes, tail: Tail, report: Note) -> list[Word]:
+    def _about(self, client: bytes, tail: Tail, report: Note) -> list[WorkerNotice]:
         """Read a word about a request in hand: the oldest one that looks like it."""
         mark = (client, metadata_of(tail))
         tickets = (t for t, k in self._tasks.items() if (k.client, metadata_of(k.tail)) == mark)
@@ -165,7 +165,7 @@ class WorkerSide:
             return []
         if report["kind"] == "cancel":
             return [Stop(ticket)]
-        answer = self._dress.read_answer(Body(NAME, tail))
+        answer = self._codec.read_answer(Body(NAME, tail))
         request = report.get("request")
         name = request if isinstance(request, str) else ""
         return [InputGiven(ticket, name, answer.value if answer.raw is None else answer.raw)]
@@ -174,7 +174,7 @@ class WorkerSide:
         """Say that a request is not here: it never came, or its reply is on the way or lost."""
         fault = Fault(FaultCode.HANDED_BACK, "the worker does not have it")
         said = with_report((*metadata_of(tail), b""), fault_note(fault))
-        return encode(Reply(client, said, self._width))
+        return encode(DcpReply(client, said, self._width))
 
     def take(self, ticket: str) -> list[Frames]:
         """Say nothing: a request that was delivered is being run."""
@@ -199,7 +199,7 @@ class WorkerSide:
         if task is None or not self._is_understood:
             return []
         tail = (*metadata_of(task.tail), write_note({"kind": kind, **more}), b"", *data)
-        return [encode(Reply(task.client, tail, self._width))]
+        return [encode(DcpReply(task.client, tail, self._width))]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result."""
@@ -214,7 +214,7 @@ class WorkerSide:
         tail = (*metadata_of(task.tail), b"", *data)
         if answer.fault is not None and self._is_understood:
             tail = with_report(tail, fault_note(answer.fault))
-        return [encode(Reply(task.client, tail, self._width))]
+        return [encode(DcpReply(task.client, tail, self._width))]
 
     def hand_back(self, ticket: str) -> list[Frames]:
         """Return a job unrun: as a fault, or by asking for the very same again."""
@@ -224,7 +224,7 @@ class WorkerSide:
         task = self._tasks.pop(ticket, None)
         if task is None:
             return []
-        return [encode(Request(self._service, task.client, task.tail, self._width))]
+        return [encode(DcpRequest(self._service, task.client, task.tail, self._width))]
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
         """Pass the job on to another service; the client stays the same."""
@@ -232,7 +232,7 @@ class WorkerSide:
         if task is None:
             return []
         tail = (*metadata_of(task.tail), b"", *call_parts(call))
-        return [encode(Request(service_bytes(service), task.client, tail, self._width))]
+        return [encode(DcpRequest(service_bytes(service), task.client, tail, self._width))]
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
         """Refuse: DCP has no events."""

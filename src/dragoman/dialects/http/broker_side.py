@@ -29,17 +29,17 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
     Subscribed,
-    Wardrobe,
-    redress_answer,
+    convert_answer,
     topic_of,
 )
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.dress import NAME, Dress, write
-from dragoman.dialects.http.settings import Settings
+from dragoman.dialects.http.body_codec import NAME, HttpBodyCodec, write
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.dialects.http.workers import Workers, heard, to
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Unmappable
@@ -62,21 +62,21 @@ Heard = Sequence[Event | Send | Subscribed]
 _FIELDS: Final = tuple(f.name for f in fields(Record))
 
 
-class BrokerSide:
+class HttpBrokerSide:
     """HTTP as the broker speaks it."""
 
     def __init__(
         self,
         link: str = NAME,
         *,
-        wardrobe: Wardrobe | None = None,
-        settings: Settings | None = None,
+        codecs: BodyCodecs | None = None,
+        settings: HttpSettings | None = None,
     ) -> None:
         self.link = link
-        self.settings = settings or Settings()
-        self._wardrobe = wardrobe or {NAME: Dress()}
-        self._dress = Dress()
-        self.workers = workers = Workers(self._wardrobe, self.settings)
+        self.settings = settings or HttpSettings()
+        self._codecs = codecs or {NAME: HttpBodyCodec()}
+        self._codec = HttpBodyCodec()
+        self.workers = workers = Workers(self._codecs, self.settings)
         self._takers: dict[type, Callable[[PeerId, Any, Frames], Heard]] = {
             wire.Submit: self._submit,
             wire.Ask: self._ask,
@@ -220,7 +220,7 @@ class BrokerSide:
         if not body.dialect:
             return EMPTY, None
         try:
-            dressed = redress_answer(self._wardrobe, body, NAME, worker)
+            dressed = convert_answer(self._codecs, body, NAME, worker)
         except Unmappable as why:
             return EMPTY, Fault(FaultCode.UNMAPPABLE, f"the result cannot be told here: {why}")
         return dressed, None
@@ -255,10 +255,10 @@ class BrokerSide:
         return answer.raw if answer.raw is not None else answer.value
 
     def _undressed(self, body: Body | None) -> Answer:
-        dress = self._wardrobe.get(body.dialect) if body else None
-        if dress is None or body is None:
+        codec = self._codecs.get(body.dialect) if body else None
+        if codec is None or body is None:
             return Answer()
         try:
-            return dress.read_answer(body)
+            return codec.read_answer(body)
         except Unmappable as why:
             return Answer(str(why))

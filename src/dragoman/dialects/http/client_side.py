@@ -9,21 +9,21 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.dress import code_of
+from dragoman.dialects.http.body_codec import code_of
 from dragoman.dialects.http.exchange import FIRST, STREAM, Response, read, request, segment
-from dragoman.dialects.json_values import plain, revive
-from dragoman.dialects.talk import (
+from dragoman.dialects.json_values import from_jsonable, to_jsonable
+from dragoman.dialects.peer_sides import (
     Chunk,
+    ClientNotice,
     Dispatched,
     Finished,
     InputAsked,
-    Notice,
-    Order,
     Progress,
     Published,
     Queued,
-    Reply,
-    Standing,
+    SendNow,
+    StatusNotice,
+    Submission,
 )
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
@@ -41,7 +41,7 @@ _REFUSED: Final = {
 }
 
 
-class ClientSide:
+class HttpClientSide:
     """HTTP as a client speaks it."""
 
     def __init__(self, name: str) -> None:
@@ -50,16 +50,18 @@ class ClientSide:
         self._jobs: dict[JobId, bool] = {}
         #: Jobs to be cancelled as soon as the broker has them.
         self._to_cancel: set[JobId] = set()
-        self._answers: dict[str, Callable[[JobId, Response], list[Notice]]] = {
+        self._answers: dict[str, Callable[[JobId, Response], list[ClientNotice]]] = {
             "submit": self._submitted,
             "result": self._result,
             "cancel": self._cancelled,
             "input": lambda job, response: [],
         }
-        self._told: dict[str, Callable[[JobId, dict[str, Any]], list[Notice]]] = {
+        self._told: dict[str, Callable[[JobId, dict[str, Any]], list[ClientNotice]]] = {
             "queued": lambda job, said: [Queued(job)],
             "dispatched": _dispatched,
-            "progress": lambda job, said: [Progress(job, revive(said.get("value")), _of(said))],
+            "progress": lambda job, said: [
+                Progress(job, from_jsonable(said.get("value")), _of(said))
+            ],
             "chunk": _chunk,
             "input_asked": _asked,
             "final": self._final,
@@ -69,7 +71,7 @@ class ClientSide:
         """Open the inbox, before anything is asked for."""
         return [request("inbox", "GET", "/v1/inbox", mode=FIRST, headers=self._headers)]
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Ask for work."""
         self._jobs.setdefault(order.job, False)
         call = order.call
@@ -85,7 +87,7 @@ class ClientSide:
             terms["timeout"] = call.timeout
         if call.raw is not None:
             return [self._ask("submit", order.job, "POST", "/v1/jobs", raw=call.raw, query=terms)]
-        said = terms | {"args": plain(call.args), "kwargs": plain(call.kwargs)}
+        said = terms | {"args": to_jsonable(call.args), "kwargs": to_jsonable(call.kwargs)}
         said["headers"] = dict(call.headers)
         return [self._ask("submit", order.job, "POST", "/v1/jobs", said)]
 
@@ -128,7 +130,7 @@ class ClientSide:
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Take one message in; what cannot be read is ignored."""
         response = read(frames)
         if response is None:
@@ -141,28 +143,28 @@ class ClientSide:
         take = self._answers.get(what)
         return take(JobId(job), response) if take else []
 
-    def _inbox(self, response: Response) -> list[Notice]:
+    def _inbox(self, response: Response) -> list[ClientNotice]:
         if response.event == "open":
             known = [job for job, is_taken in self._jobs.items() if is_taken]
-            return [Reply(frames) for job in known for frames in self.ask(job)]
+            return [SendNow(frames) for job in known for frames in self.ask(job)]
         said = response.json()
         job = JobId(str(said.get("job", "")))
         take = self._told.get(str(said.get("kind")))
         return take(job, said) if take and job in self._jobs else []
 
-    def _submitted(self, job: JobId, response: Response) -> list[Notice]:
+    def _submitted(self, job: JobId, response: Response) -> list[ClientNotice]:
         if response.status >= 300:
             return self._refused(job, response)
         if job not in self._jobs:
             return []
         self._jobs[job] = True
-        notices: list[Notice] = [Queued(job)]
+        notices: list[ClientNotice] = [Queued(job)]
         if job in self._to_cancel:
             self._to_cancel.discard(job)
-            notices += [Reply(frames) for frames in self.cancel(job)]
+            notices += [SendNow(frames) for frames in self.cancel(job)]
         return notices
 
-    def _refused(self, job: JobId, response: Response) -> list[Notice]:
+    def _refused(self, job: JobId, response: Response) -> list[ClientNotice]:
         """End a job that was refused for good; for the rest the client asks again by itself."""
         said = response.json()
         words = str(said.get("detail", ""))
@@ -178,27 +180,27 @@ class ClientSide:
         fault: Fault | None,
         answers: tuple[Answer, ...] = (),
         state: str = "",
-    ) -> list[Notice]:
+    ) -> list[ClientNotice]:
         if self._jobs.pop(job, None) is None:
             return []
         self._to_cancel.discard(job)
         ended = JobState(state) if state in _STATES else None
         return [Finished(job, answers, fault, ended)]
 
-    def _final(self, job: JobId, said: dict[str, Any]) -> list[Notice]:
+    def _final(self, job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
         state, worker = str(said.get("state", "")), _of(said)
         if state and not worker and "fault" not in said:
             # It had several parts; all of them together are to be had in one answer.
-            return [Reply(frames) for frames in self.ask(job)]
+            return [SendNow(frames) for frames in self.ask(job)]
         fault = _fault(said)
         answers = () if fault else (_answer(worker, said),)
         return self._end(job, fault, answers, state)
 
-    def _result(self, job: JobId, response: Response) -> list[Notice]:
+    def _result(self, job: JobId, response: Response) -> list[ClientNotice]:
         said = response.json()
         state = str(said.get("state", ""))
         if response.status == 202:
-            return [Standing(job, state)]
+            return [StatusNotice(job, state)]
         results = said.get("results")
         each = results.items() if isinstance(results, dict) else ()
         answers = tuple(_answer(name, found) for name, found in each if isinstance(found, dict))
@@ -209,13 +211,13 @@ class ClientSide:
             return self._end(job, fault, answers, state)
         return []
 
-    def _cancelled(self, job: JobId, response: Response) -> list[Notice]:
+    def _cancelled(self, job: JobId, response: Response) -> list[ClientNotice]:
         said = response.json()
         if response.status != 200:
-            return [Standing(job, "unknown", str(said.get("detail", "")))]
+            return [StatusNotice(job, "unknown", str(said.get("detail", "")))]
         fault = _fault(said)
         words = fault.message if fault else str(said.get("state", ""))
-        return [Standing(job, str(said.get("state", "")), words)]
+        return [StatusNotice(job, str(said.get("state", "")), words)]
 
 
 _STATES: Final = frozenset(state.value for state in JobState)
@@ -233,7 +235,7 @@ def _fault(said: dict[str, Any]) -> Fault | None:
 
 
 def _answer(worker: str, said: dict[str, Any]) -> Answer:
-    found, names = revive(said.get("value")), said.get("resources")
+    found, names = from_jsonable(said.get("value")), said.get("resources")
     resources = tuple(map(str, names)) if isinstance(names, list) else ()
     worker = _of(said) or worker
     if said.get("raw") is True and isinstance(found, bytes):
@@ -241,27 +243,27 @@ def _answer(worker: str, said: dict[str, Any]) -> Answer:
     return Answer(found, fault=_fault(said), worker=worker, resources=resources)
 
 
-def _dispatched(job: JobId, said: dict[str, Any]) -> list[Notice]:
+def _dispatched(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
     names = said.get("workers")
     workers = tuple(map(str, names)) if isinstance(names, list) else ()
     return [Dispatched(job, tuple(map(WorkerName, workers)))]
 
 
-def _chunk(job: JobId, said: dict[str, Any]) -> list[Notice]:
-    piece = revive(said.get("value"))
+def _chunk(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
+    piece = from_jsonable(said.get("value"))
     data = piece if isinstance(piece, bytes) else str(piece).encode()
     return [Chunk(job, data, _of(said))]
 
 
-def _asked(job: JobId, said: dict[str, Any]) -> list[Notice]:
+def _asked(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
     """Pass a question on; one from another dialect goes by its job."""
     request = str(said.get("request") or job)
-    return [InputAsked(job, request, revive(said.get("value")), _of(said))]
+    return [InputAsked(job, request, from_jsonable(said.get("value")), _of(said))]
 
 
-def _published(response: Response) -> list[Notice]:
+def _published(response: Response) -> list[ClientNotice]:
     said = response.json()
     seq = said.get("seq")
     if not isinstance(seq, int):
         return []
-    return [Published(seq, str(said.get("topic", "")), revive(said.get("event")))]
+    return [Published(seq, str(said.get("topic", "")), from_jsonable(said.get("event")))]

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.dress import write
+from dragoman.dialects.http.body_codec import write
 from dragoman.model.value import value
 
 #: One answer; a stream; a stream before which nothing else is asked; the last thing ever asked.

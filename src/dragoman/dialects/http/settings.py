@@ -4,7 +4,7 @@ from dragoman.model.value import value
 
 
 @value
-class Settings:
+class HttpSettings:
     """All spans are in seconds."""
 
     #: A worker's polls and reports are its beats; it should be heard this often.

@@ -1,6 +1,6 @@
 """Messages between the web application and the broker's side: frames, within one process.
 
-The first frame is the message as JSON, by its kind; the others are body parts as `dress` writes
+The first frame is the message as JSON, by its kind; the others are body parts as `codec` writes
 them. Addresses are `NAME` of a client, `worker:SESSION` of a worker, and `:watch` of the
 application itself.
 """

@@ -11,8 +11,16 @@ from typing import Any, Final
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.http.exchange import LAST, Response, read, readdress, request, segment
-from dragoman.dialects.json_values import revive
-from dragoman.dialects.talk import Alive, Dismissed, InputGiven, Reply, Stop, Word, Work
+from dragoman.dialects.json_values import from_jsonable
+from dragoman.dialects.peer_sides import (
+    Alive,
+    Assigned,
+    Dismissed,
+    InputGiven,
+    SendNow,
+    Stop,
+    WorkerNotice,
+)
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
@@ -36,7 +44,7 @@ class _Held:
         self.question = ""
 
 
-class WorkerSide:
+class HttpWorkerSide:
     """HTTP as a worker speaks it. A ticket is job and attempt."""
 
     beat_every = 5.0
@@ -67,7 +75,7 @@ class WorkerSide:
         #: Tags of those that were made before the first session.
         self._early: list[str] = []
         self._count = 0
-        self._words: dict[str, Callable[[dict[str, Any]], list[Word]]] = {
+        self._words: dict[str, Callable[[dict[str, Any]], list[WorkerNotice]]] = {
             "job": self._job,
             "cancel": self._cancel,
             "input": self._input,
@@ -100,7 +108,7 @@ class WorkerSide:
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one message in; what cannot be read is ignored."""
         response = read(frames)
         if response is None:
@@ -111,7 +119,7 @@ class WorkerSide:
             return self._polled(response)
         return self._heard(response)
 
-    def _joined(self, response: Response) -> list[Word]:
+    def _joined(self, response: Response) -> list[WorkerNotice]:
         said = response.json()
         if response.status != 201 or not isinstance(said.get("session"), str):
             return []
@@ -120,8 +128,8 @@ class WorkerSide:
         # Words are numbered anew in a session that begins anew.
         self._after = 0
         self._is_joined = True
-        again = [Reply(frames) for _, frames in self._unheard.values()]
-        return [Alive(), *again, Reply(self._poll())]
+        again = [SendNow(frames) for _, frames in self._unheard.values()]
+        return [Alive(), *again, SendNow(self._poll())]
 
     def _address_early_events(self) -> None:
         """Give what was published before there was a session its way there."""
@@ -130,27 +138,27 @@ class WorkerSide:
             self._unheard[tag] = ticket, readdress(frames, self._events)
         self._early.clear()
 
-    def _polled(self, response: Response) -> list[Word]:
+    def _polled(self, response: Response) -> list[WorkerNotice]:
         if response.status == 404:
             return self._lost(response)
         if response.status != 200:
             return []
         said = response.json()
         number = said.get("word")
-        words: list[Word] = [Alive()]
+        words: list[WorkerNotice] = [Alive()]
         if isinstance(number, int):
             self._after = max(self._after, number)
             take = self._words.get(str(said.get("kind")))
             words = take(said) if take else words
-        return [*words, Reply(self._poll())]
+        return [*words, SendNow(self._poll())]
 
-    def _lost(self, response: Response) -> list[Word]:
+    def _lost(self, response: Response) -> list[WorkerNotice]:
         if not self._is_joined:
             return []
         self._is_joined = False
         return [Dismissed(str(response.json().get("detail", "")))]
 
-    def _job(self, said: dict[str, Any]) -> list[Word]:
+    def _job(self, said: dict[str, Any]) -> list[WorkerNotice]:
         try:
             job, attempt = str(said["job"]), int(said["attempt"])
             call = _call(said)
@@ -163,24 +171,24 @@ class WorkerSide:
         service, client = str(said.get("service", "")), str(said.get("client", ""))
         names = said.get("resources")
         resources = tuple(map(str, names)) if isinstance(names, list) else ()
-        return [Work(ticket, JobId(job), call, service, client, call.timeout, resources)]
+        return [Assigned(ticket, JobId(job), call, service, client, call.timeout, resources)]
 
-    def _cancel(self, said: dict[str, Any]) -> list[Word]:
+    def _cancel(self, said: dict[str, Any]) -> list[WorkerNotice]:
         ticket = f"{said.get('job')}/{said.get('attempt')}"
         return [Stop(ticket)] if ticket in self._held else []
 
-    def _input(self, said: dict[str, Any]) -> list[Word]:
+    def _input(self, said: dict[str, Any]) -> list[WorkerNotice]:
         """Pass a client's answer on; without a name it answers the open question."""
-        found: list[Word] = []
+        found: list[WorkerNotice] = []
         for ticket, held in self._held.items():
             if held.job == said.get("job"):
                 asked = str(said.get("request") or "")
                 asked = held.question if asked in ("", held.job) else asked
                 held.question = ""
-                found.append(InputGiven(ticket, asked, revive(said.get("value"))))
+                found.append(InputGiven(ticket, asked, from_jsonable(said.get("value"))))
         return found
 
-    def _heard(self, response: Response) -> list[Word]:
+    def _heard(self, response: Response) -> list[WorkerNotice]:
         """Let go of a report that was answered, unless the session has to begin anew first."""
         if response.status == 404 and response.json().get("code") == "unknown_session":
             return self._lost(response)
@@ -190,7 +198,7 @@ class WorkerSide:
                 self._held.pop(ticket, None)
             return [Alive()]
         waiting = self._unheard.get(response.tag)
-        return [Reply(waiting[1])] if waiting else []
+        return [SendNow(waiting[1])] if waiting else []
 
     # --- reporting ------------------------------------------------------------------------------
 
@@ -290,10 +298,10 @@ def _call(said: dict[str, Any]) -> Call:
     seconds = float(timeout) if isinstance(timeout, int | float) else None
     headers = {k: str(v) for k, v in dict(said.get("headers") or {}).items()}
     if said.get("raw") is True:
-        raw = revive(said.get("value"))
+        raw = from_jsonable(said.get("value"))
         if not isinstance(raw, bytes):
             raise ValueError("raw content without bytes")
         return Call(task, raw=raw, headers=headers, timeout=seconds)
-    args = tuple(map(revive, said.get("args") or ()))
-    kwargs = {k: revive(v) for k, v in dict(said.get("kwargs") or {}).items()}
+    args = tuple(map(from_jsonable, said.get("args") or ()))
+    kwargs = {k: from_jsonable(v) for k, v in dict(said.get("kwargs") or {}).items()}
     return Call(task, args, kwargs, None, headers, seconds)

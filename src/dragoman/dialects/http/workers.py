@@ -19,16 +19,16 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.dialects.base import (
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
-    Wardrobe,
-    redress_answer,
-    redress_call,
+    convert_answer,
+    convert_call,
 )
 from dragoman.dialects.http import wire
-from dragoman.dialects.http.dress import NAME, code_of
-from dragoman.dialects.http.settings import Settings
+from dragoman.dialects.http.body_codec import NAME, code_of
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, name_of, raw_of
@@ -58,8 +58,8 @@ TAKEN, REPEATED, LATE = "taken", "repeated", "late"
 class Workers:
     """All HTTP workers of one link."""
 
-    def __init__(self, wardrobe: Wardrobe, settings: Settings) -> None:
-        self._wardrobe = wardrobe
+    def __init__(self, codecs: BodyCodecs, settings: HttpSettings) -> None:
+        self._codecs = codecs
         self._settings = settings
         #: By worker, the attempt of each job it was given and has not ended.
         self._held: dict[PeerId, dict[str, int]] = {}
@@ -159,7 +159,7 @@ class Workers:
 
     def work(self, effect: SendWork, now: float) -> list[Send]:
         """Give a worker a job."""
-        body = redress_call(self._wardrobe, effect.body, NAME)
+        body = convert_call(self._codecs, effect.body, NAME)
         self._held.setdefault(effect.worker, {})[effect.job] = effect.attempt
         left = None if effect.run_until is None else max(0.0, round(effect.run_until - now, 3))
         said = wire.Work(effect.job, effect.attempt, effect.service, name_of(effect.client), left)
@@ -168,7 +168,7 @@ class Workers:
 
     def give_input(self, effect: SendInput, now: float) -> list[Send]:
         """Give a worker what its client says."""
-        body = redress_answer(self._wardrobe, effect.body, NAME)
+        body = convert_answer(self._codecs, effect.body, NAME)
         return [to(effect.worker, wire.Given(effect.job), body.parts)]
 
     def stop(self, effect: SendCancel, now: float) -> list[Send]:

@@ -6,33 +6,33 @@ from dragoman.core.effects import Effect, SendCancel, SendInput, SendReply, Send
 from dragoman.core.events import Event, PeerLeft, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     Send,
-    Wardrobe,
-    redress_answer,
-    redress_call,
+    convert_answer,
+    convert_call,
 )
 from dragoman.dialects.local import wire
-from dragoman.dialects.local.dress import NAME, Dress
+from dragoman.dialects.local.body_codec import NAME, LocalBodyCodec
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, ServiceName, WorkerName, name_of, peer_id, raw_of, text_of
 
 
-class BrokerSide:
+class LocalBrokerSide:
     """Services of the house, by the address of their memory peer."""
 
-    def __init__(self, wardrobe: Wardrobe, link: str = NAME) -> None:
+    def __init__(self, codecs: BodyCodecs, link: str = NAME) -> None:
         self.link = link
-        self._wardrobe = wardrobe
-        self._dress = Dress()
+        self._codecs = codecs
+        self._codec = LocalBodyCodec()
 
     def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event]:
         """Take one message of a service in."""
         message = wire.decode(frames)
         worker = peer_id(self.link, text_of(address))
-        if isinstance(message, wire.Join):
+        if isinstance(message, wire.LocalJoin):
             return [
                 WorkerJoined(
                     worker,
@@ -44,10 +44,10 @@ class BrokerSide:
                     # It began with this process: what an earlier one held is to be run again.
                     holds=frozenset(),
                     dialect=NAME,
-                    is_of_the_house=True,
+                    is_builtin=True,
                 )
             ]
-        if isinstance(message, wire.Reply):
+        if isinstance(message, wire.LocalReply):
             body = Body(NAME, (message.body,))
             kind = ReplyKind(message.kind)
             fault = self._fault(body) if kind is ReplyKind.FINAL else None
@@ -56,24 +56,24 @@ class BrokerSide:
 
     def _fault(self, body: Body) -> Fault | None:
         try:
-            return self._dress.read_answer(body).fault
+            return self._codec.read_answer(body).fault
         except Unmappable as error:
             return Fault(FaultCode.TASK_FAILED, str(error))
 
     def render(self, effect: Effect, now: float) -> list[Send]:
         """Give a service its work, and what its clients say; it needs nothing else."""
         if isinstance(effect, SendWork):
-            body = redress_call(self._wardrobe, effect.body, NAME)
-            work = wire.Work(effect.job, effect.attempt, effect.client, body.parts[0])
+            body = convert_call(self._codecs, effect.body, NAME)
+            work = wire.LocalWork(effect.job, effect.attempt, effect.client, body.parts[0])
             return [Send(raw_of(name_of(effect.worker)), wire.encode(work))]
         if isinstance(effect, SendInput):
-            said = redress_answer(self._wardrobe, effect.body, NAME)
-            given = wire.Input(effect.job, said.parts[0])
+            said = convert_answer(self._codecs, effect.body, NAME)
+            given = wire.LocalInput(effect.job, said.parts[0])
             return [Send(raw_of(name_of(effect.worker)), wire.encode(given))]
         if isinstance(effect, SendReply):
             return self._told(effect)
         if isinstance(effect, SendCancel):
-            return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.Cancel(effect.job)))]
+            return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.LocalCancel(effect.job)))]
         return []
 
     def _told(self, effect: SendReply) -> list[Send]:
@@ -81,8 +81,8 @@ class BrokerSide:
         if effect.kind is not ReplyKind.FINAL:
             return []
         body, fault = effect.body, effect.fault
-        said = redress_answer(self._wardrobe, body, NAME).parts[0] if body.parts else b""
-        told = wire.Told(
+        said = convert_answer(self._codecs, body, NAME).parts[0] if body.parts else b""
+        told = wire.LocalJobEnded(
             effect.job, said, fault.code if fault else "", fault.message if fault else ""
         )
         return [Send(raw_of(name_of(effect.client)), wire.encode(told))]

@@ -16,7 +16,7 @@ _KINDS: Final = frozenset({b"accepted", b"progress", b"chunk", b"final"})
 
 
 @value
-class Join:
+class LocalJoin:
     """A service begins; it takes so many jobs at a time."""
 
     services: tuple[str, ...]
@@ -24,7 +24,7 @@ class Join:
 
 
 @value
-class Work:
+class LocalWork:
     """A job for a service."""
 
     job: str
@@ -34,14 +34,14 @@ class Work:
 
 
 @value
-class Cancel:
+class LocalCancel:
     """A job should stop."""
 
     job: str
 
 
 @value
-class Input:
+class LocalInput:
     """What the client of a running job says to it."""
 
     job: str
@@ -49,7 +49,7 @@ class Input:
 
 
 @value
-class Reply:
+class LocalReply:
     """What a service says about a job: `accepted`, `progress`, `chunk` or `final`."""
 
     job: str
@@ -59,12 +59,12 @@ class Reply:
 
 
 @value
-class Leave:
+class LocalLeave:
     """A service ends."""
 
 
 @value
-class Told:
+class LocalJobEnded:
     """How a job ended that the house itself had asked for; a fault by its code, or empty."""
 
     job: str
@@ -73,25 +73,25 @@ class Told:
     words: str = ""
 
 
-Message = Told | Join | Work | Cancel | Input | Reply | Leave
+Message = LocalJobEnded | LocalJoin | LocalWork | LocalCancel | LocalInput | LocalReply | LocalLeave
 
 
 def encode(message: Message) -> list[bytes]:
     """Write a message."""
-    if isinstance(message, Join):
+    if isinstance(message, LocalJoin):
         return [JOIN, str(message.credit).encode(), *(s.encode() for s in message.services)]
-    if isinstance(message, Work):
+    if isinstance(message, LocalWork):
         head = [WORK, message.job.encode(), str(message.attempt).encode()]
         return [*head, message.client.encode(), message.body]
-    if isinstance(message, Reply):
+    if isinstance(message, LocalReply):
         head = [REPLY, message.job.encode(), str(message.attempt).encode()]
         return [*head, message.kind.encode(), message.body]
-    if isinstance(message, Told):
+    if isinstance(message, LocalJobEnded):
         return [TOLD, *(t.encode() for t in (message.job, message.fault, message.words)),
                 message.body]  # fmt: skip
-    if isinstance(message, Input):
+    if isinstance(message, LocalInput):
         return [INPUT, message.job.encode(), message.body]
-    return [CANCEL, message.job.encode()] if isinstance(message, Cancel) else [LEAVE]
+    return [CANCEL, message.job.encode()] if isinstance(message, LocalCancel) else [LEAVE]
 
 
 def decode(frames: Frames) -> Message:
@@ -105,18 +105,18 @@ def decode(frames: Frames) -> Message:
 def _decode(frames: Frames) -> Message:
     command = frames[0]
     if command == JOIN:
-        return Join(tuple(f.decode() for f in frames[2:]), int(frames[1]))
+        return LocalJoin(tuple(f.decode() for f in frames[2:]), int(frames[1]))
     if command == WORK:
-        return Work(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+        return LocalWork(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == REPLY and frames[3] in _KINDS:
-        return Reply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
+        return LocalReply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == TOLD:
         job, fault, words = (f.decode() for f in frames[1:4])
-        return Told(job, frames[4], fault, words)
+        return LocalJobEnded(job, frames[4], fault, words)
     if command == INPUT:
-        return Input(frames[1].decode(), frames[2])
+        return LocalInput(frames[1].decode(), frames[2])
     if command == CANCEL:
-        return Cancel(frames[1].decode())
+        return LocalCancel(frames[1].decode())
     if command == LEAVE:
-        return Leave()
+        return LocalLeave()
     raise ValueError(f"unknown command {command[:16]!r}")

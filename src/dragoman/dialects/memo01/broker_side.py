@@ -12,39 +12,39 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendReply, SendWork
-from dragoman.dialects.base import Address, Frames, MalformedMessage, Send, Wardrobe
-from dragoman.dialects.memo01.client_desk import ClientDesk, speaker_at
-from dragoman.dialects.memo01.dress import NAME
-from dragoman.dialects.memo01.recollection import LoadBody, Recollection
+from dragoman.dialects.base import Address, BodyCodecs, Frames, MalformedMessage, Send
+from dragoman.dialects.memo01.body_codec import NAME
+from dragoman.dialects.memo01.client_handler import MemoClientHandler, speaker_at
+from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
 from dragoman.dialects.memo01.requests import CONNECTION, connection_of
-from dragoman.dialects.memo01.settings import Settings
-from dragoman.dialects.memo01.wire import Heartbeat, Job, Ready, Result, decode
-from dragoman.dialects.memo01.worker_desk import Outcome, WorkerDesk, not_known
-from dragoman.dialects.memo01.workers import Workers
+from dragoman.dialects.memo01.settings import MemoSettings
+from dragoman.dialects.memo01.wire import MemoHeartbeat, MemoJob, MemoReady, MemoResult, decode
+from dragoman.dialects.memo01.worker_handler import MemoWorkerHandler, Outcome, disconnect_unknown
+from dragoman.dialects.memo01.workers import MemoWorkers
 from dragoman.model.fault import Fault
 from dragoman.model.record import Record
 
 
-class BrokerSide:
+class MemoBrokerSide:
     """All peers of one memo01 link."""
 
     def __init__(
         self,
         ids: Callable[[], str],
-        wardrobe: Wardrobe,
-        settings: Settings | None = None,
+        codecs: BodyCodecs,
+        settings: MemoSettings | None = None,
         link: str = NAME,
     ) -> None:
         self.link = link
-        self._settings = settings or Settings()
+        self._settings = settings or MemoSettings()
         #: Who is on which connection: workers by their IDs, clients by being on a live one.
-        self._table = Workers()
-        self._clients = ClientDesk(link, ids(), wardrobe, self._settings, self._table.live)
-        self._workers = WorkerDesk(link, ids, self._table, wardrobe, self._settings)
+        self._table = MemoWorkers()
+        self._clients = MemoClientHandler(link, ids(), codecs, self._settings, self._table.live)
+        self._workers = MemoWorkerHandler(link, ids, self._table, codecs, self._settings)
         self._receivers: dict[type, Callable[[Address, Any, float], Outcome]] = {
-            Ready: self._workers.ready,
-            Result: self._workers.result,
-            Heartbeat: self._workers.heartbeat,
+            MemoReady: self._workers.ready,
+            MemoResult: self._workers.result,
+            MemoHeartbeat: self._workers.heartbeat,
         }
         self._writers: dict[type, Callable[[Any, float], list[Send]]] = {
             SendWork: self._send_work,
@@ -60,7 +60,7 @@ class BrokerSide:
 
     def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
         """Know again the requests and assignments of an earlier process, from its records."""
-        past = Recollection(self.link, records, now - self._settings.resend_window)
+        past = RecoveredRequests(self.link, records, now - self._settings.resend_window)
         self._clients.restore(past, load_body)
         self._workers.restore(past, load_body)
 
@@ -77,7 +77,7 @@ class BrokerSide:
             message = decode(frames[0])
         except MalformedMessage:
             return speaker_at(address)
-        if isinstance(message, Job) and not message.id:
+        if isinstance(message, MemoJob) and not message.id:
             return self._clients.speaks_as(address, frames[0])
         id_: bytes = getattr(message, "id", b"")
         return id_.hex() if id_ in self._table.by_id else speaker_at(address)
@@ -94,7 +94,7 @@ class BrokerSide:
         if sends is not None:
             return sends
         id_ = getattr(decode(frames[0]), "id", b"")
-        return [not_known(address, id_)] if id_ else []
+        return [disconnect_unknown(address, id_)] if id_ else []
 
     # --- what peers say -----------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class BrokerSide:
             raise MalformedMessage("a memo01 message is one frame")
         message = decode(frames[0])
         self._table.hear(connection_of(address))
-        if isinstance(message, Job):
+        if isinstance(message, MemoJob):
             return [*self._clients.receive(address, message, frames[0], now)]
         hear = self._receivers.get(type(message))
         if hear is None:
@@ -122,7 +122,7 @@ class BrokerSide:
 
     def _send_work(self, work: SendWork, now: float) -> list[Send]:
         # A client of this link said how long its job may run, and its worker hears just that.
-        return self._workers.send_work(work, self._clients.timeout_said(work.job), now)
+        return self._workers.send_work(work, self._clients.client_timeout_ms(work.job), now)
 
     # --- timers -------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ the ticket before the answer. A third frame says how many milliseconds the answe
 from typing import Any, Final, NoReturn
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.memo01.dress import NAME, MemoDress
-from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, Settings
-from dragoman.dialects.memo01.wire import Job, Result, decode, encode
-from dragoman.dialects.talk import Finished, Notice, Order, Unsupported
+from dragoman.dialects.memo01.body_codec import NAME, MemoBodyCodec
+from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
+from dragoman.dialects.memo01.wire import MemoJob, MemoResult, decode, encode
+from dragoman.dialects.peer_sides import ClientNotice, Finished, Submission, Unsupported
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -22,14 +22,14 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.model.target import ANY
 
-_DEFAULTS: Final = Settings()
+_DEFAULTS: Final = MemoSettings()
 #: A job of which nobody said how long it may run.
 DEFAULT_TIMEOUT: Final = 60.0
 #: What an answer may take beyond the time that was allowed for it.
 _ON_THE_WAY: Final = 2.0
 
 
-class ClientSide:
+class MemoClientSide:
     """One client; any number of requests may be open."""
 
     def __init__(
@@ -37,7 +37,7 @@ class ClientSide:
         timeout: float = DEFAULT_TIMEOUT,
         queue_timeout: float = _DEFAULTS.queue_timeout,
     ) -> None:
-        self._dress = MemoDress()
+        self._codec = MemoBodyCodec()
         self._timeout = timeout
         self._queue_timeout = queue_timeout
         #: Jobs that are not answered yet.
@@ -47,15 +47,15 @@ class ClientSide:
         """Say nothing: clients of memo01 have no name."""
         return []
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Ask for work; the same order again goes to the same ticket."""
         if order.target != ANY:
             _unsupported("targets", "use target='any'")
         if order.key:
             _unsupported("idempotency keys", "repeat the same request instead")
         timeout_ms, wait_ms = self._times(order.call.timeout)
-        payload = b"".join(self._dress.write_call(order.call).parts)
-        job = encode(Job(b"", order.service, timeout_ms, payload))
+        payload = b"".join(self._codec.write_call(order.call).parts)
+        job = encode(MemoJob(b"", order.service, timeout_ms, payload))
         self._open.add(order.job)
         return [[order.job.encode(), job, b"%d" % wait_ms]]
 
@@ -69,7 +69,7 @@ class ClientSide:
         run_ms = min(max(1, round(run * 1000)), LONGEST_TIMEOUT_MS)
         return run_ms, max(run_ms, round((wait + _ON_THE_WAY) * 1000))
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Take an answer in, or the news that there is none."""
         job = JobId(bytes(frames[0]).decode(errors="replace")) if frames else JobId("")
         if job not in self._open:
@@ -89,10 +89,10 @@ class ClientSide:
             result = decode(message)
         except MalformedMessage:
             return None
-        if type(result) is not Result:
+        if type(result) is not MemoResult:
             return None
         try:
-            answer = self._dress.read_answer(Body(NAME, (result.payload,)))
+            answer = self._codec.read_answer(Body(NAME, (result.payload,)))
         except Unmappable as error:
             fault = Fault(FaultCode.UNMAPPABLE, str(error))
             return Finished(job, (), fault, JobState.FAILED)

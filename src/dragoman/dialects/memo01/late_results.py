@@ -9,9 +9,9 @@ result, which is the core's business.
 from typing import Final
 
 from dragoman.dialects.base import Address
-from dragoman.dialects.memo01.recollection import LoadBody, Recollection
+from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
 from dragoman.dialects.memo01.requests import has_same_id
-from dragoman.dialects.memo01.workers import Worker
+from dragoman.dialects.memo01.workers import MemoWorker
 from dragoman.model.names import JobId, PeerId, name_of
 from dragoman.model.value import value
 
@@ -20,7 +20,7 @@ _REMEMBERED: Final = 10_000
 
 
 @value
-class Held:
+class LostAssignment:
     """What a worker that is no longer known here was given last."""
 
     peer: PeerId
@@ -43,26 +43,28 @@ class LateResults:
 
     def __init__(self) -> None:
         #: By worker ID; at most one job each, and only jobs that reached their worker.
-        self._held: dict[bytes, Held] = {}
+        self._held: dict[bytes, LostAssignment] = {}
 
-    def restore(self, past: Recollection, load_body: LoadBody) -> None:
+    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
         """Know again what the workers of an earlier process held."""
         for held in past.held():
             peer, seq = PeerId(held.peer), past.last_result(held.peer)
             body = load_body(seq) if seq is not None else None
             before = b"".join(body.parts) if body else None
-            known = Held(peer, JobId(held.job), held.attempt, before=before)
+            known = LostAssignment(peer, JobId(held.job), held.attempt, before=before)
             self._held[bytes.fromhex(name_of(peer))] = known
 
-    def expect(self, worker: Worker) -> None:
+    def expect(self, worker: MemoWorker) -> None:
         """Remember what a worker holds that is being given up, if it ever got it."""
         if worker.job is None or worker.pending is not None:
             return
-        self._held[worker.id] = Held(worker.peer, worker.job, worker.attempt, worker.answered)
+        self._held[worker.id] = LostAssignment(
+            worker.peer, worker.job, worker.attempt, worker.answered
+        )
         if len(self._held) > _REMEMBERED:
             del self._held[next(iter(self._held))]
 
-    def take(self, id_: bytes, address: Address, payload: bytes) -> Held | None:
+    def take(self, id_: bytes, address: Address, payload: bytes) -> LostAssignment | None:
         """Return what a RESULT is the result of, once; None when it is nobody's or an old one."""
         held = self._held.get(id_)
         if held is None or held.is_of_an_earlier_job(address, payload):

@@ -37,7 +37,7 @@ def key_of(address: Address, message: bytes) -> Key:
     return address[-ID:], blake2b(message, digest_size=8).digest()
 
 
-class Request:
+class MemoRequest:
     """One client's request and everybody who waits for its answer."""
 
     __slots__ = ("addresses", "client", "forget_at", "is_tagged", "job", "key", "timeout_ms")
@@ -57,27 +57,27 @@ class Request:
         self.forget_at: float | None = None
 
 
-class Requests:
+class MemoRequests:
     """All requests of one link that are open or were answered lately."""
 
     def __init__(self, window: float, remembered: int) -> None:
         self._window = window
         self._remembered = remembered
-        self._by_key: dict[Key, Request] = {}
-        self._by_job: dict[JobId, Request] = {}
+        self._by_key: dict[Key, MemoRequest] = {}
+        self._by_job: dict[JobId, MemoRequest] = {}
         #: Answered ones, oldest first.
-        self._answered: deque[Request] = deque()
+        self._answered: deque[MemoRequest] = deque()
 
     def __len__(self) -> int:
         return len(self._by_job)
 
-    def open(self, request: Request, *addresses: Address) -> None:
+    def open(self, request: MemoRequest, *addresses: Address) -> None:
         """Remember a new request; one from before a restart has no address yet."""
         request.addresses.extend(addresses)
         self._by_key[request.key] = request
         self._by_job[request.job] = request
 
-    def find_resent(self, key: Key, now: float) -> Request | None:
+    def find_resent(self, key: Key, now: float) -> MemoRequest | None:
         """Return the request that this one repeats, if any."""
         found = self._by_key.get(key)
         if found is None or found.forget_at is None or found.forget_at > now:
@@ -85,15 +85,15 @@ class Requests:
         self.forget(found)
         return None
 
-    def of_key(self, key: Key) -> Request | None:
+    def of_key(self, key: Key) -> MemoRequest | None:
         """Return the request with this fingerprint, open or not."""
         return self._by_key.get(key)
 
-    def of_job(self, job: JobId) -> Request | None:
+    def of_job(self, job: JobId) -> MemoRequest | None:
         """Return the request that a job came from."""
         return self._by_job.get(job)
 
-    def answered(self, request: Request, now: float) -> None:
+    def answered(self, request: MemoRequest, now: float) -> None:
         """Keep an answered request for the window, and let go of those beyond the bounds."""
         if request.forget_at is None:
             self._answered.append(request)
@@ -105,7 +105,7 @@ class Requests:
         while kept and (len(kept) > self._remembered or (kept[0].forget_at or 0) <= now):
             self.forget(kept.popleft())
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: MemoRequest) -> None:
         """Let go of a request."""
         self._by_job.pop(request.job, None)
         if self._by_key.get(request.key) is request:

@@ -9,7 +9,7 @@ LONGEST_TIMEOUT_MS: Final = 2**31 - 1
 
 
 @value
-class Settings:
+class MemoSettings:
     """Spans are in seconds."""
 
     #: An idle worker gets a HEARTBEAT after this long; upstream: 10 s.

@@ -26,14 +26,14 @@ MAX_NAME_BYTES: Final = 1024
 
 
 @value
-class Ready:
+class MemoReady:
     """A worker offers these services. It has no ID yet."""
 
     services: tuple[str, ...]
 
 
 @value
-class Job:
+class MemoJob:
     """Work for a service: from a client with an empty ID, to a worker with the worker's."""
 
     id: bytes
@@ -43,7 +43,7 @@ class Job:
 
 
 @value
-class Result:
+class MemoResult:
     """What became of a job: from a worker with its ID, to a client with an empty one."""
 
     id: bytes
@@ -52,20 +52,20 @@ class Result:
 
 
 @value
-class Heartbeat:
+class MemoHeartbeat:
     """Still there, said by both."""
 
     id: bytes
 
 
 @value
-class Disconnect:
+class MemoDisconnect:
     """The broker does not know this worker (any more)."""
 
     id: bytes
 
 
-Message = Ready | Job | Result | Heartbeat | Disconnect
+MemoMessage = MemoReady | MemoJob | MemoResult | MemoHeartbeat | MemoDisconnect
 
 
 # --- reading --------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _refuse(*_: object) -> NoReturn:
 _REFUSED_TAGS: Final = dict.fromkeys((2, 3, 25, 28, 29, 256, 55799), _refuse)
 
 
-def decode(message: bytes) -> Message:
+def decode(message: bytes) -> MemoMessage:
     """Read one message. Raises `MalformedMessage` and nothing else."""
     header, payload = _split(message)
     if len(header) < 3 or header[0] != VERSION or type(header[0]) is not str:
@@ -108,14 +108,14 @@ def _split(message: bytes) -> tuple[list[Any], bytes]:
     return header, message[stream.tell() :]
 
 
-def _read_ready(id_: bytes, rest: list[Any], payload: bytes) -> Message:
+def _read_ready(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     if id_ or payload or len(rest) != 1 or type(rest[0]) is not list:
         raise MalformedMessage("READY takes an empty ID, a list of names and no payload")
     names = rest[0]
     if len(names) > MAX_SERVICES:
         raise MalformedMessage(f"READY names {len(names)} services; {MAX_SERVICES} are allowed")
     _check_names(names)
-    return Ready(tuple(names))
+    return MemoReady(tuple(names))
 
 
 def _check_names(names: list[Any]) -> None:
@@ -136,35 +136,35 @@ def _check_name(name: object) -> None:
         raise MalformedMessage("a service name is too long")
 
 
-def _read_job(id_: bytes, rest: list[Any], payload: bytes) -> Message:
+def _read_job(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     if len(rest) != 2:
         raise MalformedMessage("JOB takes five fields")
     service, timeout = rest
     _check_name(service)
     if type(timeout) is not int:
         raise MalformedMessage("the timeout of a JOB is an integer")
-    return Job(id_, service, timeout, payload)
+    return MemoJob(id_, service, timeout, payload)
 
 
-def _read_result(id_: bytes, rest: list[Any], payload: bytes) -> Message:
+def _read_result(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     if len(rest) > 1 or (rest and type(rest[0]) is not bool):
         raise MalformedMessage("RESULT takes three fields, or a bool as the fourth")
-    return Result(id_, payload, bool(rest and rest[0]))
+    return MemoResult(id_, payload, bool(rest and rest[0]))
 
 
-def _read_heartbeat(id_: bytes, rest: list[Any], payload: bytes) -> Message:
+def _read_heartbeat(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     if rest or payload or not id_:
         raise MalformedMessage("HEARTBEAT takes an ID, no more fields and no payload")
-    return Heartbeat(id_)
+    return MemoHeartbeat(id_)
 
 
-def _read_disconnect(id_: bytes, rest: list[Any], payload: bytes) -> Message:
+def _read_disconnect(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     if rest or payload:
         raise MalformedMessage("DISCONNECT takes three fields and no payload")
-    return Disconnect(id_)
+    return MemoDisconnect(id_)
 
 
-_READERS: Final[dict[int, Callable[[bytes, list[Any], bytes], Message]]] = {
+_READERS: Final[dict[int, Callable[[bytes, list[Any], bytes], MemoMessage]]] = {
     READY: _read_ready,
     JOB: _read_job,
     RESULT: _read_result,
@@ -176,7 +176,7 @@ _READERS: Final[dict[int, Callable[[bytes, list[Any], bytes], Message]]] = {
 # --- writing --------------------------------------------------------------------------------
 
 
-def encode(message: Message) -> bytes:
+def encode(message: MemoMessage) -> bytes:
     """Write one message."""
     return _WRITERS[type(message)](message)
 
@@ -192,32 +192,32 @@ def _head(*fields: object) -> bytes:
     return cbor2.dumps([VERSION, *fields], canonical=True)
 
 
-def _write_ready(message: Ready) -> bytes:
+def _write_ready(message: MemoReady) -> bytes:
     return cbor2.dumps([VERSION, READY, b"", list(message.services)], canonical=True)
 
 
-def _write_job(message: Job) -> bytes:
+def _write_job(message: MemoJob) -> bytes:
     return _head(JOB, message.id, message.service, message.timeout_ms) + message.payload
 
 
-def _write_result(message: Result) -> bytes:
+def _write_result(message: MemoResult) -> bytes:
     flag = (True,) if message.is_leaving else ()
     return _head(RESULT, message.id, *flag) + message.payload
 
 
-def _write_heartbeat(message: Heartbeat) -> bytes:
+def _write_heartbeat(message: MemoHeartbeat) -> bytes:
     return _head(HEARTBEAT, message.id)
 
 
-def _write_disconnect(message: Disconnect) -> bytes:
+def _write_disconnect(message: MemoDisconnect) -> bytes:
     # The ID echoes what a peer sent, so it must not fill the memory of `_head`.
     return cbor2.dumps([VERSION, DISCONNECT, message.id], canonical=True)
 
 
 _WRITERS: Final[dict[type, Callable[[Any], bytes]]] = {
-    Ready: _write_ready,
-    Job: _write_job,
-    Result: _write_result,
-    Heartbeat: _write_heartbeat,
-    Disconnect: _write_disconnect,
+    MemoReady: _write_ready,
+    MemoJob: _write_job,
+    MemoResult: _write_result,
+    MemoHeartbeat: _write_heartbeat,
+    MemoDisconnect: _write_disconnect,
 }

@@ -12,21 +12,28 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.memo01.dress import NAME, RESOURCES, TAG, MemoDress, untagged, write_fault
+from dragoman.dialects.memo01.body_codec import (
+    NAME,
+    RESOURCES,
+    TAG,
+    MemoBodyCodec,
+    untagged,
+    write_fault,
+)
 from dragoman.dialects.memo01.labels import write_labels
-from dragoman.dialects.memo01.settings import Settings
+from dragoman.dialects.memo01.settings import MemoSettings
 from dragoman.dialects.memo01.wire import (
-    Disconnect,
-    Heartbeat,
-    Job,
-    Message,
-    Ready,
-    Result,
+    MemoDisconnect,
+    MemoHeartbeat,
+    MemoJob,
+    MemoMessage,
+    MemoReady,
+    MemoResult,
     decode,
     encode,
     in_order,
 )
-from dragoman.dialects.talk import Alive, Reply, Unsupported, Word, Work
+from dragoman.dialects.peer_sides import Alive, Assigned, SendNow, Unsupported, WorkerNotice
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -51,10 +58,10 @@ class _Slot:
         self.is_tagged = False
 
 
-class WorkerSide:
+class MemoWorkerSide:
     """One worker with so many slots, all offering the same services."""
 
-    beat_every = Settings().beat_every
+    beat_every = MemoSettings().beat_every
     #: A busy slot hears nothing for as long as its job runs, so silence means nothing.
     hold: float | None = None
 
@@ -64,10 +71,10 @@ class WorkerSide:
         slots: int = 1,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        self._ready = encode(Ready(in_order((*services, *write_labels(labels or {})))))
+        self._ready = encode(MemoReady(in_order((*services, *write_labels(labels or {})))))
         self._slots = {str(n): _Slot(str(n)) for n in range(slots)}
         self._busy: dict[str, _Slot] = {}
-        self._dress = MemoDress()
+        self._codec = MemoBodyCodec()
         self._is_leaving = False
         self._jobs = 0
 
@@ -81,39 +88,41 @@ class WorkerSide:
         slot.is_open = True
         return [slot.name.encode(), message]
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one answer in."""
         slot = self._slots.get(bytes(frames[0]).decode(errors="replace")) if frames else None
         if slot is None or not slot.is_open:
             return []
         slot.is_open = False
         message = _read(frames[1]) if len(frames) == 2 else None
-        if isinstance(message, Job):
+        if isinstance(message, MemoJob):
             return self._work(slot, message)
-        if isinstance(message, Heartbeat):
+        if isinstance(message, MemoHeartbeat):
             slot.id = message.id
-            return [Alive(), Reply(self._say(slot, encode(Heartbeat(slot.id))))]
-        if isinstance(message, Disconnect):
+            return [Alive(), SendNow(self._say(slot, encode(MemoHeartbeat(slot.id))))]
+        if isinstance(message, MemoDisconnect):
             slot.id = b""
         # Dismissed, not answered at all, or answered with nonsense: start anew.
-        return [] if self._is_leaving else [Reply(self._say(slot, self._ready))]
+        return [] if self._is_leaving else [SendNow(self._say(slot, self._ready))]
 
-    def _work(self, slot: _Slot, job: Job) -> list[Word]:
+    def _work(self, slot: _Slot, job: MemoJob) -> list[WorkerNotice]:
         slot.id = job.id
         self._jobs += 1
         slot.ticket = f"{slot.name}.{self._jobs}"
         slot.is_tagged = job.payload.startswith(TAG)
         self._busy[slot.ticket] = slot
         if self._is_leaving:
-            return [Reply(f) for f in self.hand_back(slot.ticket)]
+            return [SendNow(f) for f in self.hand_back(slot.ticket)]
         try:
-            call = self._dress.read_call(Body(NAME, (job.payload,)))
+            call = self._codec.read_call(Body(NAME, (job.payload,)))
         except Unmappable as error:
             fault = Fault(FaultCode.BAD_REQUEST, str(error))
-            return [Reply(f) for f in self.finish(slot.ticket, Answer(fault=fault))]
+            return [SendNow(f) for f in self.finish(slot.ticket, Answer(fault=fault))]
         timeout = job.timeout_ms / 1000
         resources = resources_of(call.headers.get(RESOURCES, ""))
-        return [Work(slot.ticket, JobId(slot.ticket), call, job.service, "", timeout, resources)]
+        return [
+            Assigned(slot.ticket, JobId(slot.ticket), call, job.service, "", timeout, resources)
+        ]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result; a slot of a worker that leaves says so."""
@@ -121,7 +130,7 @@ class WorkerSide:
         if slot is None:
             return []
         slot.ticket = ""
-        result = Result(slot.id, self._payload(slot, answer), self._is_leaving)
+        result = MemoResult(slot.id, self._payload(slot, answer), self._is_leaving)
         return [self._say(slot, encode(result))]
 
     def _payload(self, slot: _Slot, answer: Answer) -> bytes:
@@ -129,7 +138,7 @@ class WorkerSide:
         if answer.fault is not None:
             return write_fault(answer.fault)
         try:
-            payload = b"".join(self._dress.write_answer(answer).parts)
+            payload = b"".join(self._codec.write_answer(answer).parts)
         except Unmappable as error:
             return write_fault(Fault(FaultCode.UNMAPPABLE, str(error)))
         return payload if slot.is_tagged or answer.raw is not None else untagged(payload)
@@ -174,7 +183,7 @@ class WorkerSide:
         _unsupported("events", "use an nfp:// worker")
 
 
-def _read(message: bytes) -> Message | None:
+def _read(message: bytes) -> MemoMessage | None:
     try:
         return decode(message)
     except MalformedMessage:

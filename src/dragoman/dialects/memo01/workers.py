@@ -2,7 +2,8 @@
 
 A memo01 worker has at most one open request, and the broker may say something only by answering
 it. So each worker has a *parking slot*: an address that waits for a message (`PARKED`), or nothing
-while the worker owes the next request (`BEATEN` after a HEARTBEAT, `BUSY` after a JOB), perhaps
+while the worker owes the next request (`OWES_HEARTBEAT` after a HEARTBEAT, `BUSY` after a JOB),
+perhaps
 with a message that waits for an address.
 """
 
@@ -14,15 +15,15 @@ from dragoman.dialects.memo01.requests import connection_of
 from dragoman.model.names import JobId, PeerId
 
 
-class Slot(Enum):
+class SlotState(Enum):
     """What a worker's parking slot holds."""
 
     PARKED = "parked"  #: its request is open, the broker may answer
-    BEATEN = "beaten"  #: it got a HEARTBEAT and owes one
+    OWES_HEARTBEAT = "beaten"  #: it got a HEARTBEAT and owes one
     BUSY = "busy"  #: it got a JOB and owes a RESULT
 
 
-class Worker:
+class MemoWorker:
     """One worker and its slot."""
 
     __slots__ = (
@@ -47,7 +48,7 @@ class Worker:
     def __init__(self, id_: bytes, peer: PeerId, address: Address) -> None:
         self.id = id_
         self.peer = peer
-        self.slot = Slot.PARKED
+        self.slot = SlotState.PARKED
         #: Where its READY came from: the same address again is a resend of it.
         self.ready_at = address
         #: Its open request.
@@ -69,16 +70,16 @@ class Worker:
         self.is_gone = False
 
 
-class Workers:
+class MemoWorkers:
     """All workers of one link, by ID, by peer, and by connection; with one heap of timers."""
 
     def __init__(self) -> None:
-        self.by_id: dict[bytes, Worker] = {}
-        self._by_peer: dict[PeerId, Worker] = {}
-        self._by_ready: dict[Address, Worker] = {}
+        self.by_id: dict[bytes, MemoWorker] = {}
+        self._by_peer: dict[PeerId, MemoWorker] = {}
+        self._by_ready: dict[Address, MemoWorker] = {}
         #: Every live connection with the IDs of the workers last heard on it.
         self.live: dict[bytes, set[bytes]] = {}
-        self._timers: list[tuple[float, int, Worker]] = []
+        self._timers: list[tuple[float, int, MemoWorker]] = []
         self._order = 0
 
     def __len__(self) -> int:
@@ -89,13 +90,13 @@ class Workers:
         if connection not in self.live:
             self.live[connection] = set()
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: MemoWorker) -> None:
         """Take a worker in."""
         self.by_id[worker.id] = worker
         self._by_peer[worker.peer] = worker
         self._by_ready[worker.ready_at] = worker
 
-    def of_peer(self, peer: PeerId) -> Worker | None:
+    def of_peer(self, peer: PeerId) -> MemoWorker | None:
         """Return the worker with this peer id."""
         return self._by_peer.get(peer)
 
@@ -103,14 +104,14 @@ class Workers:
         """Whether a READY from this address made a worker that is still here."""
         return address in self._by_ready
 
-    def drop(self, worker: Worker) -> None:
+    def drop(self, worker: MemoWorker) -> None:
         """Forget a worker."""
         worker.is_gone = True
         del self.by_id[worker.id], self._by_peer[worker.peer], self._by_ready[worker.ready_at]
         if worker.connection is not None and worker.connection in self.live:
             self.live[worker.connection].discard(worker.id)
 
-    def move(self, worker: Worker, address: Address) -> None:
+    def move(self, worker: MemoWorker, address: Address) -> None:
         """Note that a worker spoke from this address."""
         connection = connection_of(address)
         if connection == worker.connection:
@@ -120,7 +121,7 @@ class Workers:
         worker.connection = connection
         self.live[connection].add(worker.id)
 
-    def end_connection(self, connection: bytes) -> list[Worker]:
+    def end_connection(self, connection: bytes) -> list[MemoWorker]:
         """Forget a connection; return the workers that were on it."""
         ids = self.live.pop(connection, set())
         workers = [self.by_id[id_] for id_ in sorted(ids)]
@@ -130,13 +131,13 @@ class Workers:
 
     # --- timers: at most one useful entry per worker, moved lazily -----------------------------
 
-    def set_due(self, worker: Worker, at: float | None) -> None:
+    def set_due(self, worker: MemoWorker, at: float | None) -> None:
         """Say when something is due for a worker."""
         worker.due_at = at
         if at is not None and (worker.timer_at is None or at < worker.timer_at):
             self._push(worker, at)
 
-    def _push(self, worker: Worker, at: float) -> None:
+    def _push(self, worker: MemoWorker, at: float) -> None:
         self._order += 1
         worker.timer_at = at
         heappush(self._timers, (at, self._order, worker))
@@ -145,7 +146,7 @@ class Workers:
         """When `pop_due` may find something."""
         return self._timers[0][0] if self._timers else None
 
-    def pop_due(self, now: float) -> Worker | None:
+    def pop_due(self, now: float) -> MemoWorker | None:
         """Return a worker that something is due for."""
         while self._timers and self._timers[0][0] <= now:
             at, _, worker = heappop(self._timers)

@@ -12,32 +12,32 @@ from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendPo
 from dragoman.core.events import Event, Noted, ReplyKind
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
-    Wardrobe,
 )
 from dragoman.dialects.ncl import wire
+from dragoman.dialects.ncl.body_codec import NAME
 from dragoman.dialects.ncl.control import (
     ControlPlane,
+    access_denied,
     bad_request,
     node_of,
     status_of,
-    turned_away,
     undecodable,
 )
 from dragoman.dialects.ncl.dispatcher import Dispatcher, Told
-from dragoman.dialects.ncl.dress import NAME
 from dragoman.dialects.ncl.envelope import dump
-from dragoman.dialects.ncl.executions import Executions, Tracked, execution_id
-from dragoman.dialects.ncl.following import Following
+from dragoman.dialects.ncl.executions import Executions, LiveExecution, execution_id
+from dragoman.dialects.ncl.log_follower import LogFollower
 from dragoman.dialects.ncl.messages import BacError
-from dragoman.dialects.ncl.models import Wire
+from dragoman.dialects.ncl.models import WireObject
+from dragoman.dialects.ncl.node_timers import NodeTimers
 from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.recovery import Fold, LoadBody
-from dragoman.dialects.ncl.results import Results, rejected
+from dragoman.dialects.ncl.results import ResultHandler, rejected
 from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.dialects.ncl.upkeep import Upkeep
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import name_of
@@ -57,14 +57,14 @@ LEGACY_REFUSAL: Final = dump(
 )
 
 
-class BrokerSide:
+class NclBrokerSide:
     """The broker's end of an NCL link. Its transport subscribes to `subscriptions`."""
 
     def __init__(
         self,
         link: str = NAME,
         *,
-        wardrobe: Wardrobe,
+        codecs: BodyCodecs,
         ids: Callable[[], str],
         settings: OrchestratorSettings | None = None,
     ) -> None:
@@ -73,9 +73,9 @@ class BrokerSide:
         token = wire.inbox_token(ids())
         self._inbox = f"_INBOX.{token}"
         self.executions = Executions(self.settings.remember)
-        self._following = Following(token, self.executions)
+        self._following = LogFollower(token, self.executions)
         self.dispatcher = Dispatcher(
-            self._inbox, wardrobe, self.settings, self.executions, self._following
+            self._inbox, codecs, self.settings, self.executions, self._following
         )
         self.control = ControlPlane(
             link,
@@ -84,8 +84,8 @@ class BrokerSide:
             self.executions.is_free,
             lambda: self.dispatcher.newest,
         )
-        self._results = Results(self.executions, self.dispatcher)
-        self._upkeep = Upkeep(self.settings, self.control, self.executions, self.dispatcher)
+        self._results = ResultHandler(self.executions, self.dispatcher)
+        self._upkeep = NodeTimers(self.settings, self.control, self.executions, self.dispatcher)
         #: What a render found out that only `advance` may tell.
         self._untold: Told = []
         self._channels: dict[str, Callable[[str, Frames, float], Told]] = {
@@ -174,7 +174,7 @@ class BrokerSide:
         try:
             message = wire.decode(frames[0])
         except MalformedMessage as error:
-            answer: Wire = undecodable(str(error))
+            answer: WireObject = undecodable(str(error))
             told.append(self._rejected(name, str(error)))
         else:
             said = node_of(message.payload)
@@ -272,7 +272,7 @@ class BrokerSide:
         channel, _ = wire.parse_subject(address.decode(errors="replace"))
         if channel != wire.CTRL or len(frames) != 3 or not frames[2]:
             return sends or []
-        answer = turned_away(frames[0], fault.message)
+        answer = access_denied(frames[0], fault.message)
         return [_answer(_reply_of(frames), answer, CONTROL_SOURCE, frames[1], now)]
 
     # --- out ------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ class BrokerSide:
             return []
         if not self.dispatcher.claim(node, effect):
             words = f"nothing is known of this work on {node.id}"
-            stray = Tracked(effect.job, effect.worker, effect.attempt)
+            stray = LiveExecution(effect.job, effect.worker, effect.attempt)
             fault = Fault(FaultCode.HANDED_BACK, words)
             self._untold.append(stray.reply(ReplyKind.FINAL, fault=fault))
         return self._sends(node, now)
@@ -349,7 +349,7 @@ def _reply_of(frames: Frames) -> str:
     return reply
 
 
-def _answer(reply: str, payload: Wire, source: str, headers: bytes, now: float) -> Send:
+def _answer(reply: str, payload: WireObject, source: str, headers: bytes, now: float) -> Send:
     more = {}
     if wanted := wire.header_of(headers, wire.MESSAGE_ID):
         more[wire.MESSAGE_ID] = wanted

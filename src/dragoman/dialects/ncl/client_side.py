@@ -3,7 +3,7 @@
 from typing import Any, Final, NoReturn
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.talk import Notice, Order, Unsupported
+from dragoman.dialects.peer_sides import ClientNotice, Submission, Unsupported
 from dragoman.model.names import JobId
 
 _WORDS: Final = "NCL has no client role; connect with nfp, dcp, zss, memo or http instead"
@@ -13,14 +13,14 @@ def _refuse() -> NoReturn:
     raise Unsupported(_WORDS)
 
 
-class ClientSide:
+class NclClientSide:
     """A client's end that does not exist, and says so."""
 
     def hello(self) -> list[Frames]:
         """Refuse."""
         _refuse()
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Refuse."""
         _refuse()
 
@@ -40,6 +40,6 @@ class ClientSide:
         """Refuse."""
         _refuse()
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Refuse."""
         _refuse()

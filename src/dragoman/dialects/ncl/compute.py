@@ -16,7 +16,7 @@ Everything that decides is the execution's id and state; sequence numbers decide
 from collections.abc import Callable
 from typing import Final
 
-from dragoman.dialects.ncl.dress import call_of, result_of
+from dragoman.dialects.ncl.body_codec import call_of, result_of
 from dragoman.dialects.ncl.executions import (
     HANDED_BACK,
     META_CLIENT,
@@ -42,17 +42,17 @@ from dragoman.dialects.ncl.models import (
     FAILED,
     RUN,
     RUNNING,
-    Event,
     Execution,
     JobSpec,
+    NclEvent,
+    NclTask,
     Resources,
-    Task,
-    Wire,
+    WireObject,
 )
 from dragoman.dialects.ncl.quantities import needs_of
-from dragoman.dialects.ncl.store import LASTING, Held, Store
+from dragoman.dialects.ncl.store import RESTARTED_JOB_TYPES, NodeStore, StoredExecution
 from dragoman.dialects.ncl.times import time_text
-from dragoman.dialects.talk import Stop, Word, Work
+from dragoman.dialects.peer_sides import Assigned, Stop, WorkerNotice
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId
@@ -66,7 +66,7 @@ _UNPARTITIONED: Final = frozenset({"ops", "daemon"})
 _JOB_TYPES: Final = frozenset({"batch", "ops", "service", "daemon"})
 
 
-class Refused(Exception):
+class BidRefused(Exception):
     """This node will not take that execution; the message is the reason."""
 
 
@@ -78,8 +78,8 @@ class Compute:
         services: tuple[str, ...],
         slots: int,
         most: Capacity,
-        store: Store,
-        say: Callable[[Wire], None],
+        store: NodeStore,
+        say: Callable[[WireObject], None],
     ) -> None:
         self._services = {name.lower(): name for name in services}
         self.slots = slots
@@ -90,22 +90,22 @@ class Compute:
         self._needs: dict[str, Capacity] = {}
         self.runs = 0
         self.failures = 0
-        self._handlers: dict[type[Wire], Callable[..., list[Word]]] = {
+        self._handlers: dict[type[WireObject], Callable[..., list[WorkerNotice]]] = {
             AskForBid: self._ask_for_bid,
             BidAccepted: self._bid_accepted,
             BidRejected: self._bid_rejected,
             CancelExecution: self._cancel,
         }
 
-    def handles(self, payload: Wire) -> bool:
+    def handles(self, payload: WireObject) -> bool:
         """Whether this is a message to a compute node."""
         return type(payload) in self._handlers
 
-    def receive(self, payload: Wire, now: float) -> list[Word]:
+    def receive(self, payload: WireObject, now: float) -> list[WorkerNotice]:
         """Take one message in. Anything may come at any time, and again."""
         return self._handlers[type(payload)](payload, now)
 
-    def find(self, name: str) -> Held | None:
+    def find(self, name: str) -> StoredExecution | None:
         """Return a known execution."""
         return self._store.executions.get(name)
 
@@ -124,17 +124,17 @@ class Compute:
 
     # --- asked ----------------------------------------------------------------------------------
 
-    def _ask_for_bid(self, ask: AskForBid, now: float) -> list[Word]:
+    def _ask_for_bid(self, ask: AskForBid, now: float) -> list[WorkerNotice]:
         spec = ask.Execution
         if not spec.ID or spec.ID in self._store.executions:
             return []
         job = spec.Job
-        held = Held(spec.ID, spec.JobID, job.Type if job else "", BID_OFFERED)
+        held = StoredExecution(spec.ID, spec.JobID, job.Type if job else "", BID_OFFERED)
         held.spec = spec
         try:
             work = self._work(spec)
             needs = self._fit(_task_of(spec))
-        except (Refused, Unmappable) as reason:
+        except (BidRefused, Unmappable) as reason:
             self._refuse(held, str(reason), now)
             return []
         self._needs[held.id] = needs
@@ -147,29 +147,29 @@ class Compute:
         self._say(BidResult(held.id, held.job, held.kind, None, True))
         return []
 
-    def _refuse(self, held: Held, reason: str, now: float) -> None:
+    def _refuse(self, held: StoredExecution, reason: str, now: float) -> None:
         held.state = BID_REFUSED
         self._store.learn(held)
-        events = [Event(f"rejected bid: {reason}", "Exec Scanning", time_text(now))]
+        events = [NclEvent(f"rejected bid: {reason}", "Exec Scanning", time_text(now))]
         self._say(BidResult(held.id, held.job, held.kind, events, False))
 
-    def _work(self, spec: Execution) -> Work:
+    def _work(self, spec: Execution) -> Assigned:
         """Read an execution as work, or refuse it."""
         job, task = spec.Job, _task_of(spec)
         if job is None or job.Type not in _JOB_TYPES:
-            raise Refused(f"job type {job.Type if job else ''!r} is unknown")
+            raise BidRefused(f"job type {job.Type if job else ''!r} is unknown")
         service = self._services.get(task.Engine.Type.lower())
         if service is None:
-            raise Refused(f"engine {task.Engine.Type!r} is not here")
+            raise BidRefused(f"engine {task.Engine.Type!r} is not here")
         if task.InputSources:
-            raise Refused("input sources are not supported")
+            raise BidRefused("input sources are not supported")
         meta = job.Meta or {}
         limit = task.Timeouts.ExecutionTimeout if task.Timeouts else 0
         call = call_of(task.Engine.Params or {})
         env = {**(task.Env or {}), **_partition(spec, job)}
         if env:
             call = _with_env(call, env)
-        return Work(
+        return Assigned(
             spec.ID,
             JobId(meta.get(META_JOB) or spec.JobID),
             call,
@@ -179,29 +179,29 @@ class Compute:
             named_in(meta.get(META_RESOURCES) or ""),
         )
 
-    def _fit(self, task: Task) -> Capacity:
+    def _fit(self, task: NclTask) -> Capacity:
         """Return what a task takes, if there is room for it."""
         needs = needs_of(task.Resources)
         if not self._most.holds(needs):
-            raise Refused("not enough capacity: it needs more than this node has")
+            raise BidRefused("not enough capacity: it needs more than this node has")
         if self.live >= self.slots:
-            raise Refused(f"not enough capacity: all {self.slots} slots are taken")
+            raise BidRefused(f"not enough capacity: all {self.slots} slots are taken")
         return needs
 
-    def _bid_accepted(self, message: BidAccepted, now: float) -> list[Word]:
+    def _bid_accepted(self, message: BidAccepted, now: float) -> list[WorkerNotice]:
         held = self.find(message.ExecutionID)
         if held is None or held.state != BID_OFFERED or held.spec is None:
             return []
         self._store.move(held, BID_ACCEPTED)
         return [self._work(held.spec)]
 
-    def _bid_rejected(self, message: BidRejected, now: float) -> list[Word]:
+    def _bid_rejected(self, message: BidRejected, now: float) -> list[WorkerNotice]:
         held = self.find(message.ExecutionID)
         if held is not None and held.state == BID_OFFERED:
             self._end(held, BID_REJECTED)
         return []
 
-    def _cancel(self, message: CancelExecution, now: float) -> list[Word]:
+    def _cancel(self, message: CancelExecution, now: float) -> list[WorkerNotice]:
         held = self.find(message.ExecutionID)
         if held is None or held.is_over:
             return []
@@ -229,7 +229,7 @@ class Compute:
             return True
         result = result_of(answer)
         result.ExecutionID, result.JobID, result.JobType = held.id, held.job, held.kind
-        result.Events = [Event("Completed successfully", "Execution", time_text(now))]
+        result.Events = [NclEvent("Completed successfully", "Execution", time_text(now))]
         self._end(held, COMPLETED)
         self._say(result)
         return True
@@ -243,11 +243,15 @@ class Compute:
         self._fail(held, "handed back unrun", details, now)
         return True
 
-    def restart(self, now: float) -> list[Work]:
+    def restart(self, now: float) -> list[Assigned]:
         """Settle what a restart of this process interrupted: run it again, or fail it."""
         again = []
         for held in [h for h in self._store.executions.values() if not h.is_over]:
-            if held.kind in LASTING and held.spec is not None and held.state != BID_OFFERED:
+            if (
+                held.kind in RESTARTED_JOB_TYPES
+                and held.spec is not None
+                and held.state != BID_OFFERED
+            ):
                 self._needs[held.id] = needs_of(_task_of(held.spec).Resources)
                 self._store.move(held, BID_ACCEPTED)
                 again.append(self._work(held.spec))
@@ -255,21 +259,21 @@ class Compute:
                 self._fail(held, NODE_RESTART, {"FailsExecution": "true"}, now)
         return again
 
-    def _fail(self, held: Held, words: str, details: dict[str, str], now: float) -> None:
+    def _fail(self, held: StoredExecution, words: str, details: dict[str, str], now: float) -> None:
         self.failures += 1
         self._end(held, FAILED)
-        events = [Event(words, "Running Execution", time_text(now), details)]
+        events = [NclEvent(words, "Running Execution", time_text(now), details)]
         self._say(ComputeError(held.id, held.job, held.kind, events))
 
-    def _end(self, held: Held, state: int) -> None:
+    def _end(self, held: StoredExecution, state: int) -> None:
         self._needs.pop(held.id, None)
         self._store.move(held, state)
 
 
-def _task_of(spec: Execution) -> Task:
+def _task_of(spec: Execution) -> NclTask:
     tasks = spec.Job.Tasks if spec.Job is not None else None
     if not tasks or not tasks[0].Engine.Type:
-        raise Refused("there is no task with an engine")
+        raise BidRefused("there is no task with an engine")
     return tasks[0]
 
 
@@ -278,7 +282,7 @@ def _partition(spec: Execution, job: JobSpec) -> dict[str, str]:
     if job.Type in _UNPARTITIONED or (job.Count <= 1 and not spec.PartitionIndex):
         return {}
     if not 0 <= spec.PartitionIndex < max(1, job.Count):
-        raise Refused(f"partition {spec.PartitionIndex} of a job that has {job.Count}")
+        raise BidRefused(f"partition {spec.PartitionIndex} of a job that has {job.Count}")
     return {PARTITION_INDEX: str(spec.PartitionIndex), PARTITION_COUNT: str(job.Count)}
 
 

@@ -21,7 +21,7 @@ from dragoman.dialects.ncl.messages import (
     UpdateNodeInfoRequest,
     UpdateNodeInfoResponse,
 )
-from dragoman.dialects.ncl.models import NodeInfo, Wire
+from dragoman.dialects.ncl.models import NodeInfo, WireObject
 from dragoman.dialects.ncl.nodes import REJECTED, Node
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.wire import decode
@@ -30,9 +30,9 @@ from dragoman.model.record import Kind
 
 HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
 TIMED_OUT: Final = "heartbeat timeout"
-SAID_GOODBYE: Final = "graceful shutdown"
+GRACEFUL_SHUTDOWN: Final = "graceful shutdown"
 
-Answer = tuple[Wire, list[Event]]
+Answer = tuple[WireObject, list[Event]]
 
 
 class ControlPlane:
@@ -57,14 +57,14 @@ class ControlPlane:
         self._newest = newest
         #: Every node that joined and was not forgotten, connected or not.
         self.nodes: dict[str, Node] = {}
-        self._handlers: dict[type[Wire], Callable[..., Answer]] = {
+        self._handlers: dict[type[WireObject], Callable[..., Answer]] = {
             HandshakeRequest: self._handshake,
             HeartbeatRequest: self._heartbeat,
             UpdateNodeInfoRequest: self._update,
             ShutdownNoticeRequest: self._shutdown,
         }
 
-    def answer(self, payload: Wire, now: float) -> Answer:
+    def answer(self, payload: WireObject, now: float) -> Answer:
         """Answer a request; the caller has made sure that it speaks for its sender."""
         handler = self._handlers.get(type(payload))
         if handler is None:
@@ -136,7 +136,7 @@ class ControlPlane:
         node = self._live(request.NodeID)
         if node is None:
             return handshake_required(request.NodeID), []
-        node.disconnect(SAID_GOODBYE, now)
+        node.disconnect(GRACEFUL_SHUTDOWN, now)
         return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted(now)]
 
     def _live(self, name: str) -> Node | None:
@@ -155,7 +155,7 @@ def _turned_away(node: Node, words: str) -> Noted:
     return Noted(Kind.REJECTED, node.peer, words, dialect="ncl")
 
 
-def node_of(payload: Wire) -> str | None:
+def node_of(payload: WireObject) -> str | None:
     """Return the node a control request speaks for; None when it is no control request."""
     if isinstance(payload, HandshakeRequest | UpdateNodeInfoRequest):
         return payload.NodeInfo.NodeID
@@ -175,7 +175,7 @@ def handshake_required(node: str) -> BacError:
     )
 
 
-def no_handler(payload: Wire) -> BacError:
+def no_handler(payload: WireObject) -> BacError:
     """Tell a node that this message is known, but not as a request here."""
     cause = f"no handler found for message type: {NAMES[type(payload)]}"
     return BacError(Cause=cause, Component="Bacalhau", Code="NotFound")
@@ -191,7 +191,7 @@ def bad_request(cause: str, component: str) -> BacError:
     return BacError(Cause=cause, Component=component, HTTPStatusCode=400, Code="BadRequest")
 
 
-def turned_away(data: bytes, reason: str) -> Wire:
+def access_denied(data: bytes, reason: str) -> WireObject:
     """Tell a node that it may not be one: a handshake has its own form for that."""
     try:
         is_handshake = isinstance(decode(data).payload, HandshakeRequest)

@@ -12,16 +12,16 @@ later one got through; a receiver acks each message anyway, so nothing is gained
 
 from collections import OrderedDict
 
-from dragoman.dialects.ncl.models import Wire
+from dragoman.dialects.ncl.models import WireObject
 from dragoman.model.value import value
 
 
 @value
-class Item:
+class OrderedMessage:
     """One message: its position in the sender's ledger, its payload."""
 
     seq: int
-    payload: Wire
+    payload: WireObject
 
 
 class Publisher:
@@ -41,9 +41,9 @@ class Publisher:
         self._retry_max = retry_max
         self._is_cumulative = is_cumulative
         #: Waiting to be sent, by rising sequence.
-        self._queue: OrderedDict[int, Item] = OrderedDict()
+        self._queue: OrderedDict[int, OrderedMessage] = OrderedDict()
         #: Sent and not acked, with the instant each left; all before those in the queue.
-        self._flight: OrderedDict[int, tuple[Item, float]] = OrderedDict()
+        self._flight: OrderedDict[int, tuple[OrderedMessage, float]] = OrderedDict()
         self._failures = 0
         self._retry_at: float | None = None
         self.is_open = False
@@ -63,10 +63,10 @@ class Publisher:
         """Whether this message waits here, sent or not."""
         return seq in self._flight or seq in self._queue
 
-    def put(self, seq: int, payload: Wire) -> Item:
+    def put(self, seq: int, payload: WireObject) -> OrderedMessage:
         """Queue a message. A number that does not rise is moved up, so that order is kept."""
         self.last = max(self.last + 1, seq)
-        item = Item(self.last, payload)
+        item = OrderedMessage(self.last, payload)
         self._queue[item.seq] = item
         return item
 
@@ -89,7 +89,7 @@ class Publisher:
             self._queue = waiting
             self._flight.clear()
 
-    def pump(self, now: float) -> list[Item]:
+    def pump(self, now: float) -> list[OrderedMessage]:
         """Return what may leave now; it counts as sent."""
         if not self.is_open or not self._queue:
             return []

@@ -10,17 +10,17 @@ import msgspec
 
 from dragoman.core.effects import SendPoll, SendWork
 from dragoman.core.events import Event
-from dragoman.dialects.base import Send, Wardrobe, redress_call
+from dragoman.dialects.base import BodyCodecs, Send, convert_call
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.dataplane import Item
-from dragoman.dialects.ncl.dress import NAME
+from dragoman.dialects.ncl.body_codec import NAME
+from dragoman.dialects.ncl.dataplane import OrderedMessage
 from dragoman.dialects.ncl.envelope import BAD_JSON
-from dragoman.dialects.ncl.executions import Executions, Tracked, ask_for_bid, execution_id
-from dragoman.dialects.ncl.following import Following
+from dragoman.dialects.ncl.executions import Executions, LiveExecution, ask_for_bid, execution_id
+from dragoman.dialects.ncl.log_follower import LogFollower
 from dragoman.dialects.ncl.messages import BidAccepted, BidRejected, CancelExecution
-from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, RUN, Wire
+from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, RUN, WireObject
 from dragoman.dialects.ncl.nodes import Node
-from dragoman.dialects.ncl.recovery import WasOut
+from dragoman.dialects.ncl.recovery import OpenDispatch
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
@@ -38,13 +38,13 @@ class Dispatcher:
     def __init__(
         self,
         inbox: str,
-        wardrobe: Wardrobe,
+        codecs: BodyCodecs,
         settings: OrchestratorSettings,
         executions: Executions,
-        following: Following,
+        following: LogFollower,
     ) -> None:
         self._inbox = inbox
-        self._wardrobe = wardrobe
+        self._codecs = codecs
         self._settings = settings
         self._executions = executions
         self._following = following
@@ -55,7 +55,7 @@ class Dispatcher:
 
     def start(self, node: Node, work: SendWork, now: float) -> None:
         """Ask a node for a bid on new work, or tell it to run it."""
-        execution = Tracked(work.job, work.worker, work.attempt, work.needs)
+        execution = LiveExecution(work.job, work.worker, work.attempt, work.needs)
         if execution.id in self._executions.live:
             return
         ask = ask_for_bid(work, self.params(work.body), self._settings, now)
@@ -65,17 +65,17 @@ class Dispatcher:
         self._executions.add(execution)
         self.put(node, execution, ask, work.seq)
 
-    def remember(self, was_out: WasOut) -> None:
+    def remember(self, was_out: OpenDispatch) -> None:
         """Know an execution again; what of it reached its node is not known."""
         work = was_out.work
-        execution = Tracked(work.job, work.worker, work.attempt, work.needs)
+        execution = LiveExecution(work.job, work.worker, work.attempt, work.needs)
         try:
             ask = ask_for_bid(work, self.params(work.body), self._settings, was_out.at)
         except Unmappable:
             return
-        execution.sent.append(Item(work.seq, ask))
+        execution.sent.append(OrderedMessage(work.seq, ask))
         if was_out.accepted:
-            execution.sent.append(Item(was_out.accepted, BidAccepted(None, execution.id)))
+            execution.sent.append(OrderedMessage(was_out.accepted, BidAccepted(None, execution.id)))
         if was_out.accepted or ask.Execution.DesiredState.StateType == RUN:
             execution.state = BID_ACCEPTED
         execution.is_unsure = True
@@ -83,7 +83,7 @@ class Dispatcher:
 
     def params(self, body: Body) -> dict[str, object]:
         """Dress a request as the parameters of an engine."""
-        dressed = redress_call(self._wardrobe, body, NAME)
+        dressed = convert_call(self._codecs, body, NAME)
         if dressed.size + _AROUND > self._settings.max_payload:
             words = f"{dressed.size} bytes are more than NATS carries"
             raise Unmappable(f"{words} ({self._settings.max_payload} with all headers)")
@@ -92,13 +92,13 @@ class Dispatcher:
         except (*BAD_JSON, IndexError) as error:
             raise Unmappable(f"this body is not an ncl request: {error}") from None
 
-    def accept(self, node: Node, execution: Tracked) -> None:
+    def accept(self, node: Node, execution: LiveExecution) -> None:
         """Take a node's bid."""
         execution.state = BID_ACCEPTED
         execution.sent = execution.sent[:1]
         self.put(node, execution, BidAccepted(None, execution.id), 0)
 
-    def stop(self, node: Node, execution: Tracked, seq: int = 0) -> None:
+    def stop(self, node: Node, execution: LiveExecution, seq: int = 0) -> None:
         """End an execution from this side; one whose bid was not taken yet is rejected."""
         kind = BidRejected if execution.state == NEW else CancelExecution
         self.put(node, execution, kind(None, execution.id), seq)
@@ -126,13 +126,13 @@ class Dispatcher:
         return True
 
     @staticmethod
-    def _may_be_lost(node: Node, execution: Tracked, item: Item) -> bool:
+    def _may_be_lost(node: Node, execution: LiveExecution, item: OrderedMessage) -> bool:
         """Whether a node may lack a message that will not reach it anyway."""
         if execution.is_unsure:
             return True
         return item.seq > node.had and not node.publisher.holds(item.seq)
 
-    def put(self, node: Node, execution: Tracked, payload: Wire, seq: int) -> None:
+    def put(self, node: Node, execution: LiveExecution, payload: WireObject, seq: int) -> None:
         """Queue one message about an execution."""
         item = node.publisher.put(seq, payload)
         self.newest = max(self.newest, item.seq)
@@ -148,7 +148,7 @@ class Dispatcher:
         out: Told = [self._message(node, item, now) for item in leaving]
         return out + self._following.begin_ours(node) if leaving else out
 
-    def _message(self, node: Node, item: Item, now: float) -> Send:
+    def _message(self, node: Node, item: OrderedMessage, now: float) -> Send:
         subject = wire.compute_subject(node.id, wire.IN_MSGS)
         source = f"orchestrator-{node.id}"
         pairs = wire.data_metadata(item.payload, source, now, item.seq, subject)

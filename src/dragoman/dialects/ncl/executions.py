@@ -22,8 +22,8 @@ from typing import Final
 
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind, ReplyReceived
-from dragoman.dialects.ncl.dataplane import Item
-from dragoman.dialects.ncl.dress import answer_of
+from dragoman.dialects.ncl.body_codec import answer_of
+from dragoman.dialects.ncl.dataplane import OrderedMessage
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.messages import AskForBid, BidResult, ComputeError, RunResult
 from dragoman.dialects.ncl.models import (
@@ -36,15 +36,15 @@ from dragoman.dialects.ncl.models import (
     RUN,
     Allocation,
     CommandResult,
-    Event,
     Execution,
     JobSpec,
+    NclEvent,
+    NclTask,
     SpecConfig,
     State,
-    Task,
     TaskResources,
     TaskTimeouts,
-    Wire,
+    WireObject,
 )
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.wire import nanoseconds
@@ -80,7 +80,7 @@ def execution_id(job: str, worker: str, attempt: int) -> str:
     return derived_id("e", job, worker, attempt)
 
 
-class Tracked:
+class LiveExecution:
     """One live execution."""
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Tracked:
         self.id = execution_id(job, peer, attempt)
         self.state = NEW
         #: What was sent about it, to send it again to a node that lost it.
-        self.sent: list[Item] = []
+        self.sent: list[OrderedMessage] = []
         #: Rebuilt from records: what of it reached the node is not known.
         self.is_unsure = False
         #: The session in which it was sent, or in which the core last claimed it.
@@ -109,7 +109,7 @@ class Tracked:
 
 
 @value
-class Ended:
+class EndedExecution:
     """What is remembered of an execution that is over."""
 
     job: JobId
@@ -123,16 +123,16 @@ class Executions:
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
-        self.live: dict[str, Tracked] = {}
-        self._by_node: dict[str, dict[str, Tracked]] = {}
-        self._ended: OrderedDict[str, Ended] = OrderedDict()
+        self.live: dict[str, LiveExecution] = {}
+        self._by_node: dict[str, dict[str, LiveExecution]] = {}
+        self._ended: OrderedDict[str, EndedExecution] = OrderedDict()
 
-    def add(self, execution: Tracked) -> None:
+    def add(self, execution: LiveExecution) -> None:
         """Begin to follow an execution."""
         self.live[execution.id] = execution
         self._by_node.setdefault(execution.node, {})[execution.id] = execution
 
-    def end(self, execution: Tracked, state: int) -> None:
+    def end(self, execution: LiveExecution, state: int) -> None:
         """Stop following it; what it was stays known for a while."""
         execution.state = state
         del self.live[execution.id]
@@ -140,15 +140,17 @@ class Executions:
         del of_node[execution.id]
         if not of_node:
             del self._by_node[execution.node]
-        self._note_end(execution.id, Ended(execution.job, execution.peer, execution.attempt, state))
+        self._note_end(
+            execution.id, EndedExecution(execution.job, execution.peer, execution.attempt, state)
+        )
 
-    def _note_end(self, name: str, ended: Ended) -> None:
+    def _note_end(self, name: str, ended: EndedExecution) -> None:
         self._ended[name] = ended
         self._ended.move_to_end(name)
         if len(self._ended) > self._remember:
             self._ended.popitem(last=False)
 
-    def on(self, node: str) -> list[Tracked]:
+    def on(self, node: str) -> list[LiveExecution]:
         """Return a node's live executions, oldest first."""
         return list(self._by_node.get(node, {}).values())
 
@@ -164,12 +166,12 @@ class Executions:
                 used = used.plus(execution.needs)
         return used
 
-    def late(self, name: str, node: str, state: int) -> Ended | None:
+    def late(self, name: str, node: str, state: int) -> EndedExecution | None:
         """Take a message about an ended execution: news (returned) or a replay (None)."""
         ended = self._ended.get(name)
         if ended is None or name_of(ended.peer) != node or ended.state != CANCELLED:
             return None
-        self._note_end(name, Ended(ended.job, ended.peer, ended.attempt, state))
+        self._note_end(name, EndedExecution(ended.job, ended.peer, ended.attempt, state))
         return ended
 
     def is_known(self, name: str, node: str) -> bool:
@@ -181,7 +183,7 @@ class Executions:
 # --- what the node says -------------------------------------------------------------------------
 
 
-def outcome(payload: Wire) -> tuple[int, Body, Fault | None]:
+def outcome(payload: WireObject) -> tuple[int, Body, Fault | None]:
     """Read a result as (compute state, body for the caller, fault)."""
     if isinstance(payload, RunResult):
         fault = answer_of(payload).fault
@@ -193,9 +195,9 @@ def outcome(payload: Wire) -> tuple[int, Body, Fault | None]:
     return BID_REFUSED, EMPTY, Fault(FaultCode.HANDED_BACK, f"bid refused: {words}")
 
 
-def _failure(events: Iterable[Event] | None) -> Fault:
+def _failure(events: Iterable[NclEvent] | None) -> Fault:
     """Read the first event: why it failed, and whether it may go to another node."""
-    first = next(iter(events or ()), Event())
+    first = next(iter(events or ()), NclEvent())
     details = first.Details or {}
     if details.get("ErrorCode") == HANDED_BACK or first.Message == NODE_RESTART:
         return Fault(FaultCode.HANDED_BACK, first.Message)
@@ -264,9 +266,9 @@ def _job(
     )
 
 
-def _task(work: SendWork, params: dict[str, object], now: float) -> Task:
+def _task(work: SendWork, params: dict[str, object], now: float) -> NclTask:
     left = 0 if work.run_until is None else max(1, round(work.run_until - now))
-    return Task(
+    return NclTask(
         Name="main",
         Engine=SpecConfig(work.service, params),
         Publisher=SpecConfig(),

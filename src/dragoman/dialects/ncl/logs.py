@@ -53,7 +53,7 @@ class _Line(msgspec.Struct):
     Line: str = ""
 
 
-class _Item(msgspec.Struct, omit_defaults=True):
+class _StreamItem(msgspec.Struct, omit_defaults=True):
     value: _Line | None = None
     error: str = ""
 
@@ -134,7 +134,9 @@ def read_request(data: bytes) -> LogRequest:
 
 def write_line(line: Line) -> bytes:
     """Write one line as the producer sends it."""
-    item = _Item(error=line.error) if line.error else _Item(_Line(line.stream, line.text))
+    item = (
+        _StreamItem(error=line.error) if line.error else _StreamItem(_Line(line.stream, line.text))
+    )
     return dump(_Frame(_DATA, b64encode(dump(item)).decode()))
 
 
@@ -150,7 +152,7 @@ def read_stream(data: bytes) -> Line | Close:
         if frame.type == _CLOSE:
             error = frame.close_error or _CloseError()
             return Close(error.Code, error.Text)
-        item = msgspec.json.decode(b64decode(frame.data, validate=True), type=_Item)
+        item = msgspec.json.decode(b64decode(frame.data, validate=True), type=_StreamItem)
     except BAD_JSON as error:
         raise MalformedMessage(f"not a piece of a log stream: {error}") from None
     line = item.value or _Line()

@@ -7,19 +7,19 @@ from msgspec import field
 from dragoman.dialects.ncl import models
 from dragoman.dialects.ncl.models import (
     CommandResult,
-    Event,
+    NclEvent,
     Resources,
     SpecConfig,
     Time,
     Unsigned,
-    Wire,
+    WireObject,
     always,
 )
 
 # --- control plane ------------------------------------------------------------------------------
 
 
-class HandshakeRequest(Wire):
+class HandshakeRequest(WireObject):
     """A node wants to connect."""
 
     NodeInfo: models.NodeInfo = field(default_factory=models.NodeInfo)
@@ -27,7 +27,7 @@ class HandshakeRequest(Wire):
     LastOrchestratorSeqNum: Unsigned = always(0)
 
 
-class HandshakeResponse(Wire):
+class HandshakeResponse(WireObject):
     """The orchestrator lets it, or not. The last member is the document's starting sequence."""
 
     accepted: bool = always(False)
@@ -36,7 +36,7 @@ class HandshakeResponse(Wire):
     LastOrchestratorSeqNum: Unsigned = always(0)
 
 
-class HeartbeatRequest(Wire):
+class HeartbeatRequest(WireObject):
     """A node is alive, has this much free, and has come this far."""
 
     NodeID: str = always("")
@@ -45,26 +45,26 @@ class HeartbeatRequest(Wire):
     LastOrchestratorSeqNum: Unsigned = always(0)
 
 
-class HeartbeatResponse(Wire):
+class HeartbeatResponse(WireObject):
     """The orchestrator heard it."""
 
     LastComputeSeqNum: Unsigned = always(0)
 
 
-class UpdateNodeInfoRequest(Wire):
+class UpdateNodeInfoRequest(WireObject):
     """A node has changed."""
 
     NodeInfo: models.NodeInfo = field(default_factory=models.NodeInfo)
 
 
-class UpdateNodeInfoResponse(Wire):
+class UpdateNodeInfoResponse(WireObject):
     """The orchestrator took the change, or not."""
 
     accepted: bool = always(False)
     reason: str = ""
 
 
-class ShutdownNoticeRequest(Wire):
+class ShutdownNoticeRequest(WireObject):
     """A node goes away on purpose."""
 
     NodeID: str = always("")
@@ -72,13 +72,13 @@ class ShutdownNoticeRequest(Wire):
     LastOrchestratorSeqNum: Unsigned = always(0)
 
 
-class ShutdownNoticeResponse(Wire):
+class ShutdownNoticeResponse(WireObject):
     """The orchestrator heard it."""
 
     LastComputeSeqNum: Unsigned = always(0)
 
 
-class BacError(Wire):
+class BacError(WireObject):
     """A request failed."""
 
     Cause: str = always("")
@@ -94,97 +94,97 @@ class BacError(Wire):
 # --- data plane, to the node --------------------------------------------------------------------
 
 
-class AskForBid(Wire):
+class AskForBid(WireObject):
     """Would you run this? With desired state Running: run it."""
 
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     Execution: models.Execution = field(default_factory=models.Execution)
 
 
-class BidAccepted(Wire):
+class BidAccepted(WireObject):
     """Run it."""
 
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
     Accepted: bool = always(True)
 
 
-class BidRejected(Wire):
+class BidRejected(WireObject):
     """Do not run it."""
 
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
 
 
-class CancelExecution(Wire):
+class CancelExecution(WireObject):
     """Stop it. Never confirmed."""
 
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
 
 
 # --- data plane, from the node ------------------------------------------------------------------
 
 
-class BidResult(Wire):
+class BidResult(WireObject):
     """I would, or I would not."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
     JobType: str = always("")
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     Accepted: bool = always(False)
 
 
-class RunResult(Wire):
+class RunResult(WireObject):
     """It ran to its end."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
     JobType: str = always("")
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     PublishResult: SpecConfig | None = always(None)
     RunCommandResult: CommandResult | None = always(None)
 
 
-class ComputeError(Wire):
+class ComputeError(WireObject):
     """It failed; the first event says why."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
     JobType: str = always("")
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
 
 
 # --- others -------------------------------------------------------------------------------------
 
 
-class PreSignURLRequest(Wire):
+class PreSignURLRequest(WireObject):
     """A node wants a place to publish to."""
 
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
     JobID: str = always("")
 
 
-class PreSignURLResponse(Wire):
+class PreSignURLResponse(WireObject):
     """Here it is."""
 
     JobType: str = always("")
-    Events: list[Event] | None = always(None)
+    Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
     JobID: str = always("")
     PreSignedURL: str = always("")
 
 
-class LegacyHeartbeat(Wire):
+class LegacyHeartbeat(WireObject):
     """The heartbeat of version 1.5, the only legacy message in an envelope."""
 
     NodeID: str = always("")
     Sequence: Unsigned = always(0)
 
 
-TYPES: Final[dict[str, type[Wire]]] = {
+TYPES: Final[dict[str, type[WireObject]]] = {
     "transport.HandshakeRequest": HandshakeRequest,
     "transport.HandshakeResponse": HandshakeResponse,
     "transport.HeartbeatRequest": HeartbeatRequest,
@@ -206,4 +206,4 @@ TYPES: Final[dict[str, type[Wire]]] = {
     "heartbeat": LegacyHeartbeat,
 }
 
-NAMES: Final[dict[type[Wire], str]] = {kind: name for name, kind in TYPES.items()}
+NAMES: Final[dict[type[WireObject], str]] = {kind: name for name, kind in TYPES.items()}

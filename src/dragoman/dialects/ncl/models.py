@@ -28,11 +28,11 @@ def always(default: T) -> T:
     return field(default_factory=lambda: default)
 
 
-class Wire(Struct, omit_defaults=True, forbid_unknown_fields=True):
+class WireObject(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """One JSON object. Strict: other spellings and unknown members go through `wire.tolerate`."""
 
 
-class Gpu(Wire):
+class Gpu(WireObject):
     """One graphics processor. Memory in MiB."""
 
     Index: Unsigned = always(0)
@@ -42,7 +42,7 @@ class Gpu(Wire):
     PCIAddress: str = always("")
 
 
-class Resources(Wire):
+class Resources(WireObject):
     """Amounts: cores, bytes, bytes, devices. Nothing at all is `{}`."""
 
     CPU: Number = 0
@@ -52,7 +52,7 @@ class Resources(Wire):
     GPUs: list[Gpu] | None = None
 
 
-class ComputeInfo(Wire):
+class ComputeInfo(WireObject):
     """What a node can run and how much of it. `QueueCapacity` is what its queue has taken."""
 
     ExecutionEngines: list[str] | None = always(None)
@@ -67,7 +67,7 @@ class ComputeInfo(Wire):
     address: str = always("")
 
 
-class BuildVersionInfo(Wire):
+class BuildVersionInfo(WireObject):
     """What software a node runs."""
 
     Major: str = ""
@@ -82,7 +82,7 @@ class BuildVersionInfo(Wire):
 _NODE_TYPES: Final = {"": "", "compute": "Compute", "requester": "Requester"}
 
 
-class NodeInfo(Wire):
+class NodeInfo(WireObject):
     """Who a node is."""
 
     NodeID: str = always("")
@@ -100,7 +100,7 @@ class NodeInfo(Wire):
         self.NodeType = known
 
 
-class ConnectionRecord(Wire):
+class ConnectionRecord(WireObject):
     """How a node's connection stands, as an orchestrator keeps it."""
 
     Status: str = always("")
@@ -112,7 +112,7 @@ class ConnectionRecord(Wire):
     LastError: str = ""
 
 
-class NodeState(Wire):
+class NodeState(WireObject):
     """Everything an orchestrator remembers about a node."""
 
     Info: NodeInfo = field(default_factory=NodeInfo)
@@ -121,14 +121,14 @@ class NodeState(Wire):
     ConnectionState: ConnectionRecord = field(default_factory=ConnectionRecord)
 
 
-class SpecConfig(Wire):
+class SpecConfig(WireObject):
     """A kind of engine, publisher or source, with free parameters."""
 
     Type: str = always("")
     Params: dict[str, Any] | None = None
 
 
-class InputSource(Wire):
+class InputSource(WireObject):
     """Data to mount."""
 
     Source: SpecConfig = field(default_factory=SpecConfig)
@@ -136,14 +136,14 @@ class InputSource(Wire):
     Target: str = always("")
 
 
-class ResultPath(Wire):
+class ResultPath(WireObject):
     """Data to publish."""
 
     Name: str = always("")
     Path: str = always("")
 
 
-class TaskResources(Wire):
+class TaskResources(WireObject):
     """What a task needs, as text: `500m`, `512mb`, `1`."""
 
     CPU: str = ""
@@ -152,7 +152,7 @@ class TaskResources(Wire):
     GPU: str = ""
 
 
-class Port(Wire):
+class Port(WireObject):
     """A port of a task."""
 
     Name: str = always("")
@@ -161,7 +161,7 @@ class Port(Wire):
     HostNetwork: str = ""
 
 
-class NetworkSpec(Wire):
+class NetworkSpec(WireObject):
     """How a task sees the network."""
 
     Type: str = always("")
@@ -169,7 +169,7 @@ class NetworkSpec(Wire):
     Ports: list[Port] | None = None
 
 
-class TaskTimeouts(Wire):
+class TaskTimeouts(WireObject):
     """Spans in seconds."""
 
     ExecutionTimeout: int = 0
@@ -177,7 +177,7 @@ class TaskTimeouts(Wire):
     TotalTimeout: int = 0
 
 
-class Task(Wire):
+class NclTask(WireObject):
     """What to run."""
 
     Name: str = always("")
@@ -192,7 +192,7 @@ class Task(Wire):
     Timeouts: TaskTimeouts | None = None
 
 
-class Constraint(Wire):
+class Constraint(WireObject):
     """A condition on a node's labels."""
 
     Key: str = always("")
@@ -200,7 +200,7 @@ class Constraint(Wire):
     Values: list[str] | None = None
 
 
-class JobStanding(Wire):
+class JobStanding(WireObject):
     """A job's state; its type is text."""
 
     StateType: str = always("Pending")
@@ -208,7 +208,7 @@ class JobStanding(Wire):
     Details: dict[str, str] | None = None
 
 
-class JobSpec(Wire):
+class JobSpec(WireObject):
     """A job. `Meta` must be an object whenever it is sent: a real node crashes on null."""
 
     ID: str = always("")
@@ -220,7 +220,7 @@ class JobSpec(Wire):
     Constraints: list[Constraint] | None = always(None)
     Meta: dict[str, str] | None = always(None)
     Labels: dict[str, str] | None = always(None)
-    Tasks: list[Task] | None = always(None)
+    Tasks: list[NclTask] | None = always(None)
     State: JobStanding = field(default_factory=JobStanding)
     Version: Unsigned = always(0)
     Revision: Unsigned = always(0)
@@ -228,7 +228,7 @@ class JobSpec(Wire):
     ModifyTime: int = always(0)
 
 
-class State(Wire):
+class State(WireObject):
     """An execution's state; its type is a number."""
 
     StateType: int = always(0)
@@ -236,7 +236,7 @@ class State(Wire):
     Details: dict[str, str] | None = None
 
 
-class CommandResult(Wire):
+class CommandResult(WireObject):
     """What a command left behind. Upstream cuts each stream at 2 KB."""
 
     Stdout: str = always("")
@@ -247,13 +247,13 @@ class CommandResult(Wire):
     ErrorMsg: str = always("")
 
 
-class Allocation(Wire):
+class Allocation(WireObject):
     """What was set aside, by task."""
 
     Tasks: dict[str, Resources] | None = always(None)
 
 
-class Execution(Wire):
+class Execution(WireObject):
     """One job (or partition of it) on one node."""
 
     ID: str = always("")
@@ -278,7 +278,7 @@ class Execution(Wire):
     ModifyTime: int = always(0)
 
 
-class Event(Wire):
+class NclEvent(WireObject):
     """Something that happened to an execution, in words."""
 
     Message: str = always("")

@@ -27,7 +27,7 @@ _OVER: Final = frozenset({Kind.REQUEUED, Kind.GATHERED, Kind.FORWARDED})
 
 
 @value
-class WasOut:
+class OpenDispatch:
     """A dispatch that had not come back: when it left, and the position of its accepted bid."""
 
     work: SendWork
@@ -98,14 +98,14 @@ class Fold:
             except (MalformedMessage, IndexError):
                 continue
 
-    def dispatches(self, load_body: LoadBody) -> Iterator[WasOut]:
+    def dispatches(self, load_body: LoadBody) -> Iterator[OpenDispatch]:
         """Yield what was out, oldest first."""
         for key, (record, accepted) in self._out.items():
             submitted = self._submitted.get(record.job)
             if submitted is not None:
                 body = load_body(self._forwarded.get(key, submitted.seq)) or EMPTY
                 target = self._targets.get(key) or submitted.target or "any"
-                yield WasOut(_work(submitted, record, body, target), record.at, accepted)
+                yield OpenDispatch(_work(submitted, record, body, target), record.at, accepted)
 
 
 def _work(submitted: Record, record: Record, body: Body, target: str) -> SendWork:

@@ -7,11 +7,11 @@ with a report is put on record and never refused on the wire.
 from typing import Final
 
 from dragoman.core.events import Noted, ReplyKind
+from dragoman.dialects.ncl.body_codec import NAME
 from dragoman.dialects.ncl.dispatcher import Dispatcher, Told
-from dragoman.dialects.ncl.dress import NAME
-from dragoman.dialects.ncl.executions import Executions, Tracked, outcome
+from dragoman.dialects.ncl.executions import Executions, LiveExecution, outcome
 from dragoman.dialects.ncl.messages import BidResult, ComputeError, RunResult
-from dragoman.dialects.ncl.models import NEW, Wire
+from dragoman.dialects.ncl.models import NEW, WireObject
 from dragoman.dialects.ncl.nodes import Node
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind
@@ -19,14 +19,14 @@ from dragoman.model.record import Kind
 _RESULTS: Final = (BidResult, RunResult, ComputeError)
 
 
-class Results:
+class ResultHandler:
     """Takes in what nodes report."""
 
     def __init__(self, executions: Executions, dispatcher: Dispatcher) -> None:
         self._executions = executions
         self._dispatcher = dispatcher
 
-    def take(self, node: Node, payload: Wire) -> Told:
+    def take(self, node: Node, payload: WireObject) -> Told:
         """Say to the core what a message of a node's data plane means."""
         if not isinstance(payload, _RESULTS):
             words = f"{type(payload).__name__} is no message of a compute node"
@@ -40,7 +40,7 @@ class Results:
         self._executions.end(execution, state)
         return [execution.reply(ReplyKind.FINAL, body, fault)]
 
-    def _bid_offered(self, node: Node, execution: Tracked) -> Told:
+    def _bid_offered(self, node: Node, execution: LiveExecution) -> Told:
         """Take a bid, and take it again if it is offered again: the node may have missed that."""
         is_news = execution.state == NEW
         self._dispatcher.accept(node, execution)
@@ -56,7 +56,7 @@ class Results:
         ended = self._executions.late(name, node.id, state)
         if ended is None or (isinstance(payload, BidResult)):
             return []
-        late = Tracked(ended.job, ended.peer, ended.attempt)
+        late = LiveExecution(ended.job, ended.peer, ended.attempt)
         return [late.reply(ReplyKind.FINAL, body, fault)]
 
 

@@ -29,7 +29,7 @@ from dragoman.dialects.ncl.messages import (
     UpdateNodeInfoRequest,
     UpdateNodeInfoResponse,
 )
-from dragoman.dialects.ncl.models import NodeInfo, Resources, Wire
+from dragoman.dialects.ncl.models import NodeInfo, Resources, WireObject
 from dragoman.dialects.ncl.settings import ComputeSettings
 from dragoman.dialects.ncl.times import time_text
 
@@ -39,7 +39,7 @@ CONNECTED: Final = "connected"
 LEFT: Final = "left"
 
 
-class Session:
+class NodeSession:
     """The control plane of one node. `describe` tells what the node is like now."""
 
     def __init__(
@@ -63,12 +63,12 @@ class Session:
         self._good_at = 0.0
         self._accepted: NodeInfo | None = None
         #: Token -> (request, when it is too late for an answer).
-        self._asked: dict[str, tuple[Wire, float]] = {}
+        self._asked: dict[str, tuple[WireObject, float]] = {}
         self._count = 0
 
     # --- requests -------------------------------------------------------------------------------
 
-    def join(self, received: int, now: float) -> list[tuple[str, Wire]]:
+    def join(self, received: int, now: float) -> list[tuple[str, WireObject]]:
         """Shake hands now, whatever was before."""
         self._asked.clear()
         self.state = CONNECTING
@@ -76,7 +76,7 @@ class Session:
         request = HandshakeRequest(info, time_text(self._started_at), received)
         return [self._ask(request, now)]
 
-    def leave(self, received: int, now: float) -> list[tuple[str, Wire]]:
+    def leave(self, received: int, now: float) -> list[tuple[str, WireObject]]:
         """Say good-bye, if there is a session to end."""
         was_connected, self.state = self.state == CONNECTED, LEFT
         if not was_connected:
@@ -85,7 +85,7 @@ class Session:
 
     def tick(
         self, received: int, free: Resources, queued: Resources, now: float
-    ) -> list[tuple[str, Wire]]:
+    ) -> list[tuple[str, WireObject]]:
         """Do what is due: settle what was not answered, then try, beat or tell."""
         for token in [t for t, (_, until) in self._asked.items() if now >= until]:
             self._failed(self._asked.pop(token)[0], "no answer in time", now)
@@ -99,19 +99,19 @@ class Session:
             return self.join(received, now)
         return [*self._beat(received, free, queued, now), *self._tell(now)]
 
-    def hurry(self, now: float) -> None:
+    def retry_now(self, now: float) -> None:
         """Let the next tick try or beat at once."""
         self._attempt_at = self._beat_at = now
 
     def _beat(
         self, received: int, free: Resources, queued: Resources, now: float
-    ) -> list[tuple[str, Wire]]:
+    ) -> list[tuple[str, WireObject]]:
         if now < self._beat_at:
             return []
         self._beat_at = now + self._settings.heartbeat_interval
         return [self._ask(HeartbeatRequest(self._node, free, queued, received), now)]
 
-    def _tell(self, now: float) -> list[tuple[str, Wire]]:
+    def _tell(self, now: float) -> list[tuple[str, WireObject]]:
         """Tell of a real change, compared with what the orchestrator last accepted."""
         if now < self._check_at:
             return []
@@ -121,7 +121,7 @@ class Session:
             return []
         return [self._ask(UpdateNodeInfoRequest(info), now)]
 
-    def _ask(self, request: Wire, now: float) -> tuple[str, Wire]:
+    def _ask(self, request: WireObject, now: float) -> tuple[str, WireObject]:
         self._count += 1
         token = f"r{self._count}"
         self._asked[token] = (request, now + self._settings.request_timeout)
@@ -145,7 +145,9 @@ class Session:
             return None
         return self._granted(request, payload, now)
 
-    def _granted(self, request: Wire, payload: Wire, now: float) -> HandshakeResponse | None:
+    def _granted(
+        self, request: WireObject, payload: WireObject, now: float
+    ) -> HandshakeResponse | None:
         if isinstance(request, HandshakeRequest) and isinstance(payload, HandshakeResponse):
             return self._shaken(request, payload, now)
         if isinstance(request, HeartbeatRequest) and isinstance(payload, HeartbeatResponse):
@@ -169,13 +171,13 @@ class Session:
         self._check_at = now + self._settings.info_update_interval
         return response
 
-    def _refused(self, request: Wire, error: BacError, now: float) -> None:
+    def _refused(self, request: WireObject, error: BacError, now: float) -> None:
         if error.Code == HANDSHAKE_REQUIRED and self.state == CONNECTED:
             self._disconnect(error.Cause, now)
         else:
             self._failed(request, error.Cause, now)
 
-    def _failed(self, request: Wire, reason: str, now: float) -> None:
+    def _failed(self, request: WireObject, reason: str, now: float) -> None:
         """Note a failure. Only a handshake's is a reason to wait; a missed beat is made up for."""
         self.trouble = reason
         if isinstance(request, HandshakeRequest) and self.state == CONNECTING:

@@ -14,14 +14,14 @@ import msgspec
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.envelope import BAD_JSON, dump
 from dragoman.dialects.ncl.messages import NAMES, TYPES
-from dragoman.dialects.ncl.models import TERMINAL, Execution, Wire
+from dragoman.dialects.ncl.models import TERMINAL, Execution, WireObject
 from dragoman.dialects.ncl.wire import read_json, read_payload
 
 #: Job types whose executions start again after a restart of the node; others fail.
-LASTING: Final = frozenset({"service", "daemon"})
+RESTARTED_JOB_TYPES: Final = frozenset({"service", "daemon"})
 
 
-class Held:
+class StoredExecution:
     """One execution as the node knows it."""
 
     __slots__ = ("id", "job", "kind", "spec", "state")
@@ -37,7 +37,7 @@ class Held:
         return self.state in TERMINAL
 
 
-class Store:
+class NodeStore:
     """Executions, outgoing messages that are not acked yet, and both positions."""
 
     def __init__(
@@ -45,12 +45,12 @@ class Store:
     ) -> None:
         self._write = write
         self._remember = remember
-        self.executions: dict[str, Held] = {}
+        self.executions: dict[str, StoredExecution] = {}
         #: Ended executions, oldest first; the oldest are forgotten beyond the bound.
         self._ended: OrderedDict[str, None] = OrderedDict()
         self.seq = 0
         #: Messages that may not have been stored by the orchestrator, by their position.
-        self.out: OrderedDict[int, Wire] = OrderedDict()
+        self.out: OrderedDict[int, WireObject] = OrderedDict()
         #: Last position of the orchestrator that was taken in.
         self.received = 0
         #: Last of our positions that the orchestrator has acked.
@@ -58,25 +58,25 @@ class Store:
 
     # --- changes --------------------------------------------------------------------------------
 
-    def learn(self, held: Held) -> None:
+    def learn(self, held: StoredExecution) -> None:
         """Take in a new execution."""
         line: dict[str, Any] = {"k": "new", "id": held.id, "job": held.job, "kind": held.kind}
         line["state"] = held.state
-        if held.spec is not None and held.kind in LASTING:
+        if held.spec is not None and held.kind in RESTARTED_JOB_TYPES:
             line["spec"] = held.spec
         self.seq += 1
         self.executions[held.id] = held
         self._log({**line, "seq": self.seq})
         self._sweep(held)
 
-    def move(self, held: Held, state: int) -> None:
+    def move(self, held: StoredExecution, state: int) -> None:
         """Change an execution's state."""
         self.seq += 1
         held.state = state
         self._log({"k": "state", "id": held.id, "state": state, "seq": self.seq})
         self._sweep(held)
 
-    def say(self, payload: Wire) -> int:
+    def say(self, payload: WireObject) -> int:
         """Keep a message until it is acked; return its position."""
         self.seq += 1
         self.out[self.seq] = payload
@@ -84,7 +84,7 @@ class Store:
         self._log(line)
         return self.seq
 
-    def came_to(self, received: int, acked: int) -> None:
+    def save_progress(self, received: int, acked: int) -> None:
         """Store how far both directions have come."""
         if (received, acked) != (self.received, self.acked):
             self.received, self.acked = received, acked
@@ -95,7 +95,7 @@ class Store:
         while self.out and next(iter(self.out)) <= self.acked:
             self.out.popitem(last=False)
 
-    def _sweep(self, held: Held) -> None:
+    def _sweep(self, held: StoredExecution) -> None:
         if not held.is_over:
             return
         held.spec = None
@@ -126,7 +126,7 @@ class Store:
         kind = line["k"]
         self.seq = max(self.seq, int(line.get("seq", 0)))
         if kind == "new":
-            held = Held(line["id"], line["job"], line["kind"], int(line["state"]))
+            held = StoredExecution(line["id"], line["job"], line["kind"], int(line["state"]))
             if "spec" in line:
                 held.spec = read_json(Execution, msgspec.json.encode(line["spec"]))
             self.executions[held.id] = held
@@ -145,7 +145,7 @@ class Store:
     def snapshot(self) -> list[bytes]:
         """Return the fewest lines that say what this store knows."""
         lines: list[bytes] = []
-        copy = Store(lines.append)
+        copy = NodeStore(lines.append)
         for held in self.executions.values():
             copy.learn(held)
         copy.seq = 0

@@ -32,7 +32,7 @@ def time_of(text: str) -> float:
         return 0.0
 
 
-class Alarms:
+class WakeTimes:
     """When each of many things wants to be looked at. An early look is harmless, a late one not."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.ncl.envelope import BAD_JSON, dump, seal, seal_json, unseal
 from dragoman.dialects.ncl.messages import NAMES, TYPES
-from dragoman.dialects.ncl.models import Wire
+from dragoman.dialects.ncl.models import WireObject
 from dragoman.model.value import value
 
 # --- subjects -----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ _OLD_TYPE: Final = "Type"
 _OLD_ENCODING: Final = "PayloadEncoding"
 
 
-def metadata(payload: Wire, source: str, at: float, **more: str) -> dict[str, str]:
+def metadata(payload: WireObject, source: str, at: float, **more: str) -> dict[str, str]:
     """Make the metadata every message has; `more` is keyed by the constants above."""
     name = NAMES[type(payload)]
     return {
@@ -95,7 +95,9 @@ def metadata(payload: Wire, source: str, at: float, **more: str) -> dict[str, st
     }
 
 
-def data_metadata(payload: Wire, source: str, at: float, seq: int, subject: str) -> dict[str, str]:
+def data_metadata(
+    payload: WireObject, source: str, at: float, seq: int, subject: str
+) -> dict[str, str]:
     """Make the metadata of a data message; nodes leave `subject` out, orchestrators do not."""
     more = {SEQ: str(seq), MESSAGE_ID: f"seq-{seq}"}
     if subject:
@@ -112,10 +114,10 @@ def nanoseconds(at: float) -> int:
 
 
 @value
-class Message:
+class NclMessage:
     """A payload with the metadata it travelled with."""
 
-    payload: Wire
+    payload: WireObject
     metadata: Mapping[str, str]
 
     @property
@@ -133,18 +135,18 @@ class Message:
 _decoders: Final = {kind: msgspec.json.Decoder(kind) for kind in NAMES}
 
 
-def encode(payload: Wire, pairs: Mapping[str, str]) -> bytes:
+def encode(payload: WireObject, pairs: Mapping[str, str]) -> bytes:
     """Write a message in an envelope of version 1."""
     return seal(pairs, dump(payload))
 
 
-def frames(payload: Wire, pairs: Mapping[str, str], reply: str = "") -> list[bytes]:
+def frames(payload: WireObject, pairs: Mapping[str, str], reply: str = "") -> list[bytes]:
     """Write a message as frames: body, the same metadata as headers, reply subject."""
     said = dump({key: pairs[key] for key in sorted(pairs)})
     return [seal_json(said, dump(payload)), said, reply.encode()]
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes) -> NclMessage:
     """Read a message. The first failure wins: envelope, encoding, type, payload."""
     found = unseal(data)
     pairs = found.metadata
@@ -155,14 +157,14 @@ def decode(data: bytes) -> Message:
     kind = TYPES.get(name)
     if kind is None:
         raise _unreadable(f"unsupported message type: {name}")
-    return Message(read_payload(kind, found.payload), pairs)
+    return NclMessage(read_payload(kind, found.payload), pairs)
 
 
 def _unreadable(reason: str) -> MalformedMessage:
     return MalformedMessage(f"failed to deserialize message payload: {reason}")
 
 
-def read_payload(kind: type[Wire], data: bytes) -> Any:
+def read_payload(kind: type[WireObject], data: bytes) -> Any:
     """Read one JSON object: strictly first, which is fast, then with tolerance."""
     try:
         return _decoders[kind].decode(data)
@@ -175,7 +177,7 @@ def read_payload(kind: type[Wire], data: bytes) -> Any:
         raise _unreadable(f"failed to deserialize with encoding json: {error}") from None
 
 
-def read_json(kind: type[Wire], data: bytes) -> Any:
+def read_json(kind: type[WireObject], data: bytes) -> Any:
     """Read a bare JSON object that is not a message (a stored state, a legacy request)."""
     if kind not in _decoders:
         _decoders[kind] = msgspec.json.Decoder(kind)
@@ -228,12 +230,12 @@ def tolerate(kind: Any, found: Any) -> Any:
         return [tolerate(get_args(kind)[0], item) for item in found]
     if origin is dict and type(found) is dict:
         return {key: tolerate(get_args(kind)[1], item) for key, item in found.items()}
-    if isinstance(kind, type) and issubclass(kind, Wire) and type(found) is dict:
+    if isinstance(kind, type) and issubclass(kind, WireObject) and type(found) is dict:
         return _members(kind, found)
     return found
 
 
-def _members(kind: type[Wire], found: dict[str, Any]) -> dict[str, Any]:
+def _members(kind: type[WireObject], found: dict[str, Any]) -> dict[str, Any]:
     names, out = _spellings(kind), {}
     for name, item in found.items():
         known = names.get(name.lower())
@@ -246,7 +248,7 @@ def _members(kind: type[Wire], found: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _spellings(kind: type[Wire]) -> dict[str, tuple[str, Any, bool]]:
+def _spellings(kind: type[WireObject]) -> dict[str, tuple[str, Any, bool]]:
     """Map each member's lower-case name to (name, annotation, whether it takes null)."""
     hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return {name.lower(): (name, hint, _takes_null(hint)) for name, hint in hints.items()}

@@ -14,14 +14,20 @@ from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.compute import Compute, resources_of
 from dragoman.dialects.ncl.dataplane import Publisher
 from dragoman.dialects.ncl.discovery import PREFIX, Discovery
+from dragoman.dialects.ncl.log_producer import LogProducer
 from dragoman.dialects.ncl.messages import HandshakeResponse
-from dragoman.dialects.ncl.models import BuildVersionInfo, ComputeInfo, NodeInfo, Resources, Wire
+from dragoman.dialects.ncl.models import (
+    BuildVersionInfo,
+    ComputeInfo,
+    NodeInfo,
+    Resources,
+    WireObject,
+)
 from dragoman.dialects.ncl.nodes import PROTOCOL, SERVICE_LABEL, SLOTS_LABEL
-from dragoman.dialects.ncl.producing import Producing
-from dragoman.dialects.ncl.session import CONNECTED, Session
+from dragoman.dialects.ncl.session import CONNECTED, NodeSession
 from dragoman.dialects.ncl.settings import ComputeSettings
-from dragoman.dialects.ncl.store import Store
-from dragoman.dialects.talk import Alive, Reply, Unsupported, Word, Work
+from dragoman.dialects.ncl.store import NodeStore
+from dragoman.dialects.peer_sides import Alive, Assigned, SendNow, Unsupported, WorkerNotice
 from dragoman.model.capacity import Capacity
 from dragoman.model.content import Answer, Call
 
@@ -29,7 +35,7 @@ _ACK: Final = b"{}"
 _GIB: Final = 1024**3
 
 
-class WorkerSide:
+class NclWorkerSide:
     """A worker's end of NCL."""
 
     def __init__(
@@ -44,7 +50,7 @@ class WorkerSide:
         labels: Mapping[str, str] | None = None,
         version: str = "0.1.0",
         settings: ComputeSettings | None = None,
-        store: Store | None = None,
+        store: NodeStore | None = None,
     ) -> None:
         if not wire.is_node_id(node):
             raise ValueError(f"{node!r} cannot be a node id: no blanks, dots, stars or '>'")
@@ -56,15 +62,15 @@ class WorkerSide:
         #: Announced with the node; change them at any time, the orchestrator is told.
         self.labels = dict(labels or {})
         self.settings = settings or ComputeSettings()
-        self.store = store or Store(remember=self.settings.remember)
+        self.store = store or NodeStore(remember=self.settings.remember)
         # Under its own name, so that a server can keep others from listening there.
         self._inbox = f"_INBOX.{node}.{wire.inbox_token(ids())}"
         now = clock()
-        self._session = Session(node, self.settings, self.describe, now)
+        self._session = NodeSession(node, self.settings, self.describe, now)
         self._compute = Compute(self._services, slots, self._most, self.store, self._say)
         s = self.settings
         self._publisher = Publisher(s.ack_wait, s.max_pending, s.retry_base, s.retry_max)
-        self._producing = Producing(node, self._inbox, self.settings, self._compute.find)
+        self._producing = LogProducer(node, self._inbox, self.settings, self._compute.find)
         self._discovery = Discovery(node, self._services, version, now)
         self._received = self.store.received
         self._opened = 0
@@ -128,7 +134,7 @@ class WorkerSide:
 
     # --- in -------------------------------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one message in; what cannot be read is noted and ignored."""
         try:
             subject, body, _, reply = frames[0].decode(), frames[1], frames[2], frames[3].decode()
@@ -148,9 +154,9 @@ class WorkerSide:
             return _replies([_bare(reply, a) for a in answers] if reply else [])
         return self._noted(f"nothing is served on {subject}")
 
-    def _data(self, body: bytes, reply: str, now: float) -> list[Word]:
+    def _data(self, body: bytes, reply: str, now: float) -> list[WorkerNotice]:
         """Store, then ack. Never a refusal on the wire: it can stop a real sender for good."""
-        words: list[Word] = []
+        words: list[WorkerNotice] = []
         try:
             message = wire.decode(body)
             if self._compute.handles(message.payload):
@@ -163,10 +169,10 @@ class WorkerSide:
         except MalformedMessage as error:
             self._noted(str(error))
         lines = [frames for word in words for frames in self._producing.begun(word, now)]
-        ack = [Reply(_bare(reply, _ACK))] if reply else []
+        ack = [SendNow(_bare(reply, _ACK))] if reply else []
         return [*ack, *_replies([*self._pump(now), *lines]), *words]
 
-    def _answered(self, token: str, body: bytes, now: float) -> list[Word]:
+    def _answered(self, token: str, body: bytes, now: float) -> list[WorkerNotice]:
         if token.startswith("d"):
             self._acked(token[1:], body, now)
             return [Alive(), *_replies(self._pump(now))]
@@ -196,19 +202,19 @@ class WorkerSide:
         else:
             self._publisher.fail(now)
 
-    def _reconnected(self, now: float) -> list[Word]:
+    def _reconnected(self, now: float) -> list[WorkerNotice]:
         """Beat at once on a new connection to NATS: the orchestrator may have been away too."""
         self._publisher.replay()
-        self._session.hurry(now)
+        self._session.retry_now(now)
         return _replies(self.beat())
 
-    def _noted(self, words: str) -> list[Word]:
+    def _noted(self, words: str) -> list[WorkerNotice]:
         self.troubles = [*self.troubles[-99:], words]
         return []
 
     # --- out ------------------------------------------------------------------------------------
 
-    def _say(self, payload: Wire) -> None:
+    def _say(self, payload: WireObject) -> None:
         self._publisher.put(self.store.say(payload), payload)
 
     def _pump(self, now: float) -> list[Frames]:
@@ -220,7 +226,7 @@ class WorkerSide:
             out.append([subject.encode(), *wire.frames(item.payload, pairs, reply)])
         return out
 
-    def _requests(self, asked: list[tuple[str, Wire]], now: float) -> list[Frames]:
+    def _requests(self, asked: list[tuple[str, WireObject]], now: float) -> list[Frames]:
         subject = wire.compute_subject(self.name, wire.CTRL).encode()
         return [
             [
@@ -252,7 +258,7 @@ class WorkerSide:
     def checkpoint(self) -> None:
         """Store how far both directions have come."""
         self._checkpoint_at = self._clock() + self.settings.checkpoint_interval
-        self.store.came_to(self._received, self._publisher.settled)
+        self.store.save_progress(self._received, self._publisher.settled)
 
     def leave(self) -> list[Frames]:
         """Say good-bye: last messages, a final checkpoint, the notice."""
@@ -303,14 +309,14 @@ class WorkerSide:
 
     # --- restart --------------------------------------------------------------------------------
 
-    def _resume(self, now: float) -> list[Work]:
+    def _resume(self, now: float) -> list[Assigned]:
         """Go on after a restart: settle interrupted work, queue what was never acked."""
         self._publisher.last = self.store.acked
         for seq, payload in self.store.out.items():
             self._publisher.put(seq, payload)
         return self._compute.restart(now)
 
-    def _take_resumed(self) -> list[Work]:
+    def _take_resumed(self) -> list[Assigned]:
         resumed, self._resumed = self._resumed, []
         return resumed
 
@@ -319,5 +325,5 @@ def _bare(subject: str, body: bytes, reply: str = "") -> Frames:
     return [subject.encode(), body, b"", reply.encode()]
 
 
-def _replies(frames: Iterable[Frames]) -> list[Word]:
-    return [Reply(f) for f in frames]
+def _replies(frames: Iterable[Frames]) -> list[WorkerNotice]:
+    return [SendNow(f) for f in frames]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from dragoman.dialects.nfp.dress import task_fault, write
+from dragoman.dialects.nfp.body_codec import task_fault, write
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault
 from dragoman.model.record import Record

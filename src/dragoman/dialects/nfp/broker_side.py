@@ -22,22 +22,22 @@ from dragoman.core.effects import (
 from dragoman.core.events import Event, JobSubmitted, Noted
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
     Subscribed,
-    Wardrobe,
     topic_of,
 )
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, Dress
+from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec
+from dragoman.dialects.nfp.client_jobs import ClientJobs
 from dragoman.dialects.nfp.peers import Peer, Peers, read_name
-from dragoman.dialects.nfp.replies import Replies, managed
-from dragoman.dialects.nfp.requests import Requests, refuse
-from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, Settings
-from dragoman.dialects.nfp.statuses import Statuses
-from dragoman.dialects.nfp.told import Memory
-from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.dialects.nfp.replies import NfpReplies, managed
+from dragoman.dialects.nfp.requests import NfpRequests, refuse
+from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT, NfpSettings
+from dragoman.dialects.nfp.statuses import NfpStatuses
+from dragoman.dialects.nfp.workers import NfpWorkers
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, ServiceName, peer_id, text_of
@@ -54,18 +54,18 @@ _EVENTS: Final = EVENTS.encode()
 MANAGED: Final = Terms(patience=10.0, timeout=60.0, max_attempts=1, strict=False)
 
 
-class BrokerSide:
+class NfpBrokerSide:
     """NFP as the broker speaks it."""
 
     def __init__(
         self,
         link: str = NAME,
         *,
-        wardrobe: Wardrobe | None = None,
-        settings: Settings | None = None,
+        codecs: BodyCodecs | None = None,
+        settings: NfpSettings | None = None,
     ) -> None:
         self.link = link
-        self.settings = settings or Settings()
+        self.settings = settings or NfpSettings()
         self._hello = bodies.to_json(
             {
                 "agent": "dragoman",
@@ -75,20 +75,20 @@ class BrokerSide:
                 "hold": self.settings.hold,
             }
         )
-        wardrobe = wardrobe or {NAME: Dress()}
+        codecs = codecs or {NAME: NfpBodyCodec()}
         self.peers = Peers(link, self.settings.remembered_peers)
-        self.memory = Memory(self.settings)
-        self.workers = WorkerDesk(self.peers, wardrobe, self.settings)
-        self.requests = Requests(self.memory, self.settings)
-        self.replies = Replies(self.peers, self.workers, self.memory, wardrobe)
-        self.statuses = Statuses(self.peers, self.workers, self.memory, wardrobe)
+        self.memory = ClientJobs(self.settings)
+        self.workers = NfpWorkers(self.peers, codecs, self.settings)
+        self.requests = NfpRequests(self.memory, self.settings)
+        self.replies = NfpReplies(self.peers, self.workers, self.memory, codecs)
+        self.statuses = NfpStatuses(self.peers, self.workers, self.memory, codecs)
         self._takers: dict[type, Callable[[Peer, Any, float], Heard]] = {
-            wire.Request: self._request,
-            wire.Unsupported: self._unsupported,
-            wire.Report: self.workers.report,
+            wire.NfpRequest: self._request,
+            wire.UnknownCommand: self._unsupported,
+            wire.NfpReport: self.workers.report,
             wire.KeepAlive: self.workers.keepalive,
-            wire.Ready: self.workers.ready,
-            wire.Disconnect: self.workers.disconnect,
+            wire.NfpReady: self.workers.ready,
+            wire.NfpDisconnect: self.workers.disconnect,
             wire.Open: self._open,
         }
         self._renderers: dict[type, Callable[[Any, float], list[Send]]] = {
@@ -108,7 +108,7 @@ class BrokerSide:
         if type(message) not in self._takers or frames[1] == wire.BROKER:
             raise MalformedMessage("a broker's message came to a broker")
         peer = self.peers.heard(address)
-        if not isinstance(message, wire.Unsupported):
+        if not isinstance(message, wire.UnknownCommand):
             peer.is_binary = message.is_binary
         return self._takers[type(message)](peer, message, now)
 
@@ -143,8 +143,8 @@ class BrokerSide:
     ) -> list[Send]:
         """Refuse a subscription, or whatever came in another's name; jobs are the core's answer."""
         message, peer = wire.decode(frames), self.peers.of(peer_id(self.link, text_of(address)))
-        is_for_us = isinstance(message, wire.Request) and message.service == _EVENTS
-        if isinstance(message, wire.Request) and (sends is None or is_for_us):
+        is_for_us = isinstance(message, wire.NfpRequest) and message.service == _EVENTS
+        if isinstance(message, wire.NfpRequest) and (sends is None or is_for_us):
             return [said for said in refuse(peer, message, fault) if isinstance(said, Send)]
         return sends or []
 
@@ -159,7 +159,7 @@ class BrokerSide:
 
     # --- clients --------------------------------------------------------------------------------
 
-    def _request(self, peer: Peer, message: wire.Request, now: float) -> Heard:
+    def _request(self, peer: Peer, message: wire.NfpRequest, now: float) -> Heard:
         if message.service in _SERVICES:
             return self._managed(peer, message)
         if message.command == wire.MMI:
@@ -170,11 +170,11 @@ class BrokerSide:
             return self._subscription(peer, message)
         return self.requests.take(peer, message)
 
-    def _unsupported(self, peer: Peer, message: wire.Unsupported, now: float) -> Heard:
+    def _unsupported(self, peer: Peer, message: wire.UnknownCommand, now: float) -> Heard:
         words = f"the command {message.command[:16]!r} does not exist"
         return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
 
-    def _managed(self, peer: Peer, message: wire.Request) -> Heard:
+    def _managed(self, peer: Peer, message: wire.NfpRequest) -> Heard:
         """Take a management call in, whatever its command: a job of the broker's own service."""
         try:
             job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
@@ -191,7 +191,7 @@ class BrokerSide:
 
     # --- events ---------------------------------------------------------------------------------
 
-    def _subscription(self, peer: Peer, message: wire.Request) -> Heard:
+    def _subscription(self, peer: Peer, message: wire.NfpRequest) -> Heard:
         """Take a subscription in (GET), or end it (DELETE)."""
         try:
             tag = read_name(message.uuid, "subscription id", self.settings.max_name)
@@ -203,7 +203,7 @@ class BrokerSide:
         topics = tuple(wanted.topics) if message.command == wire.GET else ()
         said = {"status": "SUBSCRIBED" if topics else "ENDED", "topics": topics}
         body = bodies.to_json(said | {"after": wanted.after})
-        reply = wire.Reply(wire.RESPONSE, _EVENTS, message.uuid, b"200", body, peer.is_binary)
+        reply = wire.NfpReply(wire.RESPONSE, _EVENTS, message.uuid, b"200", body, peer.is_binary)
         return [
             Send(peer.address, wire.encode(reply)),
             Subscribed(peer.id, topics, wanted.after, tag),
@@ -216,7 +216,7 @@ class BrokerSide:
         peer = self.peers.of(subscription.peer)
         said = bodies.offered(record.seq, record.at, topic_of(record), _told_of(record, body))
         uuid = subscription.tag.encode()
-        reply = wire.Reply(wire.EVENT, _EVENTS, uuid, b"200", said, peer.is_binary)
+        reply = wire.NfpReply(wire.EVENT, _EVENTS, uuid, b"200", said, peer.is_binary)
         return [Send(peer.address, wire.encode(reply))]
 
 
@@ -231,8 +231,8 @@ def _as_mmi(answer: Event | Send) -> Send:
     """Give an answer again under the command that MMI callers wait for."""
     assert isinstance(answer, Send)
     reply = wire.decode(answer.frames)
-    assert isinstance(reply, wire.Reply)
-    again = wire.Reply(
+    assert isinstance(reply, wire.NfpReply)
+    again = wire.NfpReply(
         wire.MMI, reply.service, reply.uuid, reply.status, reply.body, reply.is_binary
     )
     return Send(answer.address, wire.encode(again))

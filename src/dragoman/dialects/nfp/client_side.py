@@ -11,24 +11,24 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.json_values import revive
+from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, Dress
+from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec
 from dragoman.dialects.nfp.faults import code_of
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.targets import write_target
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     Chunk,
+    ClientNotice,
     Dispatched,
     Finished,
     InputAsked,
-    Notice,
-    Order,
     Progress,
     Published,
     Queued,
-    Reply,
-    Standing,
+    SendNow,
+    StatusNotice,
+    Submission,
 )
 from dragoman.model.body import Body
 from dragoman.model.content import Answer
@@ -37,7 +37,7 @@ from dragoman.model.job import JobState
 from dragoman.model.names import EVERY_SERVICE, JobId, WorkerName
 from dragoman.model.target import Named
 
-_DRESS: Final = Dress()
+_DRESS: Final = NfpBodyCodec()
 _HELLO: Final = wire.encode(
     wire.Open(wire.CLIENT, bodies.to_json({"agent": "dragoman", "push": True}))
 )
@@ -60,7 +60,7 @@ _ENDS: Final = {
 }
 
 
-class _Waiting:
+class _OpenJob:
     """One job that is not over for this client."""
 
     __slots__ = ("answers", "service", "target", "workers")
@@ -73,21 +73,21 @@ class _Waiting:
         self.answers: dict[tuple[str, tuple[str, ...]], Answer] = {}
 
 
-class ClientSide:
+class NfpClientSide:
     """NFP as a client speaks it. `new_id` makes ids for subscriptions."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
-        self._jobs: dict[JobId, _Waiting] = {}
+        self._jobs: dict[JobId, _OpenJob] = {}
         #: Jobs whose cancel was not answered yet; they may be another client's, or over.
         self._cancels: set[JobId] = set()
         self._subscriptions: set[str] = set()
-        self._takers: dict[str, Callable[[JobId, wire.Reply], list[Notice]]] = {
+        self._takers: dict[str, Callable[[JobId, wire.NfpReply], list[ClientNotice]]] = {
             wire.RESPONSE: self._response,
             wire.EVENT: self._event,
             wire.STREAM: self._stream,
         }
-        self._statuses: dict[bytes, Callable[[JobId, _Waiting, Any], list[Notice]]] = {
+        self._statuses: dict[bytes, Callable[[JobId, _OpenJob, Any], list[ClientNotice]]] = {
             b"200": self._result,
             b"202": self._accepted,
             b"201": lambda job, waiting, said: [],
@@ -99,9 +99,9 @@ class ClientSide:
         """Introduce ourselves; a broker that knows no OPEN takes no notice."""
         return [_HELLO]
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Ask for work."""
-        waiting = _Waiting(order.service, write_target(order.target))
+        waiting = _OpenJob(order.service, write_target(order.target))
         self._jobs[order.job] = waiting
         body = _DRESS.write_call(order.call).parts[0]
         if order.priority or order.key:
@@ -110,20 +110,20 @@ class ClientSide:
 
     def ask(self, job: JobId) -> list[Frames]:
         """Ask for the result of a job, also of another client's."""
-        waiting = self._jobs.setdefault(job, _Waiting(EVERY_SERVICE, b"all"))
+        waiting = self._jobs.setdefault(job, _OpenJob(EVERY_SERVICE, b"all"))
         known = {worker for worker, _ in waiting.answers}
         missing = [name for name in waiting.workers if name not in known]
         return [self._request(wire.GET, job, waiting, b"", _names(missing))]
 
     def cancel(self, job: JobId) -> list[Frames]:
         """Ask for a job to stop."""
-        waiting = self._jobs.get(job) or _Waiting(EVERY_SERVICE, b"all")
+        waiting = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
         self._cancels.add(job)
         return [self._request(wire.DELETE, job, waiting, b"")]
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
         """Answer a worker's question."""
-        waiting = self._jobs.get(job) or _Waiting(EVERY_SERVICE, b"all")
+        waiting = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
         body = bodies.input_answer(request, answer)
         return [self._request(wire.PUT, job, waiting, body, _names([worker] if worker else []))]
 
@@ -132,7 +132,7 @@ class ClientSide:
         tag = self._new_id()
         self._subscriptions.add(tag)
         body = bodies.to_json({"topics": topics, "after": after})
-        request = wire.Request(wire.GET, EVENTS.encode(), b"all", tag.encode(), body)
+        request = wire.NfpRequest(wire.GET, EVENTS.encode(), b"all", tag.encode(), body)
         return [wire.encode(request)]
 
     def forget(self, job: JobId) -> None:
@@ -144,46 +144,46 @@ class ClientSide:
         self,
         command: str,
         job: JobId,
-        waiting: _Waiting,
+        waiting: _OpenJob,
         body: bytes,
         target: bytes = b"",
     ) -> Frames:
         service = waiting.service.encode()
         whom = target or waiting.target
-        return wire.encode(wire.Request(command, service, whom, job.encode(), body))
+        return wire.encode(wire.NfpRequest(command, service, whom, job.encode(), body))
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Take one message in; what cannot be read is ignored."""
         try:
             message = wire.decode(frames)
-            if not isinstance(message, wire.Reply):
+            if not isinstance(message, wire.NfpReply):
                 return []
             take = self._takers.get(message.command)
             return take(JobId(message.uuid.decode()), message) if take else []
         except (MalformedMessage, *_UNREADABLE):
             return []
 
-    def _response(self, job: JobId, message: wire.Reply) -> list[Notice]:
+    def _response(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         waiting = self._jobs.get(job)
         said = _json(message.body)
         status = message.status[:3]
         if isinstance(said, dict) and said.get("command") == wire.DELETE:
             self._cancels.discard(job)
-            return [Standing(job, str(said.get("state", "")), str(said.get("status", "")))]
+            return [StatusNotice(job, str(said.get("state", "")), str(said.get("status", "")))]
         if waiting is None:
             return self._nothing_to_cancel(job, said)
         take = self._statuses.get(status)
         return take(job, waiting, said) if take else self._failed(job, status, said)
 
-    def _nothing_to_cancel(self, job: JobId, said: Any) -> list[Notice]:
+    def _nothing_to_cancel(self, job: JobId, said: Any) -> list[ClientNotice]:
         if job not in self._cancels or not isinstance(said, dict):
             return []
         self._cancels.discard(job)
-        return [Standing(job, "unknown", str(said.get("error") or said.get("status", "")))]
+        return [StatusNotice(job, "unknown", str(said.get("error") or said.get("status", "")))]
 
-    def _accepted(self, job: JobId, waiting: _Waiting, said: Any) -> list[Notice]:
+    def _accepted(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
         names = said.get("workers") if isinstance(said, dict) else None
         if not names:
             return [Queued(job)]
@@ -194,11 +194,11 @@ class ClientSide:
         waiting.workers = tuple(map(str, names))
         return [Dispatched(job, tuple(map(WorkerName, waiting.workers)))]
 
-    def _result(self, job: JobId, waiting: _Waiting, said: Any) -> list[Notice]:
+    def _result(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
         if waiting.service in (MANAGEMENT, INVENTORY):
             # The broker speaks for itself: its answer is the value, not an object by worker.
             del self._jobs[job]
-            return [Finished(job, (Answer(revive(said)),), state=JobState.SUCCEEDED)]
+            return [Finished(job, (Answer(from_jsonable(said)),), state=JobState.SUCCEEDED)]
         if isinstance(said, dict):
             found = [_answer(w, result) for w, result in said.items()]
             # One worker may have several parts of a job, each for other resources.
@@ -210,12 +210,12 @@ class ClientSide:
         is_failed = any(answer.fault for answer in answers)
         return [Finished(job, answers, state=JobState.FAILED if is_failed else JobState.SUCCEEDED)]
 
-    def _standing(self, job: JobId, waiting: _Waiting, said: Any) -> list[Notice]:
+    def _standing(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
         word = str(said.get("status", "")) if isinstance(said, dict) else ""
         state = JobState.QUEUED if word == "PENDING" else JobState.RUNNING
-        return [Standing(job, state.value, word)]
+        return [StatusNotice(job, state.value, word)]
 
-    def _failed(self, job: JobId, status: bytes, said: Any) -> list[Notice]:
+    def _failed(self, job: JobId, status: bytes, said: Any) -> list[ClientNotice]:
         if status[:1] not in (b"4", b"5"):
             return []
         del self._jobs[job]
@@ -225,7 +225,7 @@ class ClientSide:
         fault = Fault(code, str(words or about.get("status") or ""))
         return [Finished(job, fault=fault, state=_ENDS.get(code, JobState.FAILED))]
 
-    def _event(self, job: JobId, message: wire.Reply) -> list[Notice]:
+    def _event(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         if job in self._subscriptions:
             return [_published(message.body)]
         waiting = self._jobs.get(job)
@@ -235,13 +235,13 @@ class ClientSide:
         worker = str(said.get("worker", "")) if isinstance(said, dict) else ""
         if head.event_type == "result_ready":
             target = _names([worker] if worker else [])
-            return [Reply(self._request(wire.GET, job, waiting, b"", target))]
+            return [SendNow(self._request(wire.GET, job, waiting, b"", target))]
         if head.event_type == "input_request" and head.input_request is not None:
             asked = head.input_request
-            return [InputAsked(job, asked.id, revive(asked.question), worker)]
+            return [InputAsked(job, asked.id, from_jsonable(asked.question), worker)]
         return [Progress(job, _report(said), worker)]
 
-    def _stream(self, job: JobId, message: wire.Reply) -> list[Notice]:
+    def _stream(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         return [Chunk(job, message.body)] if job in self._jobs else []
 
 
@@ -262,10 +262,10 @@ def _report(said: Any) -> Any:
     """Return what a worker reported: its own value where our dress made the event."""
     extras = said.get("extras") if isinstance(said, dict) else None
     if isinstance(extras, dict) and "event" in extras:
-        return revive(extras["event"])
+        return from_jsonable(extras["event"])
     return said
 
 
 def _published(body: bytes) -> Published:
     said = _json(body)
-    return Published(int(said["seq"]), str(said["topic"]), revive(said["event"]))
+    return Published(int(said["seq"]), str(said["topic"]), from_jsonable(said["event"]))

@@ -9,7 +9,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from dragoman.dialects.nfp.settings import Settings
+from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.model.value import field, value
 
 
@@ -17,7 +17,7 @@ class UnknownTask(Exception):
     """There is no such management task."""
 
 
-class WorkerRow(Protocol):
+class NfpWorkerRow(Protocol):
     """One worker, as the core's view has it."""
 
     @property
@@ -49,7 +49,7 @@ class WorkerRow(Protocol):
         """Beats heard of it."""
 
 
-class ServiceRow(Protocol):
+class NfpServiceRow(Protocol):
     """One service, as the core's view has it."""
 
     @property
@@ -69,7 +69,7 @@ class ServiceRow(Protocol):
         """Jobs that run."""
 
 
-class ClientRow(Protocol):
+class NfpClientRow(Protocol):
     """One client, as the core's view has it."""
 
     @property
@@ -117,12 +117,12 @@ class Facts:
     """A snapshot of the broker, taken when a management call comes in."""
 
     now: float
-    workers: Sequence[WorkerRow] = ()
-    services: Sequence[ServiceRow] = ()
-    clients: Sequence[ClientRow] = ()
+    workers: Sequence[NfpWorkerRow] = ()
+    services: Sequence[NfpServiceRow] = ()
+    clients: Sequence[NfpClientRow] = ()
     #: KEEPALIVEs sent, by worker name.
     beats_sent: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = Settings()
+    settings: NfpSettings = NfpSettings()
     name: str = "dragoman"
     endpoint: str = ""
     is_stopping: bool = False
@@ -153,7 +153,7 @@ def show_workers(facts: Facts, kwargs: Mapping[str, Any]) -> list[dict[str, str]
     return rows or [{"name": "", "service": "", "status": ""}]
 
 
-def _worker_text(facts: Facts, row: WorkerRow) -> dict[str, str]:
+def _worker_text(facts: Facts, row: NfpWorkerRow) -> dict[str, str]:
     return {
         "name": row.name,
         "service": ",".join(row.services),
@@ -164,12 +164,12 @@ def _worker_text(facts: Facts, row: WorkerRow) -> dict[str, str]:
     }
 
 
-def _is_alive(row: WorkerRow) -> str:
+def _is_alive(row: NfpWorkerRow) -> str:
     """Say it in NorFab's two words: whoever is away counts as dead."""
     return "dead" if row.status == "away" else "alive"
 
 
-def _holdtime(row: WorkerRow) -> float:
+def _holdtime(row: NfpWorkerRow) -> float:
     return max(0.0, (row.lease or 0.0) - row.silent_for)
 
 
@@ -192,7 +192,7 @@ def get_stats(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _worker_stats(facts: Facts, row: WorkerRow) -> dict[str, Any]:
+def _worker_stats(facts: Facts, row: NfpWorkerRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "service": ",".join(row.services),

@@ -89,7 +89,7 @@ class Peers:
         return len(self._by_id)
 
 
-class Worker:
+class NfpWorker:
     """A registered worker. It leaves this table when it disconnects or is dismissed."""
 
     __slots__ = ("beats_sent", "heard_at", "name", "peer", "service", "service_frame")

@@ -10,14 +10,20 @@ from typing import Final
 
 from dragoman.core.effects import SendReply
 from dragoman.core.events import ReplyKind
-from dragoman.dialects.base import Send, Wardrobe
+from dragoman.dialects.base import BodyCodecs, Send
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, write
+from dragoman.dialects.nfp.body_codec import NAME, write
+from dragoman.dialects.nfp.client_jobs import (
+    ClientJobs,
+    ClientJobState,
+    name_for,
+    renamed,
+    result_body,
+)
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Peer, Peers
 from dragoman.dialects.nfp.settings import INVENTORY, MANAGEMENT
-from dragoman.dialects.nfp.told import Memory, Told, name_for, renamed, result_body
-from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.dialects.nfp.workers import NfpWorkers
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -37,16 +43,16 @@ _OF_ONE_PART: Final = frozenset(
 )
 
 
-class Replies:
+class NfpReplies:
     """Tells clients how their jobs go."""
 
     def __init__(
-        self, peers: Peers, workers: WorkerDesk, memory: Memory, wardrobe: Wardrobe
+        self, peers: Peers, workers: NfpWorkers, memory: ClientJobs, codecs: BodyCodecs
     ) -> None:
         self.peers = peers
         self.workers = workers
         self.memory = memory
-        self.wardrobe = wardrobe
+        self.codecs = codecs
         self._kinds: dict[ReplyKind, Callable[[Peer, SendReply, float], list[Send]]] = {
             ReplyKind.QUEUED: self._queued,
             ReplyKind.DISPATCHED: self._dispatched,
@@ -77,17 +83,17 @@ class Replies:
         """Answer in the name of the worker's service, which service `all` is not."""
         service = self.workers.service_of(effect.worker) or effect.service
         uuid = effect.job.encode()
-        reply = wire.Reply(command, service.encode(), uuid, status, body, peer.is_binary)
+        reply = wire.NfpReply(command, service.encode(), uuid, status, body, peer.is_binary)
         return Send(peer.address, wire.encode(reply))
 
-    def _told(self, effect: SendReply) -> Told | None:
+    def _told(self, effect: SendReply) -> ClientJobState | None:
         return self.memory.told.get((effect.client, effect.job))
 
     def _queued(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         """Tell only those who want to know: to others the first 202 names the workers for good."""
         if not peer.declared.push:
             return []
-        told = self._told(effect) or Told(effect.service)
+        told = self._told(effect) or ClientJobState(effect.service)
         body = bodies.dispatched((), effect.job, told.target, told.service)
         return [self._send(peer, wire.RESPONSE, effect, b"202", body)]
 
@@ -95,15 +101,15 @@ class Replies:
         told = self._told(effect)
         if told is None:
             key = effect.client, effect.job
-            told = self.memory.told.remember(key, Told(effect.service))
+            told = self.memory.told.remember(key, ClientJobState(effect.service))
         if peer.declared.push or not told.announced:
             told.announced = effect.workers
         return [self._announce(peer, effect, told)]
 
-    def _announce(self, peer: Peer, effect: SendReply, told: Told) -> Send:
+    def _announce(self, peer: Peer, effect: SendReply, told: ClientJobState) -> Send:
         uuid, service = effect.job.encode(), told.service.encode()
         body = bodies.dispatched(told.announced, effect.job, told.target, told.service)
-        reply = wire.Reply(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
+        reply = wire.NfpReply(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
         return Send(peer.address, wire.encode(reply))
 
     def _accepted(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
@@ -126,7 +132,7 @@ class Replies:
         if body.dialect == NAME:
             return b"".join(body.parts)
         try:
-            answer = self.wardrobe[body.dialect].read_answer(body)
+            answer = self.codecs[body.dialect].read_answer(body)
         except (KeyError, Unmappable):
             return b"".join(body.parts)
         piece = answer.value if answer.raw is None else answer.raw
@@ -161,11 +167,11 @@ class Replies:
 
     def _value(self, body: Body) -> object:
         """Undress what another dialect's worker said, as far as it can be."""
-        dress = self.wardrobe.get(body.dialect)
-        if dress is None:
+        codec = self.codecs.get(body.dialect)
+        if codec is None:
             return None
         try:
-            answer = dress.read_answer(body)
+            answer = codec.read_answer(body)
         except Unmappable as why:
             return str(why)
         return answer.value if answer.raw is None else answer.raw
@@ -176,27 +182,27 @@ class Replies:
         told = self._told(effect)
         if told is not None:
             told.answered.add(effect.worker)
-        return self._result(peer, effect, told or Told(effect.service))
+        return self._result(peer, effect, told or ClientJobState(effect.service))
 
     def _final(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         self.workers.assignments.drop_job(effect.job)
         told = self.memory.told.pop((effect.client, effect.job), None)
         if effect.body.parts or (effect.worker and effect.fault is None):
-            return self._result(peer, effect, told or Told(effect.service))
+            return self._result(peer, effect, told or ClientJobState(effect.service))
         if effect.fault is None or (not effect.worker and _is_told(effect.fault, told)):
             return []
-        return [self._failure(peer, effect, effect.fault, told or Told(effect.service))]
+        return [self._failure(peer, effect, effect.fault, told or ClientJobState(effect.service))]
 
-    def _failure(self, peer: Peer, effect: SendReply, fault: Fault, told: Told) -> Send:
+    def _failure(self, peer: Peer, effect: SendReply, fault: Fault, told: ClientJobState) -> Send:
         body = bodies.failed(effect.job, told.target, told.service, fault)
         status = status_of(fault.code, peer.is_binary)
         return self._send(peer, wire.RESPONSE, effect, status, body)
 
-    def _result(self, peer: Peer, effect: SendReply, told: Told) -> list[Send]:
+    def _result(self, peer: Peer, effect: SendReply, told: ClientJobState) -> list[Send]:
         """Answer with a result, or announce it to those who fetch results themselves."""
         job, service = effect.job, effect.service
         told_of = (effect.worker, effect.body, effect.fault, job, service, effect.resources)
-        body = result_body(self.wardrobe, *told_of)
+        body = result_body(self.codecs, *told_of)
         worker = effect.worker or bodies.owner(body)
         name = worker if peer.declared.push else name_for(worker, told.announced)
         announcement = self.workers.announcements.pop((job, effect.worker), None)
@@ -218,13 +224,13 @@ def managed(
     status = b"200" if fault is None else b"400"
     body = bodies.to_json(said if fault is None else bodies.error_object(fault))
     replies = [
-        wire.Reply(command, service, uuid, status, body, peer.is_binary)
+        wire.NfpReply(command, service, uuid, status, body, peer.is_binary)
         for command in (wire.RESPONSE, wire.MMI)
     ]
     return [Send(peer.address, wire.encode(reply)) for reply in replies]
 
 
-def _is_told(fault: Fault, told: Told | None) -> bool:
+def _is_told(fault: Fault, told: ClientJobState | None) -> bool:
     """Tell whether every part of a job of several was answered for itself already."""
     if told is None:
         # After a restart of the broker nobody knows what was told before.

@@ -15,12 +15,12 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import MalformedMessage, Send
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME
+from dragoman.dialects.nfp.body_codec import NAME
+from dragoman.dialects.nfp.client_jobs import ClientJobs, ClientJobState
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Bounded, Peer, read_name, read_service
-from dragoman.dialects.nfp.settings import Settings
+from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.dialects.nfp.targets import only_name, read_target
-from dragoman.dialects.nfp.told import Memory, Told
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, ServiceName, WorkerName
@@ -30,21 +30,21 @@ from dragoman.model.terms import Terms
 Heard = list[Event | Send]
 
 
-class Requests:
+class NfpRequests:
     """Takes in what clients ask for."""
 
-    def __init__(self, memory: Memory, settings: Settings) -> None:
+    def __init__(self, memory: ClientJobs, settings: NfpSettings) -> None:
         self.memory = memory
         self.settings = settings
         self._terms: Bounded[tuple[float, int], Terms] = Bounded(1024)
-        self._commands: dict[str, Callable[[Peer, JobId, str, wire.Request], Heard]] = {
+        self._commands: dict[str, Callable[[Peer, JobId, str, wire.NfpRequest], Heard]] = {
             wire.POST: self._post,
             wire.GET: self._get,
             wire.DELETE: self._delete,
             wire.PUT: self._put,
         }
 
-    def take(self, peer: Peer, message: wire.Request) -> Heard:
+    def take(self, peer: Peer, message: wire.NfpRequest) -> Heard:
         """Take a POST, GET, DELETE or PUT in."""
         try:
             job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
@@ -53,7 +53,7 @@ class Requests:
         except (MalformedMessage, ValueError) as why:
             return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))
 
-    def _post(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+    def _post(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
         if len(message.body) > self.settings.max_body:
             words = f"the body has {len(message.body)} bytes, it may have {self.settings.max_body}"
             return refuse(peer, message, Fault(FaultCode.TOO_LARGE, words))
@@ -61,7 +61,7 @@ class Requests:
         whom = read_target(target, message.is_binary)
         head = bodies.read_post(message.body)
         if (peer.id, job) not in self.memory.told:
-            self.memory.told.remember((peer.id, job), Told(service, target))
+            self.memory.told.remember((peer.id, job), ClientJobState(service, target))
         return [
             JobSubmitted(
                 job,
@@ -83,14 +83,14 @@ class Requests:
             self._terms.remember((timeout, head.priority), terms)
         return terms
 
-    def _get(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+    def _get(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
         self.memory.asks(peer.id, job, message.target.decode())
         return [ResultRequested(job, peer.id)]
 
-    def _delete(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+    def _delete(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
         return [JobCancelled(job, peer.id)]
 
-    def _put(self, peer: Peer, job: JobId, service: str, message: wire.Request) -> Heard:
+    def _put(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
         """Take input in. It goes where the job runs: `any` again could mean somebody else."""
         worker = only_name(message.target.decode())
         told = self.memory.told.get((peer.id, job))
@@ -100,7 +100,7 @@ class Requests:
         return [InputReceived(job, peer.id, Body(NAME, (message.body,)), name)]
 
 
-def refuse(peer: Peer, message: wire.Request | wire.Unsupported, fault: Fault) -> Heard:
+def refuse(peer: Peer, message: wire.NfpRequest | wire.UnknownCommand, fault: Fault) -> Heard:
     """Answer a request that cannot be served, in seven frames, and put it on record."""
     uuid, target, service = (
         frame.decode(errors="backslashreplace")
@@ -108,7 +108,9 @@ def refuse(peer: Peer, message: wire.Request | wire.Unsupported, fault: Fault) -
     )
     body = bodies.failed(uuid, target, service, fault)
     status = status_of(fault.code, peer.is_binary)
-    reply = wire.Reply(wire.RESPONSE, message.service, message.uuid, status, body, peer.is_binary)
+    reply = wire.NfpReply(
+        wire.RESPONSE, message.service, message.uuid, status, body, peer.is_binary
+    )
     return [
         Send(peer.address, wire.encode(reply)),
         Noted(

@@ -14,7 +14,7 @@ RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, FILES, WORKERS, "all
 
 
 @value
-class Settings:
+class NfpSettings:
     """Policy and bounds of one link. Spans are in seconds."""
 
     #: Jobs given to one worker ahead of its results. The rest waits in the broker's durable queue,

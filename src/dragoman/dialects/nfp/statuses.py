@@ -4,36 +4,36 @@ NorFab's broker passes a GET on to the workers. Here it is answered from the bro
 any client, any job, and after a restart; while a worker is away its job is pending, not failed.
 """
 
-from dragoman.core.effects import Asked, JobStatus, PartStatus, SendStatus
-from dragoman.dialects.base import Send, Wardrobe
+from dragoman.core.effects import JobStatus, PartStatus, RequestKind, SendStatus
+from dragoman.dialects.base import BodyCodecs, Send
 from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.client_jobs import ClientJobs, name_for, renamed, result_body
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Peer, Peers
 from dragoman.dialects.nfp.targets import asked_names
-from dragoman.dialects.nfp.told import Memory, name_for, renamed, result_body
-from dragoman.dialects.nfp.worker_desk import WorkerDesk
+from dragoman.dialects.nfp.workers import NfpWorkers
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL, JobState
 from dragoman.model.names import PeerId, WorkerName
 
 
-class Statuses:
+class NfpStatuses:
     """Tells anybody how a job stands."""
 
     def __init__(
-        self, peers: Peers, workers: WorkerDesk, memory: Memory, wardrobe: Wardrobe
+        self, peers: Peers, workers: NfpWorkers, memory: ClientJobs, codecs: BodyCodecs
     ) -> None:
         self.peers = peers
         self.workers = workers
         self.memory = memory
-        self.wardrobe = wardrobe
+        self.codecs = codecs
 
     def render(self, effect: SendStatus, now: float) -> list[Send]:
         """Answer a GET or DELETE. A PUT has no answer: NorFab's client would fail its job."""
-        if effect.asked is Asked.INPUT:
+        if effect.asked is RequestKind.INPUT:
             return []
         peer = self.peers.of(effect.client)
-        if effect.asked is Asked.CANCEL:
+        if effect.asked is RequestKind.CANCEL:
             return [self._cancelled(peer, effect)]
         target = self.memory.take_asked(effect.client, effect.job)
         status = effect.status
@@ -45,7 +45,7 @@ class Statuses:
 
     def _answer(self, peer: Peer, service: str, job: str, status: bytes, body: bytes) -> Send:
         uuid = job.encode()
-        reply = wire.Reply(wire.RESPONSE, service.encode(), uuid, status, body, peer.is_binary)
+        reply = wire.NfpReply(wire.RESPONSE, service.encode(), uuid, status, body, peer.is_binary)
         return Send(peer.address, wire.encode(reply))
 
     def _no_result(self, peer: Peer, effect: SendStatus, target: str) -> Send:
@@ -94,7 +94,7 @@ class Statuses:
         if part.state in FINAL:
             fault = part.fault or (None if part.state is JobState.SUCCEEDED else status.fault)
             told_of = (part.worker, part.body, fault, job, service, part.resources)
-            body = result_body(self.wardrobe, *told_of)
+            body = result_body(self.codecs, *told_of)
             result = renamed(body, part.worker or bodies.owner(body), name or bodies.owner(body))
             return self._answer(peer, service, job, b"200", result)
         if status.is_waiting_for_input and part.state is JobState.RUNNING:

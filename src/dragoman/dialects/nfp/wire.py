@@ -59,7 +59,7 @@ class Open:
 
 
 @value
-class Ready:
+class NfpReady:
     """A worker registers for a service."""
 
     service: bytes
@@ -76,7 +76,7 @@ class KeepAlive:
 
 
 @value
-class Disconnect:
+class NfpDisconnect:
     """Broker or worker ends the conversation."""
 
     role: bytes
@@ -89,7 +89,7 @@ class Disconnect:
 
 
 @value
-class Request:
+class NfpRequest:
     """Client to broker: POST, GET, DELETE, PUT or MMI."""
 
     command: str
@@ -101,7 +101,7 @@ class Request:
 
 
 @value
-class Unsupported:
+class UnknownCommand:
     """Client to broker, whole but with a command that does not exist: it can still be answered."""
 
     command: bytes
@@ -112,7 +112,7 @@ class Unsupported:
 
 
 @value
-class Task:
+class NfpTask:
     """Broker to worker: POST, GET, DELETE or PUT, on behalf of a client."""
 
     command: str
@@ -125,7 +125,7 @@ class Task:
 
 
 @value
-class Report:
+class NfpReport:
     """Worker to broker: RESPONSE, EVENT or STREAM."""
 
     command: str
@@ -141,7 +141,7 @@ class Report:
 
 
 @value
-class Reply:
+class NfpReply:
     """Broker to client: RESPONSE, EVENT, STREAM or MMI."""
 
     command: str
@@ -152,7 +152,17 @@ class Reply:
     is_binary: bool = False
 
 
-Message = Open | Ready | KeepAlive | Disconnect | Request | Unsupported | Task | Report | Reply
+Message = (
+    Open
+    | NfpReady
+    | KeepAlive
+    | NfpDisconnect
+    | NfpRequest
+    | UnknownCommand
+    | NfpTask
+    | NfpReport
+    | NfpReply
+)
 _Reader = Callable[[Frames, str, bool], Message]
 
 
@@ -171,9 +181,9 @@ def _odd(frames: Frames) -> Message:
     """Read what has no known command in its place."""
     header, command = frames[1], frames[2]
     if header == CLIENT and len(frames) >= 7:
-        return Unsupported(command, frames[3], frames[4], frames[5], frames[6])
+        return UnknownCommand(command, frames[3], frames[4], frames[5], frames[6])
     if header == BROKER and len(frames) == 4 and frames[3] == _ASCII[DISCONNECT]:
-        return Disconnect(BROKER, service=command, is_swapped=True)
+        return NfpDisconnect(BROKER, service=command, is_swapped=True)
     if header not in (CLIENT, WORKER, BROKER):
         raise MalformedMessage(f"unknown NFP header {header[:16]!r}")
     raise MalformedMessage(f"command {command[:16]!r} does not follow header {header.decode()}")
@@ -190,7 +200,7 @@ def _open(frames: Frames, command: str, is_binary: bool) -> Message:
 
 def _ready(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 4, command)
-    return Ready(frames[3], is_binary)
+    return NfpReady(frames[3], is_binary)
 
 
 def _keepalive(frames: Frames, command: str, is_binary: bool) -> Message:
@@ -200,18 +210,18 @@ def _keepalive(frames: Frames, command: str, is_binary: bool) -> Message:
 
 def _disconnect(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 4, command)
-    return Disconnect(frames[1], frames[3], frames[4] if len(frames) > 4 else None, is_binary)
+    return NfpDisconnect(frames[1], frames[3], frames[4] if len(frames) > 4 else None, is_binary)
 
 
 def _request(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    return Request(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+    return NfpRequest(command, frames[3], frames[4], frames[5], frames[6], is_binary)
 
 
 def _task(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
     attempt = frames[7] if len(frames) > 7 else b""
-    return Task(command, frames[3], frames[5], frames[6], is_binary, attempt)
+    return NfpTask(command, frames[3], frames[5], frames[6], is_binary, attempt)
 
 
 def _report(frames: Frames, command: str, is_binary: bool) -> Message:
@@ -219,18 +229,18 @@ def _report(frames: Frames, command: str, is_binary: bool) -> Message:
         return _short_report(frames, command, is_binary)
     _need(frames, 8, command)
     attempt = frames[8] if len(frames) > 8 else b""
-    return Report(command, frames[3], frames[5], frames[6], frames[7], is_binary, attempt)
+    return NfpReport(command, frames[3], frames[5], frames[6], frames[7], is_binary, attempt)
 
 
 def _short_report(frames: Frames, command: str, is_binary: bool) -> Message:
     """Read the form of the text's table: service, uuid, status, body."""
     _, _, _, service, uuid, status, body = frames
-    return Report(command, None, uuid, status, body, is_binary, service=service)
+    return NfpReport(command, None, uuid, status, body, is_binary, service=service)
 
 
 def _reply(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    return Reply(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+    return NfpReply(command, frames[3], frames[4], frames[5], frames[6], is_binary)
 
 
 #: Header and command decide who speaks to whom, and so the shape of the rest.
@@ -260,7 +270,7 @@ def _write_open(m: Open) -> Frames:
     return (b"", m.role, _SPELLINGS[m.is_binary][OPEN], m.body)
 
 
-def _write_ready(m: Ready) -> Frames:
+def _write_ready(m: NfpReady) -> Frames:
     return (b"", WORKER, _SPELLINGS[m.is_binary][READY], m.service)
 
 
@@ -268,7 +278,7 @@ def _write_keepalive(m: KeepAlive) -> Frames:
     return (b"", m.role, _SPELLINGS[m.is_binary][KEEPALIVE], m.service)
 
 
-def _write_disconnect(m: Disconnect) -> Frames:
+def _write_disconnect(m: NfpDisconnect) -> Frames:
     command = _SPELLINGS[m.is_binary][DISCONNECT]
     if m.is_swapped:
         return (b"", m.role, m.service, command)
@@ -276,21 +286,21 @@ def _write_disconnect(m: Disconnect) -> Frames:
     return head if m.body is None else (*head, m.body)
 
 
-def _write_request(m: Request) -> Frames:
+def _write_request(m: NfpRequest) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
     return (b"", CLIENT, command, m.service, m.target, m.uuid, m.body)
 
 
-def _write_unsupported(m: Unsupported) -> Frames:
+def _write_unsupported(m: UnknownCommand) -> Frames:
     return (b"", CLIENT, m.command, m.service, m.target, m.uuid, m.body)
 
 
-def _write_task(m: Task) -> Frames:
+def _write_task(m: NfpTask) -> Frames:
     frames = (b"", BROKER, _SPELLINGS[m.is_binary][m.command], m.client, b"", m.uuid, m.body)
     return (*frames, m.attempt) if m.attempt else frames
 
 
-def _write_report(m: Report) -> Frames:
+def _write_report(m: NfpReport) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
     if m.client is None:
         return (b"", WORKER, command, m.service, m.uuid, m.status, m.body)
@@ -298,19 +308,19 @@ def _write_report(m: Report) -> Frames:
     return (*frames, m.attempt) if m.attempt else frames
 
 
-def _write_reply(m: Reply) -> Frames:
+def _write_reply(m: NfpReply) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
     return (b"", BROKER, command, m.service, m.uuid, m.status, m.body)
 
 
 _WRITERS: Final[dict[type, Callable[..., Frames]]] = {
     Open: _write_open,
-    Ready: _write_ready,
+    NfpReady: _write_ready,
     KeepAlive: _write_keepalive,
-    Disconnect: _write_disconnect,
-    Request: _write_request,
-    Unsupported: _write_unsupported,
-    Task: _write_task,
-    Report: _write_report,
-    Reply: _write_reply,
+    NfpDisconnect: _write_disconnect,
+    NfpRequest: _write_request,
+    UnknownCommand: _write_unsupported,
+    NfpTask: _write_task,
+    NfpReport: _write_report,
+    NfpReply: _write_reply,
 }

@@ -12,31 +12,31 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.json_values import revive
+from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.dress import NAME, Dress, result_object, write
+from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec, result_object, write
 from dragoman.dialects.nfp.peers import Bounded
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     Alive,
+    Assigned,
     Dismissed,
     InputGiven,
-    Reply,
+    SendNow,
     Stop,
     Unsupported,
-    Word,
-    Work,
+    WorkerNotice,
 )
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 
-_DRESS: Final = Dress()
+_DRESS: Final = NfpBodyCodec()
 #: What NorFab's peers do; a broker of ours may ask for more.
 BEAT_EVERY: Final = 2.5
 
 
-class _Held:
+class _RunningJob:
     """One job that this worker runs."""
 
     __slots__ = ("attempt", "client", "is_taken", "question", "resources", "task")
@@ -53,7 +53,7 @@ class _Held:
         self.question: dict[str, Any] = {}
 
 
-class WorkerSide:
+class NfpWorkerSide:
     """NFP as a worker speaks it. A ticket is the job's id."""
 
     beat_every = BEAT_EVERY
@@ -85,9 +85,9 @@ class WorkerSide:
         self._stamp = stamp or (lambda: "")
         #: Whether the broker said that it is ours.
         self._is_ours = False
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _RunningJob] = {}
         self._results: Bounded[str, tuple[bytes, bytes]] = Bounded(results_kept)
-        self._takers: dict[str, Callable[[wire.Task, str], list[Word]]] = {
+        self._takers: dict[str, Callable[[wire.NfpTask, str], list[WorkerNotice]]] = {
             wire.POST: self._post,
             wire.GET: self._get,
             wire.DELETE: self._delete,
@@ -102,7 +102,7 @@ class WorkerSide:
         said = self._declared | {"holds": [*self._held, *self._results]}
         return [
             wire.encode(wire.Open(wire.WORKER, bodies.to_json(said))),
-            wire.encode(wire.Ready(self.service.encode())),
+            wire.encode(wire.NfpReady(self.service.encode())),
         ]
 
     def beat(self) -> list[Frames]:
@@ -112,19 +112,19 @@ class WorkerSide:
     def leave(self) -> list[Frames]:
         """Say good-bye for good: what is still held may go to others at once."""
         body = bodies.to_json({"clean": True})
-        return [wire.encode(wire.Disconnect(wire.WORKER, self.service.encode(), body))]
+        return [wire.encode(wire.NfpDisconnect(wire.WORKER, self.service.encode(), body))]
 
     # --- receiving ------------------------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one message in; what cannot be read is ignored."""
         try:
             message = wire.decode(frames)
-            if isinstance(message, wire.Task):
+            if isinstance(message, wire.NfpTask):
                 return self._takers[message.command](message, message.uuid.decode())
         except (MalformedMessage, UnicodeDecodeError):
             return []
-        if isinstance(message, wire.Disconnect):
+        if isinstance(message, wire.NfpDisconnect):
             return [Dismissed()]
         if isinstance(message, wire.Open):
             self._introduced(bodies.read_open(message.body))
@@ -138,29 +138,31 @@ class WorkerSide:
         if said.hold is not None and said.hold > 0:
             self.hold = max(said.hold, self.beat_every)
 
-    def _post(self, message: wire.Task, ticket: str) -> list[Word]:
+    def _post(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
         """Take work; the same job again is the same run, whatever the attempt is called now."""
         if held := self._held.get(ticket):
             held.client, held.attempt = message.client, message.attempt
-            return [Reply(frames) for frames in self._confirm(ticket)] if held.is_taken else []
+            return [SendNow(frames) for frames in self._confirm(ticket)] if held.is_taken else []
         if ticket in self._results:
-            return [Reply(self._answer(message, ticket))]
+            return [SendNow(self._answer(message, ticket))]
         try:
             call = _DRESS.read_call(Body(NAME, (message.body,)))
         except Unmappable as why:
-            self._held[ticket] = _Held(message.client, message.attempt, "")
+            self._held[ticket] = _RunningJob(message.client, message.attempt, "")
             answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(why)))
-            return [Reply(frames) for frames in self.finish(ticket, answer)]
+            return [SendNow(frames) for frames in self.finish(ticket, answer)]
         resources = bodies.read_resources(message.body)
-        held = _Held(message.client, message.attempt, call.task, resources)
+        held = _RunningJob(message.client, message.attempt, call.task, resources)
         self._held[ticket] = held
         client = message.client.decode(errors="backslashreplace")
-        return [Work(ticket, JobId(ticket), call, self.service, client, call.timeout, resources)]
+        return [
+            Assigned(ticket, JobId(ticket), call, self.service, client, call.timeout, resources)
+        ]
 
-    def _get(self, message: wire.Task, ticket: str) -> list[Word]:
-        return [Reply(self._answer(message, ticket))]
+    def _get(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
+        return [SendNow(self._answer(message, ticket))]
 
-    def _answer(self, message: wire.Task, ticket: str) -> Frames:
+    def _answer(self, message: wire.NfpTask, ticket: str) -> Frames:
         """Say how a job stands: its result, running, waiting for input, or not known."""
         held = self._held.get(ticket)
         if kept := self._results.get(ticket):
@@ -172,17 +174,17 @@ class WorkerSide:
             status, body = b"102", self._standing(ticket, "WAITING_CLIENT_INPUT", **question)
         else:
             status, body = b"300", self._standing(ticket, "STARTED")
-        report = wire.Report(
+        report = wire.NfpReport(
             wire.RESPONSE, message.client, message.uuid, status, body, attempt=message.attempt
         )
         return wire.encode(report)
 
-    def _delete(self, message: wire.Task, ticket: str) -> list[Word]:
+    def _delete(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
         if ticket in self._held:
             return [Stop(ticket)]
-        return [Reply(self._answer(message, ticket))]
+        return [SendNow(self._answer(message, ticket))]
 
-    def _put(self, message: wire.Task, ticket: str) -> list[Word]:
+    def _put(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
         held = self._held.get(ticket)
         if held is None:
             return []
@@ -192,8 +194,8 @@ class WorkerSide:
             return [InputGiven(ticket, "", message.body)]
         if isinstance(said, dict) and "input_id" in said:
             held.question = {}
-            return [InputGiven(ticket, str(said["input_id"]), revive(said.get("value")))]
-        return [InputGiven(ticket, "", revive(said))]
+            return [InputGiven(ticket, str(said["input_id"]), from_jsonable(said.get("value")))]
+        return [InputGiven(ticket, "", from_jsonable(said))]
 
     # --- reporting ------------------------------------------------------------------------------
 
@@ -260,7 +262,7 @@ class WorkerSide:
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
         """Publish an event: an EVENT for no client, whose job id frame is the topic."""
-        report = wire.Report(wire.EVENT, b"", topic.encode(), b"200", write(event))
+        report = wire.NfpReport(wire.EVENT, b"", topic.encode(), b"200", write(event))
         return [wire.encode(report)]
 
     def _end(self, ticket: str, status: bytes, body: bytes) -> list[Frames]:
@@ -273,7 +275,7 @@ class WorkerSide:
         held = self._held[ticket]
         uuid = ticket.encode()
         return wire.encode(
-            wire.Report(command, held.client, uuid, status, body, attempt=held.attempt)
+            wire.NfpReport(command, held.client, uuid, status, body, attempt=held.attempt)
         )
 
     def _event(self, ticket: str, message: str, **more: Any) -> Frames:

@@ -21,19 +21,19 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import (
     Address,
+    BodyCodecs,
     Frames,
     MalformedMessage,
     Send,
-    Wardrobe,
-    redress_answer,
-    redress_call,
+    convert_answer,
+    convert_call,
 )
 from dragoman.dialects.zss import oldpack
-from dragoman.dialects.zss.answers import Answers
-from dragoman.dialects.zss.dress import task_of
-from dragoman.dialects.zss.instances import Instances
-from dragoman.dialects.zss.outstanding import Asked, Outstanding
-from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.zss.body_codec import task_of
+from dragoman.dialects.zss.instances import ServiceInstances
+from dragoman.dialects.zss.outstanding import OutstandingRequest, OutstandingRequests
+from dragoman.dialects.zss.replies import ZssReplies
+from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.statuses import fault_code, refusal_payload
 from dragoman.dialects.zss.wire import (
     NAME,
@@ -41,7 +41,7 @@ from dragoman.dialects.zss.wire import (
     PRT,
     REP,
     REQ,
-    Message,
+    ZssMessage,
     address_map,
     body_of,
     decode,
@@ -69,7 +69,7 @@ POLL: Final = b"102"
 _PARTS: Final = {b"102": ReplyKind.PROGRESS, b"100": ReplyKind.INPUT_ASKED}
 
 
-class BackSide:
+class ZssBackSide:
     """The link that service instances connect to."""
 
     def __init__(
@@ -77,18 +77,18 @@ class BackSide:
         link: str,
         *,
         front: str,
-        answers: Answers,
-        instances: Instances,
-        wardrobe: Wardrobe,
-        settings: Settings,
+        answers: ZssReplies,
+        instances: ServiceInstances,
+        codecs: BodyCodecs,
+        settings: ZssSettings,
     ) -> None:
         self.link = link
         self._front = front
         self._answers = answers
         self._instances = instances
-        self._wardrobe = wardrobe
+        self._codecs = codecs
         self._settings = settings
-        self._outstanding = Outstanding()
+        self._outstanding = OutstandingRequests()
         #: Instances that read parts: input and cancels can be told to them.
         self._reads_parts: set[PeerId] = set()
         #: Instances that say so when they are asked about a request that they do not have.
@@ -104,7 +104,7 @@ class BackSide:
             raise MalformedMessage(f"unknown ZSS message type {m.kind[:16]!r}")
         return read(self, address, m, now)
 
-    def _request(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+    def _request(self, address: Address, m: ZssMessage, now: float) -> list[Event | Send]:
         """Take a request of an instance: to SMI, or a hand-over of one it holds."""
         to = read_address(m.address)
         peer = self._peer(address)
@@ -132,7 +132,9 @@ class BackSide:
         m = decode(frames)
         return [Send(address, encode(_came_to_nothing(m)))] if m.kind == REQ else []
 
-    def _smi(self, address: Address, m: Message, events: list[Event] | None) -> list[Event | Send]:
+    def _smi(
+        self, address: Address, m: ZssMessage, events: list[Event] | None
+    ) -> list[Event | Send]:
         """Answer a request to SMI: 200 with its payload, or 500 if it came to nothing."""
         if events is None:
             return [Send(address, encode(_came_to_nothing(m)))]
@@ -182,7 +184,7 @@ class BackSide:
             dialect=NAME,
         )
 
-    def _reply(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+    def _reply(self, address: Address, m: ZssMessage, now: float) -> list[Event | Send]:
         asked = self._asked(address, m)
         if asked is None:
             return [self._rejected(address, "a reply that nobody waits for")]
@@ -192,7 +194,7 @@ class BackSide:
         kind = ReplyKind.FINAL
         return [ReplyReceived(asked.worker, asked.job, kind, body, fault, asked.attempt)]
 
-    def _part(self, address: Address, m: Message, now: float) -> list[Event | Send]:
+    def _part(self, address: Address, m: ZssMessage, now: float) -> list[Event | Send]:
         asked = self._asked(address, m)
         if asked is None:
             return [self._rejected(address, "a part of a reply that nobody waits for")]
@@ -202,21 +204,21 @@ class BackSide:
         body = self._body(m, now)
         return [ReplyReceived(asked.worker, asked.job, kind, body, None, asked.attempt)]
 
-    def _asked(self, address: Address, m: Message) -> Asked | None:
+    def _asked(self, address: Address, m: ZssMessage) -> OutstandingRequest | None:
         if m.identity is None:
             raise MalformedMessage("a service's reply has 8 frames: its client's identity is first")
         return self._outstanding.find(self._peer(address), m.identity, m.rid)
 
-    def _body(self, m: Message, now: float) -> Body:
+    def _body(self, m: ZssMessage, now: float) -> Body:
         headers = m.headers
         if self._settings.traces:
             headers = with_time(headers, b"micro.bber", now)
         return Body(NAME, (m.protocol, m.rid, m.address, headers, m.status, m.payload))
 
-    def _fault(self, m: Message, body: Body) -> Fault:
+    def _fault(self, m: ZssMessage, body: Body) -> Fault:
         """Name a failure. Only here a payload is looked at, for words for those who ask why."""
         try:
-            said = self._wardrobe[NAME].read_answer(body).fault
+            said = self._codecs[NAME].read_answer(body).fault
         except Unmappable:
             said = None
         words = said.message if said is not None else ""
@@ -243,15 +245,17 @@ class BackSide:
         resources = resources_of(effect.target)
         if resources and effect.worker in self._reads_parts:
             address = oldpack.encode(address_map(address) | {"resources": list(resources)})
-        asked = Asked(effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service)
+        asked = OutstandingRequest(
+            effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service
+        )
         self._outstanding.add(asked, now)
-        request = Message(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
+        request = ZssMessage(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
         return [Send(raw_of(name_of(effect.worker)), encode(request))]
 
-    def _dressed(self, effect: SendWork, now: float) -> Message:
+    def _dressed(self, effect: SendWork, now: float) -> ZssMessage:
         """Return a request as an instance reads it; what its dress could not know is filled in."""
         try:
-            m = message_of(redress_call(self._wardrobe, effect.body, NAME), REQ)
+            m = message_of(convert_call(self._codecs, effect.body, NAME), REQ)
         except ValueError as trouble:
             raise Unmappable(f"a ZSS body that is none: {trouble}") from None
         if m.rid or effect.body.dialect == NAME:
@@ -284,7 +288,7 @@ class BackSide:
     def _input(self, effect: SendInput, now: float) -> list[Send]:
         if effect.worker not in self._reads_parts:
             raise Unmappable("this ZSS service takes no parts of requests")
-        m = message_of(redress_answer(self._wardrobe, effect.body, NAME), PRT)
+        m = message_of(convert_answer(self._codecs, effect.body, NAME), PRT)
         request = _request(m.address) if m.address else ""
         if request in ("", effect.job):
             # Asked and answered in other dialects, where questions have no names of ours.
@@ -294,14 +298,14 @@ class BackSide:
     def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
         if effect.worker not in self._reads_parts:
             return []
-        return self._to_holder(effect, Message(PRT, b"", b"", status=b"410"))
+        return self._to_holder(effect, ZssMessage(PRT, b"", b"", status=b"410"))
 
-    def _to_holder(self, effect: SendInput | SendCancel, m: Message, **extra: str) -> list[Send]:
+    def _to_holder(self, effect: SendInput | SendCancel, m: ZssMessage, **extra: str) -> list[Send]:
         """Send an instance a part that belongs to a request it holds."""
         asked = self._outstanding.of_job(effect.worker, effect.job)
         return [self._about(asked, m, **extra)] if asked is not None else []
 
-    def _about(self, asked: Asked, m: Message, **extra: str) -> Send:
+    def _about(self, asked: OutstandingRequest, m: ZssMessage, **extra: str) -> Send:
         sid = self._instances.sid(asked.worker, asked.service)
         part = replace(
             m,
@@ -318,7 +322,7 @@ class BackSide:
             return []
         before = now - self._settings.poll_every
         overdue = self._outstanding.overdue(effect.worker, before, now)
-        return [self._about(asked, Message(PRT, b"", b"", status=POLL)) for asked in overdue]
+        return [self._about(asked, ZssMessage(PRT, b"", b"", status=POLL)) for asked in overdue]
 
     def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
         """Forget an instance. Nothing is said to it: its next heartbeat registers it again."""
@@ -336,7 +340,7 @@ class BackSide:
         return None
 
 
-def _came_to_nothing(m: Message) -> Message:
+def _came_to_nothing(m: ZssMessage) -> ZssMessage:
     """Write SMI's answer to a request that came to nothing."""
     return replace(m, kind=REP, identity=None, status=b"500", payload=refusal_payload(500))
 
@@ -370,21 +374,21 @@ def _named_fault(address: bytes) -> FaultCode:
 
 
 _RECEIVERS: Final[
-    dict[bytes, Callable[[BackSide, Address, Message, float], list[Event | Send]]]
+    dict[bytes, Callable[[ZssBackSide, Address, ZssMessage, float], list[Event | Send]]]
 ] = {
-    REQ: BackSide._request,
-    REP: BackSide._reply,
-    PRT: BackSide._part,
+    REQ: ZssBackSide._request,
+    REP: ZssBackSide._reply,
+    PRT: ZssBackSide._part,
 }
-_SMI: Final[dict[str, Callable[[BackSide, PeerId, str, Any], list[Event] | None]]] = {
-    "UP": BackSide._up,
-    "DOWN": BackSide._down,
-    "HEARTBEAT": BackSide._heartbeat,
+_SMI: Final[dict[str, Callable[[ZssBackSide, PeerId, str, Any], list[Event] | None]]] = {
+    "UP": ZssBackSide._up,
+    "DOWN": ZssBackSide._down,
+    "HEARTBEAT": ZssBackSide._heartbeat,
 }
-_RENDERERS: Final[dict[type, Callable[[BackSide, Any, float], list[Send]]]] = {
-    SendWork: BackSide._work,
-    SendInput: BackSide._input,
-    SendCancel: BackSide._cancel,
-    SendBeat: BackSide._beat,
-    Dismiss: BackSide._dismiss,
+_RENDERERS: Final[dict[type, Callable[[ZssBackSide, Any, float], list[Send]]]] = {
+    SendWork: ZssBackSide._work,
+    SendInput: ZssBackSide._input,
+    SendCancel: ZssBackSide._cancel,
+    SendBeat: ZssBackSide._beat,
+    Dismiss: ZssBackSide._dismiss,
 }

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from dragoman.dialects.base import Wardrobe
-from dragoman.dialects.zss.answers import Answers
-from dragoman.dialects.zss.back_side import BackSide
-from dragoman.dialects.zss.front_side import FrontSide
-from dragoman.dialects.zss.instances import Instances
-from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.base import BodyCodecs
+from dragoman.dialects.zss.back_side import ZssBackSide
+from dragoman.dialects.zss.front_side import ZssFrontSide
+from dragoman.dialects.zss.instances import ServiceInstances
+from dragoman.dialects.zss.replies import ZssReplies
+from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.wire import NAME
 
 BACKEND = NAME + "_backend"
@@ -15,31 +15,31 @@ BACKEND = NAME + "_backend"
 
 def broker_sides(
     *,
-    wardrobe: Wardrobe,
+    codecs: BodyCodecs,
     ids: Callable[[], str],
-    settings: Settings | None = None,
+    settings: ZssSettings | None = None,
     front: str = NAME,
     back: str = BACKEND,
-) -> tuple[FrontSide, BackSide]:
+) -> tuple[ZssFrontSide, ZssBackSide]:
     """Make both sides; either alone is of no use."""
-    chosen = settings or Settings()
-    answers = Answers(wardrobe, chosen.traces)
-    instances = Instances(chosen.names)
+    chosen = settings or ZssSettings()
+    answers = ZssReplies(codecs, chosen.traces)
+    instances = ServiceInstances(chosen.names)
     return (
-        FrontSide(
+        ZssFrontSide(
             front,
             answers=answers,
             instances=instances,
-            wardrobe=wardrobe,
+            codecs=codecs,
             ids=ids,
             settings=chosen,
         ),
-        BackSide(
+        ZssBackSide(
             back,
             front=front,
             answers=answers,
             instances=instances,
-            wardrobe=wardrobe,
+            codecs=codecs,
             settings=chosen,
         ),
     )

@@ -9,26 +9,26 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.talk import (
+from dragoman.dialects.peer_sides import (
     Chunk,
+    ClientNotice,
     Dispatched,
     Finished,
     InputAsked,
-    Notice,
-    Order,
     Progress,
     Queued,
-    Standing,
+    StatusNotice,
+    Submission,
     Unsupported,
 )
 from dragoman.dialects.zss import oldpack
-from dragoman.dialects.zss.dress import Dress, call_message
+from dragoman.dialects.zss.body_codec import ZssBodyCodec, call_message
 from dragoman.dialects.zss.statuses import read_fault
 from dragoman.dialects.zss.wire import (
     PRT,
     REP,
     REQ,
-    Message,
+    ZssMessage,
     body_of,
     decode,
     encode,
@@ -54,17 +54,17 @@ _RESULT: Final = "result:"
 _CANCEL: Final = "cancel:"
 
 
-class ClientSide:
+class ZssClientSide:
     """What one client says and hears."""
 
     def __init__(self) -> None:
-        self._dress = Dress()
+        self._codec = ZssBodyCodec()
 
     def hello(self) -> list[Frames]:
         """Say nothing: clients of ZSS just ask."""
         return []
 
-    def submit(self, order: Order) -> list[Frames]:
+    def submit(self, order: Submission) -> list[Frames]:
         """Ask for work; the broker knows the same job by its id."""
         if order.key:
             raise Unsupported("ZSS has no idempotency keys: use the same job id instead")
@@ -86,19 +86,19 @@ class ClientSide:
 
     def _question(self, verb: str, prefix: str, job: JobId) -> Frames:
         address, payload = write_address("TITANIC", verb), oldpack.encode(str(job))
-        return encode(Message(REQ, (prefix + job).encode(), address, payload=payload))
+        return encode(ZssMessage(REQ, (prefix + job).encode(), address, payload=payload))
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
         """Answer a worker's question, with a further part of the request."""
         address = write_address("", "", job=job, request=request, worker=worker)
         payload = oldpack.encode(answer)
-        return [encode(Message(PRT, job.encode(), address, status=b"206", payload=payload))]
+        return [encode(ZssMessage(PRT, job.encode(), address, status=b"206", payload=payload))]
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
         """Refuse: ZSS has no events."""
         raise Unsupported("ZSS has no events: follow them over NFP or HTTP")
 
-    def receive(self, frames: Frames) -> list[Notice]:
+    def receive(self, frames: Frames) -> list[ClientNotice]:
         """Take one message in; what cannot be read, or is no reply, is ignored."""
         try:
             m = decode(frames)
@@ -106,7 +106,7 @@ class ClientSide:
         except (MalformedMessage, UnicodeDecodeError):
             return []
         if m.kind == PRT:
-            read = _PARTS.get(m.status, ClientSide._no_input)
+            read = _PARTS.get(m.status, ZssClientSide._no_input)
             return read(self, JobId(rid), m)
         if m.kind != REP:
             return []
@@ -118,7 +118,7 @@ class ClientSide:
 
     # --- replies ------------------------------------------------------------------------------
 
-    def _finished(self, job: JobId, m: Message) -> Finished:
+    def _finished(self, job: JobId, m: ZssMessage) -> Finished:
         if m.status == b"207":
             return self._gathered(job, m)
         answer = replace(self._answer(m), worker=_extra(m, "worker"), resources=_resources(m))
@@ -127,36 +127,36 @@ class ClientSide:
         state = _STATES.get(answer.fault.code, JobState.FAILED)
         return Finished(job, (answer,), answer.fault, state)
 
-    def _answer(self, m: Message) -> Answer:
+    def _answer(self, m: ZssMessage) -> Answer:
         try:
-            return self._dress.read_answer(body_of(m))
+            return self._codec.read_answer(body_of(m))
         except Unmappable as trouble:
             return Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
 
-    def _gathered(self, job: JobId, m: Message) -> Finished:
+    def _gathered(self, job: JobId, m: ZssMessage) -> Finished:
         said = _value(m)
         answers = tuple(_part(str(worker), part) for worker, part in _items(said))
         fault = next((a.fault for a in answers if a.fault is not None), None)
         state = JobState.SUCCEEDED if fault is None else JobState.FAILED
         return Finished(job, answers, fault, state)
 
-    def _result(self, job: JobId, m: Message) -> list[Notice]:
+    def _result(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
         said = _value(m)
         if m.status == b"202":
-            return [Standing(job, _text(said, "state"))]
+            return [StatusNotice(job, _text(said, "state"))]
         if m.status == b"404" and _text(said, "fault") == FaultCode.UNKNOWN_JOB:
-            return [Standing(job, "unknown", _text(said, "developerMessage"))]
+            return [StatusNotice(job, "unknown", _text(said, "developerMessage"))]
         return [self._finished(job, m)]
 
-    def _standing(self, job: JobId, m: Message) -> Standing:
+    def _standing(self, job: JobId, m: ZssMessage) -> StatusNotice:
         said = _value(m)
         if m.status == b"200":
-            return Standing(job, _text(said, "state"), _text(said, "detail"))
-        return Standing(job, "unknown", _text(said, "developerMessage"))
+            return StatusNotice(job, _text(said, "state"), _text(said, "detail"))
+        return StatusNotice(job, "unknown", _text(said, "developerMessage"))
 
     # --- parts --------------------------------------------------------------------------------
 
-    def _where(self, job: JobId, m: Message) -> list[Notice]:
+    def _where(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
         said = _value(m)
         if _text(said, "state") != "dispatched":
             return [Queued(job)]
@@ -164,22 +164,22 @@ class ClientSide:
         listed = names if isinstance(names, list) else []
         return [Dispatched(job, tuple(WorkerName(str(n)) for n in listed))]
 
-    def _progress(self, job: JobId, m: Message) -> list[Notice]:
+    def _progress(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
         return [Progress(job, _value(m), _extra(m, "worker"))]
 
-    def _chunk(self, job: JobId, m: Message) -> list[Notice]:
+    def _chunk(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
         said = _value(m)
         data = said if isinstance(said, bytes) else m.payload
         return [Chunk(job, data, _extra(m, "worker"))]
 
-    def _input_asked(self, job: JobId, m: Message) -> list[Notice]:
+    def _input_asked(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
         return [InputAsked(job, _extra(m, "request"), _value(m), _extra(m, "worker"))]
 
-    def _no_input(self, job: JobId, m: Message) -> list[Notice]:
-        return [Standing(job, "unknown", _text(_value(m), "developerMessage"))]
+    def _no_input(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
+        return [StatusNotice(job, "unknown", _text(_value(m), "developerMessage"))]
 
 
-def _value(m: Message) -> Any:
+def _value(m: ZssMessage) -> Any:
     try:
         return oldpack.decode(m.payload) if m.payload else None
     except ValueError:
@@ -195,14 +195,14 @@ def _text(said: Any, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _extra(m: Message, name: str) -> str:
+def _extra(m: ZssMessage, name: str) -> str:
     try:
         return _text(dict(read_address(m.address).extra), name)
     except MalformedMessage:
         return ""
 
 
-def _resources(m: Message) -> tuple[str, ...]:
+def _resources(m: ZssMessage) -> tuple[str, ...]:
     try:
         return read_names(read_address(m.address).extra.get("resources"))
     except MalformedMessage:
@@ -223,9 +223,9 @@ def _part(worker: str, said: Any) -> Answer:
     return Answer(None if is_raw else payload, raw, worker=worker, resources=resources)
 
 
-_PARTS: Final[dict[bytes, Callable[[ClientSide, JobId, Message], list[Notice]]]] = {
-    b"202": ClientSide._where,
-    b"102": ClientSide._progress,
-    b"206": ClientSide._chunk,
-    b"100": ClientSide._input_asked,
+_PARTS: Final[dict[bytes, Callable[[ZssClientSide, JobId, ZssMessage], list[ClientNotice]]]] = {
+    b"202": ZssClientSide._where,
+    b"102": ZssClientSide._progress,
+    b"206": ZssClientSide._chunk,
+    b"100": ZssClientSide._input_asked,
 }

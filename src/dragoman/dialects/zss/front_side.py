@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.core.effects import Asked, Effect, SendReply, SendStatus
+from dragoman.core.effects import Effect, RequestKind, SendReply, SendStatus
 from dragoman.core.events import (
     Event,
     InputReceived,
@@ -14,18 +14,18 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.dialects.base import Address as Sender
-from dragoman.dialects.base import Frames, MalformedMessage, Send, Wardrobe
+from dragoman.dialects.base import BodyCodecs, Frames, MalformedMessage, Send
 from dragoman.dialects.zss import oldpack
-from dragoman.dialects.zss.answers import Answers, Asking
-from dragoman.dialects.zss.dress import task_of
-from dragoman.dialects.zss.instances import Instances
-from dragoman.dialects.zss.settings import Settings
+from dragoman.dialects.zss.body_codec import task_of
+from dragoman.dialects.zss.instances import ServiceInstances
+from dragoman.dialects.zss.replies import ZssOpenRequest, ZssReplies
+from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.statuses import refusal_payload
 from dragoman.dialects.zss.wire import (
     PRT,
     REP,
-    Address,
-    Message,
+    ZssAddress,
+    ZssMessage,
     body_of,
     decode,
     encode,
@@ -52,26 +52,26 @@ TITANIC: Final = "TITANIC"
 _KEPT: Final = TITANIC + "/"
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-?)(?:[0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}")
 _LONGEST: Final = 256
-_QUESTIONS: Final = {"RESULT": Asked.RESULT, "CANCEL": Asked.CANCEL}
+_QUESTIONS: Final = {"RESULT": RequestKind.RESULT, "CANCEL": RequestKind.CANCEL}
 
 
-class FrontSide:
+class ZssFrontSide:
     """The link that clients connect to."""
 
     def __init__(
         self,
         link: str,
         *,
-        answers: Answers,
-        instances: Instances,
-        wardrobe: Wardrobe,
+        answers: ZssReplies,
+        instances: ServiceInstances,
+        codecs: BodyCodecs,
         ids: Callable[[], str],
-        settings: Settings,
+        settings: ZssSettings,
     ) -> None:
         self.link = link
         self._answers = answers
         self._instances = instances
-        self._wardrobe = wardrobe
+        self._codecs = codecs
         self._ids = ids
         self._settings = settings
 
@@ -89,7 +89,7 @@ class FrontSide:
         is_titanic = sid.startswith(_KEPT)
         service = self._instances.find(to.sid[len(_KEPT) :] if is_titanic else to.sid, to.sversion)
         job = JobId(job_of(m, to) or self._ids())
-        asking = Asking(m, now, to.extra.get("partial") is True, is_titanic)
+        asking = ZssOpenRequest(m, now, to.extra.get("partial") is True, is_titanic)
         submitted = self._submitted(job, client, service, m, to, is_titanic)
         self._answers.expect(job, client, asking)
         return [submitted]
@@ -99,8 +99,8 @@ class FrontSide:
         job: JobId,
         client: PeerId,
         service: ServiceName,
-        m: Message,
-        to: Address,
+        m: ZssMessage,
+        to: ZssAddress,
         is_titanic: bool,
     ) -> JobSubmitted:
         if is_titanic:
@@ -115,7 +115,7 @@ class FrontSide:
             task=task_of(to.verb),
         )
 
-    def _terms(self, service: ServiceName, to: Address, is_titanic: bool) -> Terms:
+    def _terms(self, service: ServiceName, to: ZssAddress, is_titanic: bool) -> Terms:
         settings = self._settings
         name = service.partition("@")[0]
         terms = settings.titanic if is_titanic else settings.services.get(name, settings.terms)
@@ -126,7 +126,7 @@ class FrontSide:
             terms = replace(terms, priority=priority)
         return terms
 
-    def _part_of_request(self, client: PeerId, m: Message, to: Address) -> Event:
+    def _part_of_request(self, client: PeerId, m: ZssMessage, to: ZssAddress) -> Event:
         """Take a further piece of a request: input to the job that its first piece began."""
         job = job_of(m, to)
         if not job:
@@ -136,19 +136,19 @@ class FrontSide:
         return InputReceived(JobId(job), client, body_of(m), named)
 
     def _question(
-        self, address: Sender, client: PeerId, m: Message, to: Address, now: float
+        self, address: Sender, client: PeerId, m: ZssMessage, to: ZssAddress, now: float
     ) -> list[Event | Send]:
         """Take a question about a job, which the payload names by its request id."""
         asked = _QUESTIONS.get(to.verb.upper())
         if asked is None:
             return [self._not_found(address, m, now)]
         job = JobId(_payload_text(m.payload))
-        self._answers.expect_status(job, client, asked, Asking(m, now))
-        if asked is Asked.CANCEL:
+        self._answers.expect_status(job, client, asked, ZssOpenRequest(m, now))
+        if asked is RequestKind.CANCEL:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]
 
-    def _not_found(self, address: Sender, m: Message, now: float) -> Send:
+    def _not_found(self, address: Sender, m: ZssMessage, now: float) -> Send:
         headers = with_time(m.headers, b"micro.bfer", now) if self._settings.traces else m.headers
         reply = replace(m, kind=REP, status=b"404", headers=headers, payload=refusal_payload(404))
         return Send(address, encode(reply))
@@ -172,7 +172,7 @@ class FrontSide:
         return None
 
 
-def job_of(m: Message, to: Address) -> str:
+def job_of(m: ZssMessage, to: ZssAddress) -> str:
     """Name the job of a request: as it says itself, or by its request id if that is a UUID.
 
     Any other request id is given back and names nothing: the text wants UUIDs, and what is not
@@ -184,7 +184,7 @@ def job_of(m: Message, to: Address) -> str:
     return m.rid.decode() if _UUID.fullmatch(m.rid) else ""
 
 
-def _without_titanic(address: bytes, to: Address) -> bytes:
+def _without_titanic(address: bytes, to: ZssAddress) -> bytes:
     try:
         return with_sid(address, to.sid[len(_KEPT) :].upper())
     except Unmappable as trouble:

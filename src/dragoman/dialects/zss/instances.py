@@ -16,7 +16,7 @@ NEWEST: Final = "*"
 
 
 @value
-class Offer:
+class RegisteredSid:
     """One sid of one instance."""
 
     #: As the instance itself compares it: in capitals.
@@ -42,12 +42,12 @@ def age(version: str) -> tuple[object, ...]:
     return (parts, not early, early)
 
 
-class Instances:
+class ServiceInstances:
     """Who is registered."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = {sid.upper(): name for sid, name in names.items()}
-        self._offers: dict[PeerId, dict[str, Offer]] = {}
+        self._offers: dict[PeerId, dict[str, RegisteredSid]] = {}
         #: Service -> version -> how many instances have it.
         self._versions: dict[ServiceName, dict[str, int]] = {}
         self._newest: dict[ServiceName, str] = {}
@@ -71,7 +71,7 @@ class Instances:
         if sid.upper() in offers:
             return False
         name, _, version = sid.partition("@")
-        offer = Offer(sid.upper(), self.name(name), version.lower())
+        offer = RegisteredSid(sid.upper(), self.name(name), version.lower())
         offers[offer.sid] = offer
         self._count(offer, 1)
         return True
@@ -107,7 +107,7 @@ class Instances:
         found = (offer.sid for offer in offers if service in offer.services)
         return next(found, service.upper())
 
-    def _count(self, offer: Offer, change: int) -> None:
+    def _count(self, offer: RegisteredSid, change: int) -> None:
         if not offer.version:
             return
         versions = self._versions.setdefault(offer.service, {})

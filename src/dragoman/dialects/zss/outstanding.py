@@ -15,7 +15,7 @@ _MOST: Final = 200_000
 
 
 @value
-class Asked:
+class OutstandingRequest:
     """One request with one instance."""
 
     worker: PeerId
@@ -32,21 +32,21 @@ class Asked:
         return self.worker, self.alias, self.rid
 
 
-class Outstanding:
+class OutstandingRequests:
     """All requests that are with instances."""
 
     def __init__(self) -> None:
-        self._by_job: OrderedDict[tuple[PeerId, JobId], Asked] = OrderedDict()
+        self._by_job: OrderedDict[tuple[PeerId, JobId], OutstandingRequest] = OrderedDict()
         #: The question each waits for the answer to, by the name its instance gave it.
         self.questions: dict[tuple[PeerId, JobId], str] = {}
-        self._by_mark: dict[tuple[PeerId, bytes, bytes], deque[Asked]] = {}
+        self._by_mark: dict[tuple[PeerId, bytes, bytes], deque[OutstandingRequest]] = {}
         #: When each instance was given each job, or last asked about it; the longest ago first.
         self._asked_at: dict[PeerId, OrderedDict[JobId, float]] = {}
 
     def __len__(self) -> int:
         return len(self._by_job)
 
-    def add(self, asked: Asked, now: float) -> None:
+    def add(self, asked: OutstandingRequest, now: float) -> None:
         """Remember a request; a new attempt of a job takes the place of the old one."""
         self.drop(asked.worker, asked.job)
         self._by_job[asked.worker, asked.job] = asked
@@ -69,12 +69,12 @@ class Outstanding:
             if not of_worker:
                 del self._asked_at[worker]
 
-    def overdue(self, worker: PeerId, before: float, now: float) -> list[Asked]:
+    def overdue(self, worker: PeerId, before: float, now: float) -> list[OutstandingRequest]:
         """Return what an instance was given, or last asked about, so long ago; it is asked now.
 
         Of several that look the same nobody could tell which one is meant.
         """
-        found: list[Asked] = []
+        found: list[OutstandingRequest] = []
         of_worker = self._asked_at.get(worker) or OrderedDict()
         while of_worker and next(iter(of_worker.values())) <= before:
             job = next(iter(of_worker))
@@ -85,11 +85,11 @@ class Outstanding:
                 found.append(asked)
         return found
 
-    def find(self, worker: PeerId, alias: bytes, rid: bytes) -> Asked | None:
+    def find(self, worker: PeerId, alias: bytes, rid: bytes) -> OutstandingRequest | None:
         """Return the oldest request that a reply with these marks can be the answer to."""
         alike = self._by_mark.get((worker, alias, rid))
         return alike[0] if alike else None
 
-    def of_job(self, worker: PeerId, job: JobId) -> Asked | None:
+    def of_job(self, worker: PeerId, job: JobId) -> OutstandingRequest | None:
         """Return the request of a job."""
         return self._by_job.get((worker, job))

@@ -14,7 +14,7 @@ TITANIC: Final = Terms(patience=86_400.0, timeout=7 * 86_400.0, balance="round_r
 
 
 @value
-class Settings:
+class ZssSettings:
     """All spans are in seconds."""
 
     terms: Terms = TERMS

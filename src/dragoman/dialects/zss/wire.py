@@ -34,7 +34,7 @@ _SMALL: Final = 512
 
 
 @value
-class Message:
+class ZssMessage:
     """One message. The frames keep the bytes they came in."""
 
     kind: bytes
@@ -49,7 +49,7 @@ class Message:
 
 
 @value
-class Address:
+class ZssAddress:
     """Where a message goes."""
 
     sid: str
@@ -59,7 +59,7 @@ class Address:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def decode(frames: Frames) -> Message:
+def decode(frames: Frames) -> ZssMessage:
     """Read one message. Raises `MalformedMessage` on what is none."""
     if len(frames) == 7:
         identity, rest = None, frames
@@ -68,10 +68,10 @@ def decode(frames: Frames) -> Message:
     else:
         raise MalformedMessage(f"a ZSS message has 7 or 8 frames, not {len(frames)}")
     protocol, kind, rid, address, headers, status, payload = rest
-    return Message(kind, rid, address, headers, status, payload, protocol, identity)
+    return ZssMessage(kind, rid, address, headers, status, payload, protocol, identity)
 
 
-def encode(m: Message) -> Frames:
+def encode(m: ZssMessage) -> Frames:
     """Write one message."""
     frames = (m.protocol, m.kind, m.rid, m.address, m.headers, m.status, m.payload)
     return frames if m.identity is None else (m.identity, *frames)
@@ -80,26 +80,26 @@ def encode(m: Message) -> Frames:
 # --- bodies: a message without its type and its client -----------------------------------------
 
 
-def body_of(m: Message) -> Body:
+def body_of(m: ZssMessage) -> Body:
     """Keep what a request or reply carries, byte for byte."""
     return Body(NAME, (m.protocol, m.rid, m.address, m.headers, m.status, m.payload))
 
 
-def message_of(body: Body, kind: bytes) -> Message:
+def message_of(body: Body, kind: bytes) -> ZssMessage:
     """Make a message of what was kept. Raises ValueError on a body of another shape."""
     protocol, rid, address, headers, status, payload = body.parts
-    return Message(kind, rid, address, headers, status, payload, protocol)
+    return ZssMessage(kind, rid, address, headers, status, payload, protocol)
 
 
 # --- addresses ----------------------------------------------------------------------------------
 
 
-def read_address(frame: bytes) -> Address:
+def read_address(frame: bytes) -> ZssAddress:
     """Read an address. Raises `MalformedMessage` if it names no service."""
     return _cached_address(frame) if len(frame) <= _SMALL else _address(frame)
 
 
-def _address(frame: bytes) -> Address:
+def _address(frame: bytes) -> ZssAddress:
     said = address_map(frame)
     sid, verb, sversion = said.get("sid"), said.get("verb", ""), said.get("sversion", "*")
     if not isinstance(sid, str):
@@ -107,7 +107,7 @@ def _address(frame: bytes) -> Address:
     if not isinstance(verb, str) or not isinstance(sversion, str):
         raise MalformedMessage("verb and sversion of an address are text")
     extra = {k: v for k, v in said.items() if k not in ("sid", "verb", "sversion")}
-    return Address(sid, verb, sversion, extra)
+    return ZssAddress(sid, verb, sversion, extra)
 
 
 _cached_address = lru_cache(maxsize=4096)(_address)

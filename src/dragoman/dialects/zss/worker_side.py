@@ -10,15 +10,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.talk import Alive, InputGiven, Reply, Stop, Unsupported, Word, Work
+from dragoman.dialects.peer_sides import (
+    Alive,
+    Assigned,
+    InputGiven,
+    SendNow,
+    Stop,
+    Unsupported,
+    WorkerNotice,
+)
 from dragoman.dialects.zss import oldpack
-from dragoman.dialects.zss.dress import Dress, answer_frames, call_message
+from dragoman.dialects.zss.body_codec import ZssBodyCodec, answer_frames, call_message
 from dragoman.dialects.zss.wire import (
     PRT,
     REP,
     REQ,
-    Address,
-    Message,
+    ZssAddress,
+    ZssMessage,
     address_map,
     body_of,
     decode,
@@ -33,12 +41,12 @@ from dragoman.model.names import JobId
 
 #: The broker answers every heartbeat; so many unanswered ones mean that it is not there.
 _BEATS_UNANSWERED: Final = 5
-_NOBODY: Final = Address("")
+_NOBODY: Final = ZssAddress("")
 #: What is said about a request that is not here: it never came, or its reply is on the way or lost.
 _MISSING: Final = Fault(FaultCode.HANDED_BACK, "the service does not have it")
 
 
-class WorkerSide:
+class ZssWorkerSide:
     """What one service instance says and hears."""
 
     def __init__(
@@ -55,8 +63,8 @@ class WorkerSide:
         self._concurrency = concurrency
         self.beat_every = beat_every
         self.hold: float | None = beat_every * _BEATS_UNANSWERED
-        self._dress = Dress()
-        self._requests: dict[str, Message] = {}
+        self._codec = ZssBodyCodec()
+        self._requests: dict[str, ZssMessage] = {}
         self._count = 0
 
     def join(self) -> list[Frames]:
@@ -81,11 +89,11 @@ class WorkerSide:
             extra["labels"] = self._labels
         address = write_address("SMI", verb, partial=True, polls=True, **extra)
         rid = f"{verb.lower()}-{sid}".encode()
-        return encode(Message(REQ, rid, address, payload=oldpack.encode(sid)))
+        return encode(ZssMessage(REQ, rid, address, payload=oldpack.encode(sid)))
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def receive(self, frames: Frames) -> list[Word]:
+    def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Take one message in; what cannot be read is ignored."""
         try:
             m = decode(frames)
@@ -97,29 +105,29 @@ class WorkerSide:
             return self._part(m)
         return self._request(m) if m.kind == REQ else []
 
-    def _request(self, m: Message) -> list[Word]:
+    def _request(self, m: ZssMessage) -> list[WorkerNotice]:
         self._count += 1
         ticket = str(self._count)
         to = _address(m)
         try:
-            call = self._dress.read_call(body_of(m))
+            call = self._codec.read_call(body_of(m))
         except Unmappable as trouble:
             fault = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(trouble)))
-            return [Reply(_reply(m, fault))]
+            return [SendNow(_reply(m, fault))]
         self._requests[ticket] = m
         job = to.extra.get("job")
         name = job if isinstance(job, str) else m.rid.decode(errors="replace")
         client = (m.identity or b"").decode(errors="replace")
         resources = read_names(to.extra.get("resources"))
-        return [Work(ticket, JobId(name), call, to.sid, client, call.timeout, resources)]
+        return [Assigned(ticket, JobId(name), call, to.sid, client, call.timeout, resources)]
 
-    def _part(self, m: Message) -> list[Word]:
+    def _part(self, m: ZssMessage) -> list[WorkerNotice]:
         """Read a word about a request in hand: the oldest one with this client and id."""
         mark = (m.identity, m.rid)
         tickets = (t for t, r in self._requests.items() if (r.identity, r.rid) == mark)
         ticket = next(tickets, None)
         if m.status == b"102":
-            return [] if ticket is not None else [Reply(_reply(m, Answer(fault=_MISSING)))]
+            return [] if ticket is not None else [SendNow(_reply(m, Answer(fault=_MISSING)))]
         if ticket is None:
             return []
         if m.status == b"410":
@@ -184,7 +192,7 @@ class WorkerSide:
         raise Unsupported("ZSS has no events: publish them over NFP")
 
 
-def _reply(m: Message, answer: Answer) -> Frames:
+def _reply(m: ZssMessage, answer: Answer) -> Frames:
     """Write the reply to a request; a fault is also named beside the address."""
     try:
         status, payload = answer_frames(answer)
@@ -202,14 +210,14 @@ def _reply(m: Message, answer: Answer) -> Frames:
     return encode(reply)
 
 
-def _address(m: Message) -> Address:
+def _address(m: ZssMessage) -> ZssAddress:
     try:
         return read_address(m.address)
     except MalformedMessage:
         return _NOBODY
 
 
-def _reads_parts(m: Message) -> bool:
+def _reads_parts(m: ZssMessage) -> bool:
     """Whether the client, or a broker of ours on behalf of one, reads parts."""
     extra = _address(m).extra
     return extra.get("partial") is True or "job" in extra

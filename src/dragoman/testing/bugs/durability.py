@@ -7,14 +7,14 @@ of the records that a new process begins with.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dragoman.core import book, recovery
-from dragoman.core.book import Book
+from dragoman.core import job_store, recovery
+from dragoman.core.job_store import JobStore
 from dragoman.model.body import Body
 from dragoman.model.job import JobState
 from dragoman.model.record import Kind, Record
 from dragoman.testing import server
 from dragoman.testing.bugs.planting import Bugs, replaced
-from dragoman.testing.server import Server
+from dragoman.testing.server import SimServer
 
 BUGS: Final = Bugs()
 
@@ -23,15 +23,15 @@ BUGS: Final = Bugs()
 def ack_before_sync() -> Iterator[None]:
     """Strict sends leave with their batch, whether it is on the disk or not."""
 
-    def carry_out(self: Server, effects: Any) -> None:
+    def carry_out(self: SimServer, effects: Any) -> None:
         kept = list(effects)
         old(self, [e for e in kept if type(e).__name__ == "Append"])
         for effect in kept:
             if type(effect).__name__ != "Append":
-                self._send(effect, self.broker.desk.book.last_seq)
+                self._send(effect, self.broker.state.store.last_seq)
 
-    old = Server._carry_out
-    with replaced(Server, "_carry_out", carry_out):
+    old = SimServer._carry_out
+    with replaced(SimServer, "_carry_out", carry_out):
         yield
 
 
@@ -39,7 +39,7 @@ def ack_before_sync() -> Iterator[None]:
 def send_after_failed_append() -> Iterator[None]:
     """A write that failed is taken for one that succeeded."""
 
-    def failed(self: Server, why: str) -> None:
+    def failed(self: SimServer, why: str) -> None:
         self.world.fault("disk")
         self._is_writing = False
         self._in_hand = []
@@ -48,7 +48,7 @@ def send_after_failed_append() -> Iterator[None]:
             if not isinstance(item, tuple):
                 self._send(item, needed)
 
-    with replaced(Server, "_write_failed", failed):
+    with replaced(SimServer, "_write_failed", failed):
         yield
 
 
@@ -56,13 +56,13 @@ def send_after_failed_append() -> Iterator[None]:
 def result_forgotten_after_recovery() -> Iterator[None]:
     """A replay takes the end of a job for the end of one of its attempts."""
 
-    def ended(self: Book, record: Record) -> None:
+    def ended(self: JobStore, record: Record) -> None:
         if replaying:
             self._part(record).state = JobState.QUEUED
             return
         old(self, record)
 
-    def fold(records: Any, keep: int = 100_000) -> Book:
+    def fold(records: Any, keep: int = 100_000) -> JobStore:
         replaying.append(True)
         try:
             return old_fold(records, keep)
@@ -70,8 +70,8 @@ def result_forgotten_after_recovery() -> Iterator[None]:
             replaying.clear()
 
     replaying: list[bool] = []
-    old, old_fold = book._STEPS[Kind.ENDED], recovery.fold
-    with replaced(book._STEPS, Kind.ENDED, ended), replaced(server, "fold", fold):
+    old, old_fold = job_store._STEPS[Kind.ENDED], recovery.fold
+    with replaced(job_store._STEPS, Kind.ENDED, ended), replaced(server, "fold", fold):
         yield
 
 
@@ -79,7 +79,7 @@ def result_forgotten_after_recovery() -> Iterator[None]:
 def request_lost_in_recovery() -> Iterator[None]:
     """The body of what waited is not read back."""
 
-    def resume(found: Book, load_body: Any, *more: Any) -> Any:
+    def resume(found: JobStore, load_body: Any, *more: Any) -> Any:
         return old(found, lambda seq: Body("local", (b"?",)), *more)
 
     old = recovery.resume

@@ -6,9 +6,9 @@ What lives here breaks what becomes of a job, whichever worker has it and howeve
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dragoman.core import broker, desk, endings, replies, submissions, workers
+from dragoman.core import broker, endings, replies, state, submissions, workers
 from dragoman.core.events import JobForwarded, JobSubmitted, ReplyReceived
-from dragoman.core.jobs import Job, Part
+from dragoman.core.jobs import Job, JobPart
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import PeerId
@@ -21,10 +21,10 @@ BUGS: Final = Bugs()
 def forgotten_cancel() -> Iterator[None]:
     """A cancelled job whose worker gives it up is tried again."""
 
-    def take_back(desk: desk.Desk, part: Part, fault: Fault) -> None:
+    def take_back(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         asked, part.job.cancel_asked_at = part.job.cancel_asked_at, 0.0
         try:
-            old(desk, part, fault)
+            old(state, part, fault)
         finally:
             part.job.cancel_asked_at = asked
 
@@ -37,9 +37,9 @@ def forgotten_cancel() -> Iterator[None]:
 def stale_result_applied() -> Iterator[None]:
     """The attempt that a result answers is not looked at."""
 
-    def reply_received(desk: desk.Desk, event: Any) -> None:
+    def reply_received(state: state.BrokerState, event: Any) -> None:
         event.attempt = None
-        old(desk, event)
+        old(state, event)
 
     old = broker.HANDLERS[ReplyReceived]
     with replaced(broker.HANDLERS, ReplyReceived, reply_received):  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def stale_result_applied() -> Iterator[None]:
 def gather_ends_early() -> Iterator[None]:
     """A job for several ends with the first part that does."""
 
-    def open_parts(self: Job) -> list[Part]:
+    def open_parts(self: Job) -> list[JobPart]:
         found = old(self)
         is_under_way = len(found) < len(self.parts)
         return [] if is_under_way and self.state is JobState.RUNNING else found
@@ -64,8 +64,8 @@ def gather_ends_early() -> Iterator[None]:
 def duplicate_run_on_resubmission() -> Iterator[None]:
     """A job that has ended is taken for a new one when it is asked for again."""
 
-    def known(desk: desk.Desk, event: Any) -> Job | None:
-        job = old(desk, event)
+    def known(state: state.BrokerState, event: Any) -> Job | None:
+        job = old(state, event)
         return job if job is None or not job.is_final else None
 
     old = submissions._known
@@ -77,9 +77,9 @@ def duplicate_run_on_resubmission() -> Iterator[None]:
 def hand_over_loses_the_client() -> Iterator[None]:
     """A job that is passed on answers the worker that passed it on."""
 
-    def pass_on(desk: desk.Desk, part: Part, event: JobForwarded, target: Any) -> None:
+    def pass_on(state: state.BrokerState, part: JobPart, event: JobForwarded, target: Any) -> None:
         part.job.client = PeerId(event.worker)
-        old(desk, part, event, target)
+        old(state, part, event, target)
 
     old = endings.pass_on
     with replaced(replies, "pass_on", pass_on):
@@ -90,13 +90,13 @@ def hand_over_loses_the_client() -> Iterator[None]:
 def memo_answers_the_wrong_body() -> Iterator[None]:
     """A memoised answer is found by its service alone."""
 
-    def submitted(desk: desk.Desk, event: Any) -> None:
-        memo = desk.book.memo
+    def submitted(state: state.BrokerState, event: Any) -> None:
+        memo = state.store.memo
         if event.terms.memoize:
             for (service, _), job in list(memo.items()):
                 if service == event.service:
                     memo[service, event.body.digest()] = job
-        old(desk, event)
+        old(state, event)
 
     old = broker.HANDLERS[JobSubmitted]
     with replaced(broker.HANDLERS, JobSubmitted, submitted):  # type: ignore[arg-type]
@@ -107,10 +107,10 @@ def memo_answers_the_wrong_body() -> Iterator[None]:
 def dead_too_late() -> Iterator[None]:
     """A job is tried once more than it may be."""
 
-    def take_back(desk: desk.Desk, part: Part, fault: Fault) -> None:
+    def take_back(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         if fault.code is FaultCode.WORKER_LOST:
             part.returned += 1
-        old(desk, part, fault)
+        old(state, part, fault)
 
     old = endings.take_back
     with replaced(workers, "take_back", take_back):
@@ -120,5 +120,5 @@ def dead_too_late() -> Iterator[None]:
 @BUGS.add
 def reply_to_a_client_that_left() -> Iterator[None]:
     """A client's good-bye is not remembered."""
-    with replaced(desk.Desk, "part_with", lambda self, peer: None):
+    with replaced(state.BrokerState, "part_with", lambda self, peer: None):
         yield

@@ -6,10 +6,10 @@ What lives here breaks one of the core's timers; all but one replace a line of i
 from collections.abc import Iterator
 from typing import Final
 
-from dragoman.core import desk, timers, workers
-from dragoman.core.deadlines import Due
-from dragoman.core.jobs import Part
-from dragoman.core.registry import Worker
+from dragoman.core import state, timers, workers
+from dragoman.core.deadlines import TimerKind
+from dragoman.core.jobs import JobPart
+from dragoman.core.registry import RegisteredWorker
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -19,24 +19,26 @@ BUGS: Final = Bugs()
 def lease_ignoring_beats() -> Iterator[None]:
     """A lease runs from the moment a worker joined, however often it beats."""
 
-    def check(desk: desk.Desk, worker: Worker) -> None:
-        workers.lose(desk, worker, "its lease is over")
+    def check(state: state.BrokerState, worker: RegisteredWorker) -> None:
+        workers.dismiss_worker(state, worker, "its lease is over")
 
-    with replaced(timers._TABLE, Due.LEASE, check):  # type: ignore[arg-type]
+    with replaced(timers._TABLE, TimerKind.LEASE, check):  # type: ignore[arg-type]
         yield
 
 
 @BUGS.add
 def patience_ignored() -> Iterator[None]:
     """Nobody's patience ever ends."""
-    with replaced(timers._TABLE, Due.PATIENCE, lambda desk, part: setattr(part, "patience", None)):  # type: ignore[arg-type]
+    never = lambda state, part: setattr(part, "patience", None)  # noqa: E731
+    with replaced(timers._TABLE, TimerKind.PATIENCE, never):  # type: ignore[arg-type]
         yield
 
 
 @BUGS.add
 def run_timeout_not_enforced() -> Iterator[None]:
     """An attempt may run for as long as it likes."""
-    with replaced(timers._TABLE, Due.RUN, lambda desk, part: setattr(part, "runs_out", None)):  # type: ignore[arg-type]
+    never = lambda state, part: setattr(part, "runs_out", None)  # noqa: E731
+    with replaced(timers._TABLE, TimerKind.RUN, never):  # type: ignore[arg-type]
         yield
 
 
@@ -44,14 +46,14 @@ def run_timeout_not_enforced() -> Iterator[None]:
 def back_off_loses_the_part() -> Iterator[None]:
     """After its back-off a part is not put back in the queue."""
 
-    def retry(desk: desk.Desk, part: Part) -> None:
+    def retry(state: state.BrokerState, part: JobPart) -> None:
         if part.queued_in is None:
             part.retry = None
         else:
-            old(desk, part)
+            old(state, part)
 
-    old = timers._TABLE[Due.RETRY]
-    with replaced(timers._TABLE, Due.RETRY, retry):  # type: ignore[arg-type]
+    old = timers._TABLE[TimerKind.RETRY]
+    with replaced(timers._TABLE, TimerKind.RETRY, retry):  # type: ignore[arg-type]
         yield
 
 
@@ -59,18 +61,18 @@ def back_off_loses_the_part() -> Iterator[None]:
 def early_absence() -> Iterator[None]:
     """The timer of an earlier absence ends a later one."""
 
-    def stop(desk: desk.Desk, worker: Worker) -> None:
+    def stop(state: state.BrokerState, worker: RegisteredWorker) -> None:
         for timer in (worker.lease_due, worker.beat_due):
-            desk.deadlines.cancel(timer)
+            state.deadlines.cancel(timer)
         worker.lease_due = worker.beat_due = None
 
-    def lose_absent(desk: desk.Desk, worker: Worker) -> None:
-        if worker.peer in desk.absent:
-            old(desk, worker)
+    def lose_absent(state: state.BrokerState, worker: RegisteredWorker) -> None:
+        if worker.peer in state.absent:
+            old(state, worker)
 
-    old = timers._TABLE[Due.ABSENCE]
+    old = timers._TABLE[TimerKind.ABSENCE]
     with (
         replaced(workers, "_stop_timers", stop),
-        replaced(timers._TABLE, Due.ABSENCE, lose_absent),  # type: ignore[arg-type]
+        replaced(timers._TABLE, TimerKind.ABSENCE, lose_absent),  # type: ignore[arg-type]
     ):
         yield

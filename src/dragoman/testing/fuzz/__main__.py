@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from dragoman.testing.fabric import Fabric
-from dragoman.testing.fuzz.attack import FRONTS, SETTINGS, attack, station
+from dragoman.testing.fuzz.attack import ATTACK_TARGETS, SETTINGS, attack, start_peers
 
 
 def options() -> argparse.ArgumentParser:
@@ -15,7 +15,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dragoman.testing.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, help="make the same messages again")
     parser.add_argument("--messages", type=int, default=100_000, help="for each link (100,000)")
-    parser.add_argument("--links", default=",".join(FRONTS), help="which ones (all)")
+    parser.add_argument("--links", default=",".join(ATTACK_TARGETS), help="which ones (all)")
     parser.add_argument("--vectors", type=Path, help="a folder of captured messages by dialect")
     return parser
 
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     fabric, is_well = Fabric(folder, SETTINGS), True
     sys.stdout.write(f"seed {seed}; logs are in {folder}\n")
     try:
-        station(fabric, links)
+        start_peers(fabric, links)
         for link in links:
             outcome = attack(fabric, link, seed, args.messages, args.vectors)
             sys.stdout.write(f"{outcome}\n")

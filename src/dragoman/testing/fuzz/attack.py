@@ -18,11 +18,11 @@ from dragoman.sdk.errors import DragomanError
 from dragoman.testing.fabric import Fabric
 from dragoman.testing.fuzz.dcp import DcpGrammar
 from dragoman.testing.fuzz.grammar import SERVICES, Grammar
-from dragoman.testing.fuzz.hoses import Hose, HttpHose, NatsHose, SpHose, ZmqHose
 from dragoman.testing.fuzz.http import HttpGrammar
 from dragoman.testing.fuzz.memo import MemoGrammar
 from dragoman.testing.fuzz.ncl import NclGrammar
 from dragoman.testing.fuzz.nfp import NfpGrammar
+from dragoman.testing.fuzz.senders import HttpSender, NatsSender, Sender, SpSender, ZmqSender
 from dragoman.testing.fuzz.zss import ZssBackGrammar, ZssFrontGrammar
 from dragoman.testing.gauges import read_metrics, resident_bytes
 
@@ -63,29 +63,29 @@ _MOST_GROWTH: Final = 48 * _MIB
 
 
 @dataclass(frozen=True)
-class Front:
+class AttackTarget:
     """One link to attack: what is said there, how, and who is honest there."""
 
     grammar: Callable[[random.Random, Path | None], Grammar]
-    hose: Callable[[str, random.Random], Hose]
+    sender: Callable[[str, random.Random], Sender]
     #: The dialects of the honest client and worker.
     client: str
     worker: str
 
 
-FRONTS: Final = {
-    "nfp": Front(NfpGrammar, ZmqHose, "nfp", "nfp"),
-    "dcp": Front(DcpGrammar, ZmqHose, "dcp", "dcp"),
-    "zss": Front(ZssFrontGrammar, ZmqHose, "zss", "zss"),
-    "zss_backend": Front(ZssBackGrammar, ZmqHose, "zss", "zss"),
-    "memo": Front(MemoGrammar, SpHose, "memo", "memo"),
-    "nats": Front(NclGrammar, NatsHose, "nfp", "ncl"),
-    "http": Front(lambda chance, vectors: HttpGrammar(chance), HttpHose, "http", "http"),
+ATTACK_TARGETS: Final = {
+    "nfp": AttackTarget(NfpGrammar, ZmqSender, "nfp", "nfp"),
+    "dcp": AttackTarget(DcpGrammar, ZmqSender, "dcp", "dcp"),
+    "zss": AttackTarget(ZssFrontGrammar, ZmqSender, "zss", "zss"),
+    "zss_backend": AttackTarget(ZssBackGrammar, ZmqSender, "zss", "zss"),
+    "memo": AttackTarget(MemoGrammar, SpSender, "memo", "memo"),
+    "nats": AttackTarget(NclGrammar, NatsSender, "nfp", "ncl"),
+    "http": AttackTarget(lambda chance, vectors: HttpGrammar(chance), HttpSender, "http", "http"),
 }
 
 
 @dataclass
-class Outcome:
+class AttackOutcome:
     """What came of one attack."""
 
     link: str
@@ -107,10 +107,10 @@ class Outcome:
         )
 
 
-class Honest(threading.Thread):
+class HonestCaller(threading.Thread):
     """A client that calls its worker again and again, and notes whatever is not right."""
 
-    def __init__(self, url: str, service: str, outcome: Outcome) -> None:
+    def __init__(self, url: str, service: str, outcome: AttackOutcome) -> None:
         super().__init__(daemon=True)
         self._url, self._service, self._outcome = url, service, outcome
         self._is_over = threading.Event()
@@ -144,11 +144,11 @@ def honest_service(link: str) -> str:
     return f"honest-{link.replace('_', '-')}"
 
 
-def station(fabric: Fabric, links: list[str]) -> None:
+def start_peers(fabric: Fabric, links: list[str]) -> None:
     """Start the broker and an honest worker for every link."""
     fabric.start_broker()
     for link in links:
-        name, dialect = honest_service(link), FRONTS[link].worker
+        name, dialect = honest_service(link), ATTACK_TARGETS[link].worker
         url = fabric.url(dialect, is_worker=True)
         # A compute node says itself how often it beats; the broker here is less patient than most.
         url += "?heartbeat_interval=1" if dialect == "ncl" else ""
@@ -163,28 +163,33 @@ def attack(
     messages: int,
     vectors: Path | None = None,
     most_growth: int = _MOST_GROWTH,
-) -> Outcome:
+) -> AttackOutcome:
     """Fire at least so many messages at a link of a running fabric; see what came of it."""
-    front, outcome = FRONTS[link], Outcome(link, seed)
+    front, outcome = ATTACK_TARGETS[link], AttackOutcome(link, seed)
     chance = random.Random(f"{seed} {link}")
     before = _counted(fabric, link)
     grammar = front.grammar(chance, vectors)
-    hose = front.hose(fabric.endpoints[link], chance)
-    honest = Honest(fabric.url(front.client), honest_service(link), outcome)
+    sender = front.sender(fabric.endpoints[link], chance)
+    honest = HonestCaller(fabric.url(front.client), honest_service(link), outcome)
     started = time.monotonic()
     honest.start()
     try:
-        warm = _bombard(fabric, link, grammar, hose, messages, outcome)
+        warm = _bombard(fabric, link, grammar, sender, messages, outcome)
     finally:
         honest.end()
-        hose.close()
+        sender.close()
     outcome.seconds = time.monotonic() - started
     _judge(fabric, link, before, warm, outcome, most_growth)
     return outcome
 
 
 def _bombard(
-    fabric: Fabric, link: str, grammar: Grammar, hose: Hose, messages: int, outcome: Outcome
+    fabric: Fabric,
+    link: str,
+    grammar: Grammar,
+    sender: Sender,
+    messages: int,
+    outcome: AttackOutcome,
 ) -> int:
     """Fire; return how much memory the broker held when it was warm."""
     warm, before = 0, _counted(fabric, link)[1]
@@ -193,7 +198,7 @@ def _bombard(
             # Not too far ahead, or the queue of the socket is all that is tested.
             _settled(fabric, link, before + outcome.fired - _BATCH)
         try:
-            outcome.fired += hose.fire([grammar.message() for _ in range(_BATCH)])
+            outcome.fired += sender.fire([grammar.message() for _ in range(_BATCH)])
         except OSError as error:
             outcome.troubles.append(f"the broker takes nothing more: {error}")
             break
@@ -219,7 +224,7 @@ def _judge(
     link: str,
     before: tuple[float, float, float],
     warm: int,
-    outcome: Outcome,
+    outcome: AttackOutcome,
     most_growth: int,
 ) -> None:
     try:

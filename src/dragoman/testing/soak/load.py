@@ -23,7 +23,7 @@ _SIZES: Final = (10, 200, 4_000, 32_000)
 
 
 @dataclass
-class Tally:
+class CallerTally:
     """What one client asked for and got."""
 
     dialect: str
@@ -38,7 +38,7 @@ class Tally:
 
 
 @dataclass
-class _Item:
+class _PendingCall:
     number: int
     service: str
     value: Any
@@ -54,7 +54,7 @@ class Caller(threading.Thread):
         self, dialect: str, url: str, services: list[str], seed: int, window: int = 4
     ) -> None:
         super().__init__(name=f"soak {dialect}", daemon=True)
-        self.tally = Tally(dialect)
+        self.tally = CallerTally(dialect)
         self._url, self._services, self._window = url, services, window
         self._random = random.Random(f"{seed} {dialect}")
         self._is_over = threading.Event()
@@ -63,7 +63,7 @@ class Caller(threading.Thread):
 
     def run(self) -> None:
         """Give work and take answers."""
-        waiting: deque[_Item] = deque()
+        waiting: deque[_PendingCall] = deque()
         with Client(self._url, name=f"soak-{self.tally.dialect}") as client:
             while not self._is_over.is_set() or waiting:
                 while len(waiting) < self._window and not self._is_over.is_set():
@@ -82,7 +82,7 @@ class Caller(threading.Thread):
         self.join(max(0.0, at_most))
         return not self.is_alive()
 
-    def _submit(self, client: Client) -> _Item:
+    def _submit(self, client: Client) -> _PendingCall:
         number = self.tally.asked
         self.tally.asked += 1
         service = self._random.choice(self._services)
@@ -90,11 +90,11 @@ class Caller(threading.Thread):
         value = {"n": number, "who": self.tally.dialect, "pad": "x" * size}
         return self._ask(client, number, service, value)
 
-    def _ask(self, client: Client, number: int, service: str, value: Any) -> _Item:
+    def _ask(self, client: Client, number: int, service: str, value: Any) -> _PendingCall:
         job = client.submit(service, "echo", value, timeout=self._timeout)
-        return _Item(number, service, value, job, time.monotonic())
+        return _PendingCall(number, service, value, job, time.monotonic())
 
-    def _take(self, client: Client, item: _Item) -> None:
+    def _take(self, client: Client, item: _PendingCall) -> None:
         tally = self.tally
         try:
             found = item.job.result(self._timeout + 5)
@@ -106,7 +106,7 @@ class Caller(threading.Thread):
         tally.jobs.append(item.job.id)
         tally.slowest = max(tally.slowest, time.monotonic() - item.began)
 
-    def _missed(self, client: Client, item: _Item, error: DragomanError) -> None:
+    def _missed(self, client: Client, item: _PendingCall, error: DragomanError) -> None:
         tally = self.tally
         if tally.dialect in STRICT or item.tries >= _TRIES:
             tally.lost.append(f"{tally.dialect} {item.number} to {item.service}: {error}")

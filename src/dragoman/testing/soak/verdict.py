@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dragoman.model.record import Kind, Record
-from dragoman.testing.soak.load import STRICT, Tally
+from dragoman.testing.soak.load import STRICT, CallerTally
 
 _MIB: Final = 2**20
 #: The memory of one broker process that is warm may grow by this much in a minute; more fails.
@@ -31,7 +31,7 @@ class Sample:
 class Figures:
     """Everything a soak has found out."""
 
-    tallies: Sequence[Tally]
+    tallies: Sequence[CallerTally]
     faults: Counter[str]
     #: Looks at the process that lived last, from when it was warm.
     samples: Sequence[Sample]

@@ -1,0 +1,86 @@
+"""Looking at the broker: services, workers, clients, jobs, events."""
+
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import typer
+
+from dragoman.cli.jobs import MANAGEMENT
+from dragoman.cli.output import AS_JSON, URL, print_json_line, print_rows
+from dragoman.model.job import JobState
+from dragoman.sdk.blocking import Client
+
+#: What a person wants to see first; `--json` has the rest.
+_WORKER: Final = ("name", "dialect", "services", "status", "holding", "silent_for", "alive_for")
+_JOB: Final = ("job", "state", "service", "task", "workers", "attempts", "fault")
+
+
+def _short(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def _ask(url: str, task: str, **kwargs: Any) -> Any:
+    with Client(url) as client:
+        return client.call(MANAGEMENT, task, timeout=10.0, **kwargs)
+
+
+def services(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List services with their workers and what waits."""
+    print_rows(_ask(url, "list_services"), as_json, "no services; start a worker")
+
+
+def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List workers, connected or away."""
+    rows = _ask(url, "list_workers")
+    shown = rows if as_json else [_short(row, _WORKER) for row in rows]
+    print_rows(shown, as_json, "no workers")
+
+
+def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """List the clients that were heard lately."""
+    print_rows(_ask(url, "list_clients"), as_json, "no clients")
+
+
+def jobs(
+    state: str = typer.Option("", help=f"Only jobs in this state: {', '.join(JobState)}."),
+    limit: int = typer.Option(50, min=1, help="At most so many, the newest first."),
+    url: str = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List jobs, the newest first."""
+    rows = _ask(url, "show_jobs", state=state, limit=limit)
+    shown = rows if as_json else [_short(row, _JOB) for row in rows]
+    print_rows(shown, as_json, "no jobs")
+
+
+def events(
+    topics: list[str] = typer.Argument(None, help="Topics or globs; all if none is given."),
+    follow: bool = typer.Option(False, help="Go on for ever."),
+    from_seq: int = typer.Option(
+        -1, "--from", help="Ledger position to start after; -1 from now on, 0 from the start."
+    ),
+    limit: int = typer.Option(0, help="Stop after so many."),
+    url: str = URL,
+) -> None:
+    """Print events of the fabric, one JSON object a line.
+
+    Without --follow, prints what the ledger has after --from (0 if not given) and stops. Topics are
+    `broker.KIND` for what the broker did (submitted, dispatched, ended, joined, left, ...), and the
+    publisher's own for what workers publish.
+
+    `dragoman events 'broker.*' --follow --from 0` shows all that was and all that comes.
+    """
+    wanted = tuple(topics or ["*"])
+    last = _ask(url, "show_totals")["records"]
+    after = from_seq if follow else max(from_seq, 0)
+    if not follow and after >= last:
+        return
+    shown = 0
+    with Client(url) as client:
+        # Without --follow, the end is told by records that nobody asked for as well.
+        for event in client.subscribe(*(wanted if follow else ["*"]), after=after):
+            if any(fnmatchcase(event.topic, glob) for glob in wanted):
+                print_json_line({"seq": event.seq, "topic": event.topic, "event": event.event})
+                shown += 1
+            if (limit and shown >= limit) or (not follow and event.seq >= last):
+                return

@@ -1,0 +1,287 @@
+"""The broker's desk: all of its state, and the two ways things leave it (records, sends).
+
+What the records say is in `store` and changes only with a record. Everything else here (who is
+connected, what waits, what is due) can be rebuilt from the book and from peers that speak again.
+"""
+
+from collections import OrderedDict
+
+from dragoman.core.deadlines import Deadlines
+from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
+from dragoman.core.events import ReplyKind
+from dragoman.core.job_store import JobStore
+from dragoman.core.jobs import Job, JobPart
+from dragoman.core.limits import Limits
+from dragoman.core.queues import Queues
+from dragoman.core.registry import RegisteredWorker, WorkerRegistry
+from dragoman.core.resources import Distribution
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.fault import Fault
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, link_of
+from dragoman.model.record import Kind, Record
+
+
+class ClientInfo:
+    """What is remembered of a client: for people who look, not for decisions."""
+
+    __slots__ = ("first_seen_at", "jobs", "seen_at")
+
+    def __init__(self, now: float) -> None:
+        self.first_seen_at = now
+        self.seen_at = now
+        self.jobs = 0
+
+
+class BrokerState:
+    """State shared by the handlers; one instance per broker."""
+
+    def __init__(self, limits: Limits, store: JobStore) -> None:
+        self.limits = limits
+        self.store = store
+        self.registry = WorkerRegistry()
+        self.queues = Queues()
+        self.deadlines = Deadlines()
+        #: Workers that are away but may come back to what they hold.
+        self.absent: dict[PeerId, RegisteredWorker] = {}
+        self.clients: OrderedDict[PeerId, ClientInfo] = OrderedDict()
+        #: Clients that said good-bye and have not spoken since, the first to go first.
+        self.gone: OrderedDict[PeerId, None] = OrderedDict()
+        #: Declared resources by service, and those that are changing hands, with who is to confirm.
+        self.shares: dict[ServiceName, Distribution] = {}
+        self.moving: dict[str, set[PeerId]] = {}
+        self.moving_of: dict[PeerId, set[str]] = {}
+        #: Whose share has changed since it was put on record.
+        self.unannounced: dict[tuple[ServiceName, PeerId], None] = {}
+        self.is_draining = False
+        self.now = 0.0
+        #: After a restart nobody's patience ends before the workers could come back.
+        self.recovery_ends_at = 0.0
+        self.out: list[Effect] = []
+        #: Finished jobs whose results are in memory, oldest first, with their size.
+        self.cached: OrderedDict[JobId, int] = OrderedDict()
+        self.cached_bytes = 0
+
+    def record(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
+        """Put a record on the book and into the ledger."""
+        self.store.apply(record, job)
+        self.out.append(Append(record, body))
+
+    @property
+    def next_seq(self) -> int:
+        """The position the next record will have."""
+        return self.store.last_seq + 1
+
+    def note(
+        self,
+        kind: Kind,
+        part: JobPart,
+        *,
+        body: Body | None = None,
+        state: str = "",
+        fault: Fault | None = None,
+        detail: str = "",
+        worker: RegisteredWorker | None = None,
+        count: int = 0,
+        target: str = "",
+        attempt: int = 0,
+    ) -> int:
+        """Record something about one part of a job; return its position."""
+        job, seq = part.job, self.next_seq
+        record = Record(
+            seq,
+            self.now,
+            kind,
+            job.id,
+            part.index,
+            attempt or part.attempt,
+            part.service,
+            part.task,
+            job.client,
+            worker.name if worker else part.worker,
+            worker.peer if worker else part.peer,
+            job.principal,
+            worker.dialect if worker else "",
+            target,
+            state,
+            fault.code if fault else "",
+            detail or (fault.message if fault else ""),
+            body.size if body else 0,
+            body.digest() if body else "",
+            job.terms.priority,
+            "",
+            "",
+            job.submitted_at,
+            job.deadline_at,
+            count,
+            job.terms.strict,
+        )
+        self.record(record, body)
+        return seq
+
+    def note_job(
+        self,
+        kind: Kind,
+        job: Job,
+        *,
+        state: str = "",
+        fault: Fault | None = None,
+        detail: str = "",
+        target: str = "",
+    ) -> int:
+        """Record something about a whole job; return its position."""
+        seq = self.next_seq
+        self.record(
+            Record(
+                seq,
+                self.now,
+                kind,
+                job.id,
+                service=job.service,
+                task=job.task,
+                client=job.client,
+                principal=job.principal,
+                target=target,
+                state=state,
+                fault=fault.code if fault else "",
+                detail=detail or (fault.message if fault else ""),
+                priority=job.terms.priority,
+                submitted_at=job.submitted_at,
+                deadline_at=job.deadline_at,
+                strict=job.terms.strict,
+            )
+        )
+        return seq
+
+    def note_worker(
+        self,
+        kind: Kind,
+        worker: RegisteredWorker,
+        *,
+        fault: str = "",
+        detail: str = "",
+        count: int = 0,
+        service: str = "",
+    ) -> None:
+        """Record something about a worker's session."""
+        self.record(
+            Record(
+                self.next_seq,
+                self.now,
+                kind,
+                worker=worker.name,
+                peer=worker.peer,
+                principal=worker.principal,
+                dialect=worker.dialect,
+                service=service or (worker.services[0] if len(worker.services) == 1 else ""),
+                fault=fault,
+                detail=detail,
+                count=count,
+            )
+        )
+
+    def reply(
+        self,
+        job: Job,
+        kind: ReplyKind,
+        *,
+        part: JobPart | None = None,
+        body: Body = EMPTY,
+        fault: Fault | None = None,
+        workers: tuple[WorkerName, ...] = (),
+        state: JobState | None = None,
+        seq: int = 0,
+    ) -> None:
+        """Tell the job's client, if it is there."""
+        if self.gone and job.client in self.gone:
+            return
+        self.out.append(
+            SendReply(
+                job.client,
+                job.client_job_id,
+                kind,
+                part.service if part else job.service,
+                part.worker if part else WorkerName(""),
+                body,
+                fault,
+                workers,
+                state,
+                seq,
+                job.terms.strict,
+                part.resources if part else (),
+            )
+        )
+
+    def holder(self, part: JobPart) -> RegisteredWorker | None:
+        """Return the worker that holds a part, be it connected or away."""
+        return self.registry.workers.get(part.peer) or self.absent.get(part.peer)
+
+    def touch_client(self, peer: PeerId) -> ClientInfo:
+        """Remember a client that spoke; forget the one not heard for longest."""
+        if self.gone:
+            self.gone.pop(peer, None)
+        client = self.clients.get(peer)
+        if client is None:
+            client = self.clients[peer] = ClientInfo(self.now)
+            if len(self.clients) > self.limits.clients:
+                self.clients.popitem(last=False)
+        else:
+            self.clients.move_to_end(peer)
+            client.seen_at = self.now
+        return client
+
+    def part_with(self, peer: PeerId) -> None:
+        """Send nothing more to a client that left, until it speaks again."""
+        self.clients.pop(peer, None)
+        self.gone[peer] = None
+        if len(self.gone) > self.limits.clients:
+            self.gone.popitem(last=False)
+
+    def cache_result(self, job: Job) -> None:
+        """Keep a finished job's results in memory, and let go of the oldest beyond the bound."""
+        size = 0
+        for part in job.parts:
+            if part.body is not None:
+                size += part.body.size
+        if not size:
+            return
+        self.cached[job.id] = size
+        self.cached_bytes += size
+        while self.cached_bytes > self.limits.result_bytes:
+            oldest, size = self.cached.popitem(last=False)
+            self.cached_bytes -= size
+            for part in self.store.jobs[oldest].parts:
+                part.body = None
+
+    def drop_cached_result(self, job: Job) -> None:
+        """Let go of a finished job's results in memory."""
+        self.cached_bytes -= self.cached.pop(job.id, 0)
+
+
+def dialect_of(peer: PeerId) -> str:
+    """Return the dialect a peer speaks: the first word of its link's name."""
+    return link_of(peer).partition("_")[0]
+
+
+def status_of(job: Job) -> JobStatus:
+    """Say how a job stands."""
+    return JobStatus(
+        job=job.id,
+        state=job.state,
+        service=job.service,
+        client=job.client,
+        parts=tuple(
+            PartStatus(
+                *(p.bound or p.worker, p.state, p.attempt, p.fault, p.result_seq, p.body),
+                p.resources,
+            )
+            for p in job.parts
+        ),
+        fault=job.fault,
+        is_waiting_for_input=any(p.is_waiting_for_input for p in job.parts),
+        is_cancelling=bool(job.cancel_asked_at) and not job.is_final,
+        submitted_at=job.submitted_at,
+        ended_at=job.ended_at,
+        task=job.task,
+        target=str(job.target),
+    )

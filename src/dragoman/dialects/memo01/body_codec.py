@@ -1,0 +1,198 @@
+"""Content in memo01's clothes: a CBOR call or value behind the self-describe tag, or raw bytes.
+
+A memo01 payload is opaque, so a payload that is a call or a value says so itself: it begins with
+CBOR's self-describe tag (55799, three bytes that no text and hardly any file begins with). All
+else is raw. The README has the table. Nothing here looks at bodies that stay inside the dialect.
+"""
+
+from io import BytesIO
+from typing import Any, Final
+
+import cbor2
+
+from dragoman.dialects.base import raw_as_argument
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+
+NAME: Final = "memo"
+#: CBOR tag 55799, "this is CBOR".
+TAG: Final = b"\xd9\xd9\xf7"
+#: How a dressed fault begins: the tag, a map of two, its first key "fault".
+FAULT: Final = TAG + b"\xa2\x65fault"
+#: Tag 24, "an encoded item": raw bytes that happen to begin with `TAG` are wrapped in it.
+_ENCODED: Final = 24
+#: The first bytes of maps that are not empty; no text begins with them.
+_MAPS: Final = frozenset(bytes([first]) for first in range(0xA1, 0xC0))
+_DEPTH: Final = 128
+_CODES: Final = frozenset(map(str, FaultCode))
+#: The header that names the resources a call is for, as a target does.
+RESOURCES: Final = "dragoman-resources"
+_CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers"})
+_OPTIONAL: Final[tuple[tuple[str, Any], ...]] = (("args", []), ("kwargs", {}), ("headers", {}))
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
+
+
+class MemoBodyCodec:
+    """How memo01 writes content into payloads."""
+
+    name = NAME
+
+    def read_call(self, body: Body) -> Call:
+        """Undress a request: a tagged call, a bare CBOR map with a task, or raw bytes."""
+        payload = _payload(body)
+        if payload.startswith(TAG):
+            found = _load(payload)
+            return Call(raw=_unwrapped(found)) if type(found) is cbor2.CBORTag else _call(found)
+        try:
+            return _call(_load(payload)) if payload[:1] in _MAPS else Call(raw=payload)
+        except Unmappable:
+            return Call(raw=payload)
+
+    def write_call(self, call: Call) -> Body:
+        """Dress a request."""
+        call = raw_as_argument(call)
+        if call.raw is not None:
+            return Body(NAME, (_raw(call.raw),))
+        said: dict[str, Any] = {
+            "task": call.task,
+            "args": list(call.args),
+            "kwargs": dict(call.kwargs),
+        }
+        if call.headers:
+            said["headers"] = dict(call.headers)
+        return Body(NAME, (TAG + _dump(said),))
+
+    def read_answer(self, body: Body) -> Answer:
+        """Undress a result: a tagged value or fault, or raw bytes."""
+        payload = _payload(body)
+        if not payload.startswith(TAG):
+            return Answer(raw=payload)
+        fault = fault_in(payload)
+        if fault is not None:
+            return Answer(fault=fault)
+        found = _load(payload)
+        if type(found) is cbor2.CBORTag:
+            return Answer(raw=_unwrapped(found))
+        return Answer(value=_plain(found))
+
+    def write_answer(self, answer: Answer) -> Body:
+        """Dress a result. memo01 has no word for a fault: its text drops the request instead."""
+        if answer.fault is not None:
+            raise Unmappable(f"memo has no form for a fault ({answer.fault.code})")
+        if answer.raw is not None:
+            return Body(NAME, (_raw(answer.raw),))
+        return Body(NAME, (TAG + _dump(answer.value),))
+
+
+def write_fault(fault: Fault) -> bytes:
+    """Write a fault as our own workers tell it to the broker."""
+    return TAG + _dump({"fault": str(fault.code), "message": fault.message})
+
+
+def fault_in(payload: bytes) -> Fault | None:
+    """Return the fault that one of our own workers wrote into a payload, if it is one."""
+    if not payload.startswith(FAULT):
+        return None
+    found = _load_or_none(payload)
+    if type(found) is not dict or set(found) != {"fault", "message"}:
+        return None
+    code, message = found["fault"], found["message"]
+    known = type(code) is str and code in _CODES and type(message) is str
+    return Fault(FaultCode(code), message) if known else None
+
+
+def as_value(payload: bytes) -> bytes:
+    """Tag an answer to a call that we dressed, if it is one whole CBOR item: then it is a value.
+
+    The worker was handed a CBOR call, so it answers in CBOR; a worker that knows nothing of the tag
+    leaves it out.
+    """
+    if payload.startswith(TAG) or not is_cbor(payload):
+        return payload
+    return TAG + payload
+
+
+def untagged(payload: bytes) -> bytes:
+    """Leave the tag out, for somebody who did not use it either."""
+    return payload.removeprefix(TAG)
+
+
+# --- CBOR -----------------------------------------------------------------------------------
+
+
+def _payload(body: Body) -> bytes:
+    return b"".join(body.parts)
+
+
+def _dump(content: Any) -> bytes:
+    try:
+        return cbor2.dumps(content, canonical=True)
+    except (cbor2.CBORError, RecursionError, TypeError, ValueError) as error:
+        raise Unmappable(f"memo cannot write this as CBOR: {error!s:.80}") from None
+
+
+def _load(payload: bytes) -> Any:
+    """Read one whole item, behind the tag if there is one."""
+    stream = BytesIO(payload.removeprefix(TAG))
+    try:
+        found = cbor2.CBORDecoder(stream, max_depth=_DEPTH).decode()
+    except cbor2.CBORError as error:
+        raise Unmappable(f"memo cannot read this payload as CBOR: {error!s:.80}") from None
+    if stream.read(1):
+        raise Unmappable("memo cannot read this payload as CBOR: more bytes follow the first item")
+    return found
+
+
+def _load_or_none(payload: bytes) -> Any:
+    """Read one whole item; None when it is anything else."""
+    try:
+        return _load(payload)
+    except Unmappable:
+        return None
+
+
+def is_cbor(payload: bytes) -> bool:
+    """Whether a payload is exactly one CBOR item."""
+    try:
+        _load(payload)
+    except Unmappable:
+        return False
+    return True
+
+
+def _raw(raw: bytes) -> bytes:
+    return TAG + _dump(cbor2.CBORTag(_ENCODED, raw)) if raw.startswith(TAG) else raw
+
+
+def _unwrapped(tag: cbor2.CBORTag) -> bytes:
+    if tag.tag != _ENCODED or type(tag.value) is not bytes:
+        raise Unmappable(f"memo does not know the CBOR tag {tag.tag}")
+    return tag.value
+
+
+def _is_call(found: dict[Any, Any]) -> bool:
+    return type(found.get("task")) is str and _CALL_KEYS.issuperset(found)
+
+
+def _call(found: Any) -> Call:
+    if type(found) is not dict or not _is_call(found):
+        raise Unmappable("a tagged memo request is a map of task, args and kwargs")
+    args, kwargs, headers = (found.get(k, d) for k, d in _OPTIONAL)
+    if type(args) is not list or type(kwargs) is not dict or type(headers) is not dict:
+        raise Unmappable("args is a list; kwargs and headers are maps")
+    if not all(type(v) is str for v in headers.values()):
+        raise Unmappable("headers are text")
+    return Call(found["task"], tuple(_plain(args)), _plain(kwargs), headers=_plain(headers))
+
+
+def _plain(found: Any) -> Any:
+    """Let values of JSON and bytes pass; anything else has no form outside CBOR."""
+    kind = type(found)
+    if kind in _PLAIN:
+        return found
+    if kind is list:
+        return [_plain(item) for item in found]
+    if kind is dict and all(type(key) is str for key in found):
+        return {key: _plain(item) for key, item in found.items()}
+    raise Unmappable(f"a CBOR {kind.__name__} (or a key that is not text) is not a plain value")

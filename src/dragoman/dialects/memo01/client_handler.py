@@ -1,0 +1,183 @@
+"""The clients of a memo01 link: their requests become jobs, results become answers.
+
+What lives here: which requests are refused, which are sent again, and where answers go. Clients
+have no IDs and no state beyond their open requests.
+"""
+
+from collections.abc import Container
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import count
+
+from dragoman.core.effects import SendReply
+from dragoman.core.events import JobSubmitted, Noted, ReplyKind
+from dragoman.dialects.base import Address, BodyCodecs, MalformedMessage, Send, convert_answer
+from dragoman.dialects.memo01.body_codec import NAME, TAG, untagged
+from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests, key_in, name_job
+from dragoman.dialects.memo01.requests import MemoRequest, MemoRequests, connection_of, key_of
+from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
+from dragoman.dialects.memo01.wire import MemoJob, MemoResult, encode
+from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
+from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, ServiceName, name_of, peer_id
+from dragoman.model.record import Kind, Record
+from dragoman.model.terms import Terms, read_terms
+
+
+def speaker_at(address: Address) -> str:
+    """Name whoever speaks from an address after its connection."""
+    return "c" + connection_of(address).hex()
+
+
+def refusal(link: str, address: Address, detail: str, service: ServiceName | None = None) -> Noted:
+    """Put on record what is refused by silence."""
+    peer = peer_id(link, speaker_at(address))
+    return Noted(Kind.REFUSED, peer, detail, service=service, dialect=NAME)
+
+
+class MemoClientHandler:
+    """All clients of one link. `live` are the connections that have not ended."""
+
+    def __init__(
+        self,
+        link: str,
+        process: str,
+        codecs: BodyCodecs,
+        settings: MemoSettings,
+        live: Container[bytes],
+    ) -> None:
+        self._link = link
+        self._codecs = codecs
+        self._settings = settings
+        self._live = live
+        self._requests = MemoRequests(settings.resend_window, settings.remembered)
+        #: Names this process, so that its jobs need only be counted.
+        self._process = blake2b(process.encode(), digest_size=4).hexdigest()
+        self._jobs = count(1)
+        self.resends = 0
+
+    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
+        """Know again the requests of an earlier process."""
+        for submitted in past.open.values():
+            self._recall(submitted, load_body)
+        for submitted, at in past.answered.values():
+            self._requests.answered(self._recall(submitted, load_body), at)
+
+    def _recall(self, submitted: Record, load_body: LoadBody) -> MemoRequest:
+        body = load_body(submitted.seq)
+        run_timeout = read_terms(submitted.terms).run_timeout
+        timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
+        is_tagged = body is not None and b"".join(body.parts).startswith(TAG)
+        key, client = key_in(submitted.job), PeerId(submitted.client)
+        assert key is not None
+        request = MemoRequest(key, JobId(submitted.job), client, timeout_ms, is_tagged)
+        self._requests.open(request)
+        return request
+
+    def receive(
+        self, address: Address, job: MemoJob, raw: bytes, now: float
+    ) -> list[JobSubmitted | Noted]:
+        """Take a JOB in: a new one, one that was sent again, or one to refuse."""
+        if job.id:
+            raise MalformedMessage("a client's JOB has an empty ID")
+        key = key_of(address, raw)
+        known = self._requests.find_resent(key, now)
+        client = peer_id(self._link, speaker_at(address))
+        if known is not None:
+            return self._resent(known, address, job, client)
+        why_not = self._why_not(job)
+        if why_not:
+            return [refusal(self._link, address, why_not, ServiceName(job.service))]
+        timeout_ms = min(job.timeout_ms, self._settings.longest_timeout_ms)
+        is_tagged = job.payload.startswith(TAG)
+        job_id = name_job(key, f"{self._process}{next(self._jobs):x}")
+        request = MemoRequest(key, job_id, client, timeout_ms, is_tagged)
+        self._requests.open(request, address)
+        return [self._submitted(request, job, client)]
+
+    def speaks_as(self, address: Address, raw: bytes) -> str:
+        """Name who sends a JOB: whoever sent it first, if it looks like a resend."""
+        known = self._requests.of_key(key_of(address, raw))
+        return name_of(known.client) if known is not None else speaker_at(address)
+
+    def _why_not(self, job: MemoJob) -> str:
+        """Say why a JOB is refused; nothing when it is not."""
+        if job.timeout_ms <= 0:
+            return f"a timeout of {job.timeout_ms} ms leaves no time to run"
+        if len(job.payload) > self._settings.payload_limit:
+            limit = self._settings.payload_limit
+            return f"a payload of {len(job.payload)} bytes; {limit} are allowed"
+        if job.service == EVERY_SERVICE:
+            return "the service name 'all' is reserved"
+        return ""
+
+    def _resent(
+        self, request: MemoRequest, address: Address, job: MemoJob, client: PeerId
+    ) -> list[JobSubmitted | Noted]:
+        """Let one more address wait for an answer; ask for it again if it was already given."""
+        self.resends += 1
+        if address not in request.addresses:
+            request.addresses = [*self._reachable(request), address]
+        if request.forget_at is None:
+            return []
+        return [self._submitted(request, job, client)]
+
+    def _submitted(self, request: MemoRequest, job: MemoJob, client: PeerId) -> JobSubmitted:
+        settings = self._settings
+        terms = _terms(
+            request.timeout_ms,
+            settings.queue_timeout,
+            settings.max_attempts,
+            settings.strict,
+            job.service in settings.memoized,
+        )
+        body = Body(NAME, (job.payload,))
+        return JobSubmitted(request.job, client, ServiceName(job.service), body, terms=terms)
+
+    def client_timeout_ms(self, job: JobId) -> int | None:
+        """Return the timeout that a client of this link gave its job, in milliseconds."""
+        request = self._requests.of_job(job)
+        return request.timeout_ms if request else None
+
+    def render(self, reply: SendReply, now: float) -> list[Send]:
+        """Answer a client's request; a job that failed leaves it unanswered, as the text says."""
+        request = self._requests.of_job(reply.job)
+        if reply.kind is not ReplyKind.FINAL or request is None:
+            return []
+        if reply.fault is not None:
+            self._requests.forget(request)
+            return []
+        try:
+            message = encode(MemoResult(b"", self._answer_to(request, reply)))
+        except Unmappable:
+            self._requests.forget(request)
+            raise
+        self._requests.answered(request, now)
+        return [Send(address, [message]) for address in self._reachable(request)]
+
+    def _reachable(self, request: MemoRequest) -> list[Address]:
+        return [a for a in request.addresses if connection_of(a) in self._live]
+
+    def _answer_to(self, request: MemoRequest, reply: SendReply) -> bytes:
+        """Dress a result as its client can read it."""
+        if reply.body.dialect == NAME or not reply.body.parts:
+            # No parts at all: an empty result, as the core and the records keep it.
+            return b"".join(reply.body.parts)
+        body = convert_answer(self._codecs, reply.body, NAME, reply.worker)
+        payload = b"".join(body.parts)
+        return payload if request.is_tagged else untagged(payload)
+
+
+@lru_cache(maxsize=1024)
+def _terms(
+    timeout_ms: int, queue_timeout: float, max_attempts: int, strict: bool, memoize: bool
+) -> Terms:
+    """State a JOB's policy; a client's jobs mostly have the same."""
+    return Terms(
+        patience=queue_timeout,
+        queue_timeout=queue_timeout,
+        run_timeout=timeout_ms / 1000,
+        max_attempts=max_attempts,
+        strict=strict,
+        memoize=memoize,
+    )

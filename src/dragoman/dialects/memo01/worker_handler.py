@@ -1,0 +1,295 @@
+"""The workers of a memo01 link: what they say becomes events, work and beats become answers.
+
+What lives here: worker IDs, what a parking slot allows, which job a RESULT belongs to, heartbeats,
+and when a worker is given up. What must not: which worker gets a job and what becomes of it (the
+core's business), and anything about clients (`client_desk`).
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from math import ceil
+from typing import Final
+
+from dragoman.core.effects import Dismiss, SendBeat, SendWork
+from dragoman.core.events import (
+    BeatReceived,
+    CreditGranted,
+    Event,
+    PeerLeft,
+    ReplyKind,
+    ReplyReceived,
+    WorkerJoined,
+)
+from dragoman.dialects.base import Address, BodyCodecs, MalformedMessage, Send, convert_call
+from dragoman.dialects.memo01.body_codec import NAME, RESOURCES, TAG, as_value, fault_in
+from dragoman.dialects.memo01.client_handler import refusal
+from dragoman.dialects.memo01.labels import read_labels
+from dragoman.dialects.memo01.late_results import LateResults
+from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
+from dragoman.dialects.memo01.requests import has_same_id
+from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
+from dragoman.dialects.memo01.wire import (
+    MemoDisconnect,
+    MemoHeartbeat,
+    MemoJob,
+    MemoReady,
+    MemoResult,
+    encode,
+)
+from dragoman.dialects.memo01.workers import MemoWorker, MemoWorkers, SlotState
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import ServiceName, WorkerName, peer_id
+from dragoman.model.target import resources_of
+
+#: After its time is over a worker is kept this long, so that the core ends the job first.
+_LATE: Final = 1.0
+
+Outcome = list[Event | Send]
+
+
+def disconnect_unknown(address: Address, id_: bytes) -> Send:
+    """Tell whoever uses an ID that nobody has it here."""
+    return Send(address, [encode(MemoDisconnect(id_))])
+
+
+class MemoWorkerHandler:
+    """All workers of one link, which `table` keeps."""
+
+    def __init__(
+        self,
+        link: str,
+        ids: Callable[[], str],
+        table: MemoWorkers,
+        codecs: BodyCodecs,
+        settings: MemoSettings,
+    ) -> None:
+        self._link = link
+        self._ids = ids
+        self._table = table
+        self._codecs = codecs
+        self._settings = settings
+        self._late = LateResults()
+        self.resends = 0
+
+    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
+        """Know again what the workers of an earlier process held."""
+        self._late.restore(past, load_body)
+
+    # --- what workers say ---------------------------------------------------------------------
+
+    def ready(self, address: Address, ready: MemoReady, now: float) -> Outcome:
+        """Take a worker in, unless its READY was heard before or there are too many."""
+        if self._table.has_ready(address):
+            self.resends += 1
+            return []
+        if len(self._table) >= self._settings.max_workers:
+            return [refusal(self._link, address, f"more than {len(self._table)} workers")]
+        id_ = self._new_id()
+        worker = MemoWorker(id_, peer_id(self._link, id_.hex()), address)
+        self._table.add(worker)
+        services, labels = read_labels(ready.services)
+        joined = WorkerJoined(
+            worker.peer,
+            WorkerName(f"{self._link}-{id_.hex()}"),
+            tuple(map(ServiceName, services)),
+            credit=1,
+            labels=labels,
+            dialect=NAME,
+        )
+        return [joined, *self._park(worker, address, now)]
+
+    def _new_id(self) -> bytes:
+        """Make an ID that nobody has and nobody guesses (if `ids` cannot be guessed)."""
+        while True:
+            id_ = blake2b(self._ids().encode(), digest_size=8).digest()
+            if id_ not in self._table.by_id:
+                return id_
+
+    def heartbeat(self, address: Address, beat: MemoHeartbeat, now: float) -> Outcome:
+        """Take the answer to a HEARTBEAT; the worker waits for a message again."""
+        worker = self._table.by_id.get(beat.id)
+        if worker is None:
+            return [disconnect_unknown(address, beat.id)]
+        again = self._resent_by(worker, address, now)
+        if again is not None:
+            return [*again]
+        if worker.slot is not SlotState.OWES_HEARTBEAT:
+            return self._out_of_sync(worker, address, "HEARTBEAT")
+        return [BeatReceived(worker.peer), *self._park(worker, address, now)]
+
+    def result(self, address: Address, result: MemoResult, now: float) -> Outcome:
+        """Take a result; the worker waits for a message again, or leaves."""
+        if not result.id:
+            raise MalformedMessage("a worker's RESULT has its ID")
+        worker = self._table.by_id.get(result.id)
+        if worker is None:
+            return [*self._late_reply(address, result), disconnect_unknown(address, result.id)]
+        again = self._resent_by(worker, address, now)
+        if again is not None:
+            return [*again]
+        if worker.slot is not SlotState.BUSY or worker.job is None:
+            return self._out_of_sync(worker, address, "RESULT")
+        reply = self._reply(worker, result)
+        if worker.run_until is not None and now > worker.run_until:
+            return [reply, *self._out_of_sync(worker, address, "RESULT after its time")]
+        worker.job, worker.run_until = None, None
+        if result.is_leaving:
+            self._table.drop(worker)
+            bye = Send(address, [encode(MemoDisconnect(worker.id))])
+            return [reply, PeerLeft(worker.peer, "left with its last result"), bye]
+        return [reply, CreditGranted(worker.peer), *self._park(worker, address, now)]
+
+    def _reply(self, worker: MemoWorker, result: MemoResult) -> ReplyReceived:
+        assert worker.job is not None
+        payload = result.payload
+        fault = fault_in(payload)
+        if len(payload) > self._settings.payload_limit:
+            fault = Fault(FaultCode.TOO_LARGE, f"a result of {len(payload)} bytes")
+            payload = b""
+        elif worker.is_dressed:
+            payload = as_value(payload)
+        body = Body(NAME, (payload,))
+        return ReplyReceived(worker.peer, worker.job, ReplyKind.FINAL, body, fault, worker.attempt)
+
+    def _late_reply(self, address: Address, result: MemoResult) -> list[ReplyReceived]:
+        """Hand the core a result whose worker was given up, or was known to an earlier process."""
+        held = self._late.take(result.id, address, result.payload)
+        if held is None or len(result.payload) > self._settings.payload_limit:
+            return []
+        fault, body = fault_in(result.payload), Body(NAME, (result.payload,))
+        return [ReplyReceived(held.peer, held.job, ReplyKind.FINAL, body, fault, held.attempt)]
+
+    def connection_ended(self, connection: bytes, now: float) -> Outcome:
+        """Drop the workers that were parked there; the others may come back on another."""
+        left: Outcome = []
+        until = now + self._settings.reconnect_grace
+        for worker in self._table.end_connection(connection):
+            if worker.slot is SlotState.PARKED:
+                left.append(self._lose(worker, "its connection ended"))
+            elif worker.due_at is None or worker.due_at > until:
+                self._table.set_due(worker, until)
+        return left
+
+    # --- slots --------------------------------------------------------------------------------
+
+    def _park(self, worker: MemoWorker, address: Address, now: float) -> list[Send]:
+        """Let a request wait for a message, or answer it with the one that waits."""
+        self._table.move(worker, address)
+        worker.slot, worker.address, worker.said = SlotState.PARKED, address, b""
+        if worker.pending is None:
+            self._table.set_due(worker, now + self._settings.beat_every)
+            return []
+        message, worker.pending = worker.pending, None
+        return [self._answer(worker, message, SlotState.BUSY, worker.run_until)]
+
+    def _answer(
+        self, worker: MemoWorker, message: bytes, slot: SlotState, since: float | None
+    ) -> Send:
+        """Answer a parked request; its worker's next one is due some time after `since`."""
+        address = worker.address
+        assert address is not None
+        worker.address, worker.answered, worker.slot = None, address, slot
+        worker.said = message
+        late = _LATE if slot is SlotState.BUSY else self._settings.beat_answer
+        self._table.set_due(worker, None if since is None else since + late)
+        return Send(address, [message])
+
+    def _resent_by(self, worker: MemoWorker, address: Address, now: float) -> list[Send] | None:
+        """Deal with a request that was heard before; None when it is a new one.
+
+        On the same connection it is open already, or crossed with its answer. On another one its
+        worker has reconnected: then an answer that was given is lost, and is given again, unless
+        the worker has shown by a later request that it had it.
+        """
+        if worker.address is not None and has_same_id(worker.address, address):
+            self._table.move(worker, address)
+            worker.address = address
+        elif worker.answered is None or not has_same_id(worker.answered, address):
+            return None
+        elif worker.answered != address and worker.slot is not SlotState.PARKED:
+            self.resends += 1
+            self._table.move(worker, address)
+            worker.address = address
+            since = worker.run_until if worker.slot is SlotState.BUSY else now
+            return [self._answer(worker, worker.said, worker.slot, since)]
+        self.resends += 1
+        return []
+
+    def _out_of_sync(self, worker: MemoWorker, address: Address, said: str) -> Outcome:
+        """Drop a worker that says what its slot does not allow."""
+        left = self._lose(worker, f"out of sync: {said} while {worker.slot.value}")
+        return [left, Send(address, [encode(MemoDisconnect(worker.id))])]
+
+    def _lose(self, worker: MemoWorker, reason: str) -> PeerLeft:
+        self._table.drop(worker)
+        self._late.expect(worker)
+        return PeerLeft(worker.peer, reason)
+
+    # --- what the broker says -----------------------------------------------------------------
+
+    def send_work(self, work: SendWork, said_ms: int | None, now: float) -> list[Send]:
+        """Give a worker a job, now or with its next request; `said_ms` is its client's timeout."""
+        worker = self._table.of_peer(work.worker)
+        if worker is None:
+            return []
+        headers = {RESOURCES: work.target} if resources_of(work.target) else None
+        body = work.body
+        if body.parts:
+            body = convert_call(self._codecs, body, NAME, headers)
+        payload = b"".join(body.parts)
+        worker.is_dressed = work.body.dialect != NAME and payload.startswith(TAG)
+        worker.job, worker.attempt, worker.run_until = work.job, work.attempt, work.run_until
+        timeout_ms = _time_left(work, now) if said_ms is None else said_ms
+        message = encode(MemoJob(worker.id, work.service, timeout_ms, payload))
+        if worker.slot is SlotState.PARKED:
+            return [self._answer(worker, message, SlotState.BUSY, work.run_until)]
+        worker.pending = message
+        return []
+
+    def send_beat(self, beat: SendBeat, now: float) -> list[Send]:
+        """Send a HEARTBEAT, to a worker that can hear one."""
+        worker = self._table.of_peer(beat.worker)
+        if worker is None or worker.slot is not SlotState.PARKED:
+            return []
+        return [self._beat(worker, now)]
+
+    def _beat(self, worker: MemoWorker, now: float) -> Send:
+        return self._answer(worker, encode(MemoHeartbeat(worker.id)), SlotState.OWES_HEARTBEAT, now)
+
+    def dismiss(self, dismiss: Dismiss, now: float) -> list[Send]:
+        """Tell a parked worker at once; another one hears it with its next message."""
+        worker = self._table.of_peer(dismiss.peer)
+        if worker is None:
+            return []
+        self._lose(worker, dismiss.reason)
+        if worker.address is None:
+            return []
+        return [Send(worker.address, [encode(MemoDisconnect(worker.id))])]
+
+    # --- timers -------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> Outcome:
+        """Send the heartbeats that are due; drop the workers whose answers are overdue."""
+        out: Outcome = []
+        while (worker := self._table.pop_due(now)) is not None:
+            if worker.slot is SlotState.PARKED:
+                out.append(self._beat(worker, now))
+            else:
+                out.append(self._lose(worker, _why_lost(worker)))
+        return out
+
+
+def _time_left(work: SendWork, now: float) -> int:
+    """Tell how long a job may run whose client gave no timeout in this link's words."""
+    if work.run_until is None:
+        return LONGEST_TIMEOUT_MS
+    return min(max(1, ceil((work.run_until - now) * 1000 - 0.5)), LONGEST_TIMEOUT_MS)
+
+
+def _why_lost(worker: MemoWorker) -> str:
+    if worker.connection is None:
+        return "its connection ended and it did not come back"
+    if worker.slot is SlotState.OWES_HEARTBEAT:
+        return "it did not answer a HEARTBEAT"
+    return "it did not send a RESULT in time"

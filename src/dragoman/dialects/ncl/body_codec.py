@@ -1,0 +1,175 @@
+"""How content is dressed for NCL: a call is an engine's `Params`, a result a `RunResult`.
+
+A request body has one part, the JSON of `Params`. A result body has one part, the JSON of a
+`RunResult`, whose `PublishResult` of type `dragoman` holds the value; the command output repeats it
+for people, cut as upstream cuts it. Results of other nodes are read as what their command left.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.dialects.base import MalformedMessage, raw_as_argument
+from dragoman.dialects.json_values import from_jsonable, to_jsonable
+from dragoman.dialects.ncl.envelope import BAD_JSON, dump
+from dragoman.dialects.ncl.messages import RunResult
+from dragoman.dialects.ncl.models import CommandResult, SpecConfig
+from dragoman.dialects.ncl.wire import read_payload
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+
+NAME: Final = "ncl"
+#: The publisher type under which a Dragoman worker puts the value of a result.
+PUBLISHER: Final = "dragoman"
+#: Upstream cuts each output stream at this many bytes.
+OUTPUT_LIMIT: Final = 2048
+
+_CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers", "timeout"})
+
+
+class NclBodyCodec:
+    """Content <-> NCL bodies."""
+
+    name = NAME
+
+    def read_call(self, body: Body) -> Call:
+        """Undress a request."""
+        return call_of(_params(body))
+
+    def write_call(self, call: Call) -> Body:
+        """Dress a request."""
+        return Body(NAME, (dump(params_of(call)),))
+
+    def read_answer(self, body: Body) -> Answer:
+        """Undress a `RunResult`."""
+        try:
+            result = read_payload(RunResult, body.parts[0])
+        except (MalformedMessage, IndexError) as error:
+            raise Unmappable(f"this body is not an ncl result: {error}") from None
+        return answer_of(result)
+
+    def write_answer(self, answer: Answer) -> Body:
+        """Dress a result."""
+        return Body(NAME, (dump(result_of(answer)),))
+
+
+def _params(body: Body) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body.parts[0], type=dict[str, Any])
+    except (*BAD_JSON, IndexError) as error:
+        raise Unmappable(f"this body is not an ncl request: {error}") from None
+
+
+def params_of(call: Call) -> dict[str, Any]:
+    """Write a call as the parameters of an engine.
+
+    A call without a task, arguments and headers is the parameters themselves: that is how a
+    client of any dialect uses a real engine (`docker` with its `Image`).
+    """
+    call = raw_as_argument(call)
+    if call.raw is not None:
+        return {"raw": b64encode(call.raw).decode()}
+    kwargs = to_jsonable(dict(call.kwargs))
+    is_spec = kwargs and not (call.task or call.args or call.headers)
+    if is_spec and _CALL_KEYS.isdisjoint(kwargs) and "raw" not in kwargs:
+        return dict(kwargs)
+    params = {"task": call.task, "args": to_jsonable(list(call.args)), "kwargs": kwargs}
+    if call.headers:
+        params["headers"] = dict(call.headers)
+    if call.timeout is not None:
+        params["timeout"] = call.timeout
+    return params
+
+
+def call_of(params: Mapping[str, Any]) -> Call:
+    """Read the parameters of an engine as a call."""
+    if set(params) == {"raw"} and isinstance(params["raw"], str):
+        return Call(raw=_from_base64(params["raw"]))
+    if "task" not in params or not _CALL_KEYS.issuperset(params):
+        return Call(kwargs=from_jsonable(dict(params)))
+    try:
+        return msgspec.convert(params, _NclCall).call()
+    except msgspec.ValidationError as error:
+        raise Unmappable(f"these ncl parameters are not a call: {error}") from None
+
+
+class _NclCall(msgspec.Struct):
+    task: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    timeout: float | None = None
+
+    def call(self) -> Call:
+        args, kwargs = tuple(map(from_jsonable, self.args)), from_jsonable(self.kwargs)
+        return Call(self.task, args, kwargs, None, self.headers, self.timeout)
+
+
+def result_of(answer: Answer) -> RunResult:
+    """Write an answer as a result; execution and job are filled in by who knows them."""
+    if answer.fault is not None:
+        fault = answer.fault
+        params: dict[str, Any] = {"fault": fault.code.value, "message": fault.message}
+        output = CommandResult(ExitCode=1, ErrorMsg=fault.message or fault.code.value)
+    elif answer.raw is not None:
+        params = {"raw": b64encode(answer.raw).decode()}
+        output = _output(answer.raw)
+    else:
+        params = {"value": to_jsonable(answer.value)}
+        shown = answer.value if isinstance(answer.value, str) else dump(params["value"]).decode()
+        output = _output(shown.encode())
+    return RunResult(PublishResult=SpecConfig(PUBLISHER, params), RunCommandResult=output)
+
+
+def _output(text: bytes) -> CommandResult:
+    cut = text[:OUTPUT_LIMIT].decode(errors="replace")
+    return CommandResult(Stdout=cut, StdoutTruncated=len(text) > OUTPUT_LIMIT)
+
+
+def answer_of(result: RunResult) -> Answer:
+    """Read a result: ours by its published value, any other by what its command left."""
+    published = result.PublishResult
+    if published is not None and published.Type == PUBLISHER and published.Params is not None:
+        return _published(published.Params)
+    output = result.RunCommandResult or CommandResult()
+    if output.ExitCode != 0:
+        words = output.ErrorMsg or output.stderr.strip() or f"exit code {output.ExitCode}"
+        return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
+    return Answer(value=_left_behind(output, published))
+
+
+def _published(params: Mapping[str, Any]) -> Answer:
+    if "fault" in params:
+        return Answer(fault=Fault(_fault_code(params["fault"]), str(params.get("message", ""))))
+    if "raw" in params:
+        return Answer(raw=_from_base64(str(params["raw"])))
+    return Answer(value=from_jsonable(params.get("value")))
+
+
+def _fault_code(text: Any) -> FaultCode:
+    try:
+        return FaultCode(text)
+    except ValueError:
+        return FaultCode.TASK_FAILED
+
+
+def _left_behind(output: CommandResult, published: SpecConfig | None) -> dict[str, Any]:
+    left: dict[str, Any] = {
+        "stdout": output.Stdout,
+        "stderr": output.stderr,
+        "exit_code": output.ExitCode,
+        "truncated": output.StdoutTruncated or output.StderrTruncated,
+    }
+    if published is not None and published.Type:
+        left["published"] = {"type": published.Type, "params": published.Params or {}}
+    return left
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as error:
+        raise Unmappable(f"raw content that is not base64: {error}") from None

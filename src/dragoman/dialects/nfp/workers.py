@@ -1,0 +1,368 @@
+"""The broker's half of NFP/Worker: what workers report becomes events, orders become tasks.
+
+Results are the delicate part. NorFab's worker announces a result and hands it out when asked, so
+the desk asks at once and holds the announcement back until the result is on record; a client that
+follows the announcement then finds it. Workers of the text, and our own, send results unasked.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.core.effects import SendCancel, SendInput, SendPoll, SendWork
+from dragoman.core.events import (
+    BeatReceived,
+    Event,
+    Noted,
+    PeerLeft,
+    ReplyKind,
+    ReplyReceived,
+    WorkerJoined,
+)
+from dragoman.dialects.base import BodyCodecs, MalformedMessage, Send, convert_answer, convert_call
+from dragoman.dialects.nfp import bodies, wire
+from dragoman.dialects.nfp.body_codec import NAME
+from dragoman.dialects.nfp.faults import code_of
+from dragoman.dialects.nfp.peers import Bounded, NfpWorker, Peer, Peers, read_name, read_service
+from dragoman.dialects.nfp.polling import Assignment, Assignments
+from dragoman.dialects.nfp.settings import RESERVED, NfpSettings
+from dragoman.model.body import Body
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, link_of, name_of
+from dragoman.model.record import Kind
+from dragoman.model.target import resources_of
+
+Heard = list[Event | Send]
+
+_KINDS: Final = {
+    "input_request": ReplyKind.INPUT_ASKED,
+    "result_ready": ReplyKind.FINAL,
+}
+
+
+class NfpWorkers:
+    """All workers of a link and the jobs they hold."""
+
+    def __init__(self, peers: Peers, codecs: BodyCodecs, settings: NfpSettings) -> None:
+        self.peers = peers
+        self.codecs = codecs
+        self.settings = settings
+        self.workers: dict[PeerId, NfpWorker] = {}
+        self.by_name: dict[WorkerName, NfpWorker] = {}
+        self.assignments = Assignments(settings.poll_every, settings.remembered_jobs)
+        #: Announcements whose result is with the core: the client desk sends them on.
+        self.announcements: Bounded[tuple[JobId, WorkerName], bytes] = Bounded(4096)
+        #: Results fetched by a poll before their announcement came: it is old news then.
+        self._overtaken: Bounded[tuple[JobId, WorkerName], bool] = Bounded(1024)
+        self._reports: dict[str, Callable[[NfpWorker, JobId, wire.NfpReport, float], Heard]] = {
+            wire.RESPONSE: self._response,
+            wire.EVENT: self._event,
+            wire.STREAM: self._stream,
+        }
+        self._statuses: dict[bytes, Callable[[NfpWorker, JobId, wire.NfpReport, float], Heard]] = {
+            b"200": self._done,
+            b"201": self._accepted,
+            b"102": self._running,
+            b"300": self._running,
+            b"404": self._unknown_job,
+            b"417": self._failed,
+            b"400": self._failed,
+            b"408": self._failed,
+            b"500": self._failed,
+        }
+
+    # --- presence -------------------------------------------------------------------------------
+
+    def ready(self, peer: Peer, message: wire.NfpReady, now: float) -> Heard:
+        """Register a worker, or hear again what it offers."""
+        try:
+            service = read_service(message.service, self.settings.max_name)
+        except MalformedMessage as why:
+            return self._refuse(peer, message.service, str(why))
+        if not peer.has_text_name or len(peer.address) > self.settings.max_name:
+            return self._refuse(peer, message.service, "a worker's identity must be printable text")
+        if service in RESERVED:
+            return self._refuse(peer, message.service, f"the service name {service!r} is reserved")
+        worker = NfpWorker(peer, message.service, now)
+        self.workers[peer.id] = self.by_name[worker.name] = worker
+        return [self._joined(worker)]
+
+    def _joined(self, worker: NfpWorker) -> WorkerJoined:
+        declared, settings = worker.peer.declared, self.settings
+        holds, declared.holds = declared.holds, None
+        return WorkerJoined(
+            worker.peer.id,
+            worker.name,
+            (worker.service,),
+            credit=declared.credit if (declared.credit or 0) > 0 else settings.worker_credit,
+            credit_returns=True,
+            beat_every=settings.beat_every,
+            missed_allowed=settings.missed_allowed,
+            labels=declared.labels,
+            resources=tuple(declared.resources),
+            can_cancel=declared.can_cancel,
+            holds=None if holds is None else frozenset(map(JobId, holds)),
+            dialect=NAME,
+        )
+
+    def keepalive(self, peer: Peer, message: wire.KeepAlive, now: float) -> Heard:
+        """Hear that a worker is alive; one that is not registered is told to start anew."""
+        worker = self.workers.get(peer.id)
+        if worker is None:
+            return self._unknown(peer, message.service, wire.KEEPALIVE)
+        worker.heard_at = now
+        return [BeatReceived(peer.id)]
+
+    def disconnect(self, peer: Peer, message: wire.NfpDisconnect, now: float) -> Heard:
+        """Let a worker go. One of NorFab's comes back at once, with its jobs still running."""
+        worker = self.workers.pop(peer.id, None)
+        if worker is None:
+            return self._stray(peer, wire.DISCONNECT) if not peer.has_text_name else []
+        self.by_name.pop(worker.name, None)
+        if bodies.is_clean(message.body):
+            return [PeerLeft(peer.id, "stopped")]
+        return [PeerLeft(peer.id, "disconnected", grace=self.settings.hold)]
+
+    def dismiss(self, id: PeerId) -> list[Send]:
+        """Tell a worker to start anew."""
+        worker = self.workers.pop(id, None)
+        if worker is not None:
+            self.by_name.pop(worker.name, None)
+        service = worker.service_frame if worker else b""
+        return [self._disconnect(self.peers.of(id), service)]
+
+    def beat(self, id: PeerId) -> list[Send]:
+        """Tell a worker that the broker is alive."""
+        worker = self.workers.get(id)
+        if worker is None:
+            return []
+        worker.beats_sent += 1
+        peer = worker.peer
+        message = wire.KeepAlive(wire.BROKER, worker.service_frame, peer.is_binary)
+        return [Send(peer.address, wire.encode(message))]
+
+    def _disconnect(self, peer: Peer, service: bytes) -> Send:
+        message = wire.NfpDisconnect(wire.BROKER, service, is_binary=peer.is_binary)
+        return Send(peer.address, wire.encode(message))
+
+    def _refuse(self, peer: Peer, service: bytes, why: str) -> Heard:
+        return [self._disconnect(peer, service), self._noted(peer, f"READY refused: {why}")]
+
+    def _unknown(self, peer: Peer, service: bytes, command: str) -> Heard:
+        if not peer.has_text_name:
+            return self._stray(peer, command)
+        answer: Heard = [self._disconnect(peer, service)]
+        if command != wire.KEEPALIVE:
+            answer.append(self._noted(peer, f"{command} of a worker that is not registered"))
+        return answer
+
+    def _stray(self, peer: Peer, command: str) -> Heard:
+        """Drop what the old socket of a reconnected worker sent under the router's new label."""
+        return [self._noted(peer, f"{command} of an identity that is no worker")]
+
+    def _noted(self, peer: Peer, detail: str) -> Noted:
+        return Noted(Kind.REJECTED, peer.id, detail, dialect=NAME)
+
+    # --- reports --------------------------------------------------------------------------------
+
+    def report(self, peer: Peer, message: wire.NfpReport, now: float) -> Heard:
+        """Take a RESPONSE, EVENT or STREAM in."""
+        worker = self.workers.get(peer.id)
+        if worker is None:
+            return self._unknown(peer, message.service, message.command)
+        uuid = read_name(message.uuid, "job id", self.settings.max_name)
+        worker.heard_at = now
+        return self._reports[message.command](worker, JobId(uuid), message, now)
+
+    def _response(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Heard:
+        take = self._statuses.get(message.status[:3])
+        if take is None:
+            raise MalformedMessage(f"RESPONSE with the status {message.status[:16]!r}")
+        return take(worker, job, message, now)
+
+    def _received(
+        self,
+        worker: NfpWorker,
+        job: JobId,
+        message: wire.NfpReport,
+        kind: ReplyKind,
+        fault: Fault | None = None,
+    ) -> ReplyReceived:
+        # A longer one than any attempt has is nobody's number.
+        said = message.attempt
+        attempt = int(said) if said.isdigit() and len(said) < 10 else None
+        return ReplyReceived(worker.peer.id, job, kind, Body(NAME, (message.body,)), fault, attempt)
+
+    def _done(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+        found = self.assignments.find(worker.peer.id, job)
+        if found is not None:
+            if found.announcement is not None:
+                self.announcements.remember((job, worker.name), found.announcement)
+            elif found.asked_at is not None:
+                self._overtaken.remember((job, worker.name), True)
+            self.assignments.drop(worker.peer.id, job)
+        fault = bodies.read_fault(message.body)
+        return [self._received(worker, job, message, ReplyKind.FINAL, fault)]
+
+    def _accepted(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Heard:
+        if found := self.assignments.find(worker.peer.id, job):
+            found.is_accepted = True
+            self.assignments.heard(found, now)
+        return [self._received(worker, job, message, ReplyKind.ACCEPTED)]
+
+    def _running(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+        if found := self.assignments.find(worker.peer.id, job):
+            found.is_accepted = True
+            self.assignments.heard(found, now)
+        return [BeatReceived(worker.peer.id)]
+
+    def _unknown_job(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Heard:
+        """Take the job back from a worker that does not have it (any more)."""
+        found = self.assignments.find(worker.peer.id, job)
+        if bodies.read_status(message.body) != bodies.HANDED_BACK:
+            if found is None:
+                return [self._noted(worker.peer, f"404 for the job {job}, which it was not given")]
+            if not found.is_accepted and not found.is_missing:
+                found.is_missing = True
+                self.assignments.heard(found, now)
+                return [BeatReceived(worker.peer.id)]
+        self.assignments.drop(worker.peer.id, job)
+        fault = Fault(FaultCode.HANDED_BACK, f"{worker.name} does not have the job")
+        return [self._received(worker, job, message, ReplyKind.FINAL, fault)]
+
+    def _failed(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+        self.assignments.drop(worker.peer.id, job)
+        said = bodies.read_status(message.body)
+        code = code_of(message.status[:3])
+        if code is not FaultCode.CANCELLED:
+            code = FaultCode.TASK_FAILED
+        return [self._received(worker, job, message, ReplyKind.FINAL, Fault(code, said))]
+
+    def _event(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+        if message.client == b"":
+            return [self._published(worker, job, message), BeatReceived(worker.peer.id)]
+        head = bodies.read_event(message.body)
+        kind = _KINDS.get(head.event_type, ReplyKind.PROGRESS)
+        if kind is ReplyKind.FINAL:
+            return self._announced(worker, job, message, now)
+        if found := self.assignments.find(worker.peer.id, job):
+            found.is_accepted = True
+            if head.input_request is not None:
+                found.input_id = head.input_request.id
+            self.assignments.heard(found, now)
+        return [self._received(worker, job, message, kind)]
+
+    def _published(self, worker: NfpWorker, topic: str, message: wire.NfpReport) -> Noted:
+        return Noted(
+            Kind.PUBLISHED,
+            worker.peer.id,
+            topic,
+            Body(NAME, (message.body,)),
+            service=worker.service,
+            dialect=NAME,
+        )
+
+    def _announced(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Heard:
+        """Hold the announcement back, and fetch the result."""
+        if self._overtaken.pop((job, worker.name), None):
+            return [BeatReceived(worker.peer.id)]
+        found = self.assignments.find(worker.peer.id, job)
+        if found is None:
+            client = message.client or b""
+            found = self.assignments.track(worker.peer.id, job, client, 0, now)
+        was_asked = found.announcement is not None and found.asked_at is not None
+        found.is_accepted, found.announcement = True, message.body
+        ask = [] if was_asked else [self._ask(worker, found, now)]
+        return [*ask, BeatReceived(worker.peer.id)]
+
+    def _stream(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+        if found := self.assignments.find(worker.peer.id, job):
+            self.assignments.heard(found, now)
+        return [self._received(worker, job, message, ReplyKind.CHUNK)]
+
+    # --- orders ---------------------------------------------------------------------------------
+
+    def work(self, effect: SendWork, now: float) -> list[Send]:
+        """Give a job to a worker."""
+        body = convert_call(self.codecs, effect.body, NAME).parts[0]
+        if effect.run_until is not None and effect.body.dialect != NAME:
+            body = bodies.with_timeout(body, effect.run_until - now)
+        if resources := resources_of(effect.target):
+            body = bodies.with_resources(body, resources)
+        client = self._client_frame(effect.client)
+        self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
+        return [self._task(wire.POST, effect.worker, effect.job, client, body, effect.attempt)]
+
+    def poll(self, effect: SendPoll, now: float) -> list[Send]:
+        """Ask a worker that came back. It got the job long ago, so its 404 is to be believed."""
+        client = self._client_frame(effect.client)
+        found = self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
+        found.is_accepted, found.asked_at = True, now
+        return [self._task(wire.GET, effect.worker, effect.job, client)]
+
+    def give_input(self, effect: SendInput, now: float) -> list[Send]:
+        """Pass a client's input on. Input from another dialect answers the open question."""
+        found = self.assignments.find(effect.worker, effect.job)
+        body = effect.body
+        if body.dialect != NAME:
+            body = convert_answer(self.codecs, body, NAME)
+            value = self.codecs[NAME].read_answer(body).value
+            body = Body(NAME, (bodies.input_answer(found.input_id if found else "", value),))
+        client = self._client_frame(effect.client)
+        return [self._task(wire.PUT, effect.worker, effect.job, client, body.parts[0])]
+
+    def cancel(self, effect: SendCancel, now: float) -> list[Send]:
+        """Tell a worker to stop a job. NorFab's workers take no notice."""
+        client = self._client_frame(effect.client)
+        attempt = effect.attempt
+        return [self._task(wire.DELETE, effect.worker, effect.job, client, attempt=attempt)]
+
+    def advance(self, now: float) -> list[Send]:
+        """Ask about the jobs that have been silent for long."""
+        sends = []
+        for found in self.assignments.overdue(now):
+            worker = self.workers.get(found.worker)
+            if worker is None:
+                # The core asks again (`SendPoll`) if the worker returns.
+                self.assignments.drop(found.worker, found.job)
+            elif found.asked_at is not None and worker.heard_at <= found.asked_at:
+                # It has said nothing since it was asked: whether it lives is for the beats to tell.
+                self.assignments.put_off(found, now)
+            else:
+                sends.append(self._ask(worker, found, now))
+        return sends
+
+    def _ask(self, worker: NfpWorker, found: Assignment, now: float) -> Send:
+        self.assignments.asked(found, now)
+        return self._task(wire.GET, worker.peer.id, found.job, found.client)
+
+    def _client_frame(self, client: PeerId) -> bytes:
+        """Name the client to a worker: its identity's text, or its whole id from another link."""
+        is_ours = link_of(client) == self.peers.link
+        return (name_of(client) if is_ours else client).encode()
+
+    def _task(
+        self,
+        command: str,
+        worker: PeerId,
+        job: JobId,
+        client: bytes,
+        body: bytes = b"",
+        attempt: int = 0,
+    ) -> Send:
+        peer = self.peers.of(worker)
+        number = str(attempt).encode() if attempt and peer.declared.attempts else b""
+        task = wire.NfpTask(command, client, job.encode(), body, peer.is_binary, number)
+        return Send(peer.address, wire.encode(task))
+
+    def service_of(self, worker: WorkerName) -> ServiceName | None:
+        """Return the service of a worker of this link."""
+        found = self.by_name.get(worker)
+        return found.service if found else None

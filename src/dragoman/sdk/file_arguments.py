@@ -1,0 +1,121 @@
+"""`nf://` arguments of tasks: brought here before the task runs, and kept.
+
+A task that is called with `nf://path` gets the path of a local copy instead. Copies are kept by
+their digest, so a file that did not change is brought once.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dragoman.model.content import Call
+from dragoman.sdk.blocking import Client
+from dragoman.sdk.cache import LARGEST_CACHE, FileCache
+from dragoman.sdk.client import MANAGEMENT
+from dragoman.sdk.credentials import CredentialsLike
+from dragoman.sdk.errors import DragomanError
+from dragoman.sdk.files import SCHEME, Files
+from dragoman.sdk.url import Endpoint
+
+
+class FetchFailed(Exception):
+    """A file that a task was called with cannot be had. The message says which and why."""
+
+
+def default_cache() -> Path:
+    """Return where copies are kept: the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman" / "files"
+
+
+class Fetcher:
+    """Replaces the `nf://` arguments of calls by paths. Connects when the first one comes."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        cache: Path | None = None,
+        credentials: CredentialsLike = None,
+        largest: int = LARGEST_CACHE,
+    ) -> None:
+        self._url = url
+        self._name = name
+        self._cache = FileCache(cache or default_cache(), largest)
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+
+    def resolved(self, call: Call) -> Call:
+        """Return the call with every file in place. Raises `FetchFailed`."""
+        if not _has_files(call.args) and not _has_files(call.kwargs):
+            return call
+        args = tuple(self._resolve(each) for each in call.args)
+        kwargs = {name: self._resolve(each) for name, each in call.kwargs.items()}
+        return Call(call.task, args, kwargs, call.raw, call.headers, call.timeout)
+
+    def _resolve(self, said: Any) -> Any:
+        if isinstance(said, str):
+            return str(self.fetch(said)) if said.startswith(SCHEME) else said
+        if isinstance(said, Mapping):
+            return {key: self._resolve(each) for key, each in said.items()}
+        return [self._resolve(each) for each in said] if isinstance(said, list | tuple) else said
+
+    def fetch(self, url: str) -> Path:
+        """Return the local copy of a file. Raises `FetchFailed`."""
+        # One at a time: two tasks with the same file would otherwise write the same copy.
+        with self._lock:
+            try:
+                files = Files(self._connected())
+                sha256 = str(files.details(url)["sha256"])
+                copy = self._cache.place(sha256, url.rpartition("/")[2] or "file")
+                if self._cache.has(copy):
+                    return copy
+                files.fetch(url, copy)
+                self._cache.trim(keep=copy)
+                return copy
+            except (DragomanError, OSError) as error:
+                raise FetchFailed(f"{url}: {error}") from None
+
+    def _connected(self) -> Client:
+        if not self._url:
+            raise FetchFailed("this worker knows no broker to fetch from; give it a files_url")
+        if self._client is None:
+            self._client = Client(self._url, f"{self._name}-files", self._credentials)
+        return self._client
+
+    def publish(self, topic: str, event: Any) -> None:
+        """Publish an event by a call, for workers whose dialect cannot. Raises `FetchFailed`."""
+        with self._lock:
+            client = self._connected()
+        try:
+            client.call(MANAGEMENT, "publish", timeout=30.0, topic=topic, event=event)
+        except (DragomanError, OSError) as error:
+            raise FetchFailed(f"{topic}: {error}") from None
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _has_files(said: Any) -> bool:
+    if isinstance(said, str):
+        return said.startswith(SCHEME)
+    if isinstance(said, Mapping):
+        return any(map(_has_files, said.values()))
+    return isinstance(said, list | tuple) and any(map(_has_files, said))
+
+
+#: Where clients are when services are at ZSS's usual port.
+_ZSS_PORTS: Final = (":7776", ":7777")
+
+
+def files_url(worker: Endpoint) -> str:
+    """Say where a worker's files are to be asked for; empty: its dialect has no clients there."""
+    if worker.dialect == "zss":
+        is_usual = worker.address.endswith(_ZSS_PORTS[0])
+        return str(worker).removesuffix(_ZSS_PORTS[0]) + _ZSS_PORTS[1] if is_usual else ""
+    return "" if worker.dialect == "ncl" else str(worker)

@@ -1,0 +1,208 @@
+"""What the management service sees: the live broker in rows, and in NorFab's own shapes.
+
+NorFab's shapes are `dialects.nfp.management`; this module collects the facts for them.
+"""
+
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final, Protocol, runtime_checkable
+
+from dragoman.core import view
+from dragoman.core.effects import JobStatus
+from dragoman.core.events import Event
+from dragoman.core.state import BrokerState
+from dragoman.core.why import Why, why
+from dragoman.dialects.base import Send
+from dragoman.dialects.nfp import management as nfp
+from dragoman.dialects.nfp.settings import NfpSettings as NfpSettings
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, ServiceName
+from dragoman.server.archive import Archive
+from dragoman.server.links import Link, Links
+
+_PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", "pyyaml", "jinja2")
+
+
+@runtime_checkable
+class NodeSide(Protocol):
+    """A side whose peers are nodes that an operator lets in."""
+
+    def node_rows(self, now: float) -> list[dict[str, Any]]:
+        """Say how every node stands that is known."""
+        ...
+
+    def set_membership(self, name: str, membership: str, now: float) -> Sequence[Event | Send]:
+        """Approve or reject a node; an unknown one raises KeyError."""
+        ...
+
+
+class BrokerView:
+    """Looks at the live broker, and at the ledger for what has left its memory."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        archive: Archive,
+        links: Links,
+        now: Callable[[], float],
+        nfp_settings: NfpSettings,
+        directories: Mapping[str, str],
+    ) -> None:
+        self._state = state
+        self._archive = archive
+        self._links = links
+        self._now = now
+        self._nfp = nfp_settings
+        self._directories = directories
+        self._started_at = time.monotonic()
+        #: Whether ZeroMQ peers have to prove a key; NorFab's peers call that `zmq_auth`.
+        self.has_curve = False
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def workers(self) -> list[view.WorkerRow]:
+        """Return the workers that are not of the house."""
+        return [row for row in view.workers(self._state) if row.dialect != "local"]
+
+    def services(self) -> list[view.ServiceRow]:
+        """Return the services that are not only of the house."""
+        own = self._of_the_house()
+        return [row for row in view.services(self._state) if row.name not in own]
+
+    def _of_the_house(self) -> set[ServiceName]:
+        rows = view.workers(self._state)
+        own = {s for w in rows if w.dialect == "local" for s in w.services}
+        return own - {s for w in rows if w.dialect != "local" for s in w.services}
+
+    def clients(self) -> list[view.ClientRow]:
+        """Return who was heard lately."""
+        return view.clients(self._state)
+
+    def links(self) -> list[Link]:
+        """Return every link, with the counts of its messages."""
+        return list(self._links.by_name.values())
+
+    def totals(self) -> view.Totals:
+        """Return the broker's counts; the question that is being answered is no open job."""
+        totals = view.totals(self._state)
+        workers = self._state.registry.workers.values()
+        own = sum(len(w.held) for w in workers if w.is_builtin)
+        return replace(totals, open_jobs=totals.open_jobs - own)
+
+    def job(self, job: str) -> dict[str, Any] | None:
+        """Return how a job stands, from the ledger if need be."""
+        status = view.job(self._state, JobId(job)) or self._archive.status(JobId(job))
+        return _job_row(status) if status else None
+
+    def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
+        """Return the newest jobs; questions to the broker itself are none that people mean."""
+        found = view.jobs(self._state, state, limit, self._of_the_house(), service)
+        return [_job_row(status) for status in found]
+
+    def why(self, job: str) -> dict[str, Any]:
+        """Say why a job is where it is; this always has an answer."""
+        found = why(self._state, JobId(job))
+        reason: str = found.reason
+        if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
+            words = f"{status.state} and out of memory; the ledger has it"
+            reason, found = status.state, Why(found.reason, words)
+        return {
+            "job": job,
+            "reason": reason,
+            "words": found.words,
+            "worker": found.worker,
+            "candidates": [
+                {"worker": c.worker, "standing": c.standing, "detail": c.detail}
+                for c in found.candidates
+            ],
+        }
+
+    def resources(self, service: str) -> list[dict[str, Any]]:
+        """Return who owns what."""
+        return [
+            {"resource": resource, "workers": sorted(w.name for w in owners.values())}
+            for resource, owners in sorted(self._state.registry.owners.items())
+            if not service or any(service in w.services for w in owners.values())
+        ]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the compute nodes of every link that has some."""
+        sides = [link.side for link in self._links.by_name.values()]
+        now = self._now()
+        return [row for side in sides if isinstance(side, NodeSide) for row in side.node_rows(now)]
+
+    # --- NorFab's shapes ----------------------------------------------------------------------
+
+    def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
+        """Answer a task of NorFab's in its own shape."""
+        return nfp.answer(self._facts(), task, kwargs)
+
+    def _facts(self) -> nfp.Facts:
+        state, links = self._state, self._links.by_name
+        link = links.get("nfp")
+        return nfp.Facts(
+            now=self._now(),
+            workers=self.workers(),
+            services=self.services(),
+            clients=self.clients(),
+            settings=self._nfp,
+            endpoint=link.endpoint if link else "",
+            is_stopping=state.is_draining,
+            process=self._process(),
+            messaging=nfp.Messaging(
+                sum(each.sent for each in links.values()),
+                sum(each.received for each in links.values()),
+                receive_failures=self._links.rejections.total,
+            ),
+            versions=_versions(),
+            directories=self._directories,
+            security={"zmq_auth": self.has_curve},
+        )
+
+    def _process(self) -> nfp.Process:
+        used = time.process_time()
+        alive = max(time.monotonic() - self._started_at, 0.001)
+        return nfp.Process(
+            cpu_percent=round(100 * used / alive, 1),
+            memory_rss_mbyte=round(_resident_bytes() / 2**20, 1),
+            uptime_seconds=int(alive),
+            threads=threading.active_count(),
+        )
+
+
+def _job_row(status: JobStatus) -> dict[str, Any]:
+    return {
+        "job": status.job,
+        "state": status.state,
+        "service": status.service,
+        "task": status.task,
+        "target": status.target,
+        "client": status.client,
+        "workers": [p.worker for p in status.parts if p.worker],
+        "resources": {p.worker: list(p.resources) for p in status.parts if p.resources},
+        "attempts": max((p.attempt for p in status.parts), default=0),
+        "fault": status.fault.code if status.fault else "",
+        "detail": status.fault.message if status.fault else "",
+        "submitted_at": round(status.submitted_at, 3),
+        "ended_at": round(status.ended_at, 3),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {name: version(name) for name in _PACKAGES}
+    return {**found, "python": sys.version.split()[0], "platform": platform.platform()}
+
+
+def _resident_bytes() -> int:
+    """Read this process's resident memory; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,206 @@
+"""The services of the house: which there are, and what of the broker each is given."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from dragoman.core.effects import SendReply
+from dragoman.core.events import Noted, ReplyKind, ResourcesDeclared, ResourcesSettled
+from dragoman.dialects.local.body_codec import LocalBodyCodec
+from dragoman.ledger.base import Entry
+from dragoman.model.body import Body
+from dragoman.model.content import Answer, Call
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId, ServiceName
+from dragoman.model.record import Kind, Record
+from dragoman.server.broker_view import BrokerView
+from dragoman.server.control import BrokerControl
+from dragoman.server.event_poll import TASK, EventPoll
+from dragoman.server.internal_client import InternalClient, value_of
+from dragoman.server.loop import Loop
+from dragoman.server.settings import BrokerSettings
+from dragoman.server.wiring import make_body_codecs
+from dragoman.services.base import BuiltinService, ServiceFault, ServiceSession, TaskFunction
+from dragoman.services.file_store import FileStore
+from dragoman.services.fss import FILES, FILESHARING, FileService
+from dragoman.services.inventory import Inventory, InventoryChange
+from dragoman.services.inventory_files import BrokenInventory, read_resources
+from dragoman.services.logs import LogBuffer
+from dragoman.services.masks import masked
+from dragoman.services.mmi import MANAGEMENT, BrokerManagement
+from dragoman.services.sid import INVENTORY, InventoryService, reveal_or_say
+from dragoman.services.workers import AGENT, WORKERS, AgentWorker, WorkerManagement
+
+log = structlog.get_logger("dragoman.house")
+
+#: Names of the house's workers, which results are keyed by where a dialect does so.
+BROKER: Final = "broker"
+FILE_KEEPER: Final = "files"
+#: What the topics of the broker's own events begin with.
+_RESERVED: Final = ("broker.", "inventory.")
+
+
+class BuiltinServices:
+    """All built-in services of one broker."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        inventory: Inventory,
+        loop: Loop,
+        sight: BrokerView,
+        control: BrokerControl,
+        logs: LogBuffer,
+        asking: InternalClient,
+    ) -> None:
+        self._loop = loop
+        self._inventory = inventory
+        self._codec = LocalBodyCodec()
+        self.sid = InventoryService(
+            inventory,
+            loop.clock.now,
+            lambda: [w.name for w in sight.workers()],
+            self._changed,
+            self._files_changed,
+        )
+        self.pull = EventPoll(
+            loop.ledger, make_body_codecs(), lambda: loop.broker.state.is_draining
+        )
+        loop.listeners.append(self.pull.durable)
+        more: dict[str, TaskFunction] = {TASK: self.pull.events, "publish": self._publish}
+        self.mmi = BrokerManagement(sight, control, logs, self.sid.broker, more)
+        self.worker_mmi = WorkerManagement(self._managed, self._ask)
+        self._asking = asking
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._declared: set[str] = set()
+        self._declare()
+        loop.listeners.append(self._durable)
+        files = settings.files
+        shelf = FileStore(files.roots, frozenset(files.writable), files.largest_put)
+        self.fss = FileService(shelf)
+        self._shares = bool(files.roots)
+        for name in shouted(INVENTORY):
+            loop.reveal[name] = self._reveal
+        for name in shouted(MANAGEMENT):
+            loop.reveal[name] = self._put_events_in
+
+    def services(self) -> list[BuiltinService]:
+        """Return what is to be hosted."""
+        files = (FILES, FILESHARING) if self._shares else (FILES,)
+        return [
+            BuiltinService(BROKER, shouted(MANAGEMENT), self.mmi.desk),
+            BuiltinService("inventory", shouted(INVENTORY), self.sid.desk),
+            BuiltinService("workers", shouted(WORKERS), self.worker_mmi.desk),
+            BuiltinService(FILE_KEEPER, shouted(*files), self.fss.desk),
+        ]
+
+    def close(self) -> None:
+        """Let go of threads and of questions."""
+        for task in list(self._tasks):
+            task.cancel()
+        self.fss.close()
+
+    # --- workers and their resources ----------------------------------------------------------
+
+    def _managed(self) -> list[AgentWorker]:
+        """Return the workers that answer for themselves."""
+        workers = self._loop.broker.state.registry.workers.values()
+        key, agent = AGENT
+        return [AgentWorker(w.name, w.services[0]) for w in workers if w.labels.get(key) == agent]
+
+    async def _ask(self, worker: AgentWorker, task: str, kwargs: dict[str, Any]) -> Any:
+        call = Call(f"mmi.{task}", (), kwargs)
+        return value_of(await self._asking.ask(worker.service, worker.name, call))
+
+    def _declare(self) -> None:
+        """Declare the resources that the inventory has."""
+        try:
+            declared = read_resources(self._inventory.others.get("resources"))
+        except BrokenInventory as error:
+            log.error("the resources of the inventory are not used", reason=str(error))
+            return
+        for service in self._declared - set(declared):
+            self._loop.submit(ResourcesDeclared(ServiceName(service), ()))
+        for service, (names, replicas) in declared.items():
+            self._loop.submit(ResourcesDeclared(ServiceName(service), names, replicas))
+        self._declared = set(declared)
+
+    def _durable(self, entries: Sequence[Entry]) -> None:
+        """Tell workers what they own once it is on record."""
+        moving = self._loop.broker.state.moving_of
+        told = {e.record.peer: e.record for e in entries if e.record.kind == Kind.OWNS}
+        for peer, record in told.items():
+            if peer in moving:
+                task = asyncio.ensure_future(self._tell_owned(record))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _tell_owned(self, record: Record) -> None:
+        worker = self._loop.broker.state.registry.workers.get(PeerId(record.peer))
+        if worker is not None and worker.labels.get(AGENT[0]) == AGENT[1]:
+            names = record.detail.split("\n") if record.detail else []
+            told = {"service": record.service, "resources": names, "seq": record.seq}
+            told["worker"] = record.worker
+            await self._ask(AgentWorker(worker.name, worker.services[0]), "own", told)
+        self._loop.submit(ResourcesSettled(PeerId(record.peer)))
+
+    # --- inventory ----------------------------------------------------------------------------
+
+    def _changed(self, change: InventoryChange, workers: list[str]) -> None:
+        """Put a change on record, and tell the workers it concerns by an event each."""
+        told = masked(change.told())
+        what = f"undo of {change.undoes}" if change.undoes else f"by {change.by}"
+        self._note(Kind.CHANGED, f"inventory version {change.version}, {what}", told)
+        paths = [".".join((o.pattern, *o.path)) for o in change.operations]
+        for worker in workers:
+            event = {"worker": worker, "version": change.version, "paths": paths}
+            self._note(Kind.PUBLISHED, f"inventory.{worker}", event)
+
+    def _publish(self, session: ServiceSession, topic: str, event: Any = None) -> dict[str, str]:
+        """Publish an event for a caller whose dialect has no word for it."""
+        if not isinstance(topic, str) or not topic.isprintable() or not 0 < len(topic) < 256:
+            raise ServiceFault("topic: a printable text of at most 255 characters")
+        if topic.startswith(_RESERVED):
+            raise ServiceFault(f"topic: what begins with {' or '.join(_RESERVED)} is the broker's")
+        self._note(Kind.PUBLISHED, topic, event, PeerId(session.client))
+        return {"status": "published"}
+
+    def _files_changed(self) -> None:
+        log.info("inventory files read", version=self._inventory.version)
+        self._note(Kind.CHANGED, "inventory files read again", {})
+        self._declare()
+
+    def _note(self, kind: Kind, detail: str, event: Any, peer: PeerId | None = None) -> None:
+        body = Body("nfp", (msgspec.json.encode(event),))
+        self._loop.submit(Noted(kind, peer, detail, body, dialect="local"))
+
+    def _reveal(self, effect: SendReply) -> SendReply:
+        """Complete an inventory on its way to the worker it is for."""
+        if effect.kind is not ReplyKind.FINAL or effect.body.dialect != "local":
+            return effect
+        is_secret, found, trouble = reveal_or_say(self.sid, effect.job)
+        if not is_secret:
+            return effect
+        if trouble:
+            log.error("a secret of the inventory is missing", reason=trouble)
+        fault = Fault(FaultCode.TASK_FAILED, trouble) if trouble else None
+        return self._answering(effect, Answer(found, fault=fault))
+
+    def _put_events_in(self, effect: SendReply) -> SendReply:
+        """Give a question for events what it has found, of which only the place is on record."""
+        if effect.kind is not ReplyKind.FINAL:
+            return effect
+        found = self.pull.told(effect.job)
+        return effect if found is None else self._answering(effect, Answer(found))
+
+    def _answering(self, effect: SendReply, answer: Answer) -> SendReply:
+        return replace(effect, body=self._codec.write_answer(answer), fault=answer.fault)
+
+
+def shouted(*names: str) -> tuple[str, ...]:
+    """Return names as they are and in capitals: ZSS shouts its names."""
+    return (*names, *(name.upper() for name in names))

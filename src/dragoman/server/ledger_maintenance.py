@@ -1,0 +1,100 @@
+"""Upkeep of the ledger beside the running broker: sealing for the pipeline, and retention.
+
+Sealing comes first: retention never removes what is not sealed while sealing is on, nor what an
+unfinished or remembered job needs.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from dragoman.ledger.base import Ledger, LedgerError
+from dragoman.server.settings import LedgerSection
+
+if TYPE_CHECKING:
+    from dragoman.ledger.export import BackgroundSealer, Sealer
+
+log = structlog.get_logger("dragoman.upkeep")
+
+#: The folder beside the ledger that the pipeline reads.
+SEALED: Final = "sealed"
+_RETAIN_EVERY: Final = 60.0
+_DAY: Final = 86_400.0
+
+
+class LedgerMaintenance:
+    """Runs sealing and retention until it is stopped; what is left is sealed then."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        folder: Path,
+        settings: LedgerSection,
+        now: Callable[[], float],
+        oldest_needed: Callable[[], int],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._now = now
+        self._oldest_needed = oldest_needed
+        self._folder = folder / SEALED
+        self._sealer: Sealer | None = None
+        self._sealing: BackgroundSealer | None = None
+        self._beginning: asyncio.Task[None] | None = None
+        self._retaining: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        if self._settings.seal:
+            self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
+        if self._settings.keep_days:
+            self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
+
+    async def _seal(self) -> None:
+        """Begin to seal. The Parquet library takes a second to load, and peers need not wait."""
+        self._sealer = sealer = await asyncio.to_thread(_make_sealer, self._ledger, self._folder)
+        from dragoman.ledger.export import BackgroundSealer
+
+        self._sealing = BackgroundSealer(
+            sealer,
+            every=min(5.0, self._settings.seal_age),
+            min_records=self._settings.seal_records,
+            max_age=self._settings.seal_age,
+        )
+        self._sealing.start()
+
+    async def stop(self) -> None:
+        """End; the records since the last segment become one more."""
+        if self._retaining is not None:
+            self._retaining.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._retaining
+        if self._beginning is not None:
+            await self._beginning
+        if self._sealing is None or self._sealer is None:
+            return
+        await self._sealing.stop()
+        try:
+            while await asyncio.to_thread(self._sealer.seal_once, 1, 0.0):
+                pass
+        except (LedgerError, OSError) as error:
+            log.error("the last records are not sealed; the next start does it", error=str(error))
+
+    async def _retain(self) -> None:
+        while True:
+            before = self._now() - self._settings.keep_days * _DAY
+            try:
+                await self._ledger.retain(before_at=before, protected_seq=self._oldest_needed())
+            except (LedgerError, OSError) as error:
+                log.error("retention failed; it is tried again", error=str(error))
+            await asyncio.sleep(_RETAIN_EVERY)
+
+
+def _make_sealer(ledger: Ledger, folder: Path) -> "Sealer":
+    from dragoman.ledger.export import Sealer
+
+    return Sealer(ledger, folder)

@@ -1,0 +1,265 @@
+"""Shared files: which there are, what they contain, and that nobody gets at any other.
+
+A URL is `nf://path`; the first step of the path may name a root, else it is in the root without a
+name. Nothing outside the roots is ever opened: a path is resolved first and must lie inside its
+root, and is then opened step by step without following links, so that a link put in its place in
+between leads nowhere. All of this blocks on the disk: call it in a thread.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from io import FileIO
+from pathlib import Path
+from typing import Any, Final
+from unicodedata import normalize
+
+from dragoman.model.value import value
+
+SCHEME: Final = "nf://"
+_LONGEST: Final = 4096
+_PIECE: Final = 1 << 20
+#: Digests remembered, by the file's identity and state.
+_DIGESTS: Final = 10_000
+#: Names listed by one walk.
+MOST_NAMES: Final = 100_000
+
+
+class FileUnavailable(Exception):
+    """There is no such file, or it is not to be had. The message says which, for the caller."""
+
+
+@value
+class FileLocation:
+    """Where a URL leads: a root and the steps below it."""
+
+    root: str
+    steps: tuple[str, ...]
+    url: str
+
+    @property
+    def name(self) -> str:
+        """The last step."""
+        return self.steps[-1] if self.steps else ""
+
+
+@value
+class Digests:
+    """What identifies a file's content."""
+
+    sha256: str
+    md5: str
+
+
+def read_url(url: Any, roots: Mapping[str, Path]) -> FileLocation:
+    """Read a URL into a place. Raises `FileUnavailable` on everything that could lead elsewhere."""
+    if not isinstance(url, str) or not url.startswith(SCHEME):
+        raise FileUnavailable(f"{url!r}: invalid URL format; a shared file is {SCHEME}path")
+    rest = url.removeprefix(SCHEME).replace("\\", "/")
+    if len(rest) > _LONGEST or not rest.isprintable():
+        raise FileUnavailable(f"{url[:80]!r}: invalid URL path")
+    steps = [step for step in rest.split("/") if step not in ("", ".")]
+    # A dot is a dot however wide it is written: a file system may fold what we compare.
+    if any(set(normalize("NFKC", step)) <= {".", " "} for step in steps):
+        raise FileUnavailable(f"{url!r}: invalid URL path")
+    if steps and steps[0] in roots:
+        return FileLocation(steps[0], tuple(steps[1:]), url)
+    if "" not in roots:
+        raise FileUnavailable(f"{url!r}: no files are shared there")
+    return FileLocation("", tuple(steps), url)
+
+
+class FileStore:
+    """The roots and what is in them."""
+
+    def __init__(
+        self, roots: Mapping[str, Path], writable: frozenset[str] = frozenset(), largest: int = 0
+    ) -> None:
+        self._roots = {name: Path(os.path.realpath(path)) for name, path in roots.items()}
+        self._writable = writable
+        #: Bytes of the largest file that may be put here.
+        self._largest = largest
+        self._digests: OrderedDict[tuple[int, ...], Digests] = OrderedDict()
+
+    def place(self, url: Any) -> FileLocation:
+        """Read a URL."""
+        return read_url(url, self._roots)
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def open(self, url: Any) -> FileIO:
+        """Open a file for reading."""
+        descriptor = self._descend(self.place(url), os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileUnavailable(f"'{url}' file not found")
+        return FileIO(descriptor, "rb")
+
+    def _descend(self, place: FileLocation, flags: int) -> int:
+        """Open what a place leads to, following no link that leads out of its root."""
+        root = self._roots[place.root]
+        real = Path(os.path.realpath(root.joinpath(*place.steps)))
+        if not real.is_relative_to(root):
+            raise FileUnavailable(f"'{place.url}' - invalid URL path")
+        try:
+            return _open_beneath(root, real.relative_to(root).parts, flags)
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                raise FileUnavailable(f"'{place.url}' may not be read by the broker") from None
+            raise FileUnavailable(f"'{place.url}' file not found") from None
+
+    def _folder(self, url: Any) -> tuple[FileLocation, Path]:
+        place = self.place(url)
+        root = self._roots[place.root]
+        real = Path(os.path.realpath(root.joinpath(*place.steps)))
+        if not real.is_relative_to(root):
+            raise FileUnavailable(f"'{url}' - invalid URL path")
+        if not os.path.isdir(real):
+            raise FileUnavailable("Directory Not Found")
+        return place, real
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def names(self, url: Any) -> list[str]:
+        """List what is directly in a folder; folders of the roots' names are in the top one."""
+        place, real = self._folder(url)
+        found = sorted(os.listdir(real))
+        if place.root == "" and not place.steps:
+            found += [name for name in self._roots if name and name not in found]
+        return found
+
+    def walk(self, url: Any) -> list[str]:
+        """List every file below a folder as a URL; hidden ones and `__x__` folders are left out."""
+        place, real = self._folder(url)
+        root = self._roots[place.root]
+        start = f"{SCHEME}{place.root}/" if place.root else SCHEME
+        found: list[str] = []
+        for path in _files_below(real):
+            found.append(start + path.relative_to(root).as_posix())
+            if len(found) >= MOST_NAMES:
+                raise FileUnavailable(
+                    f"'{url}' has more than {MOST_NAMES} files; walk a folder of it"
+                )
+        return sorted(found)
+
+    def details(self, url: Any) -> dict[str, Any]:
+        """Return size and digests of a file."""
+        with self.open(url) as file:
+            state = os.fstat(file.fileno())
+            digests = self._digests_of(file, state)
+            return {
+                "md5hash": digests.md5,
+                "size_bytes": state.st_size,
+                "exists": True,
+                "sha256": digests.sha256,
+                "modified": state.st_mtime,
+            }
+
+    def _digests_of(self, file: FileIO, state: os.stat_result) -> Digests:
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+        found = self._digests.get(key)
+        if found is None:
+            found = self._digests[key] = digest(file)
+            if len(self._digests) > _DIGESTS:
+                self._digests.popitem(last=False)
+        return found
+
+    # --- putting ------------------------------------------------------------------------------
+
+    def put(self, url: Any, offset: int, data: bytes, size: int, sha256: str) -> dict[str, Any]:
+        """Take a piece of a new file; the last one makes it appear, whole and checked."""
+        place = self.place(url)
+        target = self._may_put(place, size)
+        part = target.with_name(f".{target.name}.{sha256[:16]}.part")
+        have = part.stat().st_size if part.exists() else 0
+        if offset != have:
+            return {"have": have, "is_done": False}
+        with part.open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        have += len(data)
+        if have < size:
+            return {"have": have, "is_done": False}
+        self._finish(part, target, place, size, sha256)
+        return {"have": have, "is_done": True}
+
+    def have(self, url: Any, size: int, sha256: str) -> int:
+        """Tell how much of a new file has arrived."""
+        target = self._may_put(self.place(url), size)
+        part = target.with_name(f".{target.name}.{sha256[:16]}.part")
+        return part.stat().st_size if part.exists() else 0
+
+    def remove(self, url: Any) -> None:
+        """Remove a file that could have been put there."""
+        place = self.place(url)
+        target = self._may_put(place, 0)
+        if not target.is_file():
+            raise FileUnavailable(f"'{url}' file not found")
+        target.unlink()
+
+    def _may_put(self, place: FileLocation, size: int) -> Path:
+        if place.root not in self._writable:
+            raise FileUnavailable(f"'{place.url}': files may not be put there")
+        if not place.steps or place.name.startswith("."):
+            raise FileUnavailable(f"'{place.url}': a new file needs a name that is not hidden")
+        if not 0 <= size <= self._largest:
+            raise FileUnavailable(
+                f"'{place.url}': {size} bytes, at most {self._largest} may be put"
+            )
+        root = self._roots[place.root]
+        folder = root.joinpath(*place.steps[:-1])
+        if not Path(os.path.realpath(folder)).is_relative_to(root):
+            raise FileUnavailable(f"'{place.url}' - invalid URL path")
+        folder.mkdir(parents=True, exist_ok=True)
+        target = Path(os.path.realpath(folder)) / place.name
+        if target.is_symlink() or target.is_dir():
+            raise FileUnavailable(f"'{place.url}': something else is there")
+        return target
+
+    def _finish(
+        self, part: Path, target: Path, place: FileLocation, size: int, sha256: str
+    ) -> None:
+        with part.open("rb", buffering=0) as file:
+            found = digest(file).sha256
+        if found != sha256 or part.stat().st_size != size:
+            part.unlink()
+            raise FileUnavailable(
+                f"'{place.url}': what arrived is not what was announced; put it again"
+            )
+        part.replace(target)
+
+
+def _open_beneath(root: Path, steps: tuple[str, ...], flags: int) -> int:
+    """Open a path below a folder without following a single link."""
+    current = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for step in steps[:-1]:
+            below = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
+            os.close(current)
+            current = below
+        return os.open(steps[-1] if steps else ".", flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not (f.startswith("__") and f.endswith("__")))
+        for name in sorted(files):
+            path = Path(where, name)
+            if not name.startswith(".") and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def digest(file: Any) -> Digests:
+    """Read a file from its beginning and return its digests."""
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    file.seek(0)
+    while data := file.read(_PIECE):
+        sha256.update(data)
+        md5.update(data)
+    return Digests(sha256.hexdigest(), md5.hexdigest())

@@ -1,0 +1,179 @@
+"""Inventory on disk: a folder of YAML or TOML files, rendered with Jinja2 and merged.
+
+The form is NorFab's: `inventory.yaml` has `workers`, whose keys are patterns of worker names and
+whose values are lists of files (relative to the folder) or objects, beside `broker`, `topology` and
+the like. A folder without such a file is read whole, in the order of the names. Every trouble is a
+`BrokenInventory` that names the file and, where there is one, the line.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from jinja2 import TemplateError, TemplateSyntaxError
+from jinja2.sandbox import SandboxedEnvironment
+
+from dragoman.model.value import field, value
+
+INDEX: Final = ("inventory.yaml", "inventory.yml", "inventory.toml")
+ENDINGS: Final = (".yaml", ".yml", ".toml")
+#: A larger file is no inventory.
+LARGEST: Final = 16 * 1024 * 1024
+
+
+class BrokenInventory(Exception):
+    """An inventory that cannot be read. The message names file and line."""
+
+
+@value
+class InventorySource:
+    """What a folder says: patterns with their objects in order, all else, and who declares what."""
+
+    workers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
+    #: The files it was made of, with their state, to see whether one has changed.
+    stamps: tuple[tuple[str, int, int], ...] = ()
+
+
+def merge(into: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge deeply: objects by key, lists joined without repeats, otherwise the later one wins."""
+    merged = dict(into)
+    for key, new in other.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            merged[key] = merge(old, new)
+        elif isinstance(old, list) and isinstance(new, list):
+            merged[key] = old + [item for item in new if item not in old]
+        else:
+            merged[key] = new
+    return merged
+
+
+def read_source(path: Path, env: Mapping[str, str] | None = None) -> InventorySource:
+    """Read a folder, or the index file in one. Raises `BrokenInventory`."""
+    return _Reader(path, dict(os.environ if env is None else env)).read()
+
+
+class _Reader:
+    """Reads one folder once; each file is read a single time."""
+
+    def __init__(self, path: Path, env: Mapping[str, str]) -> None:
+        self._path = path
+        self._folder = path.parent if path.is_file() else path
+        self._env = env
+        self._read: dict[Path, dict[str, Any]] = {}
+        self._stamps: list[tuple[str, int, int]] = []
+
+    def read(self) -> InventorySource:
+        index: dict[str, Any] = {}
+        for file in self._index_files():
+            index = merge(index, self._file(file))
+        said = index.pop("workers", None) or {}
+        if not isinstance(said, Mapping):
+            raise BrokenInventory(f"{self._path}: workers must be an object of name patterns")
+        workers = [(str(k), o) for k, items in said.items() for o in self._objects(k, items)]
+        return InventorySource(tuple(workers), index, tuple(self._stamps))
+
+    def _index_files(self) -> Iterable[Path]:
+        if self._path.is_file():
+            return [self._path]
+        if not self._path.is_dir():
+            raise BrokenInventory(f"{self._path}: there is no such file or folder")
+        named = [self._path / name for name in INDEX if (self._path / name).is_file()]
+        return named[:1] or sorted(p for p in self._path.iterdir() if p.suffix in ENDINGS)
+
+    def _objects(self, pattern: Any, items: Any) -> Iterable[Mapping[str, Any]]:
+        for item in items if isinstance(items, list) else [items]:
+            if isinstance(item, str):
+                yield self._file(self._folder / item, f"named for {pattern}")
+            elif isinstance(item, Mapping):
+                yield item
+            elif item is not None:
+                kind = type(item).__name__
+                raise BrokenInventory(f"{self._path}: {pattern}: a file or an object, not {kind}")
+
+    def _file(self, path: Path, why: str = "") -> dict[str, Any]:
+        if path not in self._read:
+            try:
+                stamp = path.stat()
+                text = path.read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise BrokenInventory(f"{path}: {reason}{f' ({why})' if why else ''}") from None
+            if stamp.st_size > LARGEST:
+                raise BrokenInventory(f"{path}: {stamp.st_size} bytes are too many")
+            self._stamps.append((str(path), stamp.st_mtime_ns, stamp.st_size))
+            self._read[path] = _parse(path, _render(path, text, self._env))
+        return self._read[path]
+
+
+def read_resources(said: Any) -> dict[str, tuple[tuple[str, ...], int]]:
+    """Read the resources by service: a list of names, or `names` and `replicas`."""
+    if not isinstance(said or {}, Mapping):
+        raise BrokenInventory("resources must be an object of services")
+    return {str(service): _resources(service, each) for service, each in (said or {}).items()}
+
+
+def _resources(service: Any, said: Any) -> tuple[tuple[str, ...], int]:
+    about = said if isinstance(said, Mapping) else {"names": said}
+    names, replicas = about.get("names"), about.get("replicas", 1)
+    if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+        raise BrokenInventory(f"resources: {service}: a list of names")
+    if any("\n" in name for name in names) or not isinstance(replicas, int) or replicas < 1:
+        raise BrokenInventory(f"resources: {service}: names of one line, replicas from 1 on")
+    return tuple(dict.fromkeys(names)), replicas
+
+
+def has_changed(source: InventorySource) -> bool:
+    """Tell whether a file of a source is not what it was when it was read."""
+    for name, modified, size in source.stamps:
+        try:
+            stamp = os.stat(name)
+        except OSError:
+            return True
+        if (stamp.st_mtime_ns, stamp.st_size) != (modified, size):
+            return True
+    return False
+
+
+def _render(path: Path, text: str, env: Mapping[str, str]) -> str:
+    if "{{" not in text and "{%" not in text and "{#" not in text:
+        return text
+    try:
+        return SandboxedEnvironment(keep_trailing_newline=True).from_string(text).render(env=env)
+    except TemplateSyntaxError as error:
+        raise BrokenInventory(f"{path}, line {error.lineno}: {error.message}") from None
+    except TemplateError as error:
+        raise BrokenInventory(f"{path}, line {_line(error)}: {error.message}") from None
+    except Exception as error:
+        raise BrokenInventory(f"{path}, line {_line(error)}: {error}") from None
+
+
+def _line(error: Exception) -> int:
+    """Find the line of the template that was being rendered."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        said = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BrokenInventory(f"{path}: {error}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise BrokenInventory(f"{path}, line {line}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BrokenInventory(f"{path}: {error}") from None
+    if said is None:
+        return {}
+    if not isinstance(said, dict) or not all(isinstance(key, str) for key in said):
+        raise BrokenInventory(f"{path}: an inventory file is an object with names as keys")
+    return said

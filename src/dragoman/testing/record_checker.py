@@ -1,0 +1,318 @@
+"""The oracle's own books: what the records alone say, kept apart from the broker's code.
+
+Each record is checked against those before it: attempts count up by one, nothing runs twice at
+once, nothing happens to a job that ended, a stale result is never applied, a worker is lost only
+when it was silent for its lease, credit is spent only when there is some.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.core.broker import Broker
+from dragoman.core.events import (
+    CreditGranted,
+    DeliveryFailed,
+    Event,
+    PeerLeft,
+    ResourcesSettled,
+    TimeAdvanced,
+    WorkerJoined,
+)
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.body import Body
+from dragoman.model.record import Kind, Record
+from dragoman.model.terms import read_terms
+from dragoman.testing.workload import LINK
+
+_LOST: Final = "worker_lost"
+
+
+class CheckedPart:
+    """One part: how often it was given out and came back, and who has it now."""
+
+    def __init__(self) -> None:
+        self.attempt = 0
+        self.returned = 0
+        self.peer = ""
+        self.worker = ""
+        self.is_over = False
+
+
+class CheckedJob:
+    """One job: its client, its parts, and how it ended."""
+
+    def __init__(self, record: Record) -> None:
+        self.client = record.client
+        self.terms = read_terms(record.terms)
+        self.parts: dict[int, CheckedPart] = {}
+        self.bound = 0
+        self.has_moved = False
+        self.cancelled = False
+        self.state = ""
+
+    def part(self, index: int) -> CheckedPart:
+        """Return a part's account, new if need be."""
+        return self.parts.setdefault(index, CheckedPart())
+
+
+class RecordChecker:
+    """Everything the records say, and what the events said about workers."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, CheckedJob] = {}
+        self.keys: dict[tuple[str, str], str] = {}
+        #: Ids that jobs were asked for by, other than their own.
+        self.aliases: dict[str, str] = {}
+        #: Live sessions: peer -> what it said when it joined (None: not known any more).
+        self.sessions: dict[str, WorkerJoined | None] = {}
+        self.heard: dict[str, float] = {}
+        #: Peers that are away -> when they are given up.
+        self.away: dict[str, float] = {}
+        #: Credit left, of workers whose credit does not return; of the others, their window.
+        self.credit: dict[str, int] = {}
+        self.window: dict[str, int] = {}
+        self.held: Counter[str] = Counter()
+        self._last_joined: dict[str, WorkerJoined] = {}
+        self.replaying = False
+        self.now = 0.0
+
+    @classmethod
+    def of(cls, ledger: MemoryLedger, away_until: float) -> "RecordChecker":
+        """Open the books again after a crash; workers that held something are away."""
+        checker = cls()
+        checker.replaying = True
+        for record in ledger.read():
+            checker.take(record, None, None)
+        checker.replaying = False
+        checker.sessions.clear()
+        checker.credit.clear()
+        for job in checker.jobs.values():
+            for part in job.parts.values():
+                if part.peer:
+                    checker.away[part.peer] = away_until
+        return checker
+
+    def client_of(self, job: str) -> str:
+        """Return whom a job's replies are for."""
+        found = self.jobs.get(self.aliases.get(job, job))
+        return found.client if found else ""
+
+    # --- events -------------------------------------------------------------------------------
+
+    def hear(self, event: Event | None, now: float) -> None:
+        """Take in what an event says about its worker."""
+        self.now = now
+        # That somebody knows what it owns may be said for it; it is no sign of life.
+        peer = getattr(event, "worker", None) if type(event) is not ResourcesSettled else None
+        if peer in self.sessions or type(event) is WorkerJoined:
+            self.heard[peer] = now  # type: ignore[index]
+        if type(event) is WorkerJoined:
+            self.away.pop(event.worker, None)
+            self.sessions[event.worker] = event
+            self._set_credit(event)
+        elif type(event) is CreditGranted and event.worker in self.sessions:
+            for account in (self.credit, self.window):
+                if event.worker in account:
+                    account[event.worker] += max(event.credit, 0)
+        elif type(event) is DeliveryFailed:
+            self._undelivered(event)
+        elif type(event) is PeerLeft and event.grace > 0 and event.peer in self.sessions:
+            self.away[event.peer] = now + event.grace
+
+    def _set_credit(self, event: WorkerJoined) -> None:
+        self.credit.pop(event.worker, None)
+        self.window.pop(event.worker, None)
+        if event.credit is not None:
+            account = self.window if event.credit_returns else self.credit
+            account[event.worker] = event.credit
+
+    def _undelivered(self, event: DeliveryFailed) -> None:
+        job = self.jobs.get(event.job or "")
+        held = [p for p in job.parts.values() if p.peer == event.peer] if job else []
+        if event.peer in self.credit and any(p.attempt == event.attempt for p in held):
+            self.credit[event.peer] += 1
+
+    # --- records ------------------------------------------------------------------------------
+
+    def take(self, record: Record, body: Body | None, event: Event | None) -> None:
+        """Take one record in, and say if it cannot follow those before it."""
+        step = _STEPS.get(record.kind)
+        if step is not None:
+            step(self, record, body, event)
+
+    def _submitted(self, record: Record, body: Body | None, event: Event | None) -> None:
+        assert record.job not in self.jobs, f"{record.job} is taken in twice"
+        self.jobs[record.job] = CheckedJob(record)
+        if record.key:
+            key = (record.principal, record.key)
+            assert key not in self.keys, f"{record.job}: its key has {self.keys.get(key)} already"
+            self.keys[key] = record.job
+
+    def _adopted(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.jobs[record.job].client = record.client
+        self.aliases[record.detail or record.job] = record.job
+
+    def _bound(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.jobs[record.job].bound = record.detail.count("\n") + 1
+
+    def _moved(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        part = job.part(record.part)
+        assert not part.peer, f"{record.job}/{record.part} moves while it runs"
+        part.attempt, part.returned = record.attempt, record.count
+        job.bound, job.has_moved = max(job.bound, record.part + 1), True
+
+    def _cancel_asked(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.jobs[record.job].cancelled = True
+
+    def _dispatched(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        part = job.part(record.part)
+        where = f"{record.job}/{record.part}"
+        assert not job.cancelled, f"{where} starts although it was cancelled"
+        assert not part.peer, f"{where} is given to {record.peer} while {part.peer} has it"
+        skipped = record.attempt - part.attempt - 1
+        # Once a part has moved, those of its job count their attempts together.
+        is_next = skipped >= 0 if job.has_moved and job.bound > 1 else skipped == 0
+        assert is_next, f"{where}: attempt {record.attempt} after {part.attempt}"
+        part.returned += skipped
+        part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
+        self.held[record.peer] += 1
+        tries, allowed = part.attempt - part.returned, job.terms.max_attempts
+        assert tries <= max(allowed, 1), f"{where} is tried {tries} times, of {allowed}"
+        if not self.replaying:
+            self._spend(record, where)
+
+    def _spend(self, record: Record, where: str) -> None:
+        peer = record.peer
+        assert peer in self.sessions, f"{where} is given to {peer}, which left"
+        if peer in self.credit:
+            self.credit[peer] -= 1
+            assert self.credit[peer] >= 0, f"{where}: {peer} had no credit"
+        if peer in self.window:
+            assert self.held[peer] <= self.window[peer], f"{where}: {peer} has too many"
+
+    def _free(self, part: CheckedPart) -> None:
+        if part.peer:
+            self.held[part.peer] -= 1
+            part.peer = ""
+
+    def _requeued(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        job.has_moved = job.has_moved or bool(record.target)
+        part = job.part(record.part)
+        if record.fault == _LOST:
+            self._check_lost(part, record, event)
+        else:
+            part.returned += 1
+        self._free(part)
+
+    def _check_lost(self, part: CheckedPart, record: Record, event: Event | None) -> None:
+        """A worker is lost when it left, starts anew, or was silent for its whole lease."""
+        if self.replaying:
+            return
+        if type(event) is PeerLeft and event.peer == part.peer:
+            assert not event.grace, f"{record.job} does not wait for {part.peer} to come back"
+            return
+        if type(event) is WorkerJoined and event.worker == part.peer:
+            is_denied = event.holds is not None and record.job not in event.holds
+            assert is_denied, f"{record.job} is taken from {part.peer}, which says it has it"
+            return
+        assert type(event) is TimeAdvanced, f"{record.job} is taken from {part.peer} for nothing"
+        if part.peer in self.away:
+            assert self.now >= self.away[part.peer] - 1e-6, f"{part.peer} is given up too early"
+            return
+        joined = self.sessions.get(part.peer) or self._last_joined.get(part.peer)
+        lease = _lease(joined) if joined is not None else None
+        assert lease is not None, f"{part.peer} is lost without a lease"
+        silent = self.now - self.heard[part.peer]
+        assert silent >= lease - 1e-6, f"{part.peer} is lost after {silent:.3f} of {lease:.3f} s"
+
+    def _forwarded(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        job.has_moved = True
+        part = job.part(record.part)
+        part.returned = part.attempt
+        self._free(part)
+
+    def _gathered(self, record: Record, body: Body | None, event: Event | None) -> None:
+        part = self._open(record).part(record.part)
+        assert not part.is_over, f"{record.job}/{record.part} ends twice"
+        self._check_result(record, body, part, event)
+        part.is_over = True
+        self._free(part)
+
+    def _ended(self, record: Record, body: Body | None, event: Event | None) -> None:
+        job = self._open(record)
+        if job.bound <= 1:
+            self._check_result(record, body, job.part(0), event)
+        elif record.state == "succeeded":
+            over = sum(p.is_over for p in job.parts.values())
+            assert over == job.bound, f"{record.job} succeeds with {over} of {job.bound} parts"
+        job.state = record.state
+        for part in job.parts.values():
+            self._free(part)
+
+    def _check_result(
+        self, record: Record, body: Body | None, part: CheckedPart, event: Event | None
+    ) -> None:
+        """A result is of the attempt that is running, by the worker that has it."""
+        if record.fault == "exhausted":
+            self._check_lost(part, record, event)
+        if body is None or record.state != "succeeded" or body.dialect != LINK:
+            return
+        _, attempt, worker = body.parts[:3]
+        where = f"{record.job}/{record.part}"
+        assert worker == part.worker.encode(), f"{where}: {worker!r} answers for {part.worker}"
+        assert attempt in (b"", b"%d" % part.attempt), f"{where}: stale result {attempt!r} applied"
+
+    def _joined(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.sessions.setdefault(record.peer, None)
+
+    def _left(self, record: Record, body: Body | None, event: Event | None) -> None:
+        joined = self.sessions.pop(record.peer, None)
+        if joined is not None:
+            self._last_joined[record.peer] = joined
+        self.credit.pop(record.peer, None)
+        self.window.pop(record.peer, None)
+
+    def _started(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.sessions.clear()
+
+    def _open(self, record: Record) -> CheckedJob:
+        job = self.jobs[record.job]
+        assert not job.state, f"{record.job} is {record.kind} although it ended {job.state}"
+        return job
+
+    # --- comparing ----------------------------------------------------------------------------
+
+    def compare(self, broker: Broker) -> None:
+        """Compare the credit of every worker with the broker's account of it."""
+        for peer, worker in broker.state.registry.workers.items():
+            if worker.credit is not None and not worker.credit_returns and peer in self.credit:
+                mine = self.credit[peer]
+                assert worker.credit == mine, f"{peer} has credit {mine}, not {worker.credit}"
+
+
+def _lease(joined: WorkerJoined) -> float | None:
+    missed = min(joined.missed_allowed, joined.missed_allowed_busy or joined.missed_allowed)
+    return joined.beat_every * missed if joined.beat_every else None
+
+
+_STEPS: Final[dict[str, Callable[[RecordChecker, Record, Body | None, Event | None], None]]] = {
+    Kind.SUBMITTED: RecordChecker._submitted,
+    Kind.ADOPTED: RecordChecker._adopted,
+    Kind.BOUND: RecordChecker._bound,
+    Kind.MOVED: RecordChecker._moved,
+    Kind.CANCEL_ASKED: RecordChecker._cancel_asked,
+    Kind.DISPATCHED: RecordChecker._dispatched,
+    Kind.REQUEUED: RecordChecker._requeued,
+    Kind.FORWARDED: RecordChecker._forwarded,
+    Kind.GATHERED: RecordChecker._gathered,
+    Kind.ENDED: RecordChecker._ended,
+    Kind.JOINED: RecordChecker._joined,
+    Kind.RESYNCED: RecordChecker._joined,
+    Kind.LEFT: RecordChecker._left,
+    Kind.STARTED: RecordChecker._started,
+}

@@ -1,0 +1,19 @@
+"""Where a broker's files are."""
+
+from pathlib import Path
+
+from dragoman.cli.broker_files import find_settings, open_registry, policy_file, registry_file
+
+
+def test_files_are_in_the_data_folder_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    settings = find_settings(None, tmp_path)
+    assert registry_file(settings) == tmp_path / "registry.json"
+    assert policy_file(settings) == tmp_path / "policy.toml"
+    config = tmp_path / "dragoman.toml"
+    config.write_text('[security]\nregistry = "keys.json"\npolicy = "p.toml"\n')
+    settings = find_settings(config, None)
+    assert (registry_file(settings), policy_file(settings)) == (Path("keys.json"), Path("p.toml"))
+
+
+def test_a_registry_need_not_be_there(tmp_path: Path) -> None:
+    assert open_registry(find_settings(None, tmp_path)).entries() == {}

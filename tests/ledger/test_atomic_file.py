@@ -1,0 +1,27 @@
+"""Files that appear whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.ledger.atomic_file import rename_durably
+
+
+def test_the_steps_are_sync_rename_sync(tmp_path: Path) -> None:
+    (tmp_path / "draft").write_text("new")
+    (tmp_path / "name").write_text("old")
+    steps: list[tuple[str, str]] = []
+
+    def note(step: str) -> None:
+        steps.append((step, (tmp_path / "name").read_text()))
+
+    rename_durably(tmp_path / "draft", tmp_path / "name", note)
+    assert steps == [("sync file", "old"), ("rename", "old"), ("sync directory", "new")]
+    assert [each.name for each in tmp_path.iterdir()] == ["name"]
+
+
+def test_without_a_draft_nothing_changes(tmp_path: Path) -> None:
+    (tmp_path / "name").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        rename_durably(tmp_path / "draft", tmp_path / "name")
+    assert (tmp_path / "name").read_text() == "old"

@@ -1,0 +1,159 @@
+"""The jobs that a worker runs, with a side of NFP and a loop that is a list."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dragoman.dialects.base import Frames
+from dragoman.dialects.nfp import wire
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide
+from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop
+from dragoman.model.content import Answer
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.sdk.context import JobContext
+from dragoman.sdk.running_jobs import RunningJobs
+
+
+class Scene:
+    """A worker's jobs; `turn` lets its loop do what threads asked it to."""
+
+    def __init__(self) -> None:
+        self.sent: list[Frames] = []
+        self.asked: list[Callable[[], None]] = []
+        self.ended = 0
+        #: What calls do, and what they are answered.
+        self.task: Callable[[JobContext], Answer] = lambda job: Answer(job.id)
+        self.side = NfpWorkerSide("w1", "svc")
+        self.running = RunningJobs(
+            "w1",
+            self.side,
+            send=self.sent.extend,
+            run=lambda work, context: self.task(context),
+            in_loop=self.asked.append,
+            ended=self._over,
+        )
+
+    def _over(self) -> None:
+        self.ended += 1
+
+    def take(self, job: str = "j1", client: str = "c1") -> Callable[[], None]:
+        post = wire.NfpTask(wire.POST, client.encode(), job.encode(), b'{"task":"t"}')
+        (work,) = self.side.receive(wire.encode(post))
+        assert isinstance(work, Assigned)
+        return self.running.take(work)
+
+    def turn(self) -> None:
+        """Let the loop do what it was asked to; what was sent before is forgotten."""
+        self.sent.clear()
+        while self.asked:
+            self.asked.pop(0)()
+
+    def said(self) -> list[tuple[str, bytes]]:
+        """Return what was sent: commands and statuses."""
+        reports = [wire.decode(list(frames)) for frames in self.sent]
+        return [(r.command, r.status) for r in reports if isinstance(r, wire.NfpReport)]
+
+
+TAKEN = ("RESPONSE", b"201")
+#: A result, and the word that it is there.
+ANSWERED = [("RESPONSE", b"200"), ("EVENT", b"200")]
+CANCELLED = ("RESPONSE", b"417")
+HANDED_BACK = ("RESPONSE", b"404")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_job_is_confirmed_when_it_is_taken_and_answered_when_it_was_run(scene: Scene) -> None:
+    execute = scene.take()
+    assert (scene.said(), scene.running.clients()) == ([TAKEN], ["c1"])
+    execute()
+    assert (scene.said(), len(scene.running), scene.ended) == ([TAKEN], 1, 0)
+    scene.turn()
+    assert (scene.said(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
+    assert (scene.running.succeeded, scene.running.failed) == (1, 0)
+
+
+def test_failures_are_counted_apart_and_questions_to_the_worker_not_at_all(scene: Scene) -> None:
+    def fail(job: JobContext) -> Answer:
+        return Answer(fault=Fault(FaultCode.TASK_FAILED, "no"))
+
+    def manage(job: JobContext) -> Answer:
+        job.is_management = True
+        assert scene.running.clients() == []
+        return Answer("fine")
+
+    for task in (fail, manage):
+        scene.task = task
+        scene.take(task.__name__)()
+        scene.turn()
+    assert (scene.running.succeeded, scene.running.failed, scene.ended) == (0, 1, 2)
+
+
+def test_what_a_stopped_task_returns_is_not_its_answer(scene: Scene) -> None:
+    execute = scene.take()
+    scene.running.stop(Stop("j1"))
+    scene.running.stop(Stop("unknown"))
+    execute()
+    scene.turn()
+    assert scene.said() == [CANCELLED]
+    assert (scene.running.succeeded, scene.running.failed) == (0, 1)
+
+
+def test_input_reaches_the_job_it_is_for(scene: Scene) -> None:
+    got: list[Any] = []
+
+    def listen(job: JobContext) -> Answer:
+        got.append((job.id, job.inbox.get(timeout=0)))
+        return Answer()
+
+    scene.task = listen
+    first, second = scene.take("j1"), scene.take("j2")
+    scene.running.give(InputGiven("j2", "", 2))
+    scene.running.give(InputGiven("j1", "", 1))
+    scene.running.give(InputGiven("j3", "", 3))
+    first()
+    second()
+    assert got == [("j1", 1), ("j2", 2)]
+
+
+def test_what_a_task_says_leaves_in_the_loop_and_before_its_answer(scene: Scene) -> None:
+    def report(job: JobContext) -> Answer:
+        job.progress({"step": 1})
+        return Answer()
+
+    scene.task = report
+    scene.take()()
+    assert scene.said() == [TAKEN]
+    scene.turn()
+    assert scene.said() == [("EVENT", b"200"), *ANSWERED]
+
+
+def test_a_task_that_goes_on_after_its_job_was_handed_back_is_not_heard(scene: Scene) -> None:
+    def report(job: JobContext) -> Answer:
+        job.progress({"step": 1})
+        return Answer()
+
+    scene.task = report
+    execute = scene.take()
+    scene.running.hand_back_all()
+    assert (scene.said(), len(scene.running)) == ([TAKEN, HANDED_BACK], 0)
+    execute()
+    scene.turn()
+    assert (scene.said(), scene.ended) == ([], 0)
+    assert (scene.running.succeeded, scene.running.failed) == (0, 0)
+
+
+def test_where_work_cannot_be_passed_on_the_caller_is_told(scene: Scene) -> None:
+    def pass_on(job: JobContext) -> Answer:
+        job.forward("other", "t")
+        raise AssertionError("not reached")
+
+    scene.task = pass_on
+    scene.take()()
+    scene.turn()
+    assert (scene.said(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
+    assert b"nfp cannot forward" in b"".join(scene.sent[0])

@@ -1,0 +1,67 @@
+"""Sealing and retention beside the running broker."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dragoman.ledger.base import Entry
+from dragoman.ledger.memory import MemoryLedger
+from dragoman.ledger.segments import read_manifest
+from dragoman.model.record import Kind, Record
+from dragoman.server import ledger_maintenance
+from dragoman.server.ledger_maintenance import SEALED, LedgerMaintenance
+from dragoman.server.settings import LedgerSection
+
+
+def filled(count: int) -> MemoryLedger:
+    ledger = MemoryLedger()
+    records = [Record(n, float(n), Kind.PUBLISHED) for n in range(1, count + 1)]
+    asyncio.run(ledger.append([Entry(r) for r in records]))
+    return ledger
+
+
+def test_what_is_left_at_the_end_is_sealed(tmp_path: Path) -> None:
+    ledger = filled(10)
+
+    async def play() -> None:
+        keeping = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 20.0, lambda: 11)
+        keeping.start()
+        await keeping.stop()
+
+    asyncio.run(play())
+    manifest = read_manifest(tmp_path / SEALED)
+    assert [(s.first, s.last) for s in manifest.segments] == [(1, 10)]
+
+
+def test_without_sealing_nothing_is_written(tmp_path: Path) -> None:
+    ledger = filled(3)
+
+    async def play() -> None:
+        settings = LedgerSection(seal=False)
+        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 20.0, lambda: 4)
+        keeping.start()
+        await keeping.stop()
+
+    asyncio.run(play())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_retention_keeps_what_an_open_job_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_maintenance, "_RETAIN_EVERY", 0.001)
+    ledger = filled(10)
+    day = 86_400.0
+
+    async def play() -> None:
+        settings = LedgerSection(seal=False, keep_days=1)
+        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 9 + day, lambda: 6)
+        keeping.start()
+        async with asyncio.timeout(10):
+            while ledger.first_seq < 6:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await keeping.stop()
+
+    asyncio.run(play())
+    assert ledger.first_seq == 6

@@ -1,0 +1,240 @@
+"""Messages at the gate, through the real sides: who is heard, and how a dialect says no."""
+
+from typing import Any
+
+from tests.security.gatehouse import Gatehouse
+from tests.security.keyring import ring
+
+from dragoman.dialects.dcp.client_side import DcpClientSide as DcpClient
+from dragoman.dialects.dcp.worker_side import DcpWorkerSide as DcpWorker
+from dragoman.dialects.http import wire as http
+from dragoman.dialects.memo01 import wire as memo
+from dragoman.dialects.ncl.messages import BacError, HandshakeResponse
+from dragoman.dialects.ncl.wire import decode as ncl_decode
+from dragoman.dialects.ncl.worker_side import NclWorkerSide as NclWorker
+from dragoman.dialects.nfp.client_side import NfpClientSide as NfpClient
+from dragoman.dialects.nfp.worker_side import NfpWorkerSide as NfpWorker
+from dragoman.dialects.peer_sides import Dismissed, Finished, Submission
+from dragoman.dialects.zss.client_side import ZssClientSide as ZssClient
+from dragoman.dialects.zss.wire import decode as zss_decode
+from dragoman.dialects.zss.worker_side import ZssWorkerSide as ZssWorker
+from dragoman.model.content import Call
+from dragoman.model.fault import FaultCode
+from dragoman.model.names import JobId, PeerId
+from dragoman.security.gate import BUILTIN_KEY
+from dragoman.security.policy_text import read_policy
+
+NEW = "00000000-0000-4000-8000-00000000000f"
+ROLES = {"sue": "submitter", "will": "worker", "vera": "viewer", "mal": "worker", "ann": "auditor"}
+
+
+def house(policy: str = "") -> Gatehouse:
+    return Gatehouse(ring(**ROLES), policy)
+
+
+def order(job: str = "00000000-0000-4000-8000-000000000001") -> Submission:
+    return Submission(JobId(job), "lift", Call("run"))
+
+
+def fault_of(side: Any, sends: list[Any]) -> FaultCode | None:
+    """Return what a client's own side makes of what it was told."""
+    notices = [n for send in sends for n in side.receive(send.frames)]
+    (end,) = [n for n in notices if isinstance(n, Finished)]
+    return end.fault.code if end.fault else None
+
+
+def test_a_principal_is_on_every_record_of_what_it_does() -> None:
+    at = house()
+    for frames in NfpWorker("w1", "lift").join():
+        at.say("nfp", b"w1", frames, "will")
+    (frames,) = NfpClient(lambda: NEW).submit(order())
+    at.say("nfp", b"c1", frames, "sue")
+    by_kind = {r.kind: r.principal for r in at.records}
+    assert by_kind == {"joined": "will", "submitted": "sue", "dispatched": "sue"}
+
+
+def test_nfp_says_no_to_a_client_and_to_a_worker() -> None:
+    at, client = house(), NfpClient(lambda: NEW)
+    (frames,) = client.submit(order())
+    assert fault_of(client, at.say("nfp", b"c1", frames, "vera")) is FaultCode.DENIED
+    assert at.kinds() == ["refused"]
+    worker = NfpWorker("w1", "lift")
+    sends = [s for frames in worker.join() for s in at.say("nfp", b"w1", frames, "sue")]
+    assert any(isinstance(w, Dismissed) for s in sends for w in worker.receive(s.frames))
+    assert at.kinds() == ["denied"]
+
+
+def test_nfp_says_no_to_a_subscription_and_yes_to_who_may() -> None:
+    at, client = house(), NfpClient(lambda: NEW)
+    (frames,) = client.subscribe(("*",), 0)
+    (send,) = at.say("nfp", b"c1", frames, "sue")
+    assert b"denied" in b" ".join(send.frames)
+    assert (at.kinds(), at.subscribed) == (["denied"], [])
+    (frames,) = client.subscribe(("*",), 0)
+    at.say("nfp", b"c2", frames, "ann")
+    assert [s.peer for s in at.subscribed] == ["nfp/c2"]
+
+
+def test_dcp_says_no_to_a_client_and_asks_a_worker_to_register_for_ever() -> None:
+    at, client = house(), DcpClient()
+    (frames,) = client.submit(order())
+    assert fault_of(client, at.say("dcp", b"c1", frames, "vera")) is FaultCode.DENIED
+    worker = DcpWorker("lift", name="w1")
+    sends = [s for frames in worker.join() for s in at.say("dcp", b"w1", frames, "sue")]
+    words = [w for s in sends for w in worker.receive(s.frames)]
+    assert [type(w) for w in words] == [Dismissed], "no echo of the registration"
+    assert at.kinds() == ["refused", "denied"]
+
+
+def test_zss_says_403_to_a_client_and_500_to_an_instance() -> None:
+    at, client = house(), ZssClient()
+    (frames,) = client.submit(order())
+    assert fault_of(client, at.say("zss", b"c1", frames, "vera")) is FaultCode.DENIED
+    worker = ZssWorker(("lift",))
+    sends = [s for frames in worker.join() for s in at.say("zss_backend", b"w1", frames, "sue")]
+    assert [zss_decode(s.frames).status for s in sends] == [b"500"]
+    assert at.kinds() == ["refused", "denied"]
+    assert not at.broker.state.registry.workers
+
+
+def test_memo01_says_nothing_to_a_client_and_disconnects_a_worker() -> None:
+    at = house()
+    job = memo.encode(memo.MemoJob(b"", "lift", 1000, b"x"))
+    assert at.say("memo", b"connect1" + b"\x80\0\0\1", [job], "vera") == []
+    assert at.kinds() == ["refused"]
+    ready = memo.encode(memo.MemoReady(("lift",)))
+    (send,) = at.say("memo", b"connect2" + b"\x80\0\0\1", [ready], "sue")
+    assert isinstance(memo.decode(send.frames[0]), memo.MemoDisconnect)
+    assert at.kinds() == ["denied"]
+
+
+def memo_worker(at: Gatehouse, connection: bytes, key: str) -> str:
+    at.say("memo", connection + b"\x80\0\0\1", [memo.encode(memo.MemoReady(("lift",)))], key)
+    (worker,) = at.broker.state.registry.workers.values()
+    return worker.peer.partition("/")[2]
+
+
+def test_the_id_of_a_memo01_worker_is_of_no_use_to_another_key() -> None:
+    at = house()
+    id_ = memo_worker(at, b"connect1", "will")
+    beat = memo.encode(memo.MemoHeartbeat(bytes.fromhex(id_)))
+    (send,) = at.say("memo", b"connect2" + b"\x80\0\0\1", [beat], "mal")
+    assert isinstance(memo.decode(send.frames[0]), memo.MemoDisconnect)
+    assert send.address.startswith(b"connect2")
+    assert at.kinds() == ["joined", "denied"]
+    assert len(at.broker.state.registry.workers) == 1
+
+
+def test_what_looks_like_a_resend_of_anothers_request_gets_no_answer() -> None:
+    at = house()
+    memo_worker(at, b"connect1", "will")
+    at.gate.change_policy(read_policy("[principals]\nmal = ['submitter']\n"))
+    job = memo.encode(memo.MemoJob(b"", "lift", 1000, b"x"))
+    at.say("memo", b"connect2" + b"\x80\0\0\7", [job], "sue")
+    at.kinds()
+    assert at.say("memo", b"connect3" + b"\x80\0\0\7", [job], "mal") == []
+    assert at.kinds() == ["denied"]
+    assert at.say("memo", b"connect4" + b"\x80\0\0\7", [job], "sue") == []
+    assert at.kinds() == [], "the owner may come back on another connection"
+    (worker,) = at.broker.state.registry.workers.values()
+    result = memo.encode(memo.MemoResult(bytes.fromhex(worker.peer.partition("/")[2]), b"y"))
+    sends = at.say("memo", b"connect1" + b"\x80\0\0\2", [result], "will")
+    assert sorted(s.address[:8] for s in sends) == [b"connect2", b"connect4"]
+
+
+def test_the_end_of_a_connection_is_the_transports_word_and_needs_no_key() -> None:
+    at = house()
+    memo_worker(at, b"connect1", "will")
+    at.say("memo", b"connect1", [], "")
+    assert at.kinds() == ["joined", "left"]
+
+
+def ncl_join(name: str) -> list[bytes]:
+    side = NclWorker(name, ("lift",), ids=lambda: "n", clock=lambda: 1000.0, slots=1)
+    (frames,) = side.join()
+    return [bytes(frame) for frame in frames]
+
+
+def test_ncl_turns_a_node_away_in_its_handshake() -> None:
+    at = house()
+    subject, *frames = ncl_join("n1")
+    (send,) = at.say("ncl", subject, frames, "sue")
+    answer = ncl_decode(send.frames[0]).payload
+    assert isinstance(answer, HandshakeResponse)
+    assert (answer.accepted, "register" in answer.reason) == (False, True)
+    assert "denied" in at.kinds()
+
+
+def test_the_subject_of_an_ncl_node_is_of_no_use_to_another_key() -> None:
+    at = house()
+    subject, *frames = ncl_join("n1")
+    (send,) = at.say("ncl", subject, frames, "will")
+    first = ncl_decode(send.frames[0]).payload
+    assert isinstance(first, HandshakeResponse)
+    assert first.accepted
+    (send,) = at.say("ncl", subject, frames, "mal")
+    second = ncl_decode(send.frames[0]).payload
+    assert isinstance(second, HandshakeResponse)
+    assert "take-over" in second.reason
+    (worker,) = at.broker.state.registry.workers.values()
+    assert worker.principal == "will"
+
+
+def test_ncl_answers_other_requests_of_a_stranger_with_403() -> None:
+    at = house()
+    (send,) = at.say("ncl", b"bacalhau.global.compute.n1.out.ctrl", [b"??", b"", b"r"], "mal-ory")
+    answer = ncl_decode(send.frames[0]).payload
+    assert isinstance(answer, BacError)
+    assert answer.HTTPStatusCode == 403
+
+
+def test_http_is_told_of_a_refusal_before_it_is_told_that_all_was_heard() -> None:
+    at = house()
+    said = http.encode(http.Submit("r1", "j1", "lift", "run"), [b"{}"])
+    told = [http.decode(s.frames)[0] for s in at.say("http", b"c1", said, "vera")]
+    assert [type(m) for m in told] == [http.Told, http.Heard]
+    assert told[0].fault == "denied"
+    joined = http.encode(http.Join("r2", "w1", ("lift",)))
+    told = [http.decode(s.frames)[0] for s in at.say("http", b"worker:1", joined, "vera")]
+    assert [type(m) for m in told] == [http.Dismissed, http.Heard]
+
+
+def test_the_application_behind_the_door_sees_everything() -> None:
+    at = house()
+    watch = http.encode(http.Subscribe("all", ("broker.ended",)))
+    at.say("http", b":watch", watch, BUILTIN_KEY)
+    assert [s.peer for s in at.subscribed] == ["http/:watch"]
+    assert PeerId("http/:watch") in at.gate.house
+
+
+def test_a_routing_id_is_not_taken_over_and_its_owner_notices_nothing() -> None:
+    at = house()
+    for frames in NfpWorker("w1", "lift").join():
+        at.say("nfp", b"w1", frames, "will")
+    for frames in NfpWorker("w1", "drop").join():
+        at.say("nfp", b"w1", frames, "mal")
+    (worker,) = at.broker.state.registry.workers.values()
+    assert (worker.services, worker.principal) == (("lift",), "will")
+    first, *others = at.kinds()
+    assert (first, set(others)) == ("joined", {"denied"})
+    client = NfpClient(lambda: NEW)
+    (frames,) = client.submit(order())
+    assert fault_of(client, at.say("nfp", b"w1", frames, "sue")) is FaultCode.DENIED
+
+
+def test_a_subscription_may_always_be_ended() -> None:
+    at = house()
+    ended = http.encode(http.Subscribe("all", ()))
+    at.say("http", b"c1", ended, "sue")
+    assert len(at.subscribed) == 1
+
+
+def test_a_flood_of_refusals_is_answered_to_the_last_but_not_all_recorded() -> None:
+    at, client = house(), NfpClient(lambda: NEW)
+    answers = 0
+    for number in range(100):
+        job = f"00000000-0000-4000-8000-{number:012}"
+        (frames,) = client.submit(order(job))
+        answers += len(at.say("nfp", b"c1", frames, "vera"))
+    assert answers == 100
+    assert len(at.records) == 20

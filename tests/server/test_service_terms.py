@@ -1,0 +1,37 @@
+"""Service sections of the settings override what a dialect would do."""
+
+from dragoman.core.events import JobSubmitted
+from dragoman.model.body import EMPTY
+from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.model.terms import Terms
+from dragoman.server.service_terms import ServiceTerms
+from dragoman.server.settings import ServiceSection
+
+
+def submission(service: str) -> JobSubmitted:
+    return JobSubmitted(JobId("j"), PeerId("nfp/c"), ServiceName(service), EMPTY, key="k")
+
+
+def test_a_service_without_a_section_keeps_its_terms() -> None:
+    event = submission("other")
+    assert ServiceTerms({"math": ServiceSection(patience=1)}).apply(event) is event
+
+
+def test_what_a_section_says_replaces_only_that() -> None:
+    section = ServiceSection(durability="relaxed", max_attempts=7, balance="round_robin")
+    changed = ServiceTerms({"math": section}).apply(submission("math"))
+    assert changed.terms == Terms(strict=False, max_attempts=7, balance="round_robin")
+    assert (changed.job, changed.key) == ("j", "k")
+
+
+def test_no_sections_are_false_so_that_the_loop_can_skip_them() -> None:
+    assert not ServiceTerms({})
+    assert ServiceTerms({"math": ServiceSection()})
+
+
+def test_a_section_holds_for_every_version_unless_one_has_its_own() -> None:
+    policies = ServiceTerms(
+        {"math": ServiceSection(patience=1), "math@2": ServiceSection(patience=2)}
+    )
+    assert policies.apply(submission("math@1")).terms.patience == 1
+    assert policies.apply(submission("math@2")).terms.patience == 2

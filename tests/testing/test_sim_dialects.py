@@ -1,0 +1,22 @@
+"""Every dialect can be made, and its ends meet on its links."""
+
+from itertools import count
+
+import pytest
+
+from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
+
+
+@pytest.mark.parametrize("name", list(SIM_DIALECTS))
+def test_a_tongue_makes_all_its_ends(name: str) -> None:
+    dialect, numbers = SIM_DIALECTS[name], count()
+    sides = dialect.broker(make_body_codecs(), lambda: f"id-{next(numbers)}")
+    assert {side.link for side in sides} == {dialect.client_link, dialect.worker_link}
+    worker = dialect.worker("w1", "alpha", lambda: f"id-{next(numbers)}", lambda: 1.0)
+    assert worker.join()
+    if dialect.client is not None:
+        assert isinstance(dialect.client(lambda: "id").hello(), list)
+
+
+def test_the_wardrobe_has_a_dress_for_every_dialect() -> None:
+    assert {"nfp", "dcp", "zss", "memo", "ncl"} <= set(make_body_codecs())

@@ -1,0 +1,139 @@
+"""Hostile and broken requests: each gets an answer, and nobody else notices."""
+
+import socket
+import time
+
+import pytest
+from starlette.datastructures import Headers
+from tests.web.caller import Caller
+
+from dragoman.web.problems import Problem
+from dragoman.web.request_reading import checked_name, media_type, read_json
+
+pytestmark = pytest.mark.interop
+JSON = "application/json"
+
+
+def test_a_body_larger_than_allowed_is_refused_before_it_is_read(caller: Caller) -> None:
+    head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    said = caller.raw(head + b"Content-Length: 99999999999\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 413")
+    assert b"application/problem+json" in said
+    assert b"too_large" in said
+
+
+def test_a_body_that_grows_too_large_on_the_way_is_refused(caller: Caller) -> None:
+    head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    with socket.create_connection((caller.host, caller.port), timeout=20) as line:
+        line.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        answer = b""
+        try:
+            for _ in range(6):
+                line.sendall(piece)
+        except OSError:
+            pass
+        try:
+            while part := line.recv(65536):
+                answer += part
+        except OSError:
+            pass
+    # The connection may be cut before the answer could be read; it is never taken in.
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 413")
+    assert caller.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"service": }', b"[" * 100_000, b"nul"])
+def test_what_is_not_json_is_refused(caller: Caller, body: bytes) -> None:
+    said = caller.ask("POST", "/v1/jobs", raw=body, Content_Type=JSON)
+    assert said.status == 400
+    assert said.is_problem
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_body_that_any_page_could_send_is_refused(caller: Caller, kind: str) -> None:
+    said = caller.ask("POST", "/v1/jobs", raw=b'{"service":"s"}', Content_Type=kind)
+    assert (said.status, said.is_problem) == (415, True)
+
+
+def test_a_name_of_another_host_is_refused(caller: Caller) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example:80", ""):
+        assert _status(caller, host) == b"421", host
+    for host in ("localhost", "127.0.0.1:1", "[::1]:8420"):
+        assert _status(caller, host) == b"200", host
+
+
+def _status(caller: Caller, host: str) -> bytes:
+    head = f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    return caller.raw(head.encode()).split()[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/v2/jobs", 404),
+        ("GET", "/v1/../etc/passwd", 404),
+        ("GET", "/v1/jobs/..%2f..%2fetc", 404),
+        ("GET", "/v1/jobs/%00", 404),
+        ("GET", "/v1/jobs/%ff%fe", 404),
+        ("GET", "/v1//jobs", 404),
+        ("DELETE", "/v1/jobs", 405),
+        ("PUT", "/v1/call", 405),
+        ("POST", "/v1/events", 405),
+    ],
+)
+def test_paths_that_lead_nowhere_say_so(
+    caller: Caller, method: str, path: str, status: int
+) -> None:
+    said = caller.ask(method, path)
+    assert (said.status, said.is_problem) == (status, True)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"a" * 200_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_ends_the_connection_and_nothing_else(caller: Caller, sent: bytes) -> None:
+    said = caller.raw(sent)
+    assert said == b"" or said.startswith(b"HTTP/1.1 4")
+    assert caller.get("/healthz").status == 200
+
+
+def test_a_head_that_never_ends_is_cut_off(caller: Caller) -> None:
+    began = time.monotonic()
+    with socket.create_connection((caller.host, caller.port), timeout=10) as line:
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+        assert line.recv(100) == b""
+    assert time.monotonic() - began < 8
+
+
+def test_a_body_that_never_comes_is_not_waited_for(caller: Caller) -> None:
+    head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((caller.host, caller.port), timeout=10) as line:
+        line.sendall(head + b"Content-Length: 10\r\n\r\n{")
+        assert line.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_clients_name_is_a_name(caller: Caller) -> None:
+    said = caller.post("/v1/jobs", {"service": "s"}, Dragoman_Client="worker:0a")
+    assert (said.status, said.is_problem) == (400, True)
+
+
+def test_names_are_printable_and_short() -> None:
+    assert checked_name("net ops/é", "a service") == "net ops/é"
+    for bad in ("", "a\nb", "x" * 300):
+        with pytest.raises(Problem):
+            checked_name(bad, "a service")
+
+
+def test_an_empty_body_has_its_defaults_and_a_type_its_parameters() -> None:
+    assert read_json(b"", dict[str, int]) == {}
+    assert media_type(Headers({"content-type": "Application/JSON; charset=utf-8"})) == JSON

@@ -7,7 +7,7 @@ from tests.spark.conftest import Score
 
 from dragoman import Worker
 from dragoman.model.content import Call
-from dragoman.spark import line as lines
+from dragoman.spark import executor_connection as lines
 from dragoman.spark.executor_connection import (
     CallTerms,
     ExecutorConnection,

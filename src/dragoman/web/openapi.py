@@ -87,12 +87,12 @@ def _operation(
 
 _PATHS: Final[dict[str, Any]] = {
     "/v1/jobs": {
-        "post": _operation("Submit a job", {202: "On disk"}, [_KEY, _CLIENT], "Wanted"),
+        "post": _operation("Submit a job", {202: "On disk"}, [_KEY, _CLIENT], "JobRequest"),
         "get": _operation("List jobs", {200: "Newest first"}, [_STATE, _OF_SERVICE, _LIMIT]),
     },
     "/v1/call": {
         "post": _operation(
-            "Submit and wait", {200: "The result", 202: "Not ended"}, [_KEY, _CLIENT], "Wanted"
+            "Submit and wait", {200: "The result", 202: "Not ended"}, [_KEY, _CLIENT], "JobRequest"
         )
     },
     "/v1/call/{service}": {
@@ -108,7 +108,7 @@ _PATHS: Final[dict[str, Any]] = {
         "get": _operation("A job's result", {200: "The result", 202: "Not ended"}, [_JOB, _WAIT])
     },
     "/v1/jobs/{job}/input": {
-        "post": _operation("Input for a running job", {202: "Passed on"}, [_JOB], "Words")
+        "post": _operation("Input for a running job", {202: "Passed on"}, [_JOB], "InputAnswer")
     },
     "/v1/jobs/{job}/why": {
         "get": _operation("Why a job is where it is", {200: "The reason"}, [_JOB])
@@ -117,21 +117,24 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/clients": {"get": _operation("Clients heard lately", {200: "A row each"})},
     "/v1/workers": {
         "get": _operation("Workers", {200: "A row each"}),
-        "post": _operation("Register a worker", {201: "Its session"}, body="Ready"),
+        "post": _operation("Register a worker", {201: "Its session"}, body="WorkerRegistration"),
     },
     "/v1/workers/{session}": {
         "delete": _operation("Leave", {204: "Gone"}, [_SESSION], media=""),
     },
     "/v1/workers/{session}/poll": {
-        "post": _operation("Wait for a word", {200: "A word, or {}"}, [_SESSION], "Poll")
+        "post": _operation("Wait for a word", {200: "A word, or {}"}, [_SESSION], "PollRequest")
     },
     "/v1/workers/{session}/jobs/{job}/{attempt}": {
         "post": _operation(
-            "Report on a job", {200: "taken, repeated, late"}, [_SESSION, _JOB, _ATTEMPT], "Said"
+            "Report on a job",
+            {200: "taken, repeated, late"},
+            [_SESSION, _JOB, _ATTEMPT],
+            "WorkerReport",
         )
     },
     "/v1/workers/{session}/events": {
-        "post": _operation("Publish an event", {202: "On record"}, [_SESSION], "Event")
+        "post": _operation("Publish an event", {202: "On record"}, [_SESSION], "PublishRequest")
     },
     "/v1/events": {
         "get": _operation("Events", {200: "A stream"}, [_TOPIC, _AFTER, _LAST], media=_SSE)

@@ -143,11 +143,15 @@ _PATHS: Final[dict[str, Any]] = {
         "get": _operation("All you are told", {200: "A stream"}, [_CLIENT], media=_SSE),
     },
     "/v1/enrol": {
-        "post": _operation("A one-time token for a key", {201: "The principal"}, body="Enrol"),
+        "post": _operation(
+            "A one-time token for a key", {201: "The principal"}, body="EnrolRequest"
+        ),
     },
     "/login": {
         "get": _operation("A form for people", {200: "HTML"}, media="text/html"),
-        "post": _operation("A token for a cookie", {201: "The session's word"}, body="Token"),
+        "post": _operation(
+            "A token for a cookie", {201: "The session's word"}, body="LoginRequest"
+        ),
     },
     "/session": {"get": _operation("Who asks", {200: "Principal, and the session's word"})},
     "/logout": {"post": _operation("End a browser's session", {204: "Ended"}, media="")},

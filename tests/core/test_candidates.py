@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.core.builders import Stage, finished, handed_back, joined, submitted, undelivered
 
-from dragoman.core.candidates import MOST, format_capacity
+from dragoman.core.candidates import MAX_CANDIDATES, format_capacity
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.names import JobId
@@ -28,7 +28,7 @@ def test_every_node_says_what_stands_in_its_way(stage: Stage) -> None:
     stage.tell(submitted("j1", needs=needs), handed_back("picky", "j1"))
     assert standings(stage) == {
         "picky": ("refused", "refused: said so"),
-        "small": ("lacks_capacity", "has cpu 1 in all; the job needs cpu 4"),
+        "small": ("lacks_capacity", "has cpu 1 in total; the job needs cpu 4"),
         "full": ("full", "has nothing free; the job needs cpu 4"),
         "busy": ("busy", "holds 0 jobs"),
     }
@@ -57,15 +57,15 @@ def test_one_that_cannot_be_reached_and_one_that_could_take_it_are_told_apart(
     assert standings(stage)["w1"][1] == "refused: w1 could not be reached: queue full"
     stage.tell(joined("w2", credit=0), submitted("j2"))
     assert standings(stage, "j2") == {
-        "w1": ("unreachable", "its transport takes no more"),
+        "w1": ("unreachable", "its connection accepts no more messages"),
         "w2": ("busy", "holds 0 jobs"),
     }
     stage.tell(joined("w1"), finished("w1", "j1"))
 
 
 def test_there_is_a_bound_to_what_is_told(stage: Stage) -> None:
-    stage.tell(*(joined(f"w{n}", credit=0) for n in range(MOST + 5)), submitted("j1"))
-    assert len(standings(stage)) == MOST
+    stage.tell(*(joined(f"w{n}", credit=0) for n in range(MAX_CANDIDATES + 5)), submitted("j1"))
+    assert len(standings(stage)) == MAX_CANDIDATES
 
 
 def test_amounts_are_named() -> None:

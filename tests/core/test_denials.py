@@ -18,7 +18,7 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.denials import _REFUSERS
+from dragoman.core.denials import _HANDLERS
 from dragoman.core.effects import Append, Dismiss, RequestKind, SendStatus
 from dragoman.core.events import (
     DrainRequested,
@@ -136,4 +136,4 @@ def test_a_worker_is_let_go_for_the_reason_that_is_given(stage: Stage) -> None:
 
 
 def test_every_event_that_can_be_refused_is(stage: Stage) -> None:
-    assert set(_REFUSERS) == set(EventDenied.__annotations__["event"].__args__)
+    assert set(_HANDLERS) == set(EventDenied.__annotations__["event"].__args__)

@@ -30,35 +30,39 @@ def _give_room(stage: Stage) -> None:
 
 def _cancel_in_secret(stage: Stage) -> None:
     stage.job("waiting").cancel_asked_at = 1.0
-    stage.job("waiting").cancel_due = stage.job("running").due
+    stage.job("waiting").cancel_timer = stage.job("running").deadline_timer
 
 
 BREAKS: dict[str, Callable[[Stage], None]] = {
-    "is with nobody": lambda s: s.worker().held.clear(),
+    "runs without a worker": lambda s: s.worker().held.clear(),
     "has room": _give_room,
     "miscounted": lambda s: setattr(s.broker.state.queues.of("a"), "jobs", 5),  # type: ignore[arg-type]
     "bytes waiting": lambda s: setattr(s.broker.state.queues.of("a"), "bytes", 5),  # type: ignore[arg-type]
-    "lost its deadline": lambda s: s.broker.state.deadlines.cancel(s.job("running").due),
-    "may run for ever": lambda s: s.broker.state.deadlines.cancel(
-        s.job("running").parts[0].runs_out
+    "lost its deadline": lambda s: s.broker.state.deadlines.cancel(s.job("running").deadline_timer),
+    "without a run timer": lambda s: s.broker.state.deadlines.cancel(
+        s.job("running").parts[0].run_timer
     ),
-    "waits for ever": lambda s: s.broker.state.deadlines.cancel(s.job("unbound").unbound_due),
+    "waits without a patience timer": lambda s: s.broker.state.deadlines.cancel(
+        s.job("unbound").unbound_timer
+    ),
     "has lost its request": lambda s: setattr(part(s, "waiting"), "request", None),
-    "is forgotten": lambda s: s.broker.state.queues.discard(s.job("waiting").parts[0]),
-    "not offered again": lambda s: setattr(part(s, "waiting"), "refused_by", {"w1"}),
+    "neither queued nor due": lambda s: s.broker.state.queues.discard(s.job("waiting").parts[0]),
+    "was refused and has no retry timer": lambda s: setattr(
+        part(s, "waiting"), "refused_by", {"w1"}
+    ),
     "unlike its parts": lambda s: setattr(s.job("running"), "state", JobState.QUEUED),
     "ended with open parts": lambda s: setattr(s.job("running"), "state", JobState.DEAD),
-    "owes credit": lambda s: setattr(s.worker(), "credit", -1),
-    "beats": lambda s: s.broker.state.deadlines.cancel(s.worker().lease_due),
-    "other worker sessions": lambda s: s.broker.state.store.sessions.clear(),
-    "here and away": lambda s: s.broker.state.absent.update({peer("w1"): s.worker()}),
+    "negative credit": lambda s: setattr(s.worker(), "credit", -1),
+    "beats": lambda s: s.broker.state.deadlines.cancel(s.worker().lease_timer),
+    "worker sessions differ": lambda s: s.broker.state.store.sessions.clear(),
+    "connected and absent": lambda s: s.broker.state.absent.update({peer("w1"): s.worker()}),
     "open_jobs": lambda s: setattr(s.broker.state.store, "open_jobs", 0),
     "cached": lambda s: setattr(s.broker.state, "cached_bytes", 7),
     "wrong clients": lambda s: s.broker.state.queues.turns.numbers.update({peer("c9"): 1}),
     "drained": lambda s: s.broker.state.registry.drained.append(s.worker()),
-    "does not wait": lambda s: s.broker.state.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
+    "is not queued": lambda s: s.broker.state.queues.of("b").unbound.clear(),  # type: ignore[arg-type]
     "although it was cancelled": _cancel_in_secret,
-    "its cancel is forgotten": lambda s: setattr(s.job("running"), "cancel_asked_at", 1.0),
+    "its cancel has no timer": lambda s: setattr(s.job("running"), "cancel_asked_at", 1.0),
 }
 
 

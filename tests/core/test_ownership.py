@@ -110,7 +110,7 @@ def test_what_is_no_longer_declared_is_nobodys(stage: Stage) -> None:
     assert owned(stage, "w1") == ["r1"]
     stage.tell(ResourcesDeclared(ServiceName("a"), ()))
     assert owned(stage, "w1") == []
-    assert stage.broker.state.shares == {}
+    assert stage.broker.state.distributions == {}
 
 
 def test_a_worker_that_offers_something_else_now_has_no_share(stage: Stage) -> None:

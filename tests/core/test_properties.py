@@ -84,13 +84,13 @@ class BrokerLife(RuleBasedStateMachine):
     def begin(self) -> None:
         limits = Limits(queued_jobs=6, hops=2, recovery_grace=3.0, result_bytes=30)
         self.stage = Stage(limits)
-        self.gone: set[str] = set()
+        self.departed: set[str] = set()
         self.ended: dict[str, JobState] = {}
 
     def tell(self, *events: object) -> None:
         for event in events:
             for name in ("client", "worker"):
-                self.gone.discard(getattr(event, name, None) or "")
+                self.departed.discard(getattr(event, name, None) or "")
             self.check(self.stage.tell(event))  # type: ignore[arg-type]
 
     def check(self, effects: list[Effect]) -> None:
@@ -102,7 +102,7 @@ class BrokerLife(RuleBasedStateMachine):
                 continue
             is_to_client = isinstance(effect, SendReply | SendStatus)
             to = effect.client if is_to_client else getattr(effect, "worker", "")  # type: ignore[union-attr]
-            assert to not in self.gone, f"{effect} to a peer that left"
+            assert to not in self.departed, f"{effect} to a peer that left"
 
     # --- clients --------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class BrokerLife(RuleBasedStateMachine):
 
     @rule(name=st.one_of(WORKERS, CLIENTS), grace=st.sampled_from([0.0, 2.0]))
     def leave(self, name: str, grace: float) -> None:
-        self.gone.add(peer(name))
+        self.departed.add(peer(name))
         self.check(self.stage.tell(left(name, grace)))
 
     @rule(worker=WORKERS, job=JOBS, attempt=st.integers(1, 3), is_unmappable=st.booleans())
@@ -209,7 +209,7 @@ class BrokerLife(RuleBasedStateMachine):
 
     @rule()
     def crash_and_recover(self) -> None:
-        self.gone.clear()
+        self.departed.clear()
         self.check(self.stage.restart())
 
     @invariant()

@@ -18,7 +18,7 @@ def test_clients_that_left_are_remembered_up_to_a_bound() -> None:
     stage = Stage(Limits(clients=2))
     stage.tell(joined("w1"), submitted("j1", client="c1"))
     stage.tell(left("c1"), left("c2"), left("c3"))
-    assert list(stage.broker.state.gone) == [peer("c2"), peer("c3")]
+    assert list(stage.broker.state.departed_clients) == [peer("c2"), peer("c3")]
     assert sends(stage.tell(finished("w1", "j1"))) == ["final -> c1"]
 
 

@@ -1,13 +1,13 @@
 """The broker: events in, effects out.
 
-`handle` is the only mutator. It never raises on what a peer did: unknown, late and duplicate things
-become effects or nothing. An exception out of here is a bug of ours.
+`handle` is the only mutator. It never raises because of what a peer sent: unknown, late and
+duplicate messages become effects or nothing. An exception from here is a bug in the broker.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.core.denials import refused
+from dragoman.core.denials import event_denied
 from dragoman.core.effects import Effect
 from dragoman.core.events import (
     BeatReceived,
@@ -55,16 +55,16 @@ from dragoman.model.record import Record
 
 
 class Broker:
-    """One broker. Give it a book to go on from where the records ended."""
+    """One broker. Pass a store to continue from where its records ended."""
 
     def __init__(self, limits: Limits | None = None, store: JobStore | None = None) -> None:
         self.state = BrokerState(limits or Limits(), store or JobStore())
         self.state.now = self.state.store.last_at
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take one event in; return what to do about it, in order."""
+        """Handle one event; return its effects, in order."""
         state = self.state
-        # The clock of the house may be set back; the broker's never goes back.
+        # The wall clock may go backwards; the broker's never does.
         state.now = max(state.now, now)
         out: list[Effect] = []
         state.out = out
@@ -74,7 +74,7 @@ class Broker:
         return out
 
     def next_deadline(self) -> float | None:
-        """Say when `TimeAdvanced` is wanted next, in seconds since the epoch."""
+        """Return when `TimeAdvanced` is due next, in seconds since the epoch; None: never."""
         return self.state.deadlines.next_at()
 
     def validate(self) -> None:
@@ -83,8 +83,8 @@ class Broker:
 
 
 def noted(state: BrokerState, event: Noted) -> None:
-    """Put something on record that changes no job."""
-    state.record(
+    """Write a record that changes no job."""
+    state.append(
         Record(
             state.next_seq,
             state.now,
@@ -102,7 +102,7 @@ def noted(state: BrokerState, event: Noted) -> None:
     )
 
 
-#: One handler for each event; a test asserts that none is missing.
+#: One handler per event type; a test asserts that none is missing.
 HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     JobSubmitted: job_submitted,
     JobCancelled: job_cancelled,
@@ -119,6 +119,6 @@ HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     ResourcesDeclared: resources_declared,
     ResourcesSettled: resources_settled,
     Noted: noted,
-    EventDenied: refused,
+    EventDenied: event_denied,
     TimeAdvanced: time_advanced,
 }

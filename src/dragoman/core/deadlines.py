@@ -1,7 +1,7 @@
-"""One heap for everything that is due: beats, leases, patience, timeouts, retention.
+"""One heap of timers: heartbeats, leases, patience, timeouts.
 
-A timer that is no longer needed is only marked; the heap is swept when the marked ones are
-the majority, so that a flood of short jobs with long deadlines does not pile up.
+Cancelling a timer only marks it. The heap is rebuilt when most of its timers are marked, so that
+many short jobs with long deadlines do not fill it.
 """
 
 from enum import Enum
@@ -12,38 +12,38 @@ _SWEEP_ABOVE: Final = 1024
 
 
 class TimerKind(Enum):
-    """What a timer is for. `core.timers` has one function for each."""
+    """What a timer is for. `core.timers` has one function for each kind."""
 
     JOB = "the whole job has taken too long"
     QUEUE = "the job has waited too long"
-    UNBOUND = "nobody came whom the job's target means"
-    PATIENCE = "nobody came who could take the part"
+    UNBOUND = "no worker that matches the job's target has registered"
+    PATIENCE = "no worker that could take the part has registered"
     RETRY = "the part may be offered again"
     RUN = "the attempt has run too long"
     CANCEL = "the workers should have confirmed the cancel"
-    LEASE = "the worker may have been silent for too long"
-    BEAT = "the worker is to be told that the broker is alive"
-    ABSENCE = "the worker that is away should have come back"
-    ANNOUNCE = "who owns what is to be put on record"
-    MOVE = "the worker should have confirmed what it owns"
+    LEASE = "the worker may have been silent for its whole lease"
+    BEAT = "the broker owes the worker a heartbeat"
+    ABSENCE = "the absent worker should have come back"
+    ANNOUNCE = "changed resource owners are due to be recorded"
+    MOVE = "the worker should have confirmed its resources"
 
 
 class Timer:
-    """Something that is due at `at`. `due` is None once it was cancelled or has fired."""
+    """One timer, due at `at`. `kind` is None once it was cancelled or has fired."""
 
-    __slots__ = ("about", "at", "due")
+    __slots__ = ("at", "kind", "subject")
 
-    def __init__(self, at: float, due: TimerKind | None, about: Any) -> None:
+    def __init__(self, at: float, kind: TimerKind | None, subject: Any) -> None:
         self.at = at
-        self.due = due
-        self.about = about
+        self.kind = kind
+        self.subject = subject
 
 
 class Deadlines:
-    """The heap. `about` is whatever `due` is about: a job, a part, a worker."""
+    """The heap. A timer's subject is the job, part or worker that it concerns."""
 
     def __init__(self) -> None:
-        #: (when, in which order it was asked for, timer)
+        #: (due time, order of creation, timer)
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = 0
         self._cancelled = 0
@@ -51,39 +51,39 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
 
-    def set(self, at: float, due: TimerKind, about: Any) -> Timer:
-        """Ask for `due` with `about` at the instant `at`."""
+    def set(self, at: float, kind: TimerKind, subject: Any) -> Timer:
+        """Start a timer that is due at `at`."""
         self._order += 1
-        timer = Timer(at, due, about)
+        timer = Timer(at, kind, subject)
         heappush(self._heap, (at, self._order, timer))
         return timer
 
     def cancel(self, timer: Timer | None) -> None:
-        """Let go of a timer; one that has fired or was cancelled is left as it is."""
-        if timer is None or timer.due is None:
+        """Cancel a timer. Does nothing if it has fired or was cancelled before."""
+        if timer is None or timer.kind is None:
             return
-        timer.due = timer.about = None
+        timer.kind = timer.subject = None
         self._cancelled += 1
         if self._cancelled > _SWEEP_ABOVE and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].due is not None]
+            self._heap = [entry for entry in self._heap if entry[2].kind is not None]
             heapify(self._heap)
             self._cancelled = 0
 
     def next_at(self) -> float | None:
-        """When the earliest timer is due."""
+        """Return when the earliest timer is due."""
         heap = self._heap
-        while heap and heap[0][2].due is None:
+        while heap and heap[0][2].kind is None:
             heappop(heap)
             self._cancelled -= 1
         return heap[0][0] if heap else None
 
     def pop_due(self, now: float) -> tuple[TimerKind, Any] | None:
-        """Take the earliest timer that is due at `now`."""
+        """Remove the earliest timer that is due at `now`; return its kind and subject."""
         at = self.next_at()
         if at is None or at > now:
             return None
         timer = heappop(self._heap)[2]
-        due, about = timer.due, timer.about
-        timer.due = timer.about = None
-        assert due is not None
-        return due, about
+        kind, subject = timer.kind, timer.subject
+        timer.kind = timer.subject = None
+        assert kind is not None
+        return kind, subject

@@ -1,7 +1,7 @@
-"""What somebody may not do: it goes on record, and they are told no in their own words.
+"""Denials: record an event that the gate denied, and answer its peer in its own protocol.
 
-The decision was made before; here it only takes effect. Nothing about a refused event changes a
-job, except that a worker which may not pass its job on has failed it.
+The gate has decided; this module carries it out. A denied event changes no job, with one exception:
+a worker that may not forward its job has failed it.
 """
 
 from collections.abc import Callable
@@ -31,101 +31,101 @@ from dragoman.model.body import Body
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 
-#: What each question is answered as.
-_ASKED: Final = {
+#: The kind of request that each event is.
+_REQUEST_KINDS: Final = {
     ResultRequested: RequestKind.RESULT,
     JobCancelled: RequestKind.CANCEL,
     InputReceived: RequestKind.INPUT,
 }
 
 
-def refused(desk: BrokerState, event: EventDenied) -> None:
-    """Put a refusal on record and tell whoever asked."""
-    _REFUSERS[type(event.event)](desk, event, event.event)
+def event_denied(state: BrokerState, event: EventDenied) -> None:
+    """Record a denial and tell the peer."""
+    _HANDLERS[type(event.event)](state, event, event.event)
 
 
-def _submission(desk: BrokerState, refused: EventDenied, event: JobSubmitted) -> None:
-    refuse(desk, event, refused.fault, refused.is_recorded)
+def _deny_submission(state: BrokerState, denied: EventDenied, event: JobSubmitted) -> None:
+    refuse(state, event, denied.fault, denied.is_recorded)
 
 
-def _question(
-    desk: BrokerState, refused: EventDenied, event: ResultRequested | JobCancelled | InputReceived
+def _deny_request(
+    state: BrokerState, denied: EventDenied, event: ResultRequested | JobCancelled | InputReceived
 ) -> None:
-    _note(desk, refused, event.client)
-    desk.out.append(
-        SendStatus(event.client, event.job, _ASKED[type(event)], None, refused.fault, False)
+    _record_denial(state, denied, event.client)
+    state.out.append(
+        SendStatus(event.client, event.job, _REQUEST_KINDS[type(event)], None, denied.fault, False)
     )
 
 
-def _of_worker(desk: BrokerState, refused: EventDenied, event: WorkerJoined) -> None:
-    _end(desk, refused, event.worker)
+def _deny_worker(state: BrokerState, denied: EventDenied, event: WorkerJoined) -> None:
+    _end_session(state, denied, event.worker)
 
 
-def _of_peer(desk: BrokerState, refused: EventDenied, event: PeerLeft | Noted) -> None:
+def _deny_peer(state: BrokerState, denied: EventDenied, event: PeerLeft | Noted) -> None:
     if event.peer is not None:
-        _end(desk, refused, event.peer)
+        _end_session(state, denied, event.peer)
 
 
-def _end(desk: BrokerState, refused: EventDenied, peer: PeerId) -> None:
-    """Let go of a peer that may not be what it says it is."""
-    _note(desk, refused, peer)
-    if not refused.dismisses:
+def _end_session(state: BrokerState, denied: EventDenied, peer: PeerId) -> None:
+    """End the session of a denied peer, unless another peer used its name."""
+    _record_denial(state, denied, peer)
+    if not denied.dismisses:
         return
-    worker = desk.registry.workers.get(peer)
+    worker = state.registry.workers.get(peer)
     if worker is not None:
-        dismiss_worker(desk, worker, refused.fault.message)
+        dismiss_worker(state, worker, denied.fault.message)
     else:
-        desk.out.append(Dismiss(peer, refused.fault.message))
+        state.out.append(Dismiss(peer, denied.fault.message))
 
 
-def _forward(desk: BrokerState, refused: EventDenied, event: JobForwarded) -> None:
-    """Fail a job whose worker wanted to pass it on to where it may not."""
-    _note(desk, refused, event.worker)
-    if refused.dismisses:
+def _deny_forward(state: BrokerState, denied: EventDenied, event: JobForwarded) -> None:
+    """Fail a job whose worker may not forward it to that service."""
+    _record_denial(state, denied, event.worker)
+    if denied.dismisses:
         failed = ReplyReceived(
             event.worker,
             event.job,
             ReplyKind.FINAL,
-            fault=refused.fault,
+            fault=denied.fault,
             attempt=event.attempt,
         )
-        reply_received(desk, failed)
+        reply_received(state, failed)
 
 
-def _note(desk: BrokerState, refused: EventDenied, peer: PeerId) -> None:
-    if not refused.is_recorded:
+def _record_denial(state: BrokerState, denied: EventDenied, peer: PeerId) -> None:
+    if not denied.is_recorded:
         return
-    event: Any = refused.event
+    event: Any = denied.event
     body: Body | None = getattr(event, "body", None)
-    desk.record(
+    state.append(
         Record(
-            desk.next_seq,
-            desk.now,
+            state.next_seq,
+            state.now,
             Kind.DENIED,
             getattr(event, "job", None) or "",
             service=getattr(event, "service", None) or "",
             task=getattr(event, "task", ""),
             worker=getattr(event, "name", ""),
             peer=peer,
-            principal=refused.principal,
+            principal=denied.principal,
             dialect=getattr(event, "dialect", "") or dialect_of(peer),
-            fault=refused.fault.code,
-            detail=refused.fault.message,
+            fault=denied.fault.code,
+            detail=denied.fault.message,
             digest=body.digest() if body is not None and body.parts else "",
         )
     )
 
 
-_REFUSERS: Final[dict[type, Callable[[BrokerState, EventDenied, Any], None]]] = {
-    JobSubmitted: _submission,
-    JobCancelled: _question,
-    InputReceived: _question,
-    ResultRequested: _question,
-    WorkerJoined: _of_worker,
-    CreditGranted: _of_worker,
-    BeatReceived: _of_worker,
-    ReplyReceived: _of_worker,
-    JobForwarded: _forward,
-    PeerLeft: _of_peer,
-    Noted: _of_peer,
+_HANDLERS: Final[dict[type, Callable[[BrokerState, EventDenied, Any], None]]] = {
+    JobSubmitted: _deny_submission,
+    JobCancelled: _deny_request,
+    InputReceived: _deny_request,
+    ResultRequested: _deny_request,
+    WorkerJoined: _deny_worker,
+    CreditGranted: _deny_worker,
+    BeatReceived: _deny_worker,
+    ReplyReceived: _deny_worker,
+    JobForwarded: _deny_forward,
+    PeerLeft: _deny_peer,
+    Noted: _deny_peer,
 }

@@ -1,7 +1,7 @@
-"""Who gets what: binding targets to workers, letting parts wait, giving them out.
+"""Dispatch: bind targets to workers, queue parts, send parts to workers with room.
 
-Every function here may be called at any time; it does what can be done now and leaves the rest
-waiting. Nothing here ends a job.
+Every function here may be called at any time: it dispatches what it can and queues the rest.
+Nothing here ends a job.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,163 +21,165 @@ from dragoman.model.record import Kind
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
 
 
-def place(desk: BrokerState, job: Job) -> None:
-    """Let a new job, or one whose workers were not there yet, go as far as it can now."""
+def dispatch_job(state: BrokerState, job: Job) -> None:
+    """Dispatch a new job, or one that waited for its workers to register, as far as possible."""
     if is_single(job):
-        enqueue(desk, job.parts[0])
+        enqueue(state, job.parts[0])
         return
-    shares = {} if is_held(desk, job) else resources_by_worker(desk, job.service, job.target)
+    shares = (
+        {} if waits_for_move(state, job) else resources_by_worker(state, job.service, job.target)
+    )
     if not shares:
-        _wait_unbound(desk, job)
+        _wait_unbound(state, job)
         return
-    desk.deadlines.cancel(job.unbound_due)
-    job.unbound_due = None
+    state.deadlines.cancel(job.unbound_timer)
+    job.unbound_timer = None
     targets = [str(OnResource(resources)) for resources in shares.values() if resources]
-    desk.note_job(Kind.BOUND, job, detail="\n".join(shares), target="\n".join(targets))
-    desk.reply(job, ReplyKind.DISPATCHED, workers=tuple(shares))
+    state.record_job(Kind.BOUND, job, detail="\n".join(shares), target="\n".join(targets))
+    state.reply(job, ReplyKind.DISPATCHED, workers=tuple(shares))
     for part in job.parts:
-        enqueue(desk, part)
+        enqueue(state, part)
 
 
-def _wait_unbound(desk: BrokerState, job: Job) -> None:
-    """Let a job wait for workers that its target means."""
-    desk.queues.of(job.service).unbound[job.id] = job
+def _wait_unbound(state: BrokerState, job: Job) -> None:
+    """Queue a job until workers that match its target register."""
+    state.queues.of(job.service).unbound[job.id] = job
     patience = job.terms.patience
     if patience is not None:
-        # What is held for a move is not waiting for somebody to come.
-        limits = desk.limits
-        held = 2 * (limits.move_pause + limits.move_grace) if is_held(desk, job) else 0.0
-        at = max(desk.now + max(patience, held), desk.recovery_ends_at)
-        job.unbound_due = desk.deadlines.set(at, TimerKind.UNBOUND, job)
+        # A job held for a resource move does not wait for a worker to register.
+        limits = state.limits
+        held = 2 * (limits.move_pause + limits.move_grace) if waits_for_move(state, job) else 0.0
+        at = max(state.now + max(patience, held), state.recovery_ends_at)
+        job.unbound_timer = state.deadlines.set(at, TimerKind.UNBOUND, job)
 
 
-def is_held(desk: BrokerState, job: Job) -> bool:
-    """Whether a job is for a resource that is changing hands."""
-    if not desk.moving or not isinstance(job.target, OnResource):
+def waits_for_move(state: BrokerState, job: Job) -> bool:
+    """Tell whether a job is for a resource that moves between workers now."""
+    if not state.moving or not isinstance(job.target, OnResource):
         return False
     names = job.target.resources
-    return any(name in desk.moving for name in names) or any(
-        fnmatchcase(moving, name) for moving in desk.moving for name in names
+    return any(name in state.moving for name in names) or any(
+        fnmatchcase(moving, name) for moving in state.moving for name in names
     )
 
 
-def bind_settled_jobs(desk: BrokerState) -> None:
-    """Bind the jobs that were held for resources which have settled."""
-    for job in desk.queues.unbound():
-        is_free = isinstance(job.target, OnResource) and not is_held(desk, job)
-        if is_free and target_workers(desk, job.service, job.target):
-            _bind(desk, job)
+def bind_settled_jobs(state: BrokerState) -> None:
+    """Bind the jobs that were held for resources whose move is over."""
+    for job in state.queues.unbound():
+        is_free = isinstance(job.target, OnResource) and not waits_for_move(state, job)
+        if is_free and target_workers(state, job.service, job.target):
+            _bind(state, job)
 
 
-def _bind(desk: BrokerState, job: Job) -> None:
-    del desk.queues.of(job.service).unbound[job.id]
-    place(desk, job)
-    desk.queues.tidy(job.service)
+def _bind(state: BrokerState, job: Job) -> None:
+    del state.queues.of(job.service).unbound[job.id]
+    dispatch_job(state, job)
+    state.queues.tidy(job.service)
 
 
-def enqueue(desk: BrokerState, part: JobPart) -> None:
-    """Give a part to a worker that has room; if there is none, let it wait.
+def enqueue(state: BrokerState, part: JobPart) -> None:
+    """Dispatch a part to a worker with room; if there is none, queue it.
 
-    Nobody who waits is passed over: a worker with room is one for whom nothing suitable waits.
+    This is fair because of an invariant: a worker with room has no eligible queued part.
     """
-    worker = _candidate(desk, part)
+    worker = _candidate(state, part)
     if worker is not None:
-        give(desk, worker, part)
+        dispatch_part(state, worker, part)
         return
-    desk.queues.push(part)
-    start_patience(desk, part)
+    state.queues.push(part)
+    start_patience(state, part)
 
 
-def enqueue_after(desk: BrokerState, part: JobPart, worker: RegisteredWorker | None) -> None:
-    """Let a part wait that a worker has just given up; others may have waited for that worker."""
-    desk.queues.push(part)
+def enqueue_after(state: BrokerState, part: JobPart, worker: RegisteredWorker | None) -> None:
+    """Queue a part that a worker gave up, behind parts that waited for that worker."""
+    state.queues.push(part)
     if worker is not None:
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
     if part.queued_in is not None:
-        desk.queues.discard(part)
-        enqueue(desk, part)
+        state.queues.discard(part)
+        enqueue(state, part)
 
 
-def start_patience(desk: BrokerState, part: JobPart) -> None:
-    """Start a waiting part's patience if nobody is there who could ever take it."""
+def start_patience(state: BrokerState, part: JobPart) -> None:
+    """Start a queued part's patience if no registered worker could ever take it."""
     patience = part.job.terms.patience
-    if patience is None or can_serve(desk, part.service, part.target, part.bound):
+    if patience is None or can_serve(state, part.service, part.target, part.bound):
         return
-    desk.deadlines.cancel(part.patience)
+    state.deadlines.cancel(part.patience_timer)
     if part.attempt:
-        # Impatience is for refusing at the door. A job that lost its worker is ours: whoever
-        # replaces the worker gets as long to come as a worker that comes back.
-        patience = max(patience, desk.limits.recovery_grace)
-    at = max(desk.now + patience, desk.recovery_ends_at)
-    part.patience = desk.deadlines.set(at, TimerKind.PATIENCE, part)
+        # patience = 0 applies only at submission. A replacement for a lost worker gets as long
+        # to register as a returning worker does.
+        patience = max(patience, state.limits.recovery_grace)
+    at = max(state.now + patience, state.recovery_ends_at)
+    part.patience_timer = state.deadlines.set(at, TimerKind.PATIENCE, part)
 
 
-def serve_part(desk: BrokerState, part: JobPart) -> None:
-    """Give a waiting part out if a worker would take it now."""
-    worker = _candidate(desk, part)
+def serve_part(state: BrokerState, part: JobPart) -> None:
+    """Dispatch a queued part if a worker can take it now."""
+    worker = _candidate(state, part)
     if worker is not None:
-        _take_out(desk, part)
-        give(desk, worker, part)
+        _take_out(state, part)
+        dispatch_part(state, worker, part)
 
 
-def fill_worker(desk: BrokerState, worker: RegisteredWorker) -> None:
-    """Give a worker with room whatever waits for one like it, each client in its turn."""
-    if desk.queues.is_empty or desk.registry.workers.get(worker.peer) is not worker:
+def fill_worker(state: BrokerState, worker: RegisteredWorker) -> None:
+    """Dispatch queued parts to a worker until it has no room, clients in round robin."""
+    if state.queues.is_empty or state.registry.workers.get(worker.peer) is not worker:
         return
-    while worker.has_room and (part := _next_for(desk, worker)) is not None:
-        _take_out(desk, part)
-        give(desk, worker, part)
+    while worker.has_room and (part := _next_for(state, worker)) is not None:
+        _take_out(state, part)
+        dispatch_part(state, worker, part)
 
 
-def fill_bound_workers(desk: BrokerState) -> None:
-    """Give out what waited for a worker by name until its resources had settled."""
-    for name in desk.queues.bound_names():
-        for worker in desk.registry.named(name):
-            fill_worker(desk, worker)
+def fill_bound_workers(state: BrokerState) -> None:
+    """Dispatch parts that are bound to a worker and waited for a resource move to end."""
+    for name in state.queues.bound_names():
+        for worker in state.registry.named(name):
+            fill_worker(state, worker)
 
 
-def _take_out(desk: BrokerState, part: JobPart) -> None:
-    desk.queues.discard(part)
-    desk.queues.turns.served(part.queued_client)
+def _take_out(state: BrokerState, part: JobPart) -> None:
+    state.queues.discard(part)
+    state.queues.turns.served(part.queued_client)
 
 
-def _next_for(desk: BrokerState, worker: RegisteredWorker) -> JobPart | None:
-    """Choose what a worker gets next, over all lanes that it may serve."""
+def _next_for(state: BrokerState, worker: RegisteredWorker) -> JobPart | None:
+    """Choose the next part for a worker, over all lanes that it may serve."""
     found: Ranked | None = None
-    for lane in _lanes_for(desk, worker):
-        head = lane.first(lambda part: _accepts(desk, worker, part))
+    for lane in _lanes_for(state, worker):
+        head = lane.first(lambda part: _accepts(state, worker, part))
         if head is not None and (found is None or head < found):
             found = head
     return found[1][4] if found else None
 
 
-def _accepts(desk: BrokerState, worker: RegisteredWorker, part: JobPart) -> bool:
-    """Whether a worker may be offered this very part."""
+def _accepts(state: BrokerState, worker: RegisteredWorker, part: JobPart) -> bool:
+    """Tell whether a worker may be offered this part."""
     if part.refused_by is not None and worker.name in part.refused_by:
         return False
-    if desk.moving and is_moving(desk, part):
+    if state.moving and is_moving(state, part):
         return False
-    # Replies name the job, not the part: nobody holds two parts of one job.
+    # Replies name the job, not the part, so no worker holds two parts of one job.
     parts = part.job.parts
     return len(parts) == 1 or not any(p.key in worker.held for p in parts)
 
 
-def give(desk: BrokerState, worker: RegisteredWorker, part: JobPart) -> None:
+def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -> None:
     """Dispatch a part to a worker."""
     job = part.job
-    if part.patience or part.retry:
-        desk.deadlines.cancel(part.patience)
-        desk.deadlines.cancel(part.retry)
-        part.patience = part.retry = None
+    if part.patience_timer or part.retry_timer:
+        state.deadlines.cancel(part.patience_timer)
+        state.deadlines.cancel(part.retry_timer)
+        part.patience_timer = part.retry_timer = None
     attempt = _next_attempt(part)
-    seq = desk.note(Kind.DISPATCHED, part, state="running", worker=worker, attempt=attempt)
-    desk.registry.hold(worker, part)
-    run_until = _run_until(desk, part)
+    seq = state.record_part(Kind.DISPATCHED, part, state="running", worker=worker, attempt=attempt)
+    state.registry.hold(worker, part)
+    run_until = _run_until(state, part)
     if part.bound is None and part.attempt == 1:
-        desk.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
+        state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
     request = part.request
     assert request is not None, f"{part.key} is dispatched without its request"
-    desk.out.append(
+    state.out.append(
         SendWork(
             worker.peer,
             job.id,
@@ -196,9 +198,9 @@ def give(desk: BrokerState, worker: RegisteredWorker, part: JobPart) -> None:
 
 
 def _next_attempt(part: JobPart) -> int:
-    """Number an attempt so that (job, attempt) never means two things to one worker.
+    """Return a part's next attempt number; (job, attempt) is unique per worker.
 
-    Parts are with different workers, until one of several moves; then they count together.
+    Parts of a job run on different workers and count alone. Once a part moved they count together.
     """
     job = part.job
     if len(job.parts) > 1 and job.has_moved:
@@ -206,29 +208,29 @@ def _next_attempt(part: JobPart) -> int:
     return part.attempt + 1
 
 
-def _run_until(desk: BrokerState, part: JobPart) -> float | None:
-    """Set the attempt's own deadline; return when the worker's time is over."""
+def _run_until(state: BrokerState, part: JobPart) -> float | None:
+    """Start the attempt's run timer; return when the broker stops waiting for the worker."""
     job = part.job
     run_timeout = job.terms.run_timeout
     if run_timeout is None:
         return job.deadline_at or None
-    until = desk.now + run_timeout
-    part.runs_out = desk.deadlines.set(until, TimerKind.RUN, part)
+    until = state.now + run_timeout
+    part.run_timer = state.deadlines.set(until, TimerKind.RUN, part)
     return min(until, job.deadline_at) if job.deadline_at else until
 
 
-def _candidate(desk: BrokerState, part: JobPart) -> RegisteredWorker | None:
-    """Return the worker with room that is the best choice for a part."""
+def _candidate(state: BrokerState, part: JobPart) -> RegisteredWorker | None:
+    """Return the best worker with room for a part."""
     found: Iterable[RegisteredWorker]
     if part.bound:
-        found = [w for w in desk.registry.named(part.bound) if w.has_room]
+        found = [w for w in state.registry.named(part.bound) if w.has_room]
     else:
-        pool = desk.registry.pools.get(part.service)
+        pool = state.registry.pools.get(part.service)
         found = pool.in_order(part.job.terms.balance) if pool else ()
     wanted = part.target.requirements if type(part.target) is Labelled and not part.bound else ()
     needs = part.job.terms.needs
     for worker in found:
-        if _suits(worker, wanted, needs) and _accepts(desk, worker, part):
+        if _suits(worker, wanted, needs) and _accepts(state, worker, part):
             return worker
     return None
 
@@ -239,65 +241,65 @@ def _suits(worker: RegisteredWorker, wanted: tuple[Requirement, ...], needs: Cap
     return worker.fits(needs)
 
 
-def _lanes_for(desk: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLane]:
-    """Yield the lanes a worker may take from."""
-    lanes = desk.queues.bound_to(worker.name)
+def _lanes_for(state: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLane]:
+    """Yield the lanes a worker may serve."""
+    lanes = state.queues.bound_to(worker.name)
     for service in worker.services:
-        queue = desk.queues.find(service)
+        queue = state.queues.find(service)
         if queue is not None:
             lanes += queue.lanes.values()
     return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs))
 
 
-def bind_waiting_jobs(desk: BrokerState, worker: RegisteredWorker) -> None:
-    """Bind the jobs that waited for somebody like this worker to come."""
-    for job in desk.queues.unbound():
-        is_free = _may_mean(job, worker) and not is_held(desk, job)
-        if is_free and target_workers(desk, job.service, job.target):
-            _bind(desk, job)
+def bind_waiting_jobs(state: BrokerState, worker: RegisteredWorker) -> None:
+    """Bind the jobs that waited for a worker like this one to register."""
+    for job in state.queues.unbound():
+        is_free = _may_mean(job, worker) and not waits_for_move(state, job)
+        if is_free and target_workers(state, job.service, job.target):
+            _bind(state, job)
 
 
 def _may_mean(job: Job, worker: RegisteredWorker) -> bool:
-    """Whether a worker's coming can change whom a job is for; a name means it in any service."""
+    """Tell whether a new worker can match a job's target. Names match in any service."""
     return job.service in (*worker.services, EVERY_SERVICE) or isinstance(job.target, Named)
 
 
-def is_moving(desk: BrokerState, part: JobPart) -> bool:
-    """Whether a part is for a resource that is changing hands."""
-    return any(name in desk.moving for name in part.resources)
+def is_moving(state: BrokerState, part: JobPart) -> bool:
+    """Tell whether a part is for a resource that moves between workers now."""
+    return any(name in state.moving for name in part.resources)
 
 
 def target_workers(
-    desk: BrokerState, service: ServiceName, target: Target
+    state: BrokerState, service: ServiceName, target: Target
 ) -> tuple[WorkerName, ...]:
-    """Return the workers a target with several parts is for, as they are registered now."""
-    return tuple(resources_by_worker(desk, service, target))
+    """Return the names of the registered workers that a target with several parts matches."""
+    return tuple(resources_by_worker(state, service, target))
 
 
 def resources_by_worker(
-    desk: BrokerState, service: ServiceName, target: Target
+    state: BrokerState, service: ServiceName, target: Target
 ) -> dict[WorkerName, tuple[str, ...]]:
-    """Return the same, each with the resources that it is meant for, if it is for any."""
+    """Return the matching workers, each with the target's resources that it owns."""
     if not isinstance(target, OnResource):
-        return {w.name: () for w in _targeted(desk, service, target)}
+        return {w.name: () for w in _targeted(state, service, target)}
     shares: dict[WorkerName, tuple[str, ...]] = {}
-    for resource in _matched(desk, target):
-        owner = owner_of(desk, service, resource)
+    for resource in _matched(state, target):
+        owner = owner_of(state, service, resource)
         if owner is not None:
             shares[owner.name] = (*shares.get(owner.name, ()), resource)
     return shares
 
 
 def _targeted(
-    desk: BrokerState, service: ServiceName, target: Target
+    state: BrokerState, service: ServiceName, target: Target
 ) -> Iterable[RegisteredWorker]:
-    registry = desk.registry
+    registry = state.registry
     if isinstance(target, AllWorkers):
         return registry.members(service)
     if isinstance(target, Named):
-        # A name reaches its worker whatever its service, as long as somebody serves this one.
-        anybody = any(True for _ in registry.members(service))
-        return [w for n in target.names for w in registry.named(n)] if anybody else ()
+        # A name matches a worker of any service, if this service has workers at all.
+        is_served = any(True for _ in registry.members(service))
+        return [w for n in target.names for w in registry.named(n)] if is_served else ()
     if isinstance(target, Labelled):
         return registry.matching(service, target.requirements)[:1]
     pools = list(registry.pools.values()) if service == EVERY_SERVICE else []
@@ -305,9 +307,9 @@ def _targeted(
     return [worker for worker in ones if not worker.is_builtin]
 
 
-def _matched(desk: BrokerState, target: OnResource) -> Iterable[str]:
-    """Return the owned resources that are named or matched, each once."""
-    owners = desk.registry.owners
+def _matched(state: BrokerState, target: OnResource) -> Iterable[str]:
+    """Return the owned resources that the target names or matches, each once."""
+    owners = state.registry.owners
     found: dict[str, None] = {}
     for name in target.resources:
         matched = [name] if name in owners else [o for o in owners if fnmatchcase(o, name)]
@@ -315,22 +317,22 @@ def _matched(desk: BrokerState, target: OnResource) -> Iterable[str]:
     return found
 
 
-def owner_of(desk: BrokerState, service: ServiceName, resource: str) -> RegisteredWorker | None:
+def owner_of(state: BrokerState, service: ServiceName, resource: str) -> RegisteredWorker | None:
     """Return the least loaded owner of a resource that serves this service."""
-    found = desk.registry.owners.get(resource, {}).values()
+    found = state.registry.owners.get(resource, {}).values()
     able = [w for w in found if service in (*w.services, EVERY_SERVICE)]
     return min(able, key=lambda w: (len(w.held), w.used_at)) if able else None
 
 
 def can_serve(
-    desk: BrokerState, service: ServiceName, target: Target, bound: WorkerName | None
+    state: BrokerState, service: ServiceName, target: Target, bound: WorkerName | None
 ) -> bool:
-    """Whether anybody is registered who could ever take this, busy or not."""
-    registry = desk.registry
+    """Tell whether a registered worker could ever take this, busy or not."""
+    registry = state.registry
     if bound:
         return bound in registry.names
     if type(target) is AnyWorker and service != EVERY_SERVICE:
         return service in registry.pools
     if service != EVERY_SERVICE and isinstance(target, Labelled):
         return bool(registry.matching(service, target.requirements))
-    return bool(target_workers(desk, service, target))
+    return bool(target_workers(state, service, target))

@@ -1,7 +1,7 @@
-"""What to do about it: the broker's orders to the server loop.
+"""Effects: what the broker asks the server loop to do.
 
-`Append`s of a batch go to the ledger first; a send whose `is_strict` is set may leave the process
-only when every record of its batch is durable.
+The loop writes the `Append`s of a batch first. A send with `is_strict` leaves the process only when
+every record of its batch is durable.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ from dragoman.model.value import value
 
 @value
 class Append:
-    """Put a record in the ledger, with its body beside it."""
+    """Write a record to the ledger, with its body."""
 
     record: Record
     body: Body | None = None
@@ -26,7 +26,7 @@ class Append:
 
 @value
 class SendWork:
-    """Give a job to a worker."""
+    """Send a job to a worker."""
 
     worker: PeerId
     job: JobId
@@ -37,19 +37,19 @@ class SendWork:
     task: str = ""
     #: When the broker stops waiting for this attempt (seconds since the epoch); None: never.
     run_until: float | None = None
-    #: The `dispatched` record's position in the ledger.
+    #: The sequence number of the `dispatched` record.
     seq: int = 0
-    #: What it takes of the worker's capacity, for workers that account for it themselves.
+    #: The capacity the job takes, for workers that account for it themselves.
     needs: Capacity = NOTHING
-    #: The job's target as text, for dialects that tell fan-out from single work on the wire. Of a
-    #: job for resources, those that this worker is to serve.
+    #: The target as text, for dialects whose wire format marks fan-out. For a job on resources:
+    #: the resources that this worker serves.
     target: str = "any"
     is_strict: bool = True
 
 
 @value
 class SendInput:
-    """Give a client's input to a worker that runs its job."""
+    """Send a client's input to a worker that runs its job."""
 
     worker: PeerId
     job: JobId
@@ -66,37 +66,37 @@ class SendCancel:
     job: JobId
     attempt: int
     client: PeerId
-    #: The position in the ledger of the record that caused it.
+    #: The sequence number of the record that caused it.
     seq: int = 0
     is_strict: bool = True
 
 
 @value
 class SendReply:
-    """Tell the job's client how it goes."""
+    """Send the job's client an acknowledgement, a progress report or a result."""
 
     client: PeerId
     job: JobId
     kind: ReplyKind
     service: ServiceName
-    #: The worker it comes from; empty when it comes from the broker itself.
+    #: The worker it comes from; empty if it comes from the broker.
     worker: WorkerName = WorkerName("")
     body: Body = EMPTY
     fault: Fault | None = None
-    #: DISPATCHED: every worker that has or will have a part of it.
+    #: DISPATCHED: every worker that has or gets a part of the job.
     workers: tuple[WorkerName, ...] = ()
     #: FINAL: the state the job ended in.
     state: JobState | None = None
-    #: An answer given again: the loop reads its body from the ledger, at this position.
+    #: If set, the loop reads the body of a repeated answer from this record.
     seq: int = 0
     is_strict: bool = True
-    #: The resources that worker's part of the job is for, if it is for any.
+    #: The resources that the worker's part is for, if any.
     resources: tuple[str, ...] = ()
 
 
 @value
 class SendPoll:
-    """Ask a worker that came back what became of a job it was given before."""
+    """Ask a worker that came back for the status of a job it holds."""
 
     worker: PeerId
     job: JobId
@@ -106,7 +106,7 @@ class SendPoll:
 
 
 class RequestKind(StrEnum):
-    """What a status answers."""
+    """The request that a status answers."""
 
     RESULT = "result"
     CANCEL = "cancel"
@@ -115,7 +115,7 @@ class RequestKind(StrEnum):
 
 @value
 class PartStatus:
-    """How one assignment stands. The body of a result is in the ledger under `seq`."""
+    """The status of one part. The ledger has the body of its result under `seq`."""
 
     worker: WorkerName
     state: JobState
@@ -128,7 +128,7 @@ class PartStatus:
 
 @value
 class JobStatus:
-    """How a job stands."""
+    """The status of a job."""
 
     job: JobId
     state: JobState
@@ -146,10 +146,10 @@ class JobStatus:
 
 @value
 class SendStatus:
-    """Answer a question about a job; `status` is None when the core does not know the job.
+    """Answer a request about a job. `status` is None if the core does not know the job.
 
-    The loop looks an unknown job up in the ledger, and fills the bodies of results in, before
-    the dialect renders it.
+    Before the dialect renders it, the loop looks up an unknown job in the ledger and fills in the
+    bodies of results.
     """
 
     client: PeerId
@@ -162,14 +162,14 @@ class SendStatus:
 
 @value
 class SendBeat:
-    """Tell a worker that the broker is alive."""
+    """Send a heartbeat to a worker."""
 
     worker: PeerId
 
 
 @value
 class Dismiss:
-    """Tell a peer that it is not (any more) known here, so that it starts anew."""
+    """Tell a peer that it has no session here, so that it registers again."""
 
     peer: PeerId
     reason: str

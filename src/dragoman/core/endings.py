@@ -1,6 +1,6 @@
-"""How assignments and jobs end, and how an attempt that came to nothing is tried again.
+"""How parts and jobs end, and how an attempt without a result is retried.
 
-Everything that makes a part or a job final goes through here, so each job ends exactly once.
+Every final state of a part or job is set here, so each job ends exactly once.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from dragoman.core.dispatch import enqueue_after, fill_worker
 from dragoman.core.effects import RequestKind, SendCancel, SendStatus
 from dragoman.core.events import JobForwarded, ReplyKind
 from dragoman.core.jobs import Job, JobPart
-from dragoman.core.rebinding import follow
+from dragoman.core.rebinding import rebind
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState, status_of
 from dragoman.model.body import EMPTY, Body
@@ -20,7 +20,7 @@ from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind
 from dragoman.model.target import Target
 
-#: A job with several parts ends in the first of these that one of its parts ended in.
+#: A job with several parts ends in the first of these states that any of its parts has.
 _WORST: Final = (
     JobState.DEAD,
     JobState.FAILED,
@@ -31,101 +31,107 @@ _WORST: Final = (
 
 
 def end_part(
-    desk: BrokerState,
+    state: BrokerState,
     part: JobPart,
-    state: JobState,
+    final_state: JobState,
     fault: Fault | None = None,
     body: Body | None = None,
     *,
     stop: bool = False,
 ) -> None:
-    """Make one part final, and the job too if it was the last; `stop` tells its worker."""
+    """Make one part final, and its job if no part is open. `stop`: send its worker a cancel."""
     job = part.job
-    worker = desk.holder(part)
+    worker = state.holder(part)
     if stop:
-        _stop(desk, part, desk.next_seq)
-    _settle(desk, part)
+        _send_cancel(state, part, state.next_seq)
+    _detach(state, part)
     part.body = body
     if len(job.parts) == 1:
-        desk.note(Kind.ENDED, part, body=body, state=state, fault=fault, worker=worker)
-        _close(desk, job, part, body)
+        state.record_part(
+            Kind.ENDED, part, body=body, state=final_state, fault=fault, worker=worker
+        )
+        _finish_job(state, job, part, body)
     else:
-        desk.note(Kind.GATHERED, part, body=body, state=state, fault=fault, worker=worker)
-        desk.reply(job, ReplyKind.PART, part=part, body=body or EMPTY, fault=fault, state=state)
+        state.record_part(
+            Kind.GATHERED, part, body=body, state=final_state, fault=fault, worker=worker
+        )
+        state.reply(
+            job, ReplyKind.PART, part=part, body=body or EMPTY, fault=fault, state=final_state
+        )
         if not job.open_parts():
-            end_gathered(desk, job)
+            end_gathered(state, job)
     if worker is not None:
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
 
 
-def end_gathered(desk: BrokerState, job: Job) -> None:
-    """End a job whose parts have all ended, in the worst of their states."""
+def end_gathered(state: BrokerState, job: Job) -> None:
+    """End a job whose parts have all ended, with the worst of their states."""
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
     fault = next((p.fault for p in job.parts if p.state is worst), None)
-    desk.note_job(Kind.ENDED, job, state=worst, fault=fault)
-    _close(desk, job, None, None)
+    state.record_job(Kind.ENDED, job, state=worst, fault=fault)
+    _finish_job(state, job, None, None)
 
 
-def end_job(desk: BrokerState, job: Job, state: JobState, fault: Fault | None) -> None:
-    """Make a job final at once, with every part that is still open; its workers are told."""
+def end_job(state: BrokerState, job: Job, final_state: JobState, fault: Fault | None) -> None:
+    """Make a job and its open parts final now; send cancels to its workers."""
     freed = []
     for part in job.open_parts():
-        worker = desk.holder(part)
+        worker = state.holder(part)
         if worker is not None:
             freed.append(worker)
-            _stop(desk, part, desk.next_seq)
-        _settle(desk, part)
-    queue = desk.queues.find(job.service)
+            _send_cancel(state, part, state.next_seq)
+        _detach(state, part)
+    queue = state.queues.find(job.service)
     if queue is not None and queue.unbound.pop(job.id, None) is not None:
-        desk.queues.tidy(job.service)
+        state.queues.tidy(job.service)
     if len(job.parts) == 1:
-        desk.note(Kind.ENDED, job.parts[0], state=state, fault=fault)
+        state.record_part(Kind.ENDED, job.parts[0], state=final_state, fault=fault)
     else:
-        desk.note_job(Kind.ENDED, job, state=state, fault=fault)
-    _close(desk, job, None, None)
+        state.record_job(Kind.ENDED, job, state=final_state, fault=fault)
+    _finish_job(state, job, None, None)
     for worker in freed:
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
 
 
-def _stop(desk: BrokerState, part: JobPart, seq: int) -> None:
-    """Tell the worker that holds a part to stop, if it can be reached."""
+def _send_cancel(state: BrokerState, part: JobPart, seq: int) -> None:
+    """Send a cancel to the worker that holds a part, if it is connected."""
     job = part.job
-    if part.state is JobState.RUNNING and part.peer in desk.registry.workers:
-        desk.out.append(
+    if part.state is JobState.RUNNING and part.peer in state.registry.workers:
+        state.out.append(
             SendCancel(part.peer, job.id, part.attempt, job.client, seq, job.terms.strict)
         )
 
 
-def _settle(desk: BrokerState, part: JobPart) -> None:
-    """Take a part from wherever it is: its worker, its lane, its timers."""
-    worker = desk.registry.workers.get(part.peer)
+def _detach(state: BrokerState, part: JobPart) -> None:
+    """Remove a part from its worker and its lane; cancel its timers."""
+    worker = state.registry.workers.get(part.peer)
     if worker is not None:
-        desk.registry.release(worker, part)
-    elif (absent := desk.absent.get(part.peer)) is not None:
+        state.registry.release(worker, part)
+    elif (absent := state.absent.get(part.peer)) is not None:
         absent.held.pop(part.key, None)
     if part.queued_in is not None:
-        desk.queues.discard(part)
-    if part.patience or part.retry or part.runs_out:
-        for timer in (part.patience, part.retry, part.runs_out):
-            desk.deadlines.cancel(timer)
-        part.patience = part.retry = part.runs_out = None
+        state.queues.discard(part)
+    if part.patience_timer or part.retry_timer or part.run_timer:
+        for timer in (part.patience_timer, part.retry_timer, part.run_timer):
+            state.deadlines.cancel(timer)
+        part.patience_timer = part.retry_timer = part.run_timer = None
     part.refused_by = None
 
 
-def _close(
-    desk: BrokerState, job: Job, part: JobPart | None, body: Body | None, *, seq: int = 0
+def _finish_job(
+    state: BrokerState, job: Job, part: JobPart | None, body: Body | None, *, seq: int = 0
 ) -> None:
-    """Tell everybody that a job has ended, and keep its result for a while."""
-    if job.due or job.queue_due or job.cancel_due or job.unbound_due:
-        for timer in (job.due, job.queue_due, job.cancel_due, job.unbound_due):
+    """Send the final reply of a job to its client and to cancellers; cache its result."""
+    if job.deadline_timer or job.queue_timer or job.cancel_timer or job.unbound_timer:
+        for timer in (job.deadline_timer, job.queue_timer, job.cancel_timer, job.unbound_timer):
             if timer is not None:
-                desk.deadlines.cancel(timer)
-        job.due = job.queue_due = job.cancel_due = job.unbound_due = None
+                state.deadlines.cancel(timer)
+        job.deadline_timer = job.queue_timer = job.cancel_timer = job.unbound_timer = None
     job.request = None
     for each in job.parts:
         each.request = None
-    desk.reply(
+    state.reply(
         job,
         ReplyKind.FINAL,
         part=part,
@@ -135,16 +141,16 @@ def _close(
         seq=seq,
     )
     if job.cancellers is not None:
-        _answer_cancellers(desk, job, job.cancellers)
-    desk.cache_result(job)
-    forget_finished(desk)
+        _answer_cancellers(state, job, job.cancellers)
+    state.cache_result(job)
+    forget_finished(state)
 
 
-def _answer_cancellers(desk: BrokerState, job: Job, cancellers: dict[PeerId, JobId]) -> None:
+def _answer_cancellers(state: BrokerState, job: Job, cancellers: dict[PeerId, JobId]) -> None:
     status = status_of(job)
     for peer, client_job_id in cancellers.items():
-        if peer not in desk.gone:
-            desk.out.append(
+        if peer not in state.departed_clients:
+            state.out.append(
                 SendStatus(
                     peer, client_job_id, RequestKind.CANCEL, status, job.fault, job.terms.strict
                 )
@@ -152,84 +158,88 @@ def _answer_cancellers(desk: BrokerState, job: Job, cancellers: dict[PeerId, Job
     job.cancellers = None
 
 
-def take_back(desk: BrokerState, part: JobPart, fault: Fault) -> None:
-    """End an attempt without a result: try again, or give up if it was one too many."""
-    worker = desk.holder(part)
+def requeue_or_end(state: BrokerState, part: JobPart, fault: Fault) -> None:
+    """End an attempt without a result: retry, or end the part if its attempts are used up."""
+    worker = state.holder(part)
     job = part.job
     refused_by = part.refused_by
-    _settle(desk, part)
+    _detach(state, part)
     lost = fault.code is FaultCode.WORKER_LOST
     tries = part.attempt - part.returned
     if job.cancel_asked_at:
-        end_part(desk, part, JobState.CANCELLED, _cancelled(lost))
+        end_part(state, part, JobState.CANCELLED, _cancelled(lost))
     elif lost and tries >= job.terms.max_attempts:
-        words = f"lost with its worker {tries} times, the last was {part.worker}"
-        end_part(desk, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, words))
+        message = f"the worker was lost in each of {tries} attempts; the last was {part.worker}"
+        end_part(state, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, message))
     else:
-        desk.note(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker)
-        follow(desk, part)
+        state.record_part(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker)
+        rebind(state, part)
         if not lost and worker is not None:
             part.refused_by = (refused_by or set()) | {worker.name}
-        _try_again(desk, part, worker, tries)
+        _try_again(state, part, worker, tries)
     if worker is not None:
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
 
 
 def _cancelled(lost: bool) -> Fault:
     if lost:
-        words = "the worker was lost before it confirmed"
-        return Fault(FaultCode.CANCEL_UNCONFIRMED, words)
-    return Fault(FaultCode.CANCELLED, "its worker gave it up after the cancel")
+        message = "the worker was lost before it confirmed the cancel"
+        return Fault(FaultCode.CANCEL_UNCONFIRMED, message)
+    return Fault(FaultCode.CANCELLED, "its worker handed the job back after the cancel")
 
 
 def _try_again(
-    desk: BrokerState, part: JobPart, worker: RegisteredWorker | None, tries: int
+    state: BrokerState, part: JobPart, worker: RegisteredWorker | None, tries: int
 ) -> None:
-    """Let a part wait for its next attempt: at once, after a back-off, or elsewhere."""
-    terms, limits = part.job.terms, desk.limits
+    """Queue a part for its next attempt, now or after a back-off."""
+    terms, limits = part.job.terms, state.limits
     if part.refused_by is not None:
-        # Others may take it now; those that would not are asked again later.
-        part.retry = desk.deadlines.set(desk.now + limits.refusal_pause, TimerKind.RETRY, part)
+        # Other workers may take it now; those that refused are offered it again later.
+        part.retry_timer = state.deadlines.set(
+            state.now + limits.refusal_pause, TimerKind.RETRY, part
+        )
     elif terms.backoff:
         wait = min(terms.backoff * 2.0 ** min(tries - 1, 64), limits.longest_backoff)
-        part.retry = desk.deadlines.set(desk.now + wait, TimerKind.RETRY, part)
+        part.retry_timer = state.deadlines.set(state.now + wait, TimerKind.RETRY, part)
         return
-    enqueue_after(desk, part, worker)
+    enqueue_after(state, part, worker)
 
 
-def pass_on(desk: BrokerState, part: JobPart, event: JobForwarded, target: Target) -> None:
-    """Let a part wait for a worker of another service; its client and id stay."""
-    worker = desk.holder(part)
-    _settle(desk, part)
+def forward_part(state: BrokerState, part: JobPart, event: JobForwarded, target: Target) -> None:
+    """Queue a part for a worker of another service; its client and job id stay."""
+    worker = state.holder(part)
+    _detach(state, part)
     if part.job.cancel_asked_at:
-        end_part(desk, part, JobState.CANCELLED, _cancelled(lost=False))
+        end_part(state, part, JobState.CANCELLED, _cancelled(lost=False))
     else:
         part.service, part.task, part.request = event.service, event.task, event.body
-        desk.note(
+        state.record_part(
             Kind.FORWARDED, part, body=event.body, state="queued", worker=worker, target=str(target)
         )
-        enqueue_after(desk, part, worker)
+        enqueue_after(state, part, worker)
     if worker is not None:
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
 
 
-def end_memoized(desk: BrokerState, job: Job, earlier: Job) -> None:
-    """End a job with the result that an earlier one of the same content had."""
+def end_memoized(state: BrokerState, job: Job, earlier: Job) -> None:
+    """End a job with the result of an earlier job of the same service and body."""
     part, source = job.parts[0], earlier.parts[0]
     part.body = source.body
-    words = f"memoised from job {earlier.id}"
-    desk.note(Kind.ENDED, part, state=JobState.SUCCEEDED, detail=words, count=source.result_seq)
-    _close(desk, job, part, source.body, seq=0 if source.body else source.result_seq)
+    detail = f"memoised from job {earlier.id}"
+    state.record_part(
+        Kind.ENDED, part, state=JobState.SUCCEEDED, detail=detail, count=source.result_seq
+    )
+    _finish_job(state, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 
-def forget_finished(desk: BrokerState) -> None:
-    """Let go of finished jobs beyond the retention, by age and by number."""
-    store, limits = desk.store, desk.limits
+def forget_finished(state: BrokerState) -> None:
+    """Drop finished jobs that exceed the retention, by age or number."""
+    store, limits = state.store, state.limits
     while store.finished:
         job = store.finished[0]
-        is_young = job.ended_at + limits.retention > desk.now
+        is_young = job.ended_at + limits.retention > state.now
         if is_young and len(store.finished) <= limits.finished_jobs:
             break
         store.finished.popleft()
-        desk.drop_cached_result(job)
+        state.drop_cached_result(job)
         store.forget(job)

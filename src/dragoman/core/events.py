@@ -1,7 +1,7 @@
-"""What happened: everything that can make the broker change its mind.
+"""Events: every input of the broker.
 
-Dialects turn what peers say into these; the server loop adds the passing of time. All policy
-comes in as fields, so the core never asks which dialect an event came from.
+Dialects turn messages of peers into events; the server loop adds the time. All policy comes in as
+fields, so the core never asks which dialect an event came from.
 """
 
 from collections.abc import Mapping
@@ -18,21 +18,21 @@ from dragoman.model.value import field, value
 
 
 class ReplyKind(StrEnum):
-    """What a reply is about. Workers send ACCEPTED to FINAL; clients receive all of them."""
+    """What a reply reports. Workers send ACCEPTED to FINAL; clients receive all kinds."""
 
     QUEUED = "queued"  #: the broker holds the job (durably, if strict)
-    DISPATCHED = "dispatched"  #: it is with these workers
-    ACCEPTED = "accepted"  #: the worker confirmed that it has it
+    DISPATCHED = "dispatched"  #: these workers have the job
+    ACCEPTED = "accepted"  #: the worker confirmed that it has the job
     PROGRESS = "progress"
     CHUNK = "chunk"  #: a piece of a stream, in order
     INPUT_ASKED = "input_asked"  #: the worker waits for the client's answer
-    PART = "part"  #: the result of one worker, more will follow
-    FINAL = "final"  #: the job ended; carries the result when it had one part
+    PART = "part"  #: the result of one of several workers
+    FINAL = "final"  #: the job ended; carries the result if the job had one part
 
 
 @value
 class JobSubmitted:
-    """A client asked for work. The same job id or key again is the same job."""
+    """A client submitted a job. The same job id or key again is the same job."""
 
     job: JobId
     client: PeerId
@@ -47,7 +47,7 @@ class JobSubmitted:
 
 @value
 class JobCancelled:
-    """A client wants a job to stop. It is answered with the job's status."""
+    """A client cancelled a job. The answer is the job's status."""
 
     job: JobId
     client: PeerId
@@ -56,7 +56,7 @@ class JobCancelled:
 
 @value
 class InputReceived:
-    """A client sent input to a running job; to one worker of it, or to all that run it."""
+    """A client sent input to a running job: to one of its workers, or to all."""
 
     job: JobId
     client: PeerId
@@ -67,7 +67,7 @@ class InputReceived:
 
 @value
 class ResultRequested:
-    """A client, not necessarily the submitter, asked what became of a job."""
+    """A client, not necessarily the submitter, asked for the status of a job."""
 
     job: JobId
     client: PeerId
@@ -76,34 +76,34 @@ class ResultRequested:
 
 @value
 class WorkerJoined:
-    """A worker registered, or said again what it offers (a resync keeps its assignments)."""
+    """A worker registered, or registered again (a resync keeps its assignments)."""
 
     worker: PeerId
     name: WorkerName
     services: tuple[ServiceName, ...]
-    #: How many jobs it may be given; None: no limit. Each dispatch takes one.
+    #: How many jobs it may get; None: no limit. Each dispatch takes one.
     credit: int | None = None
     #: Whether a finished job gives its credit back. If not, only `CreditGranted` does.
     credit_returns: bool = False
-    #: Beats are expected, and sent, this often; None: this worker does not beat.
+    #: Interval of heartbeats in both directions, in seconds; None: no heartbeats.
     beat_every: float | None = None
-    #: So many silent intervals make it lost.
+    #: The worker is lost after this many silent intervals.
     missed_allowed: int = 6
-    #: The same while it holds a job, for peers that are silent while they compute.
+    #: The same while it holds a job, for peers that send nothing while they compute.
     missed_allowed_busy: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Capacity | None = None
-    #: Resources it announces as its own.
+    #: Resources it announces that it owns.
     resources: tuple[str, ...] = ()
-    #: Whether it can be told to stop a job, and will say that it did.
+    #: Whether it can stop a job on request and confirms that it did.
     can_cancel: bool = False
-    #: The jobs it says it still holds; None: it cannot say, so all its assignments stand.
+    #: The jobs it reports to hold; None: not reported, so it keeps all its assignments.
     holds: frozenset[JobId] | None = None
     principal: Principal = ANONYMOUS
     dialect: str = ""
-    #: A service of the broker's own: asked for by its name only, never meant by the service `all`.
+    #: A built-in service: reached by its name only, never by the service `all`.
     is_builtin: bool = False
-    #: How long its work waits for it after a restart of the broker; 0: as long as anybody's.
+    #: How long its jobs wait for it after a broker restart; 0: the default.
     rejoins_within: float = 0.0
 
 
@@ -117,7 +117,7 @@ class CreditGranted:
 
 @value
 class BeatReceived:
-    """A worker is alive. With `capacity`, that is what it has free beside the jobs it holds."""
+    """A worker sent a heartbeat. `capacity`: what it has free beside the jobs it holds."""
 
     worker: PeerId
     capacity: Capacity | None = None
@@ -125,10 +125,10 @@ class BeatReceived:
 
 @value
 class ReplyReceived:
-    """A worker said something about a job it holds.
+    """A worker sent a reply about a job it holds.
 
-    FINAL without a fault is success. FINAL with `handed_back` returns the job unrun, with
-    `cancelled` confirms a cancel, with any other fault the task failed.
+    FINAL without a fault is success. FINAL with the fault `handed_back` returns the job unrun;
+    `cancelled` confirms a cancel; any other fault means that the task failed.
     """
 
     worker: PeerId
@@ -136,13 +136,13 @@ class ReplyReceived:
     kind: ReplyKind
     body: Body = EMPTY
     fault: Fault | None = None
-    #: Which attempt it answers, where the wire carries that; None: the current one.
+    #: The attempt it answers, if the wire format carries it; None: the current one.
     attempt: int | None = None
 
 
 @value
 class JobForwarded:
-    """A worker passed its job on to another service; the client stays the same."""
+    """A worker forwarded its job to another service; the client stays the same."""
 
     worker: PeerId
     job: JobId
@@ -150,38 +150,39 @@ class JobForwarded:
     body: Body
     target: Target = ANY
     task: str = ""
-    #: Which attempt it passes on, where the wire carries that; None: the current one.
+    #: The attempt it forwards, if the wire format carries it; None: the current one.
     attempt: int | None = None
 
 
 @value
 class DeliveryFailed:
-    """What the broker sent never left: the peer's queue is full, or the peer is gone."""
+    """A message was not delivered: the peer's queue is full, or the peer is gone."""
 
     peer: PeerId
     is_gone: bool
-    #: The work that was not delivered, if it was work.
+    #: The job that the message was about.
     job: JobId | None = None
     attempt: int = 0
-    #: What could not be dressed for that peer; not a transport trouble, so do not try again.
+    #: Set if the content has no form in the peer's dialect, so a retry cannot succeed.
     fault: Fault | None = None
 
 
 @value
 class PeerLeft:
-    """A peer said good-bye or its connection ended."""
+    """A peer disconnected or its connection ended."""
 
     peer: PeerId
     reason: str
-    #: How long its assignments wait for it to come back before they go to others.
+    #: How long its assignments wait for it before they go to other workers.
     grace: float = 0.0
 
 
 @value
 class DrainRequested:
-    """Give no new work to this worker; without a peer, to nobody: the broker is going down.
+    """Drain this worker; without a peer, the whole broker.
 
-    A worker is let go when it has nothing left to do, or `at_once`: what it holds goes to others.
+    A draining worker gets no new jobs. Its session ends when it holds none, or `at_once`; then its
+    jobs go to other workers.
     """
 
     peer: PeerId | None = None
@@ -191,24 +192,24 @@ class DrainRequested:
 
 @value
 class ResourcesDeclared:
-    """The resources of a service, to be distributed over its workers. None: nothing any more."""
+    """The resources of a service, to be distributed over its workers. Empty: none any more."""
 
     service: ServiceName
     names: tuple[str, ...]
-    #: How many workers own each.
+    #: How many workers own each resource.
     replicas: int = 1
 
 
 @value
 class ResourcesSettled:
-    """A worker knows what it owns now, or cannot be told."""
+    """A worker confirmed which resources it owns, or cannot confirm."""
 
     worker: PeerId
 
 
 @value
 class Noted:
-    """Something to put on record that changes no job: bad input, a published event."""
+    """Something to record that changes no job: bad input, a published event."""
 
     kind: Kind
     peer: PeerId | None = None
@@ -222,7 +223,7 @@ class Noted:
 
 @value
 class EventDenied:
-    """Somebody asked for what they may not have: `event` did not happen, and they are told so."""
+    """A peer may not do `event`: it has no effect, and the peer gets a refusal."""
 
     event: (
         JobSubmitted
@@ -239,15 +240,15 @@ class EventDenied:
     )
     fault: Fault
     principal: Principal = ANONYMOUS
-    #: Whether the peer's own session ends with it. Not if somebody only spoke in its name.
+    #: Whether the peer's session ends. No if another peer only used its name.
     dismisses: bool = True
-    #: A flood of refusals goes on record in part.
+    #: Of a flood of refusals only some are recorded.
     is_recorded: bool = True
 
 
 @value
 class TimeAdvanced:
-    """Nothing happened, but it is later."""
+    """Time has passed; timers may be due."""
 
 
 Event = (

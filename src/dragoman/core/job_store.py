@@ -1,8 +1,8 @@
-"""The book of jobs: what the ledger's records add up to.
+"""All jobs, as a fold of the ledger's records.
 
-The book changes only through `apply`, which takes one record, so the live broker and a recovered
-one run the same code and cannot disagree. What is not on record (who is connected, queues, timers)
-must not live here.
+The store changes only through `apply`, which takes one record. So the live broker and a recovered
+one run the same code and cannot disagree. What is not recorded (connections, queues, timers) must
+not live here.
 """
 
 from collections import Counter, deque
@@ -17,19 +17,19 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import Named, parse_target
 from dragoman.model.terms import read_terms
 
-#: Calling an Enum to find its member costs more than all the rest of a step.
+#: Looking a member up by calling the Enum costs more than the rest of a step.
 _STATES: Final = {str(state): state for state in JobState}
 _LOSSES: Final = frozenset({FaultCode.WORKER_LOST.value})
 
 
 class JobStore:
-    """All jobs by id, and the counts of everything that was ever recorded."""
+    """All jobs by id, and counts of all records."""
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
         #: (principal, idempotency key) -> job
         self.keys: dict[tuple[Principal, str], JobId] = {}
-        #: Other ids that jobs were asked for by -> job
+        #: Other ids that clients submitted a known job under -> job
         self.aliases: dict[JobId, JobId] = {}
         #: (service, request digest) -> the newest success, for memoised services
         self.memo: dict[tuple[ServiceName, str], Job] = {}
@@ -38,22 +38,22 @@ class JobStore:
         self.open_jobs = 0
         #: Records by kind, and final states by name.
         self.counts: Counter[str] = Counter()
-        #: Live worker sessions as the records tell: peer -> name.
+        #: Open worker sessions according to the records: peer -> name.
         self.sessions: dict[PeerId, WorkerName] = {}
-        #: Workers whose work waits for them longer than others' after a restart: peer -> seconds.
+        #: Workers whose jobs wait longer than the default after a restart: peer -> seconds.
         self.graces: dict[PeerId, float] = {}
         self.last_seq = 0
         self.last_at = 0.0
 
     def find(self, job_id: JobId) -> Job | None:
-        """Return a job by its id, or by another id it was asked for by."""
+        """Return a job by its id or one of its aliases."""
         found = self.jobs.get(job_id)
         if found is None and self.aliases:
             found = self.jobs.get(self.aliases.get(job_id, job_id))
         return found
 
     def apply(self, record: Record, job: Job | None = None) -> None:
-        """Take one record in. `job` spares reading a `submitted` record back from text."""
+        """Apply one record. Passing `job` avoids parsing a `submitted` record."""
         self.last_seq = record.seq
         self.last_at = record.at
         self.counts[record.kind] += 1
@@ -100,7 +100,7 @@ class JobStore:
     def _dispatched(self, record: Record) -> None:
         part = self._part(record)
         _move(part, JobState.RUNNING)
-        # Numbers that other parts of the job have used are no tries of this one.
+        # Attempt numbers used by other parts of the job do not count against this part.
         part.returned += record.attempt - part.attempt - 1
         part.attempt = record.attempt
         part.worker = WorkerName(record.worker)
@@ -117,7 +117,7 @@ class JobStore:
             part.returned += 1
             part.refusals = (part.refusals or {}) | {WorkerName(record.worker): record.detail}
         if record.target and isinstance(new := parse_target(record.target), Named):
-            # Its resource has another owner now.
+            # Its resource has a new owner.
             part.bound = new.names[0]
             part.job.has_moved = True
         part.job.state = _state_of(part.job)
@@ -133,7 +133,7 @@ class JobStore:
             part.bound = part.target.names[0]
         part.task = record.task
         part.request_seq = record.seq
-        # A new hop has all its attempts before it.
+        # After a forward, the count of attempts starts again.
         part.returned = part.attempt
         part.job.hops += 1
         part.job.has_moved = True
@@ -161,7 +161,7 @@ class JobStore:
     def _end_part(self, part: JobPart, record: Record) -> None:
         _move(part, _STATES[record.state])
         part.fault = _fault(record)
-        # A memoised answer has its body under the earlier job's record.
+        # The body of a memoised result is stored with the earlier job's record.
         part.result_seq = record.count or (record.seq if record.nbytes else 0)
         part.is_waiting_for_input = False
 
@@ -198,8 +198,8 @@ class JobStore:
         return self.jobs[JobId(record.job)].parts[record.part]
 
     def forget(self, job: Job) -> None:
-        """Let go of a finished job; the ledger still has it."""
-        # Its id may have been used again since, where a replay forgets later than the broker did.
+        """Drop a finished job from memory; the ledger still has it."""
+        # The id may belong to a newer job: a replay forgets later than the live broker did.
         if self.jobs.get(job.id) is job:
             del self.jobs[job.id]
             if job.key and self.keys.get((job.principal, job.key)) == job.id:
@@ -208,19 +208,19 @@ class JobStore:
                 del self.aliases[alias]
         if self.memo.get((job.service, job.digest)) is job:
             del self.memo[job.service, job.digest]
-        # A job and its parts know each other. Left so, they would stay, results and all, until the
-        # collector of garbage came, which in a broker is seldom.
+        # Break the cycle between job and parts. Otherwise both stay in memory, with their results,
+        # until the garbage collector runs, which is rare in a broker.
         job.parts = []
 
     def oldest_needed(self) -> int:
-        """Return the first record that an unfinished or remembered job still needs."""
+        """Return the oldest record that any job in memory still needs."""
         oldest = min((j.submit_seq for j in self.jobs.values()), default=self.last_seq + 1)
-        # A memoised answer lies beside a record of an earlier job.
+        # A memoised result is stored with a record of an earlier job.
         results = (p.result_seq for j in self.jobs.values() for p in j.parts if p.result_seq)
         return min(oldest, min(results, default=oldest))
 
     def as_recorded(self) -> dict[JobId, tuple[object, ...]]:
-        """Everything the records say, for comparing two books."""
+        """Return everything the records say, to compare two stores."""
         return {job.id: job.as_recorded() for job in self.jobs.values()}
 
 
@@ -235,7 +235,7 @@ def _move(part: JobPart, state: JobState) -> None:
 
 
 def _state_of(job: Job) -> JobState:
-    """Return the state of a job that is not final, from its parts."""
+    """Return the state of an open job, derived from its parts."""
     for part in job.parts:
         if part.state is JobState.RUNNING:
             return JobState.RUNNING

@@ -1,7 +1,7 @@
-"""A job and its parts: one request, the places its workers fill, and all that became of them.
+"""A job and its parts: one request, and its assignments to workers.
 
-They change through the book's `apply` only, but for what is not on record: timers, places in
-queues, bodies kept at hand. Those members are here because whoever has a part needs them at once.
+Recorded members change only through `JobStore.apply`. Timers, queue positions and cached bodies are
+not recorded; they are members because every user of a part needs them.
 """
 
 from typing import Any, Final
@@ -19,21 +19,21 @@ _SINGLE: Final = frozenset({AnyWorker, Labelled})
 
 
 class JobPart:
-    """One assignment of a job: a place to be filled by one worker."""
+    """One assignment of a job, to be run by one worker."""
 
     __slots__ = (
         "attempt",
         "body",
         "bound",
         "dispatched_at",
+        "entry_id",
         "fault",
         "index",
         "is_waiting_for_input",
         "job",
         "key",
-        "patience",
+        "patience_timer",
         "peer",
-        "place",
         "queued_client",
         "queued_in",
         "refusals",
@@ -41,9 +41,9 @@ class JobPart:
         "request",
         "request_seq",
         "result_seq",
-        "retry",
+        "retry_timer",
         "returned",
-        "runs_out",
+        "run_timer",
         "service",
         "state",
         "target",
@@ -54,14 +54,14 @@ class JobPart:
     def __init__(self, job: "Job", index: int, bound: WorkerName | None) -> None:
         self.job = job
         self.index = index
-        #: Its name among all parts.
+        #: Unique among all parts.
         self.key = (job.id, index)
         #: The only worker that may run it; None: any that matches the job's target.
         self.bound = bound
         self.state = JobState.QUEUED
         #: The number of its last dispatch.
         self.attempt = 0
-        #: Dispatches that came back unrun; they do not count against `max_attempts`.
+        #: Dispatches that were returned unrun; they do not count against `max_attempts`.
         self.returned = 0
         self.worker = WorkerName("")
         self.peer = PeerId("")
@@ -69,24 +69,24 @@ class JobPart:
         self.result_seq = 0
         self.dispatched_at = 0.0
         self.is_waiting_for_input = False
-        #: Who would not have it, and the last reason each gave; there seldom is anybody.
+        #: Workers that refused it, with their last reason. None instead of empty: rarely used.
         self.refusals: dict[WorkerName, str] | None = None
-        #: These four change when a worker passes the job on.
+        #: These four change when a worker forwards the job.
         self.service = job.service
         self.target = job.target
         self.task = job.task
         self.request_seq = job.submit_seq
-        # Not on record, and rebuilt by whoever needs them:
+        # Not recorded; rebuilt after a restart:
         self.request: Body | None = job.request
         self.body: Body | None = None
-        #: The lane it waits in, its place there, and the client whose turn it takes.
+        #: The lane it waits in, its entry there, and the client it is queued for.
         self.queued_in: Any = None
-        self.place = 0
+        self.entry_id = 0
         self.queued_client = job.client
         self.refused_by: set[WorkerName] | None = None
-        self.patience: Timer | None = None
-        self.retry: Timer | None = None
-        self.runs_out: Timer | None = None
+        self.patience_timer: Timer | None = None
+        self.retry_timer: Timer | None = None
+        self.run_timer: Timer | None = None
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class JobPart:
         return self.target.resources if type(self.target) is OnResource else ()
 
     def as_recorded(self) -> tuple[object, ...]:
-        """Everything the records say about this part."""
+        """Return everything the records say about this part."""
         return (
             self.bound,
             self.state,
@@ -113,19 +113,19 @@ class JobPart:
 
 
 class Job:
-    """One request and all that became of it."""
+    """One request and its parts."""
 
     __slots__ = (
         "aliases",
         "cancel_asked_at",
-        "cancel_due",
+        "cancel_timer",
         "cancellers",
         "client",
         "client_job_id",
         "deadline_at",
+        "deadline_timer",
         "dialect",
         "digest",
-        "due",
         "ended_at",
         "fault",
         "has_moved",
@@ -134,7 +134,7 @@ class Job:
         "key",
         "parts",
         "principal",
-        "queue_due",
+        "queue_timer",
         "request",
         "service",
         "state",
@@ -143,12 +143,12 @@ class Job:
         "target",
         "task",
         "terms",
-        "unbound_due",
+        "unbound_timer",
     )
 
     def __init__(self, record: Record, target: Target, terms: Terms, request: Body | None) -> None:
         self.id = JobId(record.job)
-        #: The id its client knows it by: another one if it was recognised by its key.
+        #: The id its client uses: another one if the job was found by its key.
         self.client_job_id = self.id
         self.aliases: tuple[JobId, ...] = ()
         self.client = PeerId(record.client)
@@ -168,22 +168,22 @@ class Job:
         self.ended_at = 0.0
         self.cancel_asked_at = 0.0
         self.hops = 0
-        #: Whether a part went to a worker that may have another part of it, too.
+        #: Whether a part moved, so that one worker may get several parts over time.
         self.has_moved = False
         self.request = request
-        #: One part at once, or none until the target's workers are bound.
+        #: One part from the start, or none until the target is bound to workers.
         self.parts: list[JobPart] = []
-        # Not on record:
-        #: Who asked for the cancel, and by which id; there seldom is anybody.
+        # Not recorded:
+        #: Clients that asked for the cancel, with the job id each used. None: none did.
         self.cancellers: dict[PeerId, JobId] | None = None
-        self.due: Timer | None = None
-        self.queue_due: Timer | None = None
-        self.cancel_due: Timer | None = None
-        self.unbound_due: Timer | None = None
+        self.deadline_timer: Timer | None = None
+        self.queue_timer: Timer | None = None
+        self.cancel_timer: Timer | None = None
+        self.unbound_timer: Timer | None = None
 
     @property
     def is_final(self) -> bool:
-        """Whether the job's state will never change again."""
+        """Whether the job has ended."""
         return self.state in FINAL
 
     def open_parts(self) -> list[JobPart]:
@@ -191,7 +191,7 @@ class Job:
         return [p for p in self.parts if p.state not in FINAL]
 
     def as_recorded(self) -> tuple[object, ...]:
-        """Everything the records say about this job."""
+        """Return everything the records say about this job."""
         return (
             self.client,
             self.client_job_id,
@@ -208,5 +208,5 @@ class Job:
 
 
 def is_single(job: Job) -> bool:
-    """Whether the job goes to one worker of its choice, so needs no binding."""
+    """Tell whether the job goes to any one matching worker, so needs no binding."""
     return type(job.target) in _SINGLE and job.service != "all"

@@ -1,10 +1,10 @@
-"""What waits: a queue per service, fair between clients, by priority inside one client.
+"""Queues: one per service, fair between clients, by priority inside one client.
 
-A *lane* holds the parts of one service that want the same kind of worker (any, one name, one label
-expression, the same needs), so a part that must wait for a busy worker never blocks one that need
-not. Clients take turns over all lanes together: who was served last is last, and so is who begins
-to wait. So while a part waits, the workers that could take it serve each other client at most once.
-A client's own parts go by priority, then by age.
+A *lane* holds the parts of one service that need the same kind of worker (any, one name, one label
+expression, the same capacity), so a part that waits for a busy worker never blocks another. Clients
+are served in round robin by last service, over all lanes; a client that starts to wait goes last.
+So while a part waits, the workers that could take it serve each other client at most once. A
+client's own parts go by priority, then by age.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,16 +18,16 @@ from dragoman.model.names import PeerId, ServiceName, WorkerName
 from dragoman.model.target import Labelled
 
 LaneKey = tuple[ServiceName, WorkerName | None, str, Capacity | None, str]
-#: (-priority, age, part index, place, part): a client's own order. No two places are the same.
-Entry = tuple[int, int, int, int, JobPart]
-#: An entry with its client's turn before it: the order over all lanes.
-Ranked = tuple[int, Entry]
+#: (-priority, age, part index, entry id, part): a client's own order. Entry ids are unique.
+QueueEntry = tuple[int, int, int, int, JobPart]
+#: (turn of the client, entry): the order over all lanes.
+Ranked = tuple[int, QueueEntry]
 
 _SWEEP_ABOVE: Final = 64
 
 
 class Turns:
-    """Whose turn it is: a number for each client that has something waiting, lowest first."""
+    """Round robin: a turn number for each client with queued parts; the lowest is next."""
 
     def __init__(self) -> None:
         self.numbers: dict[PeerId, int] = {}
@@ -35,7 +35,7 @@ class Turns:
         self._last = 0
 
     def enter(self, client: PeerId) -> None:
-        """Count one more part of a client; one that had none gets the last turn."""
+        """Count one more part of a client. A client without parts before gets the last turn."""
         count = self._waiting.get(client, 0)
         if not count:
             self._last += 1
@@ -43,7 +43,7 @@ class Turns:
         self._waiting[client] = count + 1
 
     def leave(self, client: PeerId) -> None:
-        """Count one part less."""
+        """Count one part of a client less."""
         count = self._waiting[client] - 1
         if count:
             self._waiting[client] = count
@@ -51,14 +51,14 @@ class Turns:
             del self._waiting[client], self.numbers[client]
 
     def served(self, client: PeerId) -> None:
-        """Give a client that was served the last turn."""
+        """Move a client that was served to the last turn."""
         if client in self.numbers:
             self._last += 1
             self.numbers[client] = self._last
 
 
 class QueueLane:
-    """Parts that the same workers can take."""
+    """Parts of one service that the same workers can take."""
 
     def __init__(self, part: JobPart, key: LaneKey, turns: Turns) -> None:
         self.key = key
@@ -71,8 +71,8 @@ class QueueLane:
         self.needs: Capacity = part.job.terms.needs
         self.balance = part.job.terms.balance
         self._turns = turns
-        self._heaps: dict[PeerId, list[Entry]] = {}
-        #: (turn when it was put here, client); a turn that has passed is mended when it comes up.
+        self._heaps: dict[PeerId, list[QueueEntry]] = {}
+        #: (turn when it was pushed, client); an outdated turn is corrected when it comes up.
         self._order: list[tuple[int, PeerId]] = []
         self._size = 0
         self._swept = 0
@@ -80,31 +80,31 @@ class QueueLane:
     def __len__(self) -> int:
         return self._size
 
-    def push(self, part: JobPart, place: int) -> None:
-        """Let a part wait. An old one that comes back keeps its age, so it is next."""
+    def push(self, part: JobPart, entry_id: int) -> None:
+        """Queue a part. A part that was dispatched before keeps its age, so it goes first."""
         job = part.job
         client = job.client
         heap = self._heaps.get(client)
         if heap is None:
             heap = self._heaps[client] = []
             heappush(self._order, (self._turns.numbers[client], client))
-        heappush(heap, (-job.terms.priority, job.submit_seq, part.index, place, part))
-        part.queued_in, part.place, part.queued_client = self, place, client
+        heappush(heap, (-job.terms.priority, job.submit_seq, part.index, entry_id, part))
+        part.queued_in, part.entry_id, part.queued_client = self, entry_id, client
         self._size += 1
 
     def discard(self, part: JobPart) -> None:
-        """Take a part out; its entry is swept later."""
-        part.queued_in, part.place = None, 0
+        """Remove a part; its heap entry is removed later."""
+        part.queued_in, part.entry_id = None, 0
         self._size -= 1
         self._swept += 1
         if self._swept > _SWEEP_ABOVE and self._swept > self._size:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop the entries of parts that left, or they would pile up behind one that stays."""
+        """Remove the entries of parts that left; they would pile up behind one that stays."""
         self._swept = 0
         for client, heap in list(self._heaps.items()):
-            live = [e for e in heap if e[4].place == e[3]]
+            live = [e for e in heap if e[4].entry_id == e[3]]
             heapify(live)
             if live:
                 self._heaps[client] = live
@@ -114,11 +114,11 @@ class QueueLane:
         heapify(self._order)
 
     def first(self, suits: Callable[[JobPart], bool] | None = None) -> Ranked | None:
-        """Return the part whose turn it is, among those that suit."""
+        """Return the next part, among those that suit."""
         head = self._head()
         if head is None or suits is None or suits(head[1][4]):
             return head
-        # The one whose turn it is was refused by this worker: look at everything, it is rare.
+        # The next part does not suit this worker. Search all entries; this is rare.
         return min((r for r in self._ranked() if suits(r[1][4])), default=None)
 
     def _head(self) -> Ranked | None:
@@ -126,7 +126,7 @@ class QueueLane:
         while order:
             turn, client = order[0]
             heap = heaps[client]
-            while heap and heap[0][4].place != heap[0][3]:
+            while heap and heap[0][4].entry_id != heap[0][3]:
                 heappop(heap)
             if not heap:
                 heappop(order)
@@ -140,23 +140,23 @@ class QueueLane:
     def _ranked(self) -> Iterator[Ranked]:
         for client, heap in self._heaps.items():
             for entry in heap:
-                if entry[4].place == entry[3]:
+                if entry[4].entry_id == entry[3]:
                     yield self._turns.numbers[client], entry
 
     def waiting(self) -> list[JobPart]:
-        """Return every part that waits, in no order."""
+        """Return every queued part, in no particular order."""
         return [entry[4] for _, entry in self._ranked()]
 
 
 class Queue:
-    """All that waits for one service, with its size."""
+    """Everything queued for one service, with its size."""
 
     def __init__(self) -> None:
-        #: Those that any worker of the service may serve, if it suits.
+        #: Lanes that are not bound to one worker.
         self.lanes: dict[LaneKey, QueueLane] = {}
-        #: Jobs whose workers are not bound yet, because there are none.
+        #: Jobs without parts: no worker matches their target yet.
         self.unbound: dict[str, Job] = {}
-        #: Parts that wait, and the bytes of their requests.
+        #: Number of queued parts, and the bytes of their requests.
         self.jobs = 0
         self.bytes = 0
 
@@ -168,22 +168,22 @@ class Queues:
         self._queues: dict[ServiceName, Queue] = {}
         self._bound: dict[WorkerName, dict[LaneKey, QueueLane]] = {}
         self.turns = Turns()
-        self._places = 0
+        self._last_entry_id = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits anywhere."""
+        """Whether nothing is queued."""
         return not self._queues
 
     def of(self, service: ServiceName) -> Queue:
-        """Return a service's queue, new if need be."""
+        """Return a service's queue; create it if needed."""
         queue = self._queues.get(service)
         if queue is None:
             queue = self._queues[service] = Queue()
         return queue
 
     def find(self, service: ServiceName) -> Queue | None:
-        """Return a service's queue if anything waits there."""
+        """Return a service's queue if anything is queued."""
         return self._queues.get(service)
 
     def services(self) -> list[ServiceName]:
@@ -191,11 +191,11 @@ class Queues:
         return list(self._queues)
 
     def push(self, part: JobPart) -> None:
-        """Let a part wait in its lane."""
+        """Queue a part in its lane."""
         queue = self.of(part.service)
-        self._places += 1
+        self._last_entry_id += 1
         self.turns.enter(part.job.client)
-        self._lane(queue, part).push(part, self._places)
+        self._lane(queue, part).push(part, self._last_entry_id)
         queue.jobs += 1
         queue.bytes += _size(part)
 
@@ -211,7 +211,7 @@ class Queues:
         return lane
 
     def discard(self, part: JobPart) -> None:
-        """Take a part out of its lane, if it waits; drop what is empty."""
+        """Remove a part from its lane, if it is queued; drop empty lanes and queues."""
         lane = part.queued_in
         if lane is None:
             return
@@ -234,7 +234,7 @@ class Queues:
             del self._bound[lane.bound]
 
     def tidy(self, service: ServiceName) -> None:
-        """Drop a queue that holds nothing, so that made-up service names cost nothing."""
+        """Drop an empty queue, so that invented service names cost no memory."""
         queue = self._queues.get(service)
         if queue is not None and not queue.jobs and not queue.unbound:
             del self._queues[service]
@@ -245,7 +245,7 @@ class Queues:
         return list(lanes.values()) if lanes else []
 
     def bound_names(self) -> list[WorkerName]:
-        """Return the workers that something waits for by name."""
+        """Return the workers that parts are queued for by name."""
         return list(self._bound)
 
     def lanes(self) -> Iterator[QueueLane]:
@@ -256,7 +256,7 @@ class Queues:
             yield from lanes.values()
 
     def unbound(self) -> list[Job]:
-        """Return every job that waits for workers to be bound to."""
+        """Return every job that waits to be bound to workers."""
         return [job for queue in self._queues.values() for job in queue.unbound.values()]
 
 

@@ -1,7 +1,7 @@
-"""Waiting parts follow their resources: to the new owner, or to several when it has split.
+"""Rebinding: queued parts follow their resources to the new owner, or to several owners.
 
-A part that runs stays where it is. One that waits for a worker which has lost its resources, or is
-gone, goes where they are now; it is given out when the move has settled (see `ownership`).
+A running part stays with its worker. A part queued for a worker that lost the resources, or left,
+is bound to their present owner; it is dispatched when the move has settled (see `ownership`).
 """
 
 from dragoman.core.dispatch import fill_worker, owner_of, start_patience
@@ -14,92 +14,98 @@ from dragoman.model.record import Kind
 from dragoman.model.target import OnResource
 
 
-def rebind_from(desk: BrokerState, name: WorkerName) -> None:
-    """Let everything that waits for a worker go where its resources are."""
-    for lane in desk.queues.bound_to(name):
+def rebind_from(state: BrokerState, name: WorkerName) -> None:
+    """Rebind everything that is queued for a worker."""
+    for lane in state.queues.bound_to(name):
         for part in lane.waiting():
-            follow(desk, part)
+            rebind(state, part)
 
 
-def rebind_from_departed(desk: BrokerState) -> None:
-    """Let what waits for workers that are not here go to those who own its resources now."""
-    for name in desk.queues.bound_names():
-        if name not in desk.registry.names:
-            rebind_from(desk, name)
+def rebind_from_departed(state: BrokerState) -> None:
+    """Rebind what is queued for workers that are not registered."""
+    for name in state.queues.bound_names():
+        if name not in state.registry.names:
+            rebind_from(state, name)
 
 
-def follow(desk: BrokerState, part: JobPart) -> None:
-    """Let a waiting part go where its resources are now."""
+def rebind(state: BrokerState, part: JobPart) -> None:
+    """Bind a queued part to the present owners of its resources."""
     if type(part.target) is not OnResource or part.job.cancel_asked_at:
         return
-    shares = _shares(desk, part)
+    shares = _shares(state, part)
     if list(shares) == [part.bound]:
         return
     waits = part.queued_in is not None
-    desk.queues.discard(part)
-    parts = [part, *_split(desk, part, shares)]
-    desk.deadlines.cancel(part.patience)
-    part.patience = None
+    state.queues.discard(part)
+    parts = [part, *_split(state, part, shares)]
+    state.deadlines.cancel(part.patience_timer)
+    part.patience_timer = None
     names = tuple(p.bound for p in part.job.parts if p.bound)
-    desk.reply(part.job, ReplyKind.DISPATCHED, workers=names)
-    _let_wait(desk, parts if waits else parts[1:])
+    state.reply(part.job, ReplyKind.DISPATCHED, workers=names)
+    _queue_and_fill(state, parts if waits else parts[1:])
 
 
-def _let_wait(desk: BrokerState, parts: list[JobPart]) -> None:
-    """Put parts behind what waits for their workers already, and give out what can be."""
+def _queue_and_fill(state: BrokerState, parts: list[JobPart]) -> None:
+    """Queue parts behind what waits for their workers; dispatch what is possible."""
     for part in parts:
-        desk.queues.push(part)
+        state.queues.push(part)
     for name in dict.fromkeys(part.bound for part in parts if part.bound):
-        for worker in desk.registry.named(name):
-            fill_worker(desk, worker)
+        for worker in state.registry.named(name):
+            fill_worker(state, worker)
     for part in parts:
         if part.queued_in is not None:
-            start_patience(desk, part)
+            start_patience(state, part)
 
 
-def _shares(desk: BrokerState, part: JobPart) -> dict[WorkerName | None, tuple[str, ...]]:
-    """Return who has the part's resources; what nobody has stays with whom it waits for."""
+def _shares(state: BrokerState, part: JobPart) -> dict[WorkerName | None, tuple[str, ...]]:
+    """Return the owners of a part's resources. Without an owner a resource keeps its worker."""
     shares: dict[WorkerName | None, tuple[str, ...]] = {}
     for resource in part.resources:
-        owners = desk.registry.owners.get(resource, {}).values()
+        owners = state.registry.owners.get(resource, {}).values()
         name = part.bound
         if not any(w.name == name for w in owners):
-            owner = owner_of(desk, part.service, resource)
+            owner = owner_of(state, part.service, resource)
             name = owner.name if owner else name
         shares[name] = (*shares.get(name, ()), resource)
     return shares
 
 
 def _split(
-    desk: BrokerState, part: JobPart, shares: dict[WorkerName | None, tuple[str, ...]]
+    state: BrokerState, part: JobPart, shares: dict[WorkerName | None, tuple[str, ...]]
 ) -> list[JobPart]:
-    """Put on record who has which share; return the parts that are new."""
+    """Record which worker gets which resources; return the new parts."""
     job, kept = part.job, part.bound if part.bound in shares else next(iter(shares))
     count = len(job.parts)
-    _note(desk, part, kept, shares.pop(kept))
+    _record_move(state, part, kept, shares.pop(kept))
     for name, resources in shares.items():
         other = _waiting_for(job, name)
         if other is not None and not part.attempt:
-            _note(desk, other, name, other.resources + resources)
+            _record_move(state, other, name, other.resources + resources)
             continue
-        # For the record to speak of; the book makes its own from that.
+        # Only describes the record; the store makes its own part from that.
         new = JobPart(job, len(job.parts), None)
         new.service, new.task = part.service, part.task
         new.attempt, new.returned = part.attempt, part.returned
-        _note(desk, new, name, resources)
+        _record_move(state, new, name, resources)
         job.parts[-1].request = part.request
     return job.parts[count:]
 
 
 def _waiting_for(job: Job, name: WorkerName | None) -> JobPart | None:
-    """Return the part of a job that waits for a worker and was never given out."""
+    """Return the part of a job that is queued for a worker and was never dispatched."""
     found = (p for p in job.parts if p.bound == name and p.state is JobState.QUEUED)
     return next((p for p in found if not p.attempt), None)
 
 
-def _note(
-    desk: BrokerState, part: JobPart, name: WorkerName | None, resources: tuple[str, ...]
+def _record_move(
+    state: BrokerState, part: JobPart, name: WorkerName | None, resources: tuple[str, ...]
 ) -> None:
     target = str(OnResource(resources))
-    words, state = str(name or ""), part.job.state
-    desk.note(Kind.MOVED, part, state=state, detail=words, target=target, count=part.returned)
+    state.record_part(
+        Kind.MOVED,
+        part,
+        state=part.job.state,
+        detail=str(name or ""),
+        target=target,
+        count=part.returned,
+    )

@@ -1,15 +1,15 @@
-"""Records -> broker: how a new process goes on where the last one stopped.
+"""Recovery: a new process continues where the last one stopped.
 
-`fold` replays the records; `resume` puts what was open back to work. Workers are gone until they
-speak again: what they held waits for them for a grace time, so that a broker restart alone never
-runs anything twice.
+`fold` replays the records; `resume` starts a broker on them. Workers are absent until they register
+again. Their parts wait for them for a grace time, so that a broker restart alone never runs a job
+twice.
 """
 
 from collections.abc import Callable, Iterable
 
 from dragoman.core.broker import Broker
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import enqueue, place
+from dragoman.core.dispatch import dispatch_job, enqueue
 from dragoman.core.effects import Effect
 from dragoman.core.endings import end_gathered, end_job, end_part, forget_finished
 from dragoman.core.events import WorkerJoined
@@ -27,7 +27,7 @@ from dragoman.model.record import Kind, Record
 
 
 def fold(records: Iterable[Record], keep: int = 100_000) -> JobStore:
-    """Replay records into a book; of the finished jobs, the newest `keep` stay."""
+    """Replay records into a store; keep the newest `keep` finished jobs."""
     store = JobStore()
     apply, finished = store.apply, store.finished
     for record in records:
@@ -44,7 +44,7 @@ def resume(
     limits: Limits | None = None,
     detail: str = "",
 ) -> tuple[Broker, list[Effect]]:
-    """Make a broker of a book, and return it with the first things to do."""
+    """Start a broker on a store; return it with its first effects."""
     broker = Broker(limits, store)
     state = broker.state
     state.now = max(state.now, now)
@@ -52,7 +52,7 @@ def resume(
     state.recovery_ends_at = state.now + max((state.limits.recovery_grace, *sessions))
     effects: list[Effect] = []
     state.out = effects
-    state.record(Record(state.next_seq, state.now, Kind.STARTED, detail=detail))
+    state.append(Record(state.next_seq, state.now, Kind.STARTED, detail=detail))
     forget_finished(state)
     for job in [j for j in store.jobs.values() if not j.is_final]:
         _resume_job(state, job, load_body)
@@ -60,7 +60,7 @@ def resume(
 
 
 def _grace(state: BrokerState, peer: PeerId) -> float:
-    """Say how long what a worker held waits for it: as long as its kind takes to come back."""
+    """Return how long the parts of a worker wait for it to come back."""
     return max(state.limits.recovery_grace, state.store.graces.get(peer, 0.0))
 
 
@@ -73,7 +73,7 @@ def _resume_job(state: BrokerState, job: Job, load_body: Callable[[int], Body | 
     if job.cancel_asked_at:
         _resume_cancel(state, job)
     elif not job.parts:
-        place(state, job)
+        dispatch_job(state, job)
     elif not job.open_parts():
         end_gathered(state, job)
     for part in job.open_parts():
@@ -84,9 +84,9 @@ def _resume_job(state: BrokerState, job: Job, load_body: Callable[[int], Body | 
 
 
 def _resume_cancel(state: BrokerState, job: Job) -> None:
-    """Go on with a cancel: what waits never starts, what runs has its time to confirm."""
+    """Continue a cancel: end queued parts; running parts get the grace time to confirm."""
     at = job.cancel_asked_at + job.terms.cancel_grace
-    job.cancel_due = state.deadlines.set(at, TimerKind.CANCEL, job)
+    job.cancel_timer = state.deadlines.set(at, TimerKind.CANCEL, job)
     fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
     if not job.parts:
         end_job(state, job, JobState.CANCELLED, fault)
@@ -96,14 +96,14 @@ def _resume_cancel(state: BrokerState, job: Job) -> None:
 
 
 def _await_worker(state: BrokerState, part: JobPart) -> None:
-    """Let a running part wait for its worker to come back."""
+    """Keep a running part for its absent worker."""
     worker = state.absent.get(part.peer)
     if worker is None:
         worker = RegisteredWorker(WorkerJoined(part.peer, part.worker, ()), state.now)
         state.absent[part.peer] = worker
         at = state.now + _grace(state, part.peer)
-        worker.absence_due = state.deadlines.set(at, TimerKind.ABSENCE, worker)
+        worker.absence_timer = state.deadlines.set(at, TimerKind.ABSENCE, worker)
     worker.held[part.key] = part
     run_timeout = part.job.terms.run_timeout
     if run_timeout is not None:
-        part.runs_out = state.deadlines.set(part.dispatched_at + run_timeout, TimerKind.RUN, part)
+        part.run_timer = state.deadlines.set(part.dispatched_at + run_timeout, TimerKind.RUN, part)

@@ -1,6 +1,6 @@
-"""Services and workers: who offers what, how much each may still be given, who is next.
+"""The registry: which worker offers which service, who has room, who is next.
 
-The only owner of those indexes. A worker is in a service's index of available workers exactly when
+The only owner of these indexes. A worker is in a service's index of available workers exactly when
 it has room; every change of its room or load goes through `WorkerRegistry`.
 """
 
@@ -17,42 +17,42 @@ from dragoman.model.target import read_names
 
 
 class RegisteredWorker:
-    """A registered worker: what it offered, what it holds, when it was heard."""
+    """A registered worker: what it offers, what it holds, when it was last seen."""
 
     def __init__(self, joined: WorkerJoined, now: float) -> None:
         self.peer = joined.worker
         self.joined_at = now
         self.seen_at = now
-        #: When it was last given work; orders the least recently used.
+        #: Number of its last dispatch; orders workers by last use.
         self.used_at = 0
         self.beats = 0
         self.is_draining = False
-        #: Its transport took no more, or cannot reach it; a sign of life lifts this.
+        #: A message could not be delivered; cleared by its next message.
         self.is_blocked = False
-        #: Its transport says that nobody is there.
+        #: The transport reported that its connection is gone.
         self.is_gone = False
         #: The parts it holds.
         self.held: dict[tuple[JobId, int], JobPart] = {}
-        # At most one of each is running: for its silence, for our beats, for its absence.
-        self.lease_due: Timer | None = None
-        self.beat_due: Timer | None = None
-        self.absence_due: Timer | None = None
+        # At most one of each kind runs.
+        self.lease_timer: Timer | None = None
+        self.beat_timer: Timer | None = None
+        self.absence_timer: Timer | None = None
         self.offer(joined)
 
     def offer(self, joined: WorkerJoined) -> None:
-        """Take over what the worker says it offers."""
+        """Replace the offer with that of a new registration."""
         self.name = joined.name
         self.services = tuple(dict.fromkeys(joined.services))
-        #: How many jobs it may still be given or, where credit returns, hold at a time.
+        #: How many more jobs it may get; if credit returns, how many it may hold at a time.
         self.credit = joined.credit
         self.credit_returns = joined.credit_returns
-        # An interval that is no interval would make everything due at once, for ever.
+        # An interval of zero or less would make its timers due in an endless loop.
         self.beat_every = joined.beat_every if (joined.beat_every or 0) > 0 else None
         self.missed_allowed = joined.missed_allowed
         self.missed_allowed_busy = joined.missed_allowed_busy or joined.missed_allowed
         self.labels = joined.labels
         self.capacity = joined.capacity
-        #: As its dialect says, or as it says itself with a label, which every dialect carries.
+        #: From the dialect, or from a label, which every dialect carries.
         self.resources = joined.resources or read_names(joined.labels.get(ANNOUNCED, ""))
         self.can_cancel = joined.can_cancel
         self.principal = joined.principal
@@ -62,7 +62,7 @@ class RegisteredWorker:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may be given a job now."""
+        """Whether it may get a job now."""
         if self.is_draining or self.is_blocked:
             return False
         if self.credit is None:
@@ -71,22 +71,22 @@ class RegisteredWorker:
 
     @property
     def lease(self) -> float | None:
-        """How long it may be silent before it is lost; None: for ever."""
+        """How long it may be silent before it is lost; None: no limit."""
         if self.beat_every is None:
             return None
-        # One that computes in silence is known by its connection: without that, it is as any.
+        # The longer lease of a busy worker needs a connection that proves it alive.
         is_busy = self.held and not self.is_gone
         return self.beat_every * (self.missed_allowed_busy if is_busy else self.missed_allowed)
 
     def fits(self, needs: Capacity) -> bool:
-        """Whether a job with these needs fits beside what it holds."""
+        """Tell whether a job with these needs fits beside the jobs it holds."""
         if needs is NOTHING or self.capacity is None:
             return True
         return self.capacity.minus(self.used).holds(needs)
 
     @property
     def used(self) -> Capacity:
-        """What the jobs it holds take of its capacity."""
+        """The capacity that the jobs it holds take."""
         used = NOTHING
         for part in self.held.values():
             used = used.plus(part.job.terms.needs)
@@ -94,28 +94,28 @@ class RegisteredWorker:
 
 
 class ServicePool:
-    """The workers of one service, and those of them with room in the order of each balance."""
+    """The workers of one service; those with room are indexed for each balance."""
 
     def __init__(self) -> None:
-        #: All, in the order they joined.
+        #: All workers, in the order they joined.
         self.members: dict[PeerId, RegisteredWorker] = {}
-        #: Load -> those with room, least recently used first.
+        #: Number of held parts -> workers with room, least recently used first.
         self.by_load: dict[int, OrderedDict[PeerId, RegisteredWorker]] = {}
-        #: Those with room, least recently dispatched to first.
-        self.ring: OrderedDict[PeerId, RegisteredWorker] = OrderedDict()
-        #: Where each available worker stands in `by_load`.
+        #: Workers with room, least recently dispatched to first.
+        self.by_last_use: OrderedDict[PeerId, RegisteredWorker] = OrderedDict()
+        #: The key of each worker with room in `by_load`.
         self.loads: dict[PeerId, int] = {}
 
-    def place(self, worker: RegisteredWorker) -> None:
-        """Put a worker where its room and load say."""
+    def reindex(self, worker: RegisteredWorker) -> None:
+        """Update the indexes after a change of a worker's room or load."""
         peer, load = worker.peer, len(worker.held)
         old = self.loads.get(peer)
         if not worker.has_room:
             if old is not None:
                 self._take_from_load(peer, old)
-                del self.ring[peer]
+                del self.by_last_use[peer]
         elif old is None:
-            self.ring[peer] = worker
+            self.by_last_use[peer] = worker
             self._put_at_load(worker, load)
         elif old != load:
             self._take_from_load(peer, old)
@@ -135,17 +135,17 @@ class ServicePool:
             del self.by_load[load]
 
     def remove(self, peer: PeerId) -> None:
-        """Forget a worker."""
+        """Remove a worker."""
         self.members.pop(peer, None)
-        self.ring.pop(peer, None)
+        self.by_last_use.pop(peer, None)
         load = self.loads.get(peer)
         if load is not None:
             self._take_from_load(peer, load)
 
     def in_order(self, balance: str) -> Iterator[RegisteredWorker]:
-        """Yield those with room, the best choice first."""
+        """Yield the workers with room, best choice first."""
         if balance != "least_loaded":
-            yield from self.ring.values()
+            yield from self.by_last_use.values()
             return
         for load in sorted(self.by_load):
             yield from self.by_load[load].values()
@@ -160,23 +160,23 @@ class WorkerRegistry:
         self.pools: dict[ServiceName, ServicePool] = {}
         #: Resource -> the workers that own it.
         self.owners: dict[str, dict[PeerId, RegisteredWorker]] = {}
-        #: Draining workers that gave their last job away, until they are let go.
+        #: Draining workers without jobs, until their sessions are ended.
         self.drained: list[RegisteredWorker] = []
         self._uses = 0
 
     def add(self, worker: RegisteredWorker) -> None:
-        """Index a new worker, or one that has changed its offer."""
+        """Index a new worker, or one whose offer changed."""
         self.workers[worker.peer] = worker
         self.names.setdefault(worker.name, {})[worker.peer] = worker
         for service in worker.services:
             pool = self.pools.setdefault(service, ServicePool())
             pool.members[worker.peer] = worker
-            pool.place(worker)
+            pool.reindex(worker)
         for resource in worker.resources:
             self.owners.setdefault(resource, {})[worker.peer] = worker
 
     def remove(self, worker: RegisteredWorker) -> None:
-        """Take a worker out of every index."""
+        """Remove a worker from every index."""
         del self.workers[worker.peer]
         _drop(self.names, worker.name, worker.peer)
         for service in worker.services:
@@ -188,12 +188,12 @@ class WorkerRegistry:
             _drop(self.owners, resource, worker.peer)
 
     def refresh(self, worker: RegisteredWorker) -> None:
-        """Re-index a worker whose room may have changed."""
+        """Update the indexes of a worker whose room may have changed."""
         for service in worker.services:
-            self.pools[service].place(worker)
+            self.pools[service].reindex(worker)
 
     def hold(self, worker: RegisteredWorker, part: JobPart) -> None:
-        """Give a part to a worker: one credit less, one more on its load."""
+        """Assign a part to a worker: one credit less, load plus one."""
         worker.held[part.key] = part
         if worker.credit is not None and not worker.credit_returns:
             worker.credit -= 1
@@ -201,12 +201,12 @@ class WorkerRegistry:
         worker.used_at = self._uses
         for service in worker.services:
             pool = self.pools[service]
-            pool.place(worker)
+            pool.reindex(worker)
             if worker.peer in pool.loads:
-                pool.ring.move_to_end(worker.peer)
+                pool.by_last_use.move_to_end(worker.peer)
 
     def release(self, worker: RegisteredWorker, part: JobPart) -> None:
-        """Take a part from a worker, whatever became of it. Spent credit does not come back."""
+        """Remove a part from a worker. Spent credit is not returned."""
         if worker.held.pop(part.key, None) is None:
             return
         if worker.is_draining and not worker.held:
@@ -214,12 +214,12 @@ class WorkerRegistry:
         self.refresh(worker)
         if part.job.terms.balance == "least_recently_used":
             for service in worker.services:
-                ring = self.pools[service].ring
-                if worker.peer in ring:
-                    ring.move_to_end(worker.peer)
+                by_last_use = self.pools[service].by_last_use
+                if worker.peer in by_last_use:
+                    by_last_use.move_to_end(worker.peer)
 
     def members(self, service: ServiceName) -> Iterable[RegisteredWorker]:
-        """Return the workers of a service; of the reserved service, all but the broker's own."""
+        """Return the workers of a service; for the service `all`, every worker not built in."""
         if service == "all":
             return [w for w in self.workers.values() if not w.is_builtin]
         pool = self.pools.get(service)
@@ -232,14 +232,14 @@ class WorkerRegistry:
         return [w for w in self.members(service) if all(r.holds(w.labels) for r in wanted)]
 
     def named(self, name: WorkerName) -> list[RegisteredWorker]:
-        """Return the workers that have this name (one, unless dialects clash)."""
+        """Return the workers with this name (several only if dialects use the same name)."""
         return list(self.names.get(name, {}).values())
 
 
 def _drop(index: dict[str, dict[PeerId, RegisteredWorker]] | dict[WorkerName, dict[PeerId,
 RegisteredWorker]],
           key: str, peer: PeerId) -> None:  # fmt: skip
-    """Remove one worker from an index of dicts, and the dict when it is empty."""
+    """Remove a worker from a nested index; drop the inner dict if it is empty."""
     found = index.get(key)  # type: ignore[call-overload]
     if found is not None:
         found.pop(peer, None)

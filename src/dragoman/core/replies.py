@@ -1,8 +1,8 @@
-"""What workers say about the jobs they hold. Only the current attempt counts."""
+"""Replies of workers about the jobs they hold. Only the current attempt counts."""
 
 from dragoman.core.dispatch import target_workers
 from dragoman.core.effects import Dismiss
-from dragoman.core.endings import end_part, pass_on, take_back
+from dragoman.core.endings import end_part, forward_part, requeue_or_end
 from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
 from dragoman.core.jobs import JobPart
 from dragoman.core.registry import RegisteredWorker
@@ -16,32 +16,32 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import AnyWorker, Labelled, Named, Target
 
 
-def reply_received(desk: BrokerState, event: ReplyReceived) -> None:
-    """Apply a worker's word about a job, or put it on record as late."""
-    worker = _speaker(desk, event.worker)
-    part = _current(desk, worker, event.job)
+def reply_received(state: BrokerState, event: ReplyReceived) -> None:
+    """Apply a worker's reply, or record it as late."""
+    worker = _sender(state, event.worker)
+    part = _current(state, worker, event.job)
     if part is None or event.attempt not in (None, part.attempt):
-        _late(desk, event, worker)
+        _record_late(state, event, worker)
         return
     assert worker is not None
     if event.kind is ReplyKind.FINAL:
-        _final(desk, part, event)
+        _final(state, part, event)
     else:
-        _on_the_way(desk, worker, part, event)
+        _intermediate(state, worker, part, event)
 
 
-def _speaker(desk: BrokerState, peer: PeerId) -> RegisteredWorker | None:
-    """Return the worker that speaks; one that is away may still bring what it holds."""
-    absent = desk.absent.get(peer)
-    if absent is not None and peer not in desk.registry.workers:
-        desk.out.append(Dismiss(peer, "not registered here"))
+def _sender(state: BrokerState, peer: PeerId) -> RegisteredWorker | None:
+    """Return the worker that sent a reply. An absent one may still answer for what it holds."""
+    absent = state.absent.get(peer)
+    if absent is not None and peer not in state.registry.workers:
+        state.out.append(Dismiss(peer, "not registered here"))
         return absent
-    return touch_worker(desk, peer)
+    return touch_worker(state, peer)
 
 
-def _current(desk: BrokerState, worker: RegisteredWorker | None, job_id: JobId) -> JobPart | None:
-    """Find the part of a job that a worker holds now."""
-    job = desk.store.jobs.get(job_id)
+def _current(state: BrokerState, worker: RegisteredWorker | None, job_id: JobId) -> JobPart | None:
+    """Return the part of a job that a worker holds."""
+    job = state.store.jobs.get(job_id)
     if worker is None or job is None:
         return None
     for part in job.parts:
@@ -50,41 +50,41 @@ def _current(desk: BrokerState, worker: RegisteredWorker | None, job_id: JobId) 
     return None
 
 
-def _final(desk: BrokerState, part: JobPart, event: ReplyReceived) -> None:
+def _final(state: BrokerState, part: JobPart, event: ReplyReceived) -> None:
     fault = event.fault
     if fault is None:
-        end_part(desk, part, JobState.SUCCEEDED, None, event.body)
+        end_part(state, part, JobState.SUCCEEDED, None, event.body)
     elif fault.code is FaultCode.HANDED_BACK:
-        take_back(desk, part, fault)
+        requeue_or_end(state, part, fault)
     elif fault.code is FaultCode.CANCELLED and part.job.cancel_asked_at:
-        end_part(desk, part, JobState.CANCELLED, fault)
+        end_part(state, part, JobState.CANCELLED, fault)
     else:
-        end_part(desk, part, JobState.FAILED, fault, event.body)
+        end_part(state, part, JobState.FAILED, fault, event.body)
 
 
-def _on_the_way(
-    desk: BrokerState, worker: RegisteredWorker, part: JobPart, event: ReplyReceived
+def _intermediate(
+    state: BrokerState, worker: RegisteredWorker, part: JobPart, event: ReplyReceived
 ) -> None:
-    """Pass on what comes before the result; a stream's pieces are not put on record."""
+    """Send replies before the result to the client; chunks of a stream are not recorded."""
     body: Body | None = event.body
     if event.kind is ReplyKind.ACCEPTED:
-        desk.note(Kind.ACCEPTED, part, worker=worker)
+        state.record_part(Kind.ACCEPTED, part, worker=worker)
     elif event.kind is ReplyKind.INPUT_ASKED:
-        desk.note(Kind.INPUT_ASKED, part, body=body, worker=worker)
+        state.record_part(Kind.INPUT_ASKED, part, body=body, worker=worker)
     elif event.kind is ReplyKind.PROGRESS:
-        kept = body if event.body.size <= desk.limits.progress_bytes else None
-        desk.note(Kind.PROGRESS, part, body=kept, worker=worker)
-    desk.reply(part.job, event.kind, part=part, body=event.body)
+        kept = body if event.body.size <= state.limits.progress_bytes else None
+        state.record_part(Kind.PROGRESS, part, body=kept, worker=worker)
+    state.reply(part.job, event.kind, part=part, body=event.body)
 
 
-def _late(desk: BrokerState, event: ReplyReceived, worker: RegisteredWorker | None) -> None:
-    """Record what comes too late to count; a result's body is kept, as evidence."""
-    job = desk.store.jobs.get(event.job)
+def _record_late(state: BrokerState, event: ReplyReceived, worker: RegisteredWorker | None) -> None:
+    """Record a reply that comes too late to count; keep the body of a result as evidence."""
+    job = state.store.jobs.get(event.job)
     is_result = event.kind is ReplyKind.FINAL and event.body.size > 0
-    desk.record(
+    state.append(
         Record(
-            desk.next_seq,
-            desk.now,
+            state.next_seq,
+            state.now,
             Kind.LATE,
             event.job,
             attempt=event.attempt or 0,
@@ -103,34 +103,34 @@ def _late(desk: BrokerState, event: ReplyReceived, worker: RegisteredWorker | No
     )
 
 
-def job_forwarded(desk: BrokerState, event: JobForwarded) -> None:
-    """Pass a job on to another service; its client and id stay."""
-    worker = _speaker(desk, event.worker)
-    part = _current(desk, worker, event.job)
+def job_forwarded(state: BrokerState, event: JobForwarded) -> None:
+    """Forward a job to another service; its client and id stay."""
+    worker = _sender(state, event.worker)
+    part = _current(state, worker, event.job)
     if part is None or worker is None or event.attempt not in (None, part.attempt):
         reply = ReplyReceived(
             event.worker, event.job, ReplyKind.FINAL, event.body, None, event.attempt
         )
-        _late(desk, reply, worker)
+        _record_late(state, reply, worker)
         return
-    target, fault = _next_target(desk, event), None
-    if part.job.hops >= desk.limits.hops:
-        words = f"handed over {part.job.hops} times, the last by {worker.name}"
-        fault = Fault(FaultCode.TOO_MANY_HOPS, words)
+    target, fault = _next_target(state, event), None
+    if part.job.hops >= state.limits.hops:
+        message = f"forwarded {part.job.hops} times, the last time by {worker.name}"
+        fault = Fault(FaultCode.TOO_MANY_HOPS, message)
     elif target is None:
-        words = f"{worker.name} handed it over to {event.service}, {event.target}: no such worker"
-        fault = Fault(FaultCode.NO_WORKER, words)
+        message = f"{worker.name} forwarded it to {event.service}, {event.target}: no such worker"
+        fault = Fault(FaultCode.NO_WORKER, message)
     if fault is not None:
-        end_part(desk, part, JobState.FAILED, fault)
+        end_part(state, part, JobState.FAILED, fault)
     elif target is not None:
-        pass_on(desk, part, event, target)
+        forward_part(state, part, event, target)
 
 
-def _next_target(desk: BrokerState, event: JobForwarded) -> Target | None:
-    """Say whom one part of a job may go to next: one worker, however many the target means."""
+def _next_target(state: BrokerState, event: JobForwarded) -> Target | None:
+    """Return the target of a forwarded part: one worker, even if the target matches several."""
     if event.service == EVERY_SERVICE:
         return None
     if isinstance(event.target, AnyWorker | Labelled):
         return event.target
-    names = target_workers(desk, event.service, event.target)
+    names = target_workers(state, event.service, event.target)
     return Named(names[:1]) if names else None

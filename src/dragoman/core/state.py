@@ -1,7 +1,7 @@
-"""The broker's desk: all of its state, and the two ways things leave it (records, sends).
+"""The state of the broker, and the two ways out of it: records and sends.
 
-What the records say is in `store` and changes only with a record. Everything else here (who is
-connected, what waits, what is due) can be rebuilt from the book and from peers that speak again.
+`store` holds what the records say; it changes only with a record. Everything else here
+(connected peers, queues, timers) is rebuilt from the store and from peers that reconnect.
 """
 
 from collections import OrderedDict
@@ -23,7 +23,7 @@ from dragoman.model.record import Kind, Record
 
 
 class ClientInfo:
-    """What is remembered of a client: for people who look, not for decisions."""
+    """What the broker remembers of a client. Shown by management; no decision depends on it."""
 
     __slots__ = ("first_seen_at", "jobs", "seen_at")
 
@@ -34,7 +34,7 @@ class ClientInfo:
 
 
 class BrokerState:
-    """State shared by the handlers; one instance per broker."""
+    """The state that all handlers share; one instance per broker."""
 
     def __init__(self, limits: Limits, store: JobStore) -> None:
         self.limits = limits
@@ -42,37 +42,37 @@ class BrokerState:
         self.registry = WorkerRegistry()
         self.queues = Queues()
         self.deadlines = Deadlines()
-        #: Workers that are away but may come back to what they hold.
+        #: Workers whose session ended but which may come back to the parts they hold.
         self.absent: dict[PeerId, RegisteredWorker] = {}
         self.clients: OrderedDict[PeerId, ClientInfo] = OrderedDict()
-        #: Clients that said good-bye and have not spoken since, the first to go first.
-        self.gone: OrderedDict[PeerId, None] = OrderedDict()
-        #: Declared resources by service, and those that are changing hands, with who is to confirm.
-        self.shares: dict[ServiceName, Distribution] = {}
+        #: Clients that left and have sent nothing since, in the order they left.
+        self.departed_clients: OrderedDict[PeerId, None] = OrderedDict()
+        #: Declared resources by service; resources that move, with the workers yet to confirm.
+        self.distributions: dict[ServiceName, Distribution] = {}
         self.moving: dict[str, set[PeerId]] = {}
-        self.moving_of: dict[PeerId, set[str]] = {}
-        #: Whose share has changed since it was put on record.
+        self.moving_by_worker: dict[PeerId, set[str]] = {}
+        #: Workers whose resources changed since the last `owns` record.
         self.unannounced: dict[tuple[ServiceName, PeerId], None] = {}
         self.is_draining = False
         self.now = 0.0
-        #: After a restart nobody's patience ends before the workers could come back.
+        #: After a restart, no patience ends before this: workers need time to come back.
         self.recovery_ends_at = 0.0
         self.out: list[Effect] = []
-        #: Finished jobs whose results are in memory, oldest first, with their size.
+        #: Finished jobs whose results are in memory, oldest first -> size in bytes.
         self.cached: OrderedDict[JobId, int] = OrderedDict()
         self.cached_bytes = 0
 
-    def record(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
-        """Put a record on the book and into the ledger."""
+    def append(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
+        """Apply a record to the store and have it written to the ledger."""
         self.store.apply(record, job)
         self.out.append(Append(record, body))
 
     @property
     def next_seq(self) -> int:
-        """The position the next record will have."""
+        """The sequence number of the next record."""
         return self.store.last_seq + 1
 
-    def note(
+    def record_part(
         self,
         kind: Kind,
         part: JobPart,
@@ -86,7 +86,7 @@ class BrokerState:
         target: str = "",
         attempt: int = 0,
     ) -> int:
-        """Record something about one part of a job; return its position."""
+        """Write a record about one part of a job; return its sequence number."""
         job, seq = part.job, self.next_seq
         record = Record(
             seq,
@@ -116,10 +116,10 @@ class BrokerState:
             count,
             job.terms.strict,
         )
-        self.record(record, body)
+        self.append(record, body)
         return seq
 
-    def note_job(
+    def record_job(
         self,
         kind: Kind,
         job: Job,
@@ -129,9 +129,9 @@ class BrokerState:
         detail: str = "",
         target: str = "",
     ) -> int:
-        """Record something about a whole job; return its position."""
+        """Write a record about a whole job; return its sequence number."""
         seq = self.next_seq
-        self.record(
+        self.append(
             Record(
                 seq,
                 self.now,
@@ -153,7 +153,7 @@ class BrokerState:
         )
         return seq
 
-    def note_worker(
+    def record_worker(
         self,
         kind: Kind,
         worker: RegisteredWorker,
@@ -163,8 +163,8 @@ class BrokerState:
         count: int = 0,
         service: str = "",
     ) -> None:
-        """Record something about a worker's session."""
-        self.record(
+        """Write a record about a worker's session."""
+        self.append(
             Record(
                 self.next_seq,
                 self.now,
@@ -192,8 +192,8 @@ class BrokerState:
         state: JobState | None = None,
         seq: int = 0,
     ) -> None:
-        """Tell the job's client, if it is there."""
-        if self.gone and job.client in self.gone:
+        """Send a reply to the job's client, unless it has left."""
+        if self.departed_clients and job.client in self.departed_clients:
             return
         self.out.append(
             SendReply(
@@ -213,13 +213,13 @@ class BrokerState:
         )
 
     def holder(self, part: JobPart) -> RegisteredWorker | None:
-        """Return the worker that holds a part, be it connected or away."""
+        """Return the worker that holds a part, connected or absent."""
         return self.registry.workers.get(part.peer) or self.absent.get(part.peer)
 
     def touch_client(self, peer: PeerId) -> ClientInfo:
-        """Remember a client that spoke; forget the one not heard for longest."""
-        if self.gone:
-            self.gone.pop(peer, None)
+        """Note that a client sent something; forget the least recently seen one."""
+        if self.departed_clients:
+            self.departed_clients.pop(peer, None)
         client = self.clients.get(peer)
         if client is None:
             client = self.clients[peer] = ClientInfo(self.now)
@@ -230,15 +230,15 @@ class BrokerState:
             client.seen_at = self.now
         return client
 
-    def part_with(self, peer: PeerId) -> None:
-        """Send nothing more to a client that left, until it speaks again."""
+    def forget_client(self, peer: PeerId) -> None:
+        """Send nothing more to a client that left, until it sends something again."""
         self.clients.pop(peer, None)
-        self.gone[peer] = None
-        if len(self.gone) > self.limits.clients:
-            self.gone.popitem(last=False)
+        self.departed_clients[peer] = None
+        if len(self.departed_clients) > self.limits.clients:
+            self.departed_clients.popitem(last=False)
 
     def cache_result(self, job: Job) -> None:
-        """Keep a finished job's results in memory, and let go of the oldest beyond the bound."""
+        """Keep a finished job's results in memory; drop the oldest beyond the limit."""
         size = 0
         for part in job.parts:
             if part.body is not None:
@@ -254,17 +254,17 @@ class BrokerState:
                 part.body = None
 
     def drop_cached_result(self, job: Job) -> None:
-        """Let go of a finished job's results in memory."""
+        """Drop a finished job's results from memory."""
         self.cached_bytes -= self.cached.pop(job.id, 0)
 
 
 def dialect_of(peer: PeerId) -> str:
-    """Return the dialect a peer speaks: the first word of its link's name."""
+    """Return a peer's dialect: the first word of its link's name."""
     return link_of(peer).partition("_")[0]
 
 
 def status_of(job: Job) -> JobStatus:
-    """Say how a job stands."""
+    """Return the status of a job."""
     return JobStatus(
         job=job.id,
         state=job.state,

@@ -1,7 +1,7 @@
-"""What clients ask for: work, a cancel, input to a running job, the state of a job."""
+"""Requests of clients: submit, cancel, input to a running job, status of a job."""
 
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import can_serve, place
+from dragoman.core.dispatch import can_serve, dispatch_job
 from dragoman.core.effects import RequestKind, SendCancel, SendInput, SendReply, SendStatus
 from dragoman.core.endings import end_job, end_memoized, end_part
 from dragoman.core.events import (
@@ -21,64 +21,64 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.terms import terms_text
 
 
-def job_submitted(desk: BrokerState, event: JobSubmitted) -> None:
-    """Take a job in, refuse it with a reason, or recognise it."""
-    desk.touch_client(event.client).jobs += 1
+def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
+    """Accept a job, refuse it with a reason, or answer it as known."""
+    state.touch_client(event.client).jobs += 1
     digest = event.body.digest()
-    known = _known(desk, event)
+    known = _known(state, event)
     if known is not None:
-        _again(desk, known, event, digest)
+        _answer_known(state, known, event, digest)
         return
-    fault = _refusal(desk, event)
+    fault = _refusal(state, event)
     if fault is not None:
-        refuse(desk, event, fault)
+        refuse(state, event, fault)
         return
-    job = _take_in(desk, event, digest)
-    earlier = desk.store.memo.get((job.service, digest)) if job.terms.memoize else None
+    job = _accept(state, event, digest)
+    earlier = state.store.memo.get((job.service, digest)) if job.terms.memoize else None
     if earlier is not None and is_single(job):
-        end_memoized(desk, job, earlier)
+        end_memoized(state, job, earlier)
     else:
-        place(desk, job)
+        dispatch_job(state, job)
 
 
-def _known(desk: BrokerState, event: JobSubmitted) -> Job | None:
-    job = desk.store.find(event.job)
+def _known(state: BrokerState, event: JobSubmitted) -> Job | None:
+    job = state.store.find(event.job)
     if job is None and event.key:
-        job = desk.store.jobs.get(desk.store.keys.get((event.principal, event.key), JobId("")))
+        job = state.store.jobs.get(state.store.keys.get((event.principal, event.key), JobId("")))
     return job
 
 
-def _again(desk: BrokerState, job: Job, event: JobSubmitted, digest: str) -> None:
-    """Answer a job that was submitted before: the same run, the same answer."""
+def _answer_known(state: BrokerState, job: Job, event: JobSubmitted, digest: str) -> None:
+    """Answer a job that was submitted before: one run, the same answer."""
     if job.principal != event.principal:
-        words = f"the job id {event.job} belongs to somebody else; use a new id"
-        refuse(desk, event, Fault(FaultCode.CONFLICT, words))
+        message = f"job id {event.job} belongs to another principal; use a new id"
+        refuse(state, event, Fault(FaultCode.CONFLICT, message))
         return
     if job.digest != digest or job.service != event.service:
-        words = f"job {job.id} was submitted before with another body or service; use a new id"
-        refuse(desk, event, Fault(FaultCode.CONFLICT, words))
+        message = f"job {job.id} was submitted before with another body or service; use a new id"
+        refuse(state, event, Fault(FaultCode.CONFLICT, message))
         return
     if job.client != event.client or job.client_job_id != event.job:
-        _adopt(desk, job, event)
+        _adopt(state, job, event)
     if job.is_final:
-        _answer_again(desk, job)
+        _answer_again(state, job)
     elif any(p.attempt or p.bound for p in job.parts):
         names = tuple(p.bound or p.worker for p in job.parts if p.bound or p.worker)
-        desk.reply(job, ReplyKind.DISPATCHED, workers=names)
+        state.reply(job, ReplyKind.DISPATCHED, workers=names)
     else:
-        desk.reply(job, ReplyKind.QUEUED)
+        state.reply(job, ReplyKind.QUEUED)
 
 
-def _adopt(desk: BrokerState, job: Job, event: JobSubmitted) -> None:
-    """Send a job's replies to the client that asked for it last, under the id it asked by."""
+def _adopt(state: BrokerState, job: Job, event: JobSubmitted) -> None:
+    """Send a job's replies to the client that submitted it last, under the id it used."""
     job.client = event.client
-    desk.note_job(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
+    state.record_job(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
 
 
-def _answer_again(desk: BrokerState, job: Job) -> None:
+def _answer_again(state: BrokerState, job: Job) -> None:
     if len(job.parts) == 1:
         part = job.parts[0]
-        desk.reply(
+        state.reply(
             job,
             ReplyKind.FINAL,
             part=part,
@@ -89,7 +89,7 @@ def _answer_again(desk: BrokerState, job: Job) -> None:
         )
         return
     for part in job.parts:
-        desk.reply(
+        state.reply(
             job,
             ReplyKind.PART,
             part=part,
@@ -98,31 +98,31 @@ def _answer_again(desk: BrokerState, job: Job) -> None:
             state=part.state,
             seq=0 if part.body else part.result_seq,
         )
-    desk.reply(job, ReplyKind.FINAL, fault=job.fault, state=job.state)
+    state.reply(job, ReplyKind.FINAL, fault=job.fault, state=job.state)
 
 
-def _refusal(desk: BrokerState, event: JobSubmitted) -> Fault | None:
-    """Say why a submission cannot be taken in, if so."""
-    if desk.is_draining:
-        return Fault(FaultCode.DRAINING, "the broker is going down; submit again later")
-    queue, limits = desk.queues.find(event.service), desk.limits
+def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
+    """Return why a submission is refused; None: it is accepted."""
+    if state.is_draining:
+        return Fault(FaultCode.DRAINING, "the broker is shutting down; submit again later")
+    queue, limits = state.queues.find(event.service), state.limits
     if queue is not None and queue.jobs + len(queue.unbound) >= limits.queued_jobs:
-        words = f"{queue.jobs} jobs wait for {event.service} already; submit again later"
-        return Fault(FaultCode.QUEUE_FULL, words)
+        message = f"{queue.jobs} jobs wait for {event.service} already; submit again later"
+        return Fault(FaultCode.QUEUE_FULL, message)
     if queue is not None and queue.bytes + event.body.size > limits.queued_bytes:
-        words = f"{queue.bytes} bytes wait for {event.service} already; submit again later"
-        return Fault(FaultCode.QUEUE_FULL, words)
-    if event.terms.patience == 0 and not can_serve(desk, event.service, event.target, None):
-        words = f"no worker for service {event.service} and target {event.target}"
-        return Fault(FaultCode.NO_WORKER, words)
+        message = f"{queue.bytes} bytes wait for {event.service} already; submit again later"
+        return Fault(FaultCode.QUEUE_FULL, message)
+    if event.terms.patience == 0 and not can_serve(state, event.service, event.target, None):
+        message = f"no worker for service {event.service} and target {event.target}"
+        return Fault(FaultCode.NO_WORKER, message)
     return None
 
 
-def refuse(desk: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:
-    """Turn a submission down, on record."""
+def refuse(state: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:
+    """Refuse a submission and record that."""
     if is_recorded:
-        _note_refused(desk, event, fault)
-    desk.out.append(
+        _record_refused(state, event, fault)
+    state.out.append(
         SendReply(
             event.client,
             event.job,
@@ -134,11 +134,11 @@ def refuse(desk: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: bo
     )
 
 
-def _note_refused(desk: BrokerState, event: JobSubmitted, fault: Fault) -> None:
-    desk.record(
+def _record_refused(state: BrokerState, event: JobSubmitted, fault: Fault) -> None:
+    state.append(
         Record(
-            desk.next_seq,
-            desk.now,
+            state.next_seq,
+            state.now,
             Kind.REFUSED,
             event.job,
             service=event.service,
@@ -155,12 +155,12 @@ def _note_refused(desk: BrokerState, event: JobSubmitted, fault: Fault) -> None:
     )
 
 
-def _take_in(desk: BrokerState, event: JobSubmitted, digest: str) -> Job:
+def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
     """Put a new job on the book."""
     terms = event.terms
     record = Record(
-        desk.next_seq,
-        desk.now,
+        state.next_seq,
+        state.now,
         Kind.SUBMITTED,
         event.job,
         0,
@@ -181,99 +181,103 @@ def _take_in(desk: BrokerState, event: JobSubmitted, digest: str) -> Job:
         terms.priority,
         event.key,
         terms_text(terms),
-        desk.now,
-        desk.now + terms.timeout if terms.timeout is not None else 0.0,
+        state.now,
+        state.now + terms.timeout if terms.timeout is not None else 0.0,
         0,
         terms.strict,
     )
     job = Job(record, event.target, terms, event.body)
-    desk.record(record, event.body, job)
-    start_timers(desk, job)
-    desk.reply(job, ReplyKind.QUEUED)
+    state.append(record, event.body, job)
+    start_timers(state, job)
+    state.reply(job, ReplyKind.QUEUED)
     return job
 
 
-def start_timers(desk: BrokerState, job: Job) -> None:
-    """Set a job's own deadlines."""
+def start_timers(state: BrokerState, job: Job) -> None:
+    """Start a job's timers."""
     if job.deadline_at:
-        job.due = desk.deadlines.set(job.deadline_at, TimerKind.JOB, job)
+        job.deadline_timer = state.deadlines.set(job.deadline_at, TimerKind.JOB, job)
     if job.terms.queue_timeout is not None:
         at = job.submitted_at + job.terms.queue_timeout
-        job.queue_due = desk.deadlines.set(at, TimerKind.QUEUE, job)
+        job.queue_timer = state.deadlines.set(at, TimerKind.QUEUE, job)
 
 
-def job_cancelled(desk: BrokerState, event: JobCancelled) -> None:
-    """Stop a job: at once what waits, and what runs as soon as its worker confirms."""
-    desk.touch_client(event.client)
-    job = desk.store.find(event.job)
+def job_cancelled(state: BrokerState, event: JobCancelled) -> None:
+    """Cancel a job: queued parts end now, running parts when their worker confirms."""
+    state.touch_client(event.client)
+    job = state.store.find(event.job)
     if job is None or job.is_final:
-        _answer(desk, event.client, event.job, RequestKind.CANCEL, job)
+        _answer(state, event.client, event.job, RequestKind.CANCEL, job)
         return
     if job.cancellers is None:
         job.cancellers = {}
     job.cancellers[event.client] = event.job
     if job.cancel_asked_at:
         return
-    seq = desk.note_job(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
-    if not any(_can_confirm(desk, job)):
-        _end_cancelled(desk, job)
+    seq = state.record_job(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
+    if not any(_can_confirm(state, job)):
+        _end_cancelled(state, job)
         return
     for part in job.open_parts():
         if part.state is JobState.QUEUED:
             fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
-            end_part(desk, part, JobState.CANCELLED, fault)
-        elif part.peer in desk.registry.workers:
-            desk.out.append(
+            end_part(state, part, JobState.CANCELLED, fault)
+        elif part.peer in state.registry.workers:
+            state.out.append(
                 SendCancel(part.peer, job.id, part.attempt, job.client, seq, job.terms.strict)
             )
-    job.cancel_due = desk.deadlines.set(desk.now + job.terms.cancel_grace, TimerKind.CANCEL, job)
+    job.cancel_timer = state.deadlines.set(
+        state.now + job.terms.cancel_grace, TimerKind.CANCEL, job
+    )
 
 
-def _can_confirm(desk: BrokerState, job: Job) -> list[bool]:
-    """Tell for each running part whether its worker will say that it stopped."""
+def _can_confirm(state: BrokerState, job: Job) -> list[bool]:
+    """Return for each running part whether its worker confirms cancels."""
     running = [p for p in job.parts if p.state is JobState.RUNNING]
-    workers = [desk.registry.workers.get(p.peer) for p in running]
+    workers = [state.registry.workers.get(p.peer) for p in running]
     return [w is not None and w.can_cancel for w in workers]
 
 
-def _end_cancelled(desk: BrokerState, job: Job) -> None:
-    """End a job that nobody will confirm: it never ran, or its worker cannot say."""
+def _end_cancelled(state: BrokerState, job: Job) -> None:
+    """End a cancelled job that no worker confirms: it never ran, or its workers cannot."""
     if any(p.state is JobState.RUNNING for p in job.parts):
-        words = "cancelled; its worker cannot confirm and may have gone on"
-        fault = Fault(FaultCode.CANCEL_UNCONFIRMED, words)
+        message = "cancelled; its worker cannot confirm and may still run it"
+        fault = Fault(FaultCode.CANCEL_UNCONFIRMED, message)
     else:
         fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
-    end_job(desk, job, JobState.CANCELLED, fault)
+    end_job(state, job, JobState.CANCELLED, fault)
 
 
-def input_received(desk: BrokerState, event: InputReceived) -> None:
-    """Pass a client's input on to the workers that run its job."""
-    desk.touch_client(event.client)
-    job = desk.store.find(event.job)
+def input_received(state: BrokerState, event: InputReceived) -> None:
+    """Send a client's input to the workers that run its job."""
+    state.touch_client(event.client)
+    job = state.store.find(event.job)
     running = [
         p
         for p in (job.parts if job else ())
         if p.state is JobState.RUNNING
-        and p.peer in desk.registry.workers
+        and p.peer in state.registry.workers
         and event.worker in (None, p.worker)
     ]
     if job is None or not running:
-        fault = Fault(FaultCode.UNKNOWN_JOB, f"job {event.job} does not run; input was not used")
-        _answer(desk, event.client, event.job, RequestKind.INPUT, job, fault)
+        fault = Fault(
+            FaultCode.UNKNOWN_JOB, f"job {event.job} is not running; the input was discarded"
+        )
+        _answer(state, event.client, event.job, RequestKind.INPUT, job, fault)
         return
     for part in running:
-        desk.note(Kind.INPUT_GIVEN, part, body=event.body)
-        desk.out.append(SendInput(part.peer, job.id, event.client, event.body, job.terms.strict))
+        state.record_part(Kind.INPUT_GIVEN, part, body=event.body)
+        state.out.append(SendInput(part.peer, job.id, event.client, event.body, job.terms.strict))
 
 
-def result_requested(desk: BrokerState, event: ResultRequested) -> None:
-    """Say how a job stands, to anybody who asks."""
-    desk.touch_client(event.client)
-    _answer(desk, event.client, event.job, RequestKind.RESULT, desk.store.find(event.job))
+def result_requested(state: BrokerState, event: ResultRequested) -> None:
+    """Answer any client with the status of a job."""
+    state.touch_client(event.client)
+    _answer(state, event.client, event.job, RequestKind.RESULT, state.store.find(event.job))
 
 
 def _answer(
-    desk: BrokerState,
+    state: BrokerState,
     client: str,
     job_id: str,
     asked: RequestKind,
@@ -283,7 +287,7 @@ def _answer(
     status = status_of(job) if job else None
     if job is None and fault is None:
         fault = Fault(FaultCode.UNKNOWN_JOB, f"job {job_id} is not known here")
-    desk.out.append(
+    state.out.append(
         SendStatus(
             client,  # type: ignore[arg-type]
             job_id,  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A read-only snapshot of the broker, for management and dashboards: rows of plain values."""
+"""Read-only rows about the broker, for management and dashboards."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ from dragoman.model.value import value
 
 @value
 class ServiceRow:
-    """One service: who serves it and what waits."""
+    """One service: its workers and its queue."""
 
     name: ServiceName
     workers: int
@@ -24,7 +24,7 @@ class ServiceRow:
 
 @value
 class WorkerRow:
-    """One worker, connected or away."""
+    """One worker, connected or absent."""
 
     name: WorkerName
     peer: PeerId
@@ -42,7 +42,7 @@ class WorkerRow:
 
 @value
 class ClientRow:
-    """One client that was heard lately."""
+    """One client that was seen lately."""
 
     peer: PeerId
     jobs: int
@@ -52,7 +52,7 @@ class ClientRow:
 
 @value
 class Totals:
-    """Counts since the ledger began, and what is open now."""
+    """Counts since the ledger began, and the jobs that are open."""
 
     records: int
     jobs: int
@@ -70,31 +70,31 @@ class Totals:
     is_draining: bool
 
 
-def services(desk: BrokerState) -> list[ServiceRow]:
-    """Return a row per service that has workers or waiting jobs."""
-    names = dict.fromkeys([*desk.registry.pools, *desk.queues.services()])
-    return [_service(desk, name) for name in sorted(names)]
+def services(state: BrokerState) -> list[ServiceRow]:
+    """Return a row per service that has workers or queued jobs."""
+    names = dict.fromkeys([*state.registry.pools, *state.queues.services()])
+    return [_service(state, name) for name in sorted(names)]
 
 
-def _service(desk: BrokerState, name: ServiceName) -> ServiceRow:
-    pool = desk.registry.pools.get(name)
-    queue = desk.queues.find(name)
+def _service(state: BrokerState, name: ServiceName) -> ServiceRow:
+    pool = state.registry.pools.get(name)
+    queue = state.queues.find(name)
     members = list(pool.members.values()) if pool else []
     running = sum(p.service == name for w in members for p in w.held.values())
     return ServiceRow(
         name,
         len(members),
-        len(pool.ring) if pool else 0,
+        len(pool.by_last_use) if pool else 0,
         queue.jobs + len(queue.unbound) if queue else 0,
         queue.bytes if queue else 0,
         running,
     )
 
 
-def workers(desk: BrokerState) -> list[WorkerRow]:
+def workers(state: BrokerState) -> list[WorkerRow]:
     """Return a row per worker."""
-    found = [(w, "alive") for w in desk.registry.workers.values()]
-    found += [(w, "away") for w in desk.absent.values()]
+    found = [(w, "alive") for w in state.registry.workers.values()]
+    found += [(w, "away") for w in state.absent.values()]
     return [
         WorkerRow(
             w.name,
@@ -106,26 +106,26 @@ def workers(desk: BrokerState) -> list[WorkerRow]:
             w.credit,
             w.beats,
             w.lease,
-            desk.now - w.seen_at,
-            desk.now - w.joined_at,
+            state.now - w.seen_at,
+            state.now - w.joined_at,
             w.principal,
         )
         for w, status in found
     ]
 
 
-def clients(desk: BrokerState) -> list[ClientRow]:
-    """Return a row per client, the one heard last at the end."""
-    return [ClientRow(p, c.jobs, c.first_seen_at, c.seen_at) for p, c in desk.clients.items()]
+def clients(state: BrokerState) -> list[ClientRow]:
+    """Return a row per client, the most recently seen last."""
+    return [ClientRow(p, c.jobs, c.first_seen_at, c.seen_at) for p, c in state.clients.items()]
 
 
-def totals(desk: BrokerState) -> Totals:
+def totals(state: BrokerState) -> Totals:
     """Return the broker's counts."""
-    counts = desk.store.counts
+    counts = state.store.counts
     return Totals(
-        records=desk.store.last_seq,
+        records=state.store.last_seq,
         jobs=counts["submitted"],
-        open_jobs=desk.store.open_jobs,
+        open_jobs=state.store.open_jobs,
         **{
             name: counts[name]
             for name in (
@@ -133,28 +133,28 @@ def totals(desk: BrokerState) -> Totals:
                 *(JobState.DEAD, "refused", "late", "requeued", "rejected", "undelivered"),
             )
         },
-        is_draining=desk.is_draining,
+        is_draining=state.is_draining,
     )
 
 
-def job(desk: BrokerState, job_id: JobId) -> JobStatus | None:
-    """Return how one job stands."""
-    found: Job | None = desk.store.find(job_id)
+def job(state: BrokerState, job_id: JobId) -> JobStatus | None:
+    """Return the status of one job."""
+    found: Job | None = state.store.find(job_id)
     return status_of(found) if found else None
 
 
 def jobs(
-    desk: BrokerState,
-    state: JobState | None = None,
+    state: BrokerState,
+    job_state: JobState | None = None,
     limit: int = 1000,
     without: Collection[str] = (),
     service: str = "",
 ) -> list[JobStatus]:
-    """Return the newest jobs, optionally of one state or service, or of all services but some."""
+    """Return the newest jobs, filtered by state and by service."""
     found: list[JobStatus] = []
-    for each in reversed(desk.store.jobs.values()):
+    for each in reversed(state.store.jobs.values()):
         is_wanted = each.service == service if service else each.service not in without
-        if is_wanted and (state is None or each.state is state):
+        if is_wanted and (job_state is None or each.state is job_state):
             found.append(status_of(each))
             if len(found) >= limit:
                 break

@@ -1,9 +1,9 @@
-"""Workers come, beat, ask for more, go, and get lost."""
+"""Worker sessions: join, heartbeat, credit, leave, loss, drain."""
 
 from dragoman.core.deadlines import TimerKind
 from dragoman.core.dispatch import bind_waiting_jobs, can_serve, fill_worker, start_patience
 from dragoman.core.effects import Dismiss, SendPoll
-from dragoman.core.endings import end_part, take_back
+from dragoman.core.endings import end_part, requeue_or_end
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
@@ -24,181 +24,187 @@ from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 
 
-def worker_joined(desk: BrokerState, event: WorkerJoined) -> None:
-    """Register a worker, or take over what a known one offers now."""
-    known = desk.registry.workers.get(event.worker)
-    worker = known or desk.absent.pop(event.worker, None)
-    before = _waiting_for(desk, known) if known is not None else []
+def worker_joined(state: BrokerState, event: WorkerJoined) -> None:
+    """Register a worker, or update the offer of a registered one."""
+    known = state.registry.workers.get(event.worker)
+    worker = known or state.absent.pop(event.worker, None)
+    before = _waiting_for(state, known) if known is not None else []
     if known is not None:
-        desk.registry.remove(known)
+        state.registry.remove(known)
     if worker is None:
-        worker = RegisteredWorker(event, desk.now)
+        worker = RegisteredWorker(event, state.now)
     else:
         worker.offer(event)
-    worker.seen_at = desk.now
+    worker.seen_at = state.now
     worker.is_blocked = worker.is_draining = worker.is_gone = False
-    desk.registry.add(worker)
-    _note_joined(desk, worker, Kind.RESYNCED if known else Kind.JOINED)
-    _start_beats(desk, worker, is_new=known is None)
-    _reconcile(desk, worker, event)
-    if desk.shares:
-        join_distributions(desk, worker)
-    if desk.shares or worker.resources:
-        rebind_from_departed(desk)
-    fill_worker(desk, worker)
-    bind_waiting_jobs(desk, worker)
-    _arm_unserved(desk, before)
+    state.registry.add(worker)
+    _record_joined(state, worker, Kind.RESYNCED if known else Kind.JOINED)
+    _start_beats(state, worker, is_new=known is None)
+    _reconcile(state, worker, event)
+    if state.distributions:
+        join_distributions(state, worker)
+    if state.distributions or worker.resources:
+        rebind_from_departed(state)
+    fill_worker(state, worker)
+    bind_waiting_jobs(state, worker)
+    _start_patience_of_unserved(state, before)
 
 
-def _note_joined(desk: BrokerState, worker: RegisteredWorker, kind: Kind) -> None:
+def _record_joined(state: BrokerState, worker: RegisteredWorker, kind: Kind) -> None:
     within = int(worker.rejoins_within)
-    desk.note_worker(kind, worker, detail="\n".join(worker.services), count=within)
+    state.record_worker(kind, worker, detail="\n".join(worker.services), count=within)
     if worker.resources:
-        desk.note_worker(Kind.OWNS, worker, detail="\n".join(worker.resources))
+        state.record_worker(Kind.OWNS, worker, detail="\n".join(worker.resources))
 
 
-def _start_beats(desk: BrokerState, worker: RegisteredWorker, *, is_new: bool) -> None:
+def _start_beats(state: BrokerState, worker: RegisteredWorker, *, is_new: bool) -> None:
     if is_new:
-        worker.joined_at, worker.beats = desk.now, 0
-    _stop_timers(desk, worker)
+        worker.joined_at, worker.beats = state.now, 0
+    _stop_timers(state, worker)
     if worker.beat_every is not None and worker.lease is not None:
-        worker.lease_due = desk.deadlines.set(desk.now + worker.lease, TimerKind.LEASE, worker)
-        worker.beat_due = desk.deadlines.set(desk.now + worker.beat_every, TimerKind.BEAT, worker)
+        worker.lease_timer = state.deadlines.set(state.now + worker.lease, TimerKind.LEASE, worker)
+        worker.beat_timer = state.deadlines.set(
+            state.now + worker.beat_every, TimerKind.BEAT, worker
+        )
 
 
-def _stop_timers(desk: BrokerState, worker: RegisteredWorker) -> None:
-    for timer in (worker.lease_due, worker.beat_due, worker.absence_due):
-        desk.deadlines.cancel(timer)
-    worker.lease_due = worker.beat_due = worker.absence_due = None
+def _stop_timers(state: BrokerState, worker: RegisteredWorker) -> None:
+    for timer in (worker.lease_timer, worker.beat_timer, worker.absence_timer):
+        state.deadlines.cancel(timer)
+    worker.lease_timer = worker.beat_timer = worker.absence_timer = None
 
 
-def _reconcile(desk: BrokerState, worker: RegisteredWorker, event: WorkerJoined) -> None:
-    """Compare what a returned worker should hold with what it says it holds."""
+def _reconcile(state: BrokerState, worker: RegisteredWorker, event: WorkerJoined) -> None:
+    """Compare the parts a returned worker holds here with the jobs it reports."""
     for part in list(worker.held.values()):
         if event.holds is not None and part.job.id not in event.holds:
-            take_back(desk, part, Fault(FaultCode.WORKER_LOST, f"{worker.name} started anew"))
+            requeue_or_end(
+                state,
+                part,
+                Fault(FaultCode.WORKER_LOST, f"{worker.name} restarted without the job"),
+            )
         else:
-            desk.out.append(SendPoll(worker.peer, part.job.id, part.attempt, part.job.client))
+            state.out.append(SendPoll(worker.peer, part.job.id, part.attempt, part.job.client))
 
 
-def credit_granted(desk: BrokerState, event: CreditGranted) -> None:
-    """Let a worker have more."""
-    worker = touch_worker(desk, event.worker)
+def credit_granted(state: BrokerState, event: CreditGranted) -> None:
+    """Add credit to a worker."""
+    worker = touch_worker(state, event.worker)
     if worker is None:
         return
     if worker.credit is not None:
         worker.credit += max(event.credit, 0)
-    desk.registry.refresh(worker)
-    fill_worker(desk, worker)
+    state.registry.refresh(worker)
+    fill_worker(state, worker)
 
 
-def beat_received(desk: BrokerState, event: BeatReceived) -> None:
-    """Keep a worker's lease."""
-    worker = touch_worker(desk, event.worker)
+def beat_received(state: BrokerState, event: BeatReceived) -> None:
+    """Renew a worker's lease."""
+    worker = touch_worker(state, event.worker)
     if worker is None:
         return
     worker.beats += 1
     if event.capacity is not None:
         worker.capacity = event.capacity.plus(worker.used)
-        fill_worker(desk, worker)
+        fill_worker(state, worker)
 
 
-def touch_worker(desk: BrokerState, peer: PeerId) -> RegisteredWorker | None:
-    """Note a sign of life; dismiss a peer that is no worker here, so that it joins anew."""
-    worker = desk.registry.workers.get(peer)
+def touch_worker(state: BrokerState, peer: PeerId) -> RegisteredWorker | None:
+    """Note that a worker sent something. Dismiss an unknown peer, so that it registers again."""
+    worker = state.registry.workers.get(peer)
     if worker is None:
-        desk.out.append(Dismiss(peer, "not registered here"))
+        state.out.append(Dismiss(peer, "not registered here"))
         return None
-    worker.seen_at = desk.now
+    worker.seen_at = state.now
     if worker.is_blocked:
         worker.is_blocked = worker.is_gone = False
-        desk.registry.refresh(worker)
-        fill_worker(desk, worker)
+        state.registry.refresh(worker)
+        fill_worker(state, worker)
     return worker
 
 
-def peer_left(desk: BrokerState, event: PeerLeft) -> None:
-    """Let a peer go. A client's jobs go on: somebody may ask for their results."""
-    worker = desk.registry.workers.get(event.peer)
+def peer_left(state: BrokerState, event: PeerLeft) -> None:
+    """End a peer's session. A client's jobs continue: their results can be requested later."""
+    worker = state.registry.workers.get(event.peer)
     if worker is None:
-        desk.part_with(event.peer)
+        state.forget_client(event.peer)
     elif event.grace > 0 and worker.held:
-        _go_absent(desk, worker, event.reason, event.grace)
+        _mark_absent(state, worker, event.reason, event.grace)
     else:
-        _let_go(desk, worker, event.reason)
+        _end_and_requeue(state, worker, event.reason)
 
 
-def _go_absent(desk: BrokerState, worker: RegisteredWorker, reason: str, grace: float) -> None:
-    """End a session, but let its assignments wait for the worker to come back."""
-    _end_session(desk, worker, "", reason)
-    desk.absent[worker.peer] = worker
-    worker.absence_due = desk.deadlines.set(desk.now + grace, TimerKind.ABSENCE, worker)
+def _mark_absent(state: BrokerState, worker: RegisteredWorker, reason: str, grace: float) -> None:
+    """End a session; its assignments wait for the worker to come back."""
+    _end_session(state, worker, "", reason)
+    state.absent[worker.peer] = worker
+    worker.absence_timer = state.deadlines.set(state.now + grace, TimerKind.ABSENCE, worker)
 
 
-def lose_absent(desk: BrokerState, worker: RegisteredWorker) -> None:
-    """Give up on a worker that did not come back in time."""
-    del desk.absent[worker.peer]
-    _take_all_back(desk, worker, f"{worker.name} did not come back")
+def give_up_absent(state: BrokerState, worker: RegisteredWorker) -> None:
+    """Requeue the parts of a worker that did not come back in time."""
+    del state.absent[worker.peer]
+    _requeue_all(state, worker, f"{worker.name} did not come back")
 
 
-def dismiss_worker(desk: BrokerState, worker: RegisteredWorker, reason: str) -> None:
-    """End a worker's session from this side, and tell it so."""
-    desk.out.append(Dismiss(worker.peer, reason))
-    _let_go(desk, worker, reason)
+def dismiss_worker(state: BrokerState, worker: RegisteredWorker, reason: str) -> None:
+    """End a worker's session and tell the worker."""
+    state.out.append(Dismiss(worker.peer, reason))
+    _end_and_requeue(state, worker, reason)
 
 
-def _let_go(desk: BrokerState, worker: RegisteredWorker, reason: str) -> None:
-    """End a worker's session; what it held goes to others."""
+def _end_and_requeue(state: BrokerState, worker: RegisteredWorker, reason: str) -> None:
+    """End a worker's session; requeue the parts it held."""
     fault = FaultCode.WORKER_LOST.value if worker.held else ""
-    _end_session(desk, worker, fault, reason)
-    _take_all_back(desk, worker, f"{worker.name}: {reason}")
+    _end_session(state, worker, fault, reason)
+    _requeue_all(state, worker, f"{worker.name}: {reason}")
 
 
-def _end_session(desk: BrokerState, worker: RegisteredWorker, fault: str, reason: str) -> None:
-    _stop_timers(desk, worker)
-    desk.registry.remove(worker)
-    if desk.shares:
-        leave_distributions(desk, worker)
+def _end_session(state: BrokerState, worker: RegisteredWorker, fault: str, reason: str) -> None:
+    _stop_timers(state, worker)
+    state.registry.remove(worker)
+    if state.distributions:
+        leave_distributions(state, worker)
     elif worker.resources:
-        rebind_from(desk, worker.name)
-    desk.note_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
-    _arm_unserved(desk, _waiting_for(desk, worker))
+        rebind_from(state, worker.name)
+    state.record_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
+    _start_patience_of_unserved(state, _waiting_for(state, worker))
 
 
-def _waiting_for(desk: BrokerState, worker: RegisteredWorker) -> list[QueueLane]:
-    """Return the lanes that a worker serves, or served until now."""
-    lanes = desk.queues.bound_to(worker.name)
+def _waiting_for(state: BrokerState, worker: RegisteredWorker) -> list[QueueLane]:
+    """Return the lanes that a worker serves or served."""
+    lanes = state.queues.bound_to(worker.name)
     for service in worker.services:
-        queue = desk.queues.find(service)
+        queue = state.queues.find(service)
         lanes += queue.lanes.values() if queue else ()
     return lanes
 
 
-def _arm_unserved(desk: BrokerState, lanes: list[QueueLane]) -> None:
-    """Start the patience of what nobody can serve now."""
+def _start_patience_of_unserved(state: BrokerState, lanes: list[QueueLane]) -> None:
+    """Start the patience of queued parts that no worker can take."""
     for lane in lanes:
         waiting = lane.waiting()
         first = waiting[0] if waiting else None
-        if first and not can_serve(desk, lane.service, first.target, lane.bound):
+        if first and not can_serve(state, lane.service, first.target, lane.bound):
             for part in waiting:
-                start_patience(desk, part)
+                start_patience(state, part)
 
 
-def _take_all_back(desk: BrokerState, worker: RegisteredWorker, reason: str) -> None:
+def _requeue_all(state: BrokerState, worker: RegisteredWorker, reason: str) -> None:
     held, worker.held = list(worker.held.values()), {}
     for part in held:
-        take_back(desk, part, Fault(FaultCode.WORKER_LOST, reason))
+        requeue_or_end(state, part, Fault(FaultCode.WORKER_LOST, reason))
 
 
-def delivery_failed(desk: BrokerState, event: DeliveryFailed) -> None:
-    """Take back what a transport or dialect could not deliver, and give that peer a rest."""
-    worker = desk.registry.workers.get(event.peer)
+def delivery_failed(state: BrokerState, event: DeliveryFailed) -> None:
+    """Requeue an undelivered part, and send the peer nothing until its next message."""
+    worker = state.registry.workers.get(event.peer)
     part = _held_part(worker, event) if worker else None
     why = event.fault.message if event.fault else ("gone" if event.is_gone else "queue full")
-    desk.record(
+    state.append(
         Record(
-            desk.next_seq,
-            desk.now,
+            state.next_seq,
+            state.now,
             Kind.UNDELIVERED,
             event.job or "",
             part.index if part else 0,
@@ -215,21 +221,21 @@ def delivery_failed(desk: BrokerState, event: DeliveryFailed) -> None:
     if worker is not None and event.fault is None:
         worker.is_blocked = True
         worker.is_gone = event.is_gone
-        desk.registry.refresh(worker)
-        if event.is_gone and worker.lease_due is not None:
-            desk.deadlines.cancel(worker.lease_due)
-            worker.lease_due = desk.deadlines.set(desk.now, TimerKind.LEASE, worker)
+        state.registry.refresh(worker)
+        if event.is_gone and worker.lease_timer is not None:
+            state.deadlines.cancel(worker.lease_timer)
+            worker.lease_timer = state.deadlines.set(state.now, TimerKind.LEASE, worker)
     if part is None:
         return
     assert worker is not None
     if worker.credit is not None and not worker.credit_returns:
-        # It never got the job, so it still waits for one.
+        # It never got the job, so it still has the credit.
         worker.credit += 1
     if event.fault is not None:
-        end_part(desk, part, JobState.FAILED, event.fault)
+        end_part(state, part, JobState.FAILED, event.fault)
     else:
-        words = f"{part.worker} could not be reached: {why}"
-        take_back(desk, part, Fault(FaultCode.UNDELIVERED, words))
+        message = f"{part.worker} could not be reached: {why}"
+        requeue_or_end(state, part, Fault(FaultCode.UNDELIVERED, message))
 
 
 def _held_part(worker: RegisteredWorker, event: DeliveryFailed) -> JobPart | None:
@@ -239,26 +245,26 @@ def _held_part(worker: RegisteredWorker, event: DeliveryFailed) -> JobPart | Non
     return None
 
 
-def drain_requested(desk: BrokerState, event: DrainRequested) -> None:
-    """Give no more work to a worker, or take no more in at all."""
+def drain_requested(state: BrokerState, event: DrainRequested) -> None:
+    """Drain a worker, or the whole broker."""
     if event.peer is None:
-        desk.is_draining = True
+        state.is_draining = True
         return
-    worker = desk.registry.workers.get(event.peer)
+    worker = state.registry.workers.get(event.peer)
     if worker is None:
         return
     worker.is_draining = True
-    desk.registry.refresh(worker)
+    state.registry.refresh(worker)
     if event.at_once:
-        dismiss_worker(desk, worker, event.reason or "disconnected")
+        dismiss_worker(state, worker, event.reason or "disconnected")
     elif not worker.held:
-        dismiss_worker(desk, worker, "drained")
+        dismiss_worker(state, worker, "drained")
 
 
-def release_drained_workers(desk: BrokerState) -> None:
-    """End the sessions of draining workers that gave their last job away."""
-    drained, desk.registry.drained = desk.registry.drained, []
+def release_drained_workers(state: BrokerState) -> None:
+    """End the sessions of draining workers that hold no parts."""
+    drained, state.registry.drained = state.registry.drained, []
     for worker in drained:
-        is_here = desk.registry.workers.get(worker.peer) is worker
+        is_here = state.registry.workers.get(worker.peer) is worker
         if is_here and worker.is_draining and not worker.held:
-            dismiss_worker(desk, worker, "drained")
+            dismiss_worker(state, worker, "drained")

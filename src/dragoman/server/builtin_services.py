@@ -131,7 +131,7 @@ class BuiltinServices:
 
     def _durable(self, entries: Sequence[Entry]) -> None:
         """Tell workers what they own once it is on record."""
-        moving = self._loop.broker.state.moving_of
+        moving = self._loop.broker.state.moving_by_worker
         told = {e.record.peer: e.record for e in entries if e.record.kind == Kind.OWNS}
         for peer, record in told.items():
             if peer in moving:

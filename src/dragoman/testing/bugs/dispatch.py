@@ -38,11 +38,11 @@ def double_lease() -> Iterator[None]:
         state: state.BrokerState, worker: RegisteredWorker, reason: str, grace: float
     ) -> None:
         held = dict(worker.held)
-        workers._let_go(state, worker, reason)
+        workers._end_and_requeue(state, worker, reason)
         worker.held = held
         state.absent[worker.peer] = worker
 
-    with replaced(workers, "_go_absent", go_absent):
+    with replaced(workers, "_mark_absent", go_absent):
         yield
 
 
@@ -56,7 +56,7 @@ def dispatch_to_a_left_worker() -> Iterator[None]:
         for service, pool in pools.items():
             self.pools[service] = pool
             pool.members[worker.peer] = worker
-            pool.place(worker)
+            pool.reindex(worker)
 
     old = WorkerRegistry.remove
     with replaced(WorkerRegistry, "remove", remove):

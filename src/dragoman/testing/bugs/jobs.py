@@ -21,15 +21,18 @@ BUGS: Final = Bugs()
 def forgotten_cancel() -> Iterator[None]:
     """A cancelled job whose worker gives it up is tried again."""
 
-    def take_back(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
+    def requeue_or_end(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         asked, part.job.cancel_asked_at = part.job.cancel_asked_at, 0.0
         try:
             old(state, part, fault)
         finally:
             part.job.cancel_asked_at = asked
 
-    old = endings.take_back
-    with replaced(replies, "take_back", take_back), replaced(workers, "take_back", take_back):
+    old = endings.requeue_or_end
+    with (
+        replaced(replies, "requeue_or_end", requeue_or_end),
+        replaced(workers, "requeue_or_end", requeue_or_end),
+    ):
         yield
 
 
@@ -77,12 +80,14 @@ def duplicate_run_on_resubmission() -> Iterator[None]:
 def hand_over_loses_the_client() -> Iterator[None]:
     """A job that is passed on answers the worker that passed it on."""
 
-    def pass_on(state: state.BrokerState, part: JobPart, event: JobForwarded, target: Any) -> None:
+    def forward_part(
+        state: state.BrokerState, part: JobPart, event: JobForwarded, target: Any
+    ) -> None:
         part.job.client = PeerId(event.worker)
         old(state, part, event, target)
 
-    old = endings.pass_on
-    with replaced(replies, "pass_on", pass_on):
+    old = endings.forward_part
+    with replaced(replies, "forward_part", forward_part):
         yield
 
 
@@ -107,18 +112,18 @@ def memo_answers_the_wrong_body() -> Iterator[None]:
 def dead_too_late() -> Iterator[None]:
     """A job is tried once more than it may be."""
 
-    def take_back(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
+    def requeue_or_end(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         if fault.code is FaultCode.WORKER_LOST:
             part.returned += 1
         old(state, part, fault)
 
-    old = endings.take_back
-    with replaced(workers, "take_back", take_back):
+    old = endings.requeue_or_end
+    with replaced(workers, "requeue_or_end", requeue_or_end):
         yield
 
 
 @BUGS.add
 def reply_to_a_client_that_left() -> Iterator[None]:
     """A client's good-bye is not remembered."""
-    with replaced(state.BrokerState, "part_with", lambda self, peer: None):
+    with replaced(state.BrokerState, "forget_client", lambda self, peer: None):
         yield

@@ -29,7 +29,7 @@ def lease_ignoring_beats() -> Iterator[None]:
 @BUGS.add
 def patience_ignored() -> Iterator[None]:
     """Nobody's patience ever ends."""
-    never = lambda state, part: setattr(part, "patience", None)  # noqa: E731
+    never = lambda state, part: setattr(part, "patience_timer", None)  # noqa: E731
     with replaced(timers._TABLE, TimerKind.PATIENCE, never):  # type: ignore[arg-type]
         yield
 
@@ -37,7 +37,7 @@ def patience_ignored() -> Iterator[None]:
 @BUGS.add
 def run_timeout_not_enforced() -> Iterator[None]:
     """An attempt may run for as long as it likes."""
-    never = lambda state, part: setattr(part, "runs_out", None)  # noqa: E731
+    never = lambda state, part: setattr(part, "run_timer", None)  # noqa: E731
     with replaced(timers._TABLE, TimerKind.RUN, never):  # type: ignore[arg-type]
         yield
 
@@ -48,7 +48,7 @@ def back_off_loses_the_part() -> Iterator[None]:
 
     def retry(state: state.BrokerState, part: JobPart) -> None:
         if part.queued_in is None:
-            part.retry = None
+            part.retry_timer = None
         else:
             old(state, part)
 
@@ -62,17 +62,17 @@ def early_absence() -> Iterator[None]:
     """The timer of an earlier absence ends a later one."""
 
     def stop(state: state.BrokerState, worker: RegisteredWorker) -> None:
-        for timer in (worker.lease_due, worker.beat_due):
+        for timer in (worker.lease_timer, worker.beat_timer):
             state.deadlines.cancel(timer)
-        worker.lease_due = worker.beat_due = None
+        worker.lease_timer = worker.beat_timer = None
 
-    def lose_absent(state: state.BrokerState, worker: RegisteredWorker) -> None:
+    def give_up_absent(state: state.BrokerState, worker: RegisteredWorker) -> None:
         if worker.peer in state.absent:
             old(state, worker)
 
     old = timers._TABLE[TimerKind.ABSENCE]
     with (
         replaced(workers, "_stop_timers", stop),
-        replaced(timers._TABLE, TimerKind.ABSENCE, lose_absent),  # type: ignore[arg-type]
+        replaced(timers._TABLE, TimerKind.ABSENCE, give_up_absent),  # type: ignore[arg-type]
     ):
         yield

@@ -95,6 +95,7 @@ def run_inner(folder: Path, text: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.process
 def test_a_leak_fails_the_run_wherever_it_is_and_only_where_it_is_one(tmp_path: Path) -> None:
     done = run_inner(tmp_path, CARELESS)
     found = {
@@ -114,6 +115,7 @@ def test_a_leak_fails_the_run_wherever_it_is_and_only_where_it_is_one(tmp_path: 
     assert "12 passed" in done.stdout, "the tests themselves are well"
 
 
+@pytest.mark.process
 def test_secrets_that_another_process_made_are_known_from_its_files(tmp_path: Path) -> None:
     made, _ = new_credentials(
         "anna", "x" * 40, new_authority("test"), "drgt_ab_" + "0123456789" * 3
@@ -130,6 +132,7 @@ def test_secrets_that_another_process_made_are_known_from_its_files(tmp_path: Pa
         (folder / "log").unlink()
 
 
+@pytest.mark.process
 def test_what_is_compressed_in_a_segment_is_found(tmp_path: Path) -> None:
     # Known to this search only, so that the real one does not find it.
     canaries, secret = Canaries(), os.urandom(20).hex()
@@ -145,6 +148,7 @@ def test_what_is_compressed_in_a_segment_is_found(tmp_path: Path) -> None:
     heap.close()
 
 
+@pytest.mark.process
 def test_offsets_in_a_heap_are_those_of_what_was_said() -> None:
     canaries, heap = Canaries(), Heap()
     canaries.add("token", "abcdefgh01234567")

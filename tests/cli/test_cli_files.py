@@ -44,5 +44,6 @@ def test_what_cannot_be_done_has_an_exit_code(run: Run, tmp_path: Path) -> None:
     assert run("files", "put", str(tmp_path / "none"), "drop/x")[0] == 2
 
 
+@pytest.mark.process
 def test_a_path_is_as_good_as_a_url() -> None:
     assert as_url("/a/b") == as_url("a/b") == as_url("nf://a/b") == "nf://a/b"

@@ -32,6 +32,7 @@ def test_looking_and_changing_and_taking_back(run: Run) -> None:
     assert run("inventory", "reload")[0] == 0
 
 
+@pytest.mark.process
 def test_what_is_refused_has_an_exit_code_and_words(run: Run) -> None:
     code, _, err = run("inventory", "set", "w*", "b", "1", "--version", "99")
     assert code == 1

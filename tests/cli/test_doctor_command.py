@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMMAND = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "doctor"]
 OFF = "[listen]\n" + "".join(
     f'{name} = "off"\n' for name in ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
@@ -18,6 +20,7 @@ def run(folder: Path, *words: str, text: str = OFF) -> "subprocess.CompletedProc
     return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_every_line_has_a_verdict_and_the_exit_code_says_whether_one_is_bad(
     tmp_path: Path,
 ) -> None:
@@ -30,6 +33,7 @@ def test_every_line_has_a_verdict_and_the_exit_code_says_whether_one_is_bad(
         assert any(what in line for line in lines), what
 
 
+@pytest.mark.process
 def test_broken_settings_are_bad_and_the_rest_is_checked_all_the_same(tmp_path: Path) -> None:
     done = run(tmp_path, "--json", text=OFF + "[nfp]\nbeat_evry = 2\n")
     assert done.returncode == 1

@@ -12,6 +12,7 @@ from dragoman.cli.doctor import machine
 from dragoman.cli.doctor.findings import BAD, OK, WARNING
 
 
+@pytest.mark.process
 def test_this_machine_runs_the_tests_so_it_is_well() -> None:
     for check in (machine.python, machine.packages, machine.nats_server):
         assert [f.verdict for f in check()] == [OK]

@@ -35,6 +35,7 @@ def test_a_free_port_is_well_and_a_taken_one_is_bad(tmp_path: Path) -> None:
     assert len(found) == len(Listen.model_fields) - 1
 
 
+@pytest.mark.process
 def test_ports_that_a_broker_has_are_well(tmp_path: Path) -> None:
     with LocalBroker("nfp", "dcp") as broker:
         listen = {name: broker.endpoints[name] for name in ("nfp", "dcp")}

@@ -87,6 +87,7 @@ def test_a_broker_that_is_not_there_is_told(enrol: Enrol) -> None:
     assert code == 3
 
 
+@pytest.mark.process
 def test_without_security_there_is_nothing_to_be_let_into() -> None:
     with LocalBroker("http", ledger={"seal": False}) as broker:
         said = {"token": "t", "key": "k", "name": ""}

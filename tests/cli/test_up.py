@@ -26,6 +26,7 @@ def wait_for(path: Path, process: "subprocess.Popen[str]") -> dict[str, str]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_tells_its_endpoints_and_stops_cleanly(tmp_path: Path, number: int) -> None:
     ready = tmp_path / "ready.json"
@@ -44,6 +45,7 @@ def test_it_tells_its_endpoints_and_stops_cleanly(tmp_path: Path, number: int) -
     assert '"stopped"' in err
 
 
+@pytest.mark.process
 def test_a_broken_inventory_is_named_and_nothing_starts(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text("workers: {\n")
     words = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "d")]
@@ -58,6 +60,7 @@ def test_a_broken_inventory_is_named_and_nothing_starts(tmp_path: Path) -> None:
     assert "inventory.yaml, line 2" in done.stderr
 
 
+@pytest.mark.process
 def test_a_taken_port_is_an_error_in_words(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     first = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "a")]

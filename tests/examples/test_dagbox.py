@@ -125,6 +125,7 @@ def test_relations_have_a_bottom(tmp_path: Path) -> None:
     assert "deeper" in found["error"]
 
 
+@pytest.mark.process
 def test_the_tour_goes_through_all_three(tmp_path: Path) -> None:
     with LocalBroker("dcp") as broker:
         url = broker.url("dcp")

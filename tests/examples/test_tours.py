@@ -21,6 +21,7 @@ from dragoman.testing.harness import LocalBroker
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.process
 def test_a_worker_and_a_client_in_ten_lines() -> None:
     with LocalBroker("nfp", "zss", "zss_backend") as broker:
         worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
@@ -37,12 +38,14 @@ def test_a_worker_and_a_client_in_ten_lines() -> None:
     assert done.stdout == "5\n"
 
 
+@pytest.mark.process
 def test_work_passes_from_service_to_service_across_dialects() -> None:
     with LocalBroker("nfp", "dcp", "zss", "zss_backend") as broker:
         said = chain(broker.url("dcp"), broker.url("zss", for_workers=True), broker.url("nfp"))
     assert said == "kept 4 words"
 
 
+@pytest.mark.process
 def test_a_memoised_function_runs_once() -> None:
     with LocalBroker("nfp", services={"slow": {"memoize": True}}) as broker:
         assert memoised(broker.url("nfp")) == (144, 1)
@@ -78,6 +81,7 @@ def test_compute_nodes_work_for_clients_of_another_dialect() -> None:
     assert found[3]["rendered in"] == "us"
 
 
+@pytest.mark.process
 def test_a_web_page_gets_events_and_resumes_where_it_was() -> None:
     with LocalBroker("nfp", "http") as broker:
         worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)

@@ -285,6 +285,7 @@ contents = st.builds(
 bodies = st.none() | st.builds(Body, texts, st.lists(st.binary(), max_size=3).map(tuple))
 
 
+@pytest.mark.process
 @given(batches=st.lists(st.lists(st.tuples(contents, bodies), max_size=4), max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 def test_any_record_and_body_comes_back_equal(

@@ -61,6 +61,7 @@ def test_two_brokers_never_open_one_ledger(path: Path) -> None:
     run(SqliteLedger(path).close())
 
 
+@pytest.mark.process
 def test_an_ordinary_tool_can_read_it_while_it_is_open_and_after(path: Path) -> None:
     def use(ledger: SqliteLedger) -> None:
         fill(ledger, 10)

@@ -27,12 +27,14 @@ def java(folder: Path, version: str) -> Path:
     return path
 
 
+@pytest.mark.process
 def test_java_of_the_named_home_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = java(tmp_path, "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert ensure_java() == str(path)
 
 
+@pytest.mark.process
 def test_a_java_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(tmp_path, "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

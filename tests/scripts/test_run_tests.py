@@ -70,12 +70,12 @@ def report(path: Path, tests: int, failures: int) -> None:
     )
 
 
-def test_a_few_failures_are_run_once_more_and_said(
+def test_a_few_failures_run_once_more_and_are_called_flaky(
     runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = iter([(1, 10, 2), (0, 2, 0)])
 
-    def run_pytest(suite: str, path: Path, *more: str) -> int:
+    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
         code, tests, failures = next(runs)
         report(path, tests, failures)
         return code
@@ -83,7 +83,7 @@ def test_a_few_failures_are_run_once_more_and_said(
     monkeypatch.setattr(runner, "pytest", run_pytest)
     outcome = runner.run_again(runner.run("interop", tmp_path), tmp_path)
     assert (outcome.code, outcome.passed, outcome.failed, outcome.names) == (0, 10, 0, ())
-    assert outcome.again == ("tests.some::test_0", "tests.some::test_1")
+    assert outcome.flaky == ("tests.some::test_0", "tests.some::test_1")
 
 
 @pytest.mark.parametrize(("second", "failures"), [((1, 2, 1), 2), (None, 9)])
@@ -96,7 +96,7 @@ def test_what_fails_twice_or_fails_in_numbers_has_failed(
 ) -> None:
     runs = iter([(1, 20, failures), *([second] if second else [])])
 
-    def run_pytest(suite: str, path: Path, *more: str) -> int:
+    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
         code, tests, failed = next(runs)
         report(path, tests, failed)
         return code
@@ -122,7 +122,7 @@ def test_a_suite_that_left_secrets_has_no_second_chance(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def run_pytest(suite: str, path: Path, *more: str) -> int:
+    def run_pytest(suite: str, path: Path, *more: str, part: str = "") -> int:
         report(path, 10, 1)
         return LEAKED
 
@@ -132,3 +132,18 @@ def test_a_suite_that_left_secrets_has_no_second_chance(
     runner.summarise(first)
     assert "FAILED: it left secrets behind" in capsys.readouterr().out
     assert runner.LEAKED == LEAKED
+
+
+@pytest.mark.parametrize(("count", "code"), [(3, 0), (4, 1)])
+def test_more_flaky_tests_than_the_bound_fail_the_run(
+    runner: ModuleType, capsys: pytest.CaptureFixture[str], count: int, code: int
+) -> None:
+    names = tuple(f"tests.a::late_{n}" for n in range(count))
+    outcomes = [runner.Outcome("interop", 0, 9, 0, 0, 1.0, (), names)]
+    assert runner.conclude(outcomes) == code
+    assert f"{count} flaky" in capsys.readouterr().out
+
+
+def test_the_unit_suite_runs_in_two_parts_and_the_others_whole(runner: ModuleType) -> None:
+    found = runner.pieces(["sim", "unit"])
+    assert found == [("unit", "1/2"), ("unit", "2/2"), ("sim", "")]

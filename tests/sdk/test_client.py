@@ -183,6 +183,7 @@ def test_names_are_made_up_differently() -> None:
     assert default_name() != default_name()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss"])
 def test_the_same_key_runs_once_and_is_answered_twice_and_another_body_is_a_conflict(
     dialect: str,

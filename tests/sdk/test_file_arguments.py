@@ -12,6 +12,7 @@ from dragoman.sdk.url import Endpoint
 from dragoman.testing.harness import LocalBroker
 
 
+@pytest.mark.process
 def test_a_task_gets_paths_of_checked_copies_which_are_kept(tmp_path: Path) -> None:
     shared, cache = tmp_path / "shared", tmp_path / "cache"
     shared.mkdir()

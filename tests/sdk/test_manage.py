@@ -94,6 +94,7 @@ def make(url: str, name: str) -> Worker:
     return worker
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo"])
 def test_workers_of_every_dialect_answer_by_target(dialect: str) -> None:
     with LocalBroker("nfp", "dcp", "zss", "zss_backend", "memo") as broker:
@@ -105,6 +106,7 @@ def test_workers_of_every_dialect_answer_by_target(dialect: str) -> None:
             assert found["dialect"] == dialect
 
 
+@pytest.mark.process
 def test_the_house_passes_questions_on_and_workers_do_as_told() -> None:
     with (
         LocalBroker() as broker,
@@ -127,6 +129,7 @@ def test_the_house_passes_questions_on_and_workers_do_as_told() -> None:
             client.call(MMI, "restart", worker="nobody", timeout=10)
 
 
+@pytest.mark.process
 def test_declared_resources_are_shared_and_workers_told(tmp_path: Any) -> None:
     names = [f"r{n}" for n in range(12)]
     (tmp_path / "inventory.toml").write_text(f"[resources.net]\nnames = {names}\n")

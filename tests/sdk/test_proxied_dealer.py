@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 import zmq
 
 from dragoman.sdk.proxied_dealer import ProxiedDealer
@@ -12,6 +13,7 @@ from dragoman.transports.zmq import CurveKeys
 from dragoman.transports.zmtp import Router
 
 
+@pytest.mark.process
 def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     broker = context.socket(zmq.ROUTER)
@@ -43,6 +45,7 @@ def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
     context.term()
 
 
+@pytest.mark.process
 def test_a_courier_that_begins_anew_is_the_same_process_on_a_new_socket() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     broker = context.socket(zmq.ROUTER)
@@ -86,6 +89,7 @@ def _seen_by_others(pid: int) -> bytes:
     return (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
 
 
+@pytest.mark.process
 def test_a_courier_proves_the_workers_key_and_tells_it_that_it_was_refused() -> None:
     server, own = zmq.curve_keypair(), zmq.curve_keypair()
     admitted: set[str] = set()

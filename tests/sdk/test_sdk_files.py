@@ -126,6 +126,7 @@ def test_what_is_left_of_another_version_is_not_used(
     assert (tmp_path / "copy").read_bytes() == (shared / "big").read_bytes()
 
 
+@pytest.mark.process
 def test_what_is_not_there_or_not_allowed_is_said(
     broker: LocalBroker, shared: Path, tmp_path: Path
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_worker_has_one_service_where_its_dialect_says_so(broker: LocalBroker)
         Worker(broker.url("nfp"), "a", "b")
 
 
+@pytest.mark.process
 def test_a_worker_whose_broker_is_gone_starts_no_process_each_time_it_tries(
     tmp_path: Path,
 ) -> None:

@@ -50,6 +50,7 @@ def test_why_always_has_an_answer(sight: BrokerView) -> None:
     assert sight.why("never")["reason"] == "unknown"
 
 
+@pytest.mark.process
 def test_listings_leave_the_house_out(sight: BrokerView) -> None:
     assert [row.name for row in sight.workers()] == ["w"]
     assert [row.name for row in sight.services()] == ["math", "none"]

@@ -46,6 +46,7 @@ def test_a_secret_reaches_its_worker_and_no_record_no_log_and_nobody_else(
     assert SECRET not in said.out + said.err
 
 
+@pytest.mark.process
 def test_a_result_asked_for_again_is_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_result_asked_for_again_is_masked(
             assert same.result(10) == {"password": "***"}
 
 
+@pytest.mark.process
 def test_a_missing_secret_is_a_fault_that_names_the_reference() -> None:
     inventory = {"w1": {"password": "secret:env:NOT_SET_ANYWHERE"}}
     with (
@@ -69,6 +71,7 @@ def test_a_missing_secret_is_a_fault_that_names_the_reference() -> None:
         worker.call(SID, "get_inventory", name="w1", timeout=10)
 
 
+@pytest.mark.process
 def test_a_change_is_recorded_and_told_to_the_workers_concerned() -> None:
     from dragoman import Worker
 
@@ -108,6 +111,7 @@ def test_events_that_are_asked_for_are_on_record_once(tmp_path: Path, dialect: s
     assert not any(news.encode() in part for body in bodies if body for part in body.parts)
 
 
+@pytest.mark.process
 def test_files_are_offered_under_norfabs_name_only_where_there_are_any(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     roots = {"roots": {"": str(tmp_path)}}

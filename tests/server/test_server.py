@@ -77,6 +77,7 @@ def logged(client: Client) -> list[str]:
     return [line["message"] for line in client.call(MMI, "get_logs", timeout=20)]
 
 
+@pytest.mark.process
 def test_a_restart_keeps_every_acknowledged_job_and_every_port() -> None:
     with LocalBroker("nfp", "dcp") as broker, Client(broker.url("nfp")) as client:
         before = dict(broker.endpoints)
@@ -92,6 +93,7 @@ def test_a_restart_keeps_every_acknowledged_job_and_every_port() -> None:
         assert broker.endpoints == before
 
 
+@pytest.mark.process
 def test_a_shutdown_asked_for_over_the_wire_drains_with_its_own_deadline() -> None:
     started, release = threading.Event(), threading.Event()
     with LocalBroker() as broker, Client(broker.url("nfp")) as client:
@@ -114,6 +116,7 @@ def test_a_shutdown_asked_for_over_the_wire_drains_with_its_own_deadline() -> No
             broker.until_stopped(20)
 
 
+@pytest.mark.process
 def test_disconnected_workers_come_back_when_they_have_finished() -> None:
     with LocalBroker() as broker, Client(broker.url("nfp")) as client:
         worker = Worker(broker.url("nfp"), service="math", name="w1", own_process_beats=False)

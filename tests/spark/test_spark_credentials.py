@@ -206,6 +206,7 @@ def test_a_spark_worker_proves_itself_and_puts_its_results(
     assert copy.stat().st_size == found["bytes"]
 
 
+@pytest.mark.process
 def test_what_goes_to_executors_has_no_secret_in_it(place: Place) -> None:
     import pyarrow as pa
 

@@ -87,6 +87,7 @@ def test_the_line_of_a_process_is_kept_and_can_be_hung_up(broker: LocalBroker) -
     assert connection_to(broker.url("nfp")) is not first
 
 
+@pytest.mark.process
 def test_a_job_that_was_refused_is_asked_for_again_until_there_is_a_worker(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_job_that_was_refused_is_asked_for_again_until_there_is_a_worker(
         line.close()
 
 
+@pytest.mark.process
 def test_a_call_that_expired_in_the_queue_is_made_again_under_another_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

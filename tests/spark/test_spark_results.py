@@ -52,6 +52,7 @@ def test_more_is_a_parquet_file_in_a_shared_folder(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.result.parquet"]
 
 
+@pytest.mark.process
 def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path) -> None:
     drop = tmp_path / "drop"
     drop.mkdir()
@@ -113,6 +114,7 @@ def test_results_are_removed_though_nobody_asks_for_more(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
     tmp_path: Path,
 ) -> None:
@@ -141,6 +143,7 @@ def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
         assert timed.sweep(time.time() + 61) == ["second.result.parquet"]
 
 
+@pytest.mark.process
 def test_a_result_that_was_put_is_told_though_old_ones_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,7 @@
 """Many worlds: on several processes, and with enough variety."""
 
+import pytest
+
 from dragoman.testing.campaign import (
     CLOSELY_EVERY,
     DIALECTS_EVERY,
@@ -18,6 +20,7 @@ def test_some_seeds_are_spoken_and_some_are_looked_at_closely() -> None:
     assert CLOSELY_EVERY % DIALECTS_EVERY == 0
 
 
+@pytest.mark.process
 def test_processes_of_their_own_come_to_the_same_outcomes() -> None:
     here = {o.seed: o for o in outcomes([10, 20], jobs=1)}
     there = {o.seed: o for o in outcomes([10, 20], jobs=2)}

@@ -36,6 +36,7 @@ def test_ncl_has_workers_and_no_clients() -> None:
     assert set(worker_dialects()) - set(client_dialects()) == {"ncl"}
 
 
+@pytest.mark.process
 def test_a_broker_that_does_not_start_is_said_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_broker_that_does_not_start_is_said_with_its_log(
     fabric.stop()
 
 
+@pytest.mark.process
 def test_a_missing_worker_is_named(tmp_path: Path) -> None:
     with LocalBroker("nfp") as broker:
         fabric = Fabric(tmp_path)

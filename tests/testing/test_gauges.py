@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from dragoman.testing.gauges import open_files, parse_metrics, read_metrics, resident_bytes
 from dragoman.testing.harness import LocalBroker
 
@@ -21,6 +23,7 @@ def test_metrics_are_read_by_name_and_first_label() -> None:
     }
 
 
+@pytest.mark.process
 def test_a_live_broker_shows_its_links_and_no_errors() -> None:
     with LocalBroker("http") as broker:
         found = read_metrics(broker.endpoints["http"])

@@ -6,6 +6,7 @@ from dragoman import Client
 from dragoman.testing.harness import LocalBroker
 
 
+@pytest.mark.process
 def test_only_the_links_asked_for_are_open() -> None:
     with LocalBroker("dcp") as broker:
         assert set(broker.endpoints) == {"dcp"}
@@ -14,6 +15,7 @@ def test_only_the_links_asked_for_are_open() -> None:
     assert not broker.data.exists()
 
 
+@pytest.mark.process
 def test_a_broker_that_cannot_start_says_why() -> None:
     broker = LocalBroker("nfp", limits={"queued_jobs": 1})
     broker.server.settings = broker.server.settings.model_copy(

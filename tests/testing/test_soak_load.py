@@ -2,11 +2,14 @@
 
 import threading
 
+import pytest
+
 from dragoman import Worker
 from dragoman.testing.harness import LocalBroker
 from dragoman.testing.soak.load import Caller
 
 
+@pytest.mark.process
 def test_every_answer_is_on_the_list_and_a_refused_job_is_lost() -> None:
     with LocalBroker("nfp") as broker:
         worker = Worker(broker.url("nfp"), service="soak-x", own_process_beats=False)

@@ -204,6 +204,7 @@ def test_a_session_ends_when_nobody_uses_it() -> None:
     assert sessions.find("other") is None
 
 
+@pytest.mark.process
 def test_https_takes_certificates_tokens_and_nothing_in_the_clear(
     house: House, tmp_path: Path
 ) -> None:

@@ -38,5 +38,6 @@ def test_what_is_sent_to_log_in_is_small(plain: Caller) -> None:
     assert plain.post("/login", {"other": "x"}).status == 400
 
 
+@pytest.mark.process
 def test_without_security_everybody_is_nobody(plain: Caller) -> None:
     assert plain.get("/session").json == {"principal": ""}

@@ -2,6 +2,8 @@
 
 from dataclasses import fields
 
+import pytest
+
 from dragoman.dialects.http.settings import HttpSettings as SideSettings
 from dragoman.server.settings import HttpSection
 from dragoman.web.settings import WebSettings
@@ -17,6 +19,7 @@ def test_every_setting_can_be_set_and_has_one_default() -> None:
     assert {f.name for f in fields(WebSettings())} <= set(section)
 
 
+@pytest.mark.process
 def test_our_own_workers_never_wait_longer_than_the_door_lets_them() -> None:
     from dragoman.dialects.http.worker_side import WAIT
 

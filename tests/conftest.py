@@ -55,7 +55,8 @@ _started: list[str] = []
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
-    if event in _STARTS:
+    # `platform.uname` runs this once, whoever asks first.
+    if event in _STARTS and arguments[:1] != ("uname",):
         _started.append(str(arguments[0] if arguments else event))
 
 

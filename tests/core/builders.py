@@ -1,4 +1,4 @@
-"""Small builders: events in a few words, and a stage on which a broker hears them."""
+"""Builders of events, and a stage that drives a broker."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -120,11 +120,11 @@ class Stage:
         self.bodies: dict[int, Body] = {}
 
     def tell(self, *events: Event) -> list[Effect]:
-        """Tell the broker what happened; return what it does about all of it."""
+        """Handle events; return all their effects."""
         return [effect for event in events for effect in self._handle(event)]
 
     def wait(self, seconds: float) -> list[Effect]:
-        """Let time pass; the broker hears of it whenever something is due."""
+        """Advance the time; handle `TimeAdvanced` whenever a timer is due."""
         until, effects = self.now + seconds, list[Effect]()
         while (due := self.broker.next_deadline()) is not None and due <= until:
             self.now = max(due, self.now)
@@ -146,7 +146,7 @@ class Stage:
                     self.bodies[effect.record.seq] = effect.body
 
     def restart(self, records: int | None = None) -> list[Effect]:
-        """Let a new broker go on from the records, or from the first so many of them."""
+        """Recover a new broker from the records, or from the first so many of them."""
         self.records = self.records[:records]
         self.broker, effects = resume(
             fold(self.records), self.bodies.get, self.now, self.limits, "again"
@@ -166,12 +166,12 @@ class Stage:
 
 
 def kinds(effects: Sequence[Effect]) -> list[str]:
-    """Name what is put on record."""
+    """Return the kinds of the recorded records."""
     return [str(e.record.kind) for e in effects if isinstance(e, Append)]
 
 
 def sends(effects: Sequence[Effect]) -> list[str]:
-    """Name what is sent, and to whom."""
+    """Return the sent effects with their peers."""
     found = []
     for effect in effects:
         if isinstance(effect, SendReply):
@@ -184,7 +184,7 @@ def sends(effects: Sequence[Effect]) -> list[str]:
 
 
 def given(effects: Sequence[Effect]) -> list[tuple[str, str, int]]:
-    """Say which job went to which worker as which attempt."""
+    """Return (job, worker, attempt) of each dispatch."""
     work = [e for e in effects if isinstance(e, SendWork)]
     return [(str(e.job), e.worker.partition("/")[2], e.attempt) for e in work]
 

@@ -1,4 +1,4 @@
-"""Every test of the core ends with all invariants checked and the records replayed."""
+"""Every core test ends with a check of all invariants and a replay of its records."""
 
 from collections.abc import Iterator
 

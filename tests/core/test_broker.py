@@ -1,4 +1,4 @@
-"""The broker as a whole: every event has its handler, and one request goes there and back."""
+"""The broker as a whole: every event type has a handler; one request is answered."""
 
 from typing import get_args
 

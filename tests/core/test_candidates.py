@@ -1,4 +1,4 @@
-"""`why` tells whom a job was offered to, who refused and why, and who has too little for it."""
+"""`why` lists the workers that could run a job, and why each does not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A job and its parts: what a record makes of them, and which need no binding."""
+"""Jobs and parts: how a record creates them, and which need no binding."""
 
 import pytest
 

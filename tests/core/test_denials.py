@@ -1,4 +1,4 @@
-"""What somebody may not do: on record, told no, and nothing else changes."""
+"""Denied events: recorded and answered; nothing else changes."""
 
 import pytest
 from tests.core.builders import (

@@ -1,4 +1,4 @@
-"""Whom a target means, and what happens when nobody is there."""
+"""Which workers a target matches, and what happens if none is registered."""
 
 import pytest
 from tests.core.builders import (

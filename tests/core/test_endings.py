@@ -1,4 +1,4 @@
-"""How jobs end, once and for all, and how lost attempts are tried again."""
+"""How jobs end exactly once, and how lost attempts are retried."""
 
 import pytest
 from tests.core.builders import (

@@ -1,4 +1,4 @@
-"""The reserved service `all` means every worker that came from outside."""
+"""The reserved service `all` means every worker that is not built in."""
 
 import pytest
 

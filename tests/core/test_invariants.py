@@ -1,4 +1,4 @@
-"""The invariants can fail: each is broken on purpose."""
+"""Every invariant can fail: each is violated on purpose."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The book: what the records add up to."""
+"""The job store: a fold of the records."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Bounds are met, and what is refused is refused with a reason and put on record."""
+"""Limits hold, and every refusal is recorded with its reason."""
 
 import pytest
 from tests.core.builders import Stage, cancelled, final, finished, joined, kinds, submitted

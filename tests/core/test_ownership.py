@@ -1,4 +1,4 @@
-"""Declared resources follow who is here; what moves is held until it is known."""
+"""Declared resources follow the registered workers; jobs for moving resources wait."""
 
 from tests.core.builders import Stage, finished, given, joined, kinds, left, peer, submitted
 
@@ -34,7 +34,7 @@ def test_workers_share_what_is_declared_and_records_say_who_owns_what(stage: Sta
     stage.tell(declared(), joined("w1"))
     assert owned(stage, "w1") == sorted(NAMES)
     assert "owns" not in kinds(stage.tell(joined("w2")))
-    # One record for each, however many came and went meanwhile.
+    # One record per worker, even after several joins and leaves.
     assert kinds(stage.wait(stage.limits.move_pause)) == ["owns", "owns"]
     assert sorted([*owned(stage, "w1"), *owned(stage, "w2")]) == sorted(NAMES)
     last = {r.worker: r for r in stage.records if r.kind == "owns"}

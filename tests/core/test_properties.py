@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, the broker keeps its invariants and its records suffice."""
+"""For any order of events the invariants hold and the records suffice for recovery."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ TERMS = st.fixed_dictionaries(
 
 
 class BrokerLife(RuleBasedStateMachine):
-    """Every event there is, from every peer, about every job, in any order."""
+    """Every event type, from every peer, about every job, in any order."""
 
     @initialize()
     def begin(self) -> None:
@@ -185,7 +185,7 @@ class BrokerLife(RuleBasedStateMachine):
     def drain(self, worker: str | None) -> None:
         self.check(self.stage.tell(DrainRequested(peer(worker) if worker else None)))
 
-    # --- the house ------------------------------------------------------------------------------
+    # --- the broker -----------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 4.0]))
     def wait(self, seconds: float) -> None:

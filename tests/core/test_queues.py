@@ -1,4 +1,4 @@
-"""Who waits, in which order, and that nobody is passed over."""
+"""The order of queued parts, and fairness between clients."""
 
 from tests.core.builders import (
     Stage,
@@ -15,7 +15,7 @@ from dragoman.core.queues import Turns
 
 
 def order_of_service(stage: Stage, jobs: int, worker: str = "w1") -> list[str]:
-    """Finish one job after the other; return the order in which they were given out."""
+    """Finish one job after the other; return the order of their dispatch."""
     served = []
     for _ in range(jobs):
         [part] = stage.worker(worker).held.values()

@@ -1,4 +1,4 @@
-"""Jobs that wait for a resource go with it."""
+"""Queued parts follow their resources to the new owner."""
 
 from tests.core.builders import Stage, finished, given, handed_back, joined, kinds, left, peer
 from tests.core.builders import submitted as submitted_
@@ -22,7 +22,7 @@ def settled(stage: Stage) -> list[ResourcesSettled]:
 
 
 def fleet(*names: str, replicas: int = 1) -> Stage:
-    """Return a stage whose workers take one job at a time and know what they own."""
+    """Return a stage whose workers take one job at a time and have confirmed their resources."""
     stage = Stage()
     stage.tell(ResourcesDeclared(ServiceName("a"), NAMES, replicas))
     come(stage, *names)
@@ -150,7 +150,7 @@ def test_who_waits_in_the_queue_goes_before_what_was_held_for_a_move() -> None:
         submitted("busy", f"resource:{resource}"), submitted("first", f"resource:{resource}")
     )
     stage.tell(joined("w2", credit=1, credit_returns=True))
-    # The resource is on its way to w2: what waited follows it, what comes now is held.
+    # The resource moves to w2: queued parts follow it, new jobs are held.
     stage.tell(submitted("held", f"resource:{resource}"))
     assert bound(stage, "first") == [("w2", (resource,))]
     assert stage.why("held") is Reason.MOVING

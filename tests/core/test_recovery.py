@@ -1,4 +1,4 @@
-"""A new process goes on where the last one stopped, wherever that was."""
+"""A new process continues where the last one stopped, at any point."""
 
 import pytest
 from tests.core.builders import (

@@ -1,4 +1,4 @@
-"""Who is chosen, who has room, and what a worker's offer means."""
+"""Which worker is chosen, which has room, and what an offer means."""
 
 import pytest
 from tests.core.builders import (

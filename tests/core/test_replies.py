@@ -1,4 +1,4 @@
-"""What workers say about their jobs; only the current attempt counts."""
+"""Replies of workers about their jobs; only the current attempt counts."""
 
 import pytest
 from tests.core.builders import (
@@ -77,7 +77,7 @@ def test_a_word_about_an_unknown_job_is_late_whatever_it_is(stage: Stage, kind: 
     assert kinds(stage.tell(replied("w1", "never", kind))) == ["late"]
 
 
-# --- hand-over ----------------------------------------------------------------------------------
+# --- forwarding ---------------------------------------------------------------------------------
 
 
 def test_a_job_that_is_passed_on_keeps_its_client_and_its_id(stage: Stage) -> None:

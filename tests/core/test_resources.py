@@ -1,4 +1,4 @@
-"""Rendezvous hashing: balanced, weighted, replicated, and moving as little as can be."""
+"""Rendezvous hashing: balanced, weighted, replicated, with minimal moves."""
 
 from collections import Counter
 
@@ -111,7 +111,7 @@ def test_numbers_are_the_same_everywhere_and_always() -> None:
 
 
 def test_a_weighted_newcomer_takes_what_one_that_was_always_there_has() -> None:
-    """Leaving out what is below every floor must leave out nothing that would be won."""
+    """The index range must include every resource that the worker wins."""
     for weight in (0.1, 0.5, 2.0, 7.5, 64.0):
         late, early = Distribution(NAMES), Distribution(NAMES)
         joined(late, *(f"w{n}" for n in range(30)))

@@ -1,4 +1,4 @@
-"""The desk: clients that are remembered and clients that left."""
+"""The broker state: clients that are remembered and clients that left."""
 
 from tests.core.builders import Stage, finished, joined, left, peer, sends, submitted
 

@@ -1,4 +1,4 @@
-"""What clients ask for: work, the same work again, a stop, input, an answer."""
+"""Requests of clients: submit, submit again, cancel, input, status."""
 
 import pytest
 from tests.core.builders import (

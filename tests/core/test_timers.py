@@ -1,4 +1,4 @@
-"""What happens when time passes."""
+"""What each timer does when it is due."""
 
 from typing import get_args
 

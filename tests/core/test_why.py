@@ -1,4 +1,4 @@
-"""`why` has an answer for every place a job can be in: one test for each reason."""
+"""`why` explains every state of a job: one test per reason."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Workers come, beat, leave, come back, drain and get lost."""
+"""Worker sessions: join, heartbeat, leave, return, drain, loss."""
 
 import pytest
 from tests.core.builders import (

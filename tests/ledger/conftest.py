@@ -1,4 +1,4 @@
-"""A ledger's files: one closed in good order, one as a kill leaves it."""
+"""Ledger files: one after an orderly close, one as a kill leaves it."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(path: Path) -> Path:
-    """A ledger that was closed in good order."""
+    """A ledger after an orderly close."""
 
     def use(ledger: SqliteLedger) -> None:
         fill(ledger, COUNT)
@@ -28,7 +28,7 @@ def filled(path: Path) -> Path:
 
 @pytest.fixture
 def killed(path: Path, tmp_path: Path) -> Path:
-    """A copy of a ledger's files as a kill leaves them: everything is still in the log."""
+    """A copy of a ledger's files after a kill: everything is still in the log."""
     ledger = SqliteLedger(path)
     fill(ledger, COUNT, batch=20)
     copy = tmp_path / "killed"

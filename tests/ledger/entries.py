@@ -59,7 +59,7 @@ def seqs(records: Iterable[Record]) -> list[int]:
 
 
 def with_ledger(path: Path, use: Callable[[SqliteLedger], T]) -> T:
-    """Open, use and close a ledger in good order."""
+    """Open, use and close a ledger."""
     ledger = SqliteLedger(path)
     try:
         return use(ledger)
@@ -68,6 +68,6 @@ def with_ledger(path: Path, use: Callable[[SqliteLedger], T]) -> T:
 
 
 def everything(ledger: SqliteLedger) -> list[Record]:
-    """Return all records, checked."""
+    """Return all records, verified."""
     assert ledger.verify() == len(list(ledger.read()))
     return list(ledger.read())

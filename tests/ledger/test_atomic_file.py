@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files are replaced atomically."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Sealing: complete, repeatable, killable at any step, in the background."""
+"""Sealing: complete, repeatable, can be killed at any step, runs in the background."""
 
 import asyncio
 import shutil
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sealed(folder: Path) -> list[int]:
-    """Read every record that the manifest promises, checking that it keeps its word."""
+    """Read every record that the manifest lists, and check its entries."""
     seqs: list[int] = []
     manifest = read_manifest(folder)
     for segment in manifest.segments:
@@ -105,7 +105,7 @@ def test_a_new_sealer_goes_on_where_the_last_one_stopped(ledger: Ledger, folder:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
+    """Simulates the end of the process: nothing catches it."""
 
 
 def killer(at: int) -> tuple[list[str], "Kill"]:
@@ -114,7 +114,7 @@ def killer(at: int) -> tuple[list[str], "Kill"]:
 
 
 class Kill:
-    """Lets so many steps pass, then ends the process."""
+    """Ends the process after so many steps."""
 
     def __init__(self, steps: list[str], at: int) -> None:
         self.steps = steps

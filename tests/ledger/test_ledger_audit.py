@@ -1,4 +1,4 @@
-"""An audit finds every record that was changed, removed or swapped, and nothing else."""
+"""An audit reports every record that was changed, removed or swapped, and no other."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ledger(original: Path, tmp_path: Path) -> Path:
-    """A copy that a test may spoil."""
+    """A copy that a test may change."""
     copy = tmp_path / "ledger.sqlite"
     for name in ("ledger.sqlite", "ledger.sqlite.head"):
         (tmp_path / name).write_bytes(original.with_name(name).read_bytes())
@@ -37,10 +37,9 @@ def ledger(original: Path, tmp_path: Path) -> Path:
 
 
 def spoil(path: Path, *statements: str, careful: bool = False, key: bytes | None = None) -> None:
-    """Change the file behind the ledger's back.
+    """Change the file without the ledger.
 
-    A careful hand makes the checksums right again; one with the key, or without need of one,
-    the links as well.
+    `careful` also corrects the checksums; with `key`, the links as well.
     """
     connection = apsw.Connection(str(path))
     for statement in statements:
@@ -65,7 +64,7 @@ def removed(seq: int) -> list[str]:
 
 
 def closed_up(seq: int) -> list[str]:
-    """Remove a record and let those behind it move up, so that no number is missing."""
+    """Remove a record and renumber those after it, so that no number is missing."""
     moves = [
         f"UPDATE {table} SET seq = {n - 1} WHERE seq = {n}"
         for n in range(seq + 1, COUNT + 1)
@@ -134,7 +133,7 @@ def test_the_digest_in_a_record_binds_its_body(tmp_path: Path) -> None:
     connection.execute("UPDATE bodies SET blob = ?", (other,))
     connection.execute("UPDATE records SET body = ?", (crc32(other),))
     connection.close()
-    assert [f.what for f in audit(path).findings] == ["has another body than it says"]
+    assert [f.what for f in audit(path).findings] == ["has a body that does not match its digest"]
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM bodies")
     connection.execute("UPDATE records SET body = NULL")
@@ -149,7 +148,7 @@ def test_who_makes_all_links_anew_is_found_by_the_head_that_was_kept(ledger: Pat
     (finding,) = audit(ledger, known=(COUNT, head)).findings
     assert "earlier audit" in finding.what
     (gone,) = audit(ledger, known=(COUNT + 1, head)).findings
-    assert gone.what == "was there at an earlier audit and is gone"
+    assert gone.what == "existed at an earlier audit and is missing"
 
 
 def test_without_the_key_nobody_makes_links(tmp_path: Path) -> None:
@@ -222,7 +221,7 @@ def test_an_audit_needs_no_lock_and_a_ledger_that_grows_is_sound(tmp_path: Path)
 
 
 def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with pytest.raises(LedgerError, match="no such ledger file"):
         audit(tmp_path / "nothing")
     other = tmp_path / "other"
     other.write_bytes(b"not a database at all" * 100)
@@ -233,7 +232,7 @@ def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
 def test_not_more_is_listed_than_anybody_reads(
     ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST", 3)
+    monkeypatch.setattr(module, "MAX_FINDINGS", 3)
     spoil(ledger, "UPDATE records SET detail = 'x'")
     assert len(audit(ledger).findings) == 3
 
@@ -254,5 +253,5 @@ def test_a_key_is_read_from_a_file_and_a_short_one_is_none(tmp_path: Path) -> No
     path.write_bytes(b"short")
     with pytest.raises(LedgerError, match="less than 16 bytes"):
         read_key(path)
-    with pytest.raises(LedgerError, match="cannot be read"):
+    with pytest.raises(LedgerError, match="cannot read the audit key"):
         read_key(tmp_path / "none")

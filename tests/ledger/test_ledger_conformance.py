@@ -1,4 +1,4 @@
-"""What every ledger promises: one suite, run on each implementation."""
+"""The ledger interface: one suite, run on each implementation."""
 
 import asyncio
 from collections.abc import Callable, Iterator

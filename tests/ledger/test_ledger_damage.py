@@ -1,4 +1,4 @@
-"""Finding which records a damaged file has lost."""
+"""Locating the damaged records of a file."""
 
 from pathlib import Path
 

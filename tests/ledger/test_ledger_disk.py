@@ -1,4 +1,4 @@
-"""The seeded disk: what it breaks, and that a seed repeats it."""
+"""The seeded disk: its faults, and that a seed repeats them."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""The head file: lock and witness."""
+"""The head file: the lock and the last acknowledged record."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The SQLite file: made whole, checked, and brought up to date."""
+"""The SQLite file: created atomically, checked, and migrated."""
 
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,14 @@ def connection(path: Path) -> apsw.Connection:
 
 
 def test_a_new_file_is_sound_and_empty(connection: apsw.Connection) -> None:
-    extent = layout.check(connection, witnessed=0)
+    extent = layout.check(connection, acknowledged=0)
     assert (extent.origin, extent.last, extent.chain) == (Origin(1, 0), 0, 0)
     assert layout.read_checkpoints(connection) == {}
 
 
 def test_a_witness_of_more_than_there_is_is_believed(connection: apsw.Connection) -> None:
     with pytest.raises(LedgerDamaged, match="records 1 to 9 were acknowledged") as caught:
-        layout.check(connection, witnessed=9)
+        layout.check(connection, acknowledged=9)
     assert (caught.value.first, caught.value.last) == (1, 9)
 
 
@@ -53,8 +53,8 @@ def test_a_file_of_another_format_is_refused_by_name(
     monkeypatch.setattr(layout, "FORMAT", 2)
     layout.write_origin(connection, Origin(1, 0))
     monkeypatch.undo()
-    with pytest.raises(LedgerError, match="the file has format 2, this program knows 1"):
-        layout.check(connection, witnessed=0)
+    with pytest.raises(LedgerError, match="the file has format 2, this version reads format 1"):
+        layout.check(connection, acknowledged=0)
 
 
 def test_a_transaction_that_fails_leaves_nothing(connection: apsw.Connection) -> None:
@@ -73,7 +73,7 @@ OLD_WIDTH = 24  #: an imagined version 0, before `count` and `strict`
 
 
 def old_file(path: Path, records: list[Record]) -> None:
-    """Make a file by hand as an older program would have."""
+    """Create a file as an older version would have."""
     layout.create(path)
     names = [*FIELDS[:OLD_WIDTH], "version"]
     columns = ", ".join(f"{name} {column_definitions()[name]}" for name in names)
@@ -133,5 +133,5 @@ def test_a_file_of_a_newer_program_is_refused(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("ALTER TABLE records ADD COLUMN mood TEXT NOT NULL DEFAULT ''")
     connection.close()
-    with pytest.raises(LedgerError, match=r"\(mood\): use the newer program"):
+    with pytest.raises(LedgerError, match=r"\(mood\): use the newer version"):
         SqliteLedger(path)

@@ -1,4 +1,4 @@
-"""Reads on one snapshot, checked."""
+"""Reads on one snapshot, with verified checksums."""
 
 from pathlib import Path
 

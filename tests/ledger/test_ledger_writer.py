@@ -1,4 +1,4 @@
-"""The writer thread: joining, order, failure, stopping."""
+"""The writer thread: group commit, order, failure, stopping."""
 
 import asyncio
 from threading import Event
@@ -11,7 +11,7 @@ from dragoman.ledger.writer import Batch, Writer
 
 
 class Disk:
-    """Stands for the disk: holds a commit until it is let go, notes who came together."""
+    """Simulates the disk: blocks a commit until it is released, and notes its batches."""
 
     def __init__(self) -> None:
         self.begun = Event()
@@ -27,7 +27,7 @@ class Disk:
             raise self.error
         self.commits.append([batch.last for batch in batches])
 
-    def withdrawn(self) -> None:
+    def on_failure(self) -> None:
         self.withdrawals += 1
 
 
@@ -38,7 +38,7 @@ def batch(last: int, rows: int = 1) -> Batch:
 def test_batches_that_come_during_a_commit_are_joined_into_the_next() -> None:
     async def story() -> list[list[int]]:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         batches = [batch(n) for n in range(1, 6)]
         writer.submit(batches[0])
         await asyncio.to_thread(disk.begun.wait)
@@ -55,7 +55,7 @@ def test_batches_that_come_during_a_commit_are_joined_into_the_next() -> None:
 def test_a_commit_is_bounded() -> None:
     async def story() -> list[list[int]]:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         batches = [batch(n, rows=15_000) for n in range(1, 6)]
         writer.submit(batches[0])
         await asyncio.to_thread(disk.begun.wait)
@@ -72,7 +72,7 @@ def test_a_commit_is_bounded() -> None:
 def test_a_call_runs_between_the_batches_around_it() -> None:
     async def story() -> list[list[int]]:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         first, second = batch(1), batch(2)
         with writer.lock:
             writer.submit(first)
@@ -89,7 +89,7 @@ def test_a_call_runs_between_the_batches_around_it() -> None:
 def test_a_failed_commit_fails_what_waits_behind_it_but_not_calls() -> None:
     async def story() -> None:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         first, behind = batch(1), batch(2)
         writer.submit(first)
         await asyncio.to_thread(disk.begun.wait)
@@ -113,7 +113,7 @@ def test_a_failed_commit_fails_what_waits_behind_it_but_not_calls() -> None:
 
 def test_the_error_of_a_call_reaches_its_caller() -> None:
     disk = Disk()
-    writer = Writer(disk.commit, disk.withdrawn)
+    writer = Writer(disk.commit, disk.on_failure)
     with pytest.raises(ZeroDivisionError):
         writer.call(lambda: 1 // 0).result()
     writer.stop()
@@ -122,7 +122,7 @@ def test_the_error_of_a_call_reaches_its_caller() -> None:
 def test_stopping_finishes_what_is_in_line_and_refuses_more() -> None:
     async def story() -> None:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         last = batch(1)
         writer.submit(last)
         disk.go.set()
@@ -139,7 +139,7 @@ def test_stopping_finishes_what_is_in_line_and_refuses_more() -> None:
 def test_an_append_that_was_cancelled_is_written_all_the_same() -> None:
     async def story() -> list[list[int]]:
         disk = Disk()
-        writer = Writer(disk.commit, disk.withdrawn)
+        writer = Writer(disk.commit, disk.on_failure)
         first, second = batch(1), batch(2)
         with writer.lock:
             writer.submit(first)
@@ -155,7 +155,7 @@ def test_an_append_that_was_cancelled_is_written_all_the_same() -> None:
 
 def test_a_loop_that_is_gone_does_not_stop_the_writer() -> None:
     disk = Disk()
-    writer = Writer(disk.commit, disk.withdrawn)
+    writer = Writer(disk.commit, disk.on_failure)
 
     async def leave() -> None:
         writer.submit(batch(1))

@@ -1,4 +1,4 @@
-"""Where retention may cut."""
+"""Which records retention may remove."""
 
 import pytest
 from tests.ledger.entries import entries

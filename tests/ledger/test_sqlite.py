@@ -1,4 +1,4 @@
-"""The SQLite ledger's own promises: files, full disks, age, crashes."""
+"""The SQLite ledger: files, full disks, retention, crashes."""
 
 import asyncio
 import resource
@@ -65,7 +65,7 @@ def test_two_brokers_never_open_one_ledger(path: Path) -> None:
 def test_an_ordinary_tool_can_read_it_while_it_is_open_and_after(path: Path) -> None:
     def use(ledger: SqliteLedger) -> None:
         fill(ledger, 10)
-        # Another process: two copies of SQLite in one would undo each other's locks.
+        # In another process: two copies of SQLite in one process break each other's locks.
         script = (
             "import sqlite3, sys; "
             "print(sqlite3.connect(sys.argv[1]).execute('select max(seq) from records').fetchone())"
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path: Path) -> None:
 
 @contextmanager
 def no_room(ledger: SqliteLedger) -> Iterator[None]:
-    """Let the file grow no further: SQLite then answers as on a full disk."""
+    """Limit the file size: SQLite then fails as on a full disk."""
     ledger._connection.pragma("max_page_count", ledger._connection.pragma("page_count") + 3)
     yield
     ledger._connection.pragma("max_page_count", 2**31)
@@ -159,7 +159,7 @@ def test_a_checkpoint_and_a_retention_on_a_full_disk_fail_cleanly(path: Path) ->
 
 
 def test_an_io_error_refuses_the_batch_whole_and_is_survived(path: Path) -> None:
-    """A limit on file sizes makes the kernel refuse real writes."""
+    """With a file size limit the kernel refuses real writes."""
 
     def use(ledger: SqliteLedger) -> None:
         fill(ledger, 10)
@@ -251,8 +251,7 @@ def test_everything_acknowledged_survives_a_kill_at_any_instant(path: Path) -> N
             [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True
         )
         assert child.stdout is not None
-        # The instant is drawn as a number of acknowledgements; the kill then falls anywhere in
-        # what the child does next.
+        # The instant is drawn as a number of acknowledgements; the kill hits any later operation.
         for _ in range(random.randrange(1, 30)):
             acknowledged = max(acknowledged, int(child.stdout.readline()))
         child.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Damage to a SQLite ledger is found, named and left as it is, wherever it lies."""
+"""Damage anywhere in a SQLite ledger is detected, located and left unchanged."""
 
 from pathlib import Path
 from random import Random
@@ -21,7 +21,7 @@ EXPECTED = [varied(seq).record for seq in range(1, COUNT + 1)]
 
 
 def judge(path: Path, expected: list[Record]) -> str:
-    """Open and read everything: the answer is what was written, or a refusal that says where."""
+    """Open and read everything: returns what was written, or raises with the damaged range."""
     before = path.read_bytes()
     try:
         found = with_ledger(path, _all_that_can_be_asked)
@@ -80,7 +80,7 @@ def test_a_file_cut_short_is_found(filled: Path) -> None:
 
 def test_a_missing_file_is_found(filled: Path) -> None:
     filled.unlink()
-    with pytest.raises(LedgerDamaged, match="the file is gone") as caught:
+    with pytest.raises(LedgerDamaged, match="the file is missing") as caught:
         SqliteLedger(filled)
     assert (caught.value.first, caught.value.last) == (1, COUNT)
     assert not filled.exists()
@@ -94,7 +94,7 @@ def test_a_changed_byte_in_the_log_is_found_and_the_log_is_kept(killed: Path) ->
         place = random.randrange(len(whole))
         log.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
         changed = log.read_bytes()
-        with pytest.raises(LedgerDamaged, match="acknowledged and are gone") as caught:
+        with pytest.raises(LedgerDamaged, match="acknowledged and are missing") as caught:
             SqliteLedger(killed)
         assert 1 <= caught.value.first <= caught.value.last == COUNT
         assert (log.read_bytes(), killed.read_bytes()) == (changed, table)
@@ -104,7 +104,9 @@ def test_a_changed_byte_in_the_log_is_found_and_the_log_is_kept(killed: Path) ->
 def test_a_log_cut_short_is_found(killed: Path, fraction: int) -> None:
     log = killed.with_name("ledger.db-wal")
     log.write_bytes(log.read_bytes()[: log.stat().st_size * fraction // 10])
-    with pytest.raises(LedgerDamaged, match=f"to {COUNT} were acknowledged and are gone") as caught:
+    with pytest.raises(
+        LedgerDamaged, match=f"to {COUNT} were acknowledged and are missing"
+    ) as caught:
         SqliteLedger(killed)
     assert caught.value.last == COUNT
 

@@ -1,4 +1,4 @@
-"""Bodies: their one-blob form, their size and their fingerprint."""
+"""Bodies: packed form, size and digest."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Capacity: what fits, what is left, and that taking and giving back changes nothing."""
+"""Capacity: what fits and what is left."""
 
 import pytest
 from hypothesis import given

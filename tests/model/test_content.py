@@ -1,4 +1,4 @@
-"""Content: a call and an answer have room for a value or for bytes, never shared defaults."""
+"""Content: calls and answers hold a value or bytes, and share no defaults."""
 
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode

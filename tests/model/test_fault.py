@@ -1,4 +1,4 @@
-"""Faults: which of them leave it open whether the work was done."""
+"""Faults: which of them are indefinite."""
 
 import pytest
 

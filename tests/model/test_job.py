@@ -1,4 +1,4 @@
-"""The life of a job: the table of legal moves."""
+"""Job states: the table of legal transitions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Label expressions: every operator, and what cannot be read."""
+"""Label expressions: every operator, and what cannot be parsed."""
 
 import pytest
 from hypothesis import given

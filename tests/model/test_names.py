@@ -1,4 +1,4 @@
-"""Names: reversible text for opaque identities, and peers that know their link."""
+"""Names: reversible text for opaque identities, and peer ids with their link."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""The ledger row: its columns, their order and their defaults are a promise to old files."""
+"""The record: columns, their order and defaults must stay compatible with old files."""
 
 from dataclasses import MISSING, fields
 

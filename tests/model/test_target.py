@@ -1,4 +1,4 @@
-"""Targets: their text form leads back to them, because recovery reads it."""
+"""Targets: parsing their text form returns them, because recovery reads it."""
 
 import pytest
 from hypothesis import example, given
@@ -68,7 +68,7 @@ def test_ordinary_worker_names_are_written_plainly() -> None:
 
 @pytest.mark.parametrize("text", [",", " , "])
 def test_a_list_of_nobody_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="names nobody"):
+    with pytest.raises(ValueError, match="names no worker"):
         parse_target(text)
 
 

@@ -1,4 +1,4 @@
-"""Terms: what differs from the defaults, as text and back."""
+"""Terms: what differs from the defaults, written as text and parsed again."""
 
 import json
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Values: cheap at run time, compared by content, frozen to the type checker."""
+"""Values: cheap at run time, compared by content, frozen for the type checker."""
 
 from pathlib import Path
 

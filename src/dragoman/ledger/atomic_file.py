@@ -1,4 +1,4 @@
-"""Giving a finished file its name so that a power cut leaves the old one or the new one whole."""
+"""Atomic replacement of a file: a power failure leaves the old file or the new one, whole."""
 
 import os
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 def no_step_hook(step: str) -> None:
-    """Go on to the next step: what is called before each, unless a test wants to stop there."""
+    """Do nothing before a step. A test passes a hook that stops there."""
 
 
 def rename_durably(draft: Path, path: Path, step: Callable[[str], None] = no_step_hook) -> None:
-    """Sync a file, rename it, and sync the directory that holds both names."""
+    """Sync a file, rename it, and sync its directory."""
     step("sync file")
     _sync(draft, os.O_RDONLY)
     step("rename")

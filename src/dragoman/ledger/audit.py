@@ -1,8 +1,8 @@
-"""Proving that a ledger is what was written: every record in its place, unchanged, none missing.
+"""The audit: proves that every record of a ledger is in place and unchanged.
 
-Reads only, and needs no lock, so that it works beside a running broker. Checksums find accidents;
-links find hands. Who can write the file and knows the key, or that there is none, could make all
-links anew: so keep the head somewhere else, and give it to the next audit.
+Reads only, and needs no lock, so it works beside a running broker. Checksums detect accidents;
+links detect tampering. A person who can write the file and has the key (if there is one) can
+compute all links again. So store the head elsewhere, and pass it to the next audit.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, linker
 from dragoman.model.value import value
 
 _BLOCK: Final = 1000
-#: Findings that are listed; one wrong record is enough to look into all of them.
-MOST: Final = 100
+#: Findings listed at most.
+MAX_FINDINGS: Final = 100
 _DIGEST, _NBYTES = FIELDS.index("digest"), FIELDS.index("nbytes")
 _BODY_DIGEST: Final = 16
 _SHORTEST_KEY: Final = 16
@@ -31,7 +31,7 @@ _SHORTEST_KEY: Final = 16
 
 @value
 class AuditFinding:
-    """What is wrong with one record."""
+    """One record, and what is wrong with it."""
 
     seq: int
     what: str
@@ -39,19 +39,19 @@ class AuditFinding:
 
 @value
 class AuditReport:
-    """What an audit found."""
+    """The result of an audit."""
 
     first: int  #: the oldest record
     last: int  #: the newest
-    #: The link of the newest record, in hex: it stands for all of them.
+    #: The link of the newest record, in hex; it covers all records.
     head: str
-    #: Records of before there were links: only their checksums were checked.
+    #: Records written before links existed; only their checksums were checked.
     unlinked: int
     findings: tuple[AuditFinding, ...]
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
 
@@ -60,41 +60,39 @@ def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) ->
 
     Args:
         path: the ledger's file.
-        key: what its hash chain is keyed with.
-        known: a record and its link from an earlier audit, kept where nobody could change them.
+        key: the key of its hash chain.
+        known: a record and its link from an earlier audit, stored in a safe place.
 
     """
     if not path.is_file():
-        raise LedgerError(f"{path}: there is no ledger")
+        raise LedgerError(f"{path}: no such ledger file")
     acknowledged = read_head(path.with_name(path.name + ".head"))
     try:
         connection = layout.connect(path)
     except apsw.Error as error:
         raise LedgerError(f"{path}: {error}") from None
     try:
-        return _Audit(connection, key, known).run(acknowledged)
+        return _Auditor(connection, key, known).run(acknowledged)
     except (apsw.Error, ValueError, TypeError, IndexError, CorruptData) as error:
-        raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from None
+        raise LedgerError(f"{path}: not a readable ledger: {error}") from None
     finally:
         connection.close()
 
 
 def read_key(path: Path | None) -> bytes:
-    """Read what a hash chain is keyed with; without a file it is a plain one."""
+    """Read the key of a hash chain; without a file the chain has no key."""
     if path is None:
         return b""
     try:
         secret = path.read_bytes().strip()
     except OSError as error:
-        raise LedgerError(
-            f"{path}: the key of the audit cannot be read: {error.strerror}"
-        ) from None
+        raise LedgerError(f"{path}: cannot read the audit key: {error.strerror}") from None
     if len(secret) < _SHORTEST_KEY:
-        raise LedgerError(f"{path}: the key of the audit has less than {_SHORTEST_KEY} bytes")
+        raise LedgerError(f"{path}: the audit key has less than {_SHORTEST_KEY} bytes")
     return blake2b(secret, digest_size=32).digest()
 
 
-class _Audit:
+class _Auditor:
     def __init__(
         self, connection: apsw.Connection, key: bytes, known: tuple[int, str] | None
     ) -> None:
@@ -118,7 +116,7 @@ class _Audit:
         expected, checksum, newest = origin.first, origin.chain, before
         for row, stored, crc, found, blob in self._rows(origin.first - 1):
             seq = row[0]
-            if seq != expected and self._was_retained(expected):
+            if seq != expected and self._was_removed_by_retention(expected):
                 moved = layout.read_origin(self._connection)
                 checksum, (first, newest) = moved.chain, self._where_links_begin(moved.first)
             elif seq != expected:
@@ -137,22 +135,22 @@ class _Audit:
         if last < acknowledged:
             self._find(last + 1, f"missing at the end, with all up to {acknowledged}")
         if self._known is not None and self._known[0] > last:
-            self._find(self._known[0], "was there at an earlier audit and is gone")
+            self._find(self._known[0], "existed at an earlier audit and is missing")
         found = tuple(self._findings)
         return AuditReport(origin.first, last, newest.hex(), self._unlinked, found)
 
-    def _was_retained(self, seq: int) -> bool:
-        """Tell whether a record was removed in good order while we were reading."""
+    def _was_removed_by_retention(self, seq: int) -> bool:
+        """Tell whether retention removed a record during the audit."""
         return layout.read_origin(self._connection).first > seq
 
     def _where_links_begin(self, first: int) -> tuple[int, bytes]:
         if not self._has_links:
             return 2**63, b""
-        said: list[Row] = self._connection.execute("SELECT first, link FROM links").fetchall()
-        return max(said[0][0], first), said[0][1]
+        rows: list[Row] = self._connection.execute("SELECT first, link FROM links").fetchall()
+        return max(rows[0][0], first), rows[0][1]
 
     def _rows(self, after: int) -> Iterator[tuple[Row, int, int | None, object, object]]:
-        """Yield every record, in short reads: a long one would hold back a running broker."""
+        """Yield every record, in short reads: a long read would delay a running broker."""
         while True:
             with Transaction(self._connection, "DEFERRED"):
                 rows: list[Row] = self._connection.execute(self._query, (after, _BLOCK)).fetchall()
@@ -167,8 +165,8 @@ class _Audit:
         if found != made:
             self._find(row[0], "does not follow from the records before it")
         if self._known is not None and self._known[0] == row[0] and self._known[1] != made.hex():
-            self._find(row[0], "is not what it was at an earlier audit")
-        # Go on from what is stored, so that only the record that was touched is named.
+            self._find(row[0], "differs from an earlier audit")
+        # Continue from the stored link, so that only the changed record is reported.
         return found if isinstance(found, bytes) else made
 
     def _check_body(self, row: Row, crc: int | None, blob: object) -> None:
@@ -179,8 +177,8 @@ class _Audit:
         if not isinstance(blob, bytes) or crc != crc32(blob):
             self._find(row[0], "has a body that does not match its checksum")
         elif row[_DIGEST] and blake2b(blob, digest_size=_BODY_DIGEST).hexdigest() != row[_DIGEST]:
-            self._find(row[0], "has another body than it says")
+            self._find(row[0], "has a body that does not match its digest")
 
     def _find(self, seq: int, what: str) -> None:
-        if len(self._findings) < MOST:
+        if len(self._findings) < MAX_FINDINGS:
             self._findings.append(AuditFinding(seq, what))

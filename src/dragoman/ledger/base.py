@@ -1,4 +1,4 @@
-"""What a ledger is. `memory` and `sqlite` implement it; one conformance suite runs on both."""
+"""The ledger interface. `memory` and `sqlite` implement it; one conformance suite tests both."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -9,11 +9,11 @@ from dragoman.model.value import value
 
 
 class LedgerError(Exception):
-    """The ledger cannot do what was asked; the message says what, where and what to do."""
+    """The ledger cannot do an operation; the message says which, where, and what to do."""
 
 
 class LedgerDamaged(LedgerError):
-    """The stored bytes are not what was written. Names the range; nothing was skipped."""
+    """The stored bytes are not what was written. Names the range of records; skips none."""
 
     def __init__(self, message: str, first: int, last: int) -> None:
         super().__init__(message)
@@ -22,53 +22,53 @@ class LedgerDamaged(LedgerError):
 
 
 class LedgerFull(LedgerError):
-    """No space left (or an I/O error): the batch was not written, not even in part."""
+    """No space left, or an I/O error: no part of the batch was written."""
 
 
 @value
 class Entry:
-    """A record and the body stored beside it."""
+    """A record and its body."""
 
     record: Record
     body: Body | None = None
 
 
 class Ledger(Protocol):
-    """The broker is the only writer; it numbers the records itself, without gaps.
+    """The broker is the only writer; it numbers the records, without gaps.
 
-    An implementation refuses a batch whose first record does not follow the last one it has.
+    An implementation refuses a batch that does not follow its last record.
     """
 
     @property
     def last_seq(self) -> int:
-        """The newest record that was appended; 0 when there is none."""
+        """The newest record; 0 if there is none."""
         ...
 
     @property
     def first_seq(self) -> int:
-        """The oldest record still kept; `last_seq + 1` when there is none."""
+        """The oldest record still kept; `last_seq + 1` if there is none."""
         ...
 
     async def append(self, entries: Sequence[Entry]) -> int:
-        """Write a batch; when this returns, it is durable. Returns the last sequence number.
+        """Write a batch; it is durable when this returns. Returns the last sequence number.
 
-        Several appends may be under way at once, provided that each follows the one before:
-        they are joined into one commit. When one fails, those that follow it fail too.
+        Several appends may run at once if each follows the one before; they are joined into one
+        commit. If one fails, the appends after it fail too.
         """
         ...
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:
         """Yield records after a position, in order.
 
-        Raises LedgerError when retention has removed what follows that position (position 0
-        means "from the oldest kept").
+        Raises LedgerError if retention has removed the records after that position. Position 0
+        means "from the oldest record kept".
         """
         ...
 
     def rows(self, after: int, limit: int) -> list[tuple[Any, ...]]:
         """Return records after a position as plain tuples in field order, for bulk readers.
 
-        `strict` may come as 0 or 1. Bounds and errors are those of `read`.
+        `strict` may be 0 or 1. Bounds and errors are those of `read`.
         """
         ...
 
@@ -77,11 +77,11 @@ class Ledger(Protocol):
         ...
 
     def body(self, seq: int) -> Body | None:
-        """Return the body stored beside a record."""
+        """Return the body of a record."""
         ...
 
     def checkpoint(self, name: str, seq: int) -> None:
-        """Remember, durably, how far a named reader has come; retention keeps what it needs."""
+        """Store, durably, how far a named reader has read; retention keeps what follows."""
         ...
 
     def checkpoints(self) -> dict[str, int]:
@@ -89,7 +89,7 @@ class Ledger(Protocol):
         ...
 
     def forget_checkpoint(self, name: str) -> None:
-        """Let go of a reader that will not come back."""
+        """Remove the checkpoint of a reader that will not come back."""
         ...
 
     async def retain(
@@ -101,12 +101,12 @@ class Ledger(Protocol):
     ) -> int:
         """Remove the oldest records that no policy, job or reader needs; return `first_seq`.
 
-        A record goes only if every policy given lets it go: it is older than `before_at`, it
-        is not among the newest `keep_records`. Records from `protected_seq` (the oldest
-        record of any unfinished job) on, and those after any checkpoint, always stay.
+        A record is removed only if every given policy allows it: it is older than `before_at`, and
+        not among the newest `keep_records`. Records from `protected_seq` (the oldest record of
+        any unfinished job) on, and records after any checkpoint, always stay.
         """
         ...
 
     async def close(self) -> None:
-        """Write out what is pending and let go."""
+        """Write what is pending and close."""
         ...

@@ -1,7 +1,7 @@
-"""Finding out which records a damaged file has lost. Reads only; repairs nothing.
+"""Locate the damaged records of a ledger file. Reads only; repairs nothing.
 
-Slow and careful, row by row: used once something is known to be wrong. A row is sound if it can
-be read, its checksum follows from the row before it, and so does the body beside it.
+Slow, row by row: used only after damage was detected. A row is sound if it can be read, its
+checksum follows from the row before it, and its body matches its checksum.
 """
 
 from zlib import crc32
@@ -12,7 +12,7 @@ from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
 
 
 class CorruptData(Exception):
-    """What was read does not match its checksum."""
+    """Stored data does not match its checksum."""
 
 
 def locate_damage(
@@ -20,20 +20,20 @@ def locate_damage(
 ) -> tuple[int, int]:
     """Return the oldest and the newest damaged record between two positions.
 
-    `before` is the checksum that the first record starts from. When every record and body is
-    sound (an index is damaged, or free space), the whole stretch is returned.
+    `before` is the checksum that the first record starts from. If every record and body is sound
+    (the damage is in an index or in free space), the whole range is returned.
     """
-    survey = _Survey(connection, first, before)
+    checker = _RowChecker(connection, first, before)
     forwards = range(first, last + 1)
-    oldest = next((seq for seq in forwards if not survey.is_sound(seq)), None)
+    oldest = next((seq for seq in forwards if not checker.is_sound(seq)), None)
     if oldest is None:
         return first, max(first, last)
-    newest = next(seq for seq in reversed(forwards) if not survey.is_sound(seq))
+    newest = next(seq for seq in reversed(forwards) if not checker.is_sound(seq))
     return oldest, newest
 
 
 def checked_blob(connection: apsw.Connection, seq: int) -> bytes | None:
-    """Return the packed body beside a record, None if it has none; raise Unsound if damaged."""
+    """Return the packed body of a record; None if it has none. Raises CorruptData."""
     query = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
     found: list[Row] = connection.execute(query, (seq,)).fetchall()
     if not found or found[0] == (None, None):
@@ -44,8 +44,8 @@ def checked_blob(connection: apsw.Connection, seq: int) -> bytes | None:
     return blob
 
 
-class _Survey:
-    """Looks at single rows of a file of any age."""
+class _RowChecker:
+    """Checks single rows of a file of any record version."""
 
     def __init__(self, connection: apsw.Connection, first: int, before: int) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Disks for the in-memory ledger: a sound one, and one whose faults come from a seed."""
+"""Disks for the in-memory ledger: a reliable one, and one with seeded faults."""
 
 from random import Random
 from typing import Protocol
@@ -7,10 +7,10 @@ from dragoman.ledger.base import LedgerFull
 
 
 class Disk(Protocol):
-    """Where things may go wrong. Every method may raise LedgerFull but `survivors`."""
+    """A disk. Every method except `survivors` may raise LedgerFull."""
 
     def write(self, entries: int) -> None:
-        """Take a batch of so many entries into the write cache."""
+        """Accept a batch of so many entries into the write cache."""
         ...
 
     def sync(self) -> None:
@@ -18,28 +18,28 @@ class Disk(Protocol):
         ...
 
     def survivors(self, entries: int) -> int:
-        """Say how many entries of an unsynced batch reached the platter when power failed."""
+        """Return how many entries of an unsynced batch survive a power failure."""
         ...
 
 
 class ReliableDisk:
-    """Never fails, and loses nothing that was synced and everything that was not."""
+    """Never fails. Keeps everything that was synced and nothing else."""
 
     def write(self, entries: int) -> None:
-        """Take it."""
+        """Accept the batch."""
 
     def sync(self) -> None:
-        """Keep it."""
+        """Keep everything written."""
 
     def survivors(self, entries: int) -> int:
-        """Lose what was not synced."""
+        """Lose the unsynced batch."""
         return 0
 
 
 class FaultyDisk:
-    """Draws its faults from a seeded generator; counts what it did.
+    """Injects faults from a seeded generator, and counts them.
 
-    A disk that ran full stays full until `free` is called; an I/O error is over at once.
+    A full disk stays full until `free` is called; an I/O error affects one operation.
     """
 
     def __init__(self, random: Random, *, eio: float = 0.0, full: float = 0.0) -> None:
@@ -47,11 +47,11 @@ class FaultyDisk:
         self.eio = eio  #: chance of an I/O error, for each write and each sync
         self.full = full  #: chance that a write finds the disk full
         self.is_full = False
-        self.faults = 0  #: everything injected so far, of any kind
-        self.torn = 0  #: batches of which only a part reached the platter
+        self.faults = 0  #: number of faults injected so far, of any kind
+        self.torn = 0  #: batches of which only a part survived
 
     def write(self, entries: int) -> None:
-        """Take it, or find the disk full or broken."""
+        """Accept the batch, or fail because the disk is full or broken."""
         if not self.is_full and self.random.random() < self.full:
             self.is_full = True
         if self.is_full:
@@ -60,11 +60,11 @@ class FaultyDisk:
         self._may_break("write")
 
     def sync(self) -> None:
-        """Keep it, or break."""
+        """Keep everything written, or fail."""
         self._may_break("sync")
 
     def survivors(self, entries: int) -> int:
-        """Lose all, tear, or keep all, with equal chances."""
+        """Lose all, keep a part, or keep all, with equal probability."""
         fate = self.random.randrange(3)
         if fate == 2:
             return entries
@@ -75,7 +75,7 @@ class FaultyDisk:
         return self.random.randrange(1, entries)
 
     def free(self) -> None:
-        """Make room again."""
+        """Free the disk."""
         self.is_full = False
 
     def _may_break(self, what: str) -> None:

@@ -1,9 +1,8 @@
-"""Sealing: turning finished ranges of the ledger into segments, beside the running broker.
+"""Sealing: exports ranges of the ledger as Parquet segments, beside the running broker.
 
-The steps are ordered so that it may be killed between any two of them and simply be started
-again: segment, then manifest, then checkpoint. What a step left behind without the next one is
-either a temporary file or a segment that no manifest names; both are removed and made again.
-Bodies are not exported.
+The order of steps is segment, manifest, checkpoint, so the process may be killed between any two of
+them. An interrupted step leaves a temporary file or a segment that no manifest names; both are
+removed at the next start and made again. Bodies are not exported.
 """
 
 import asyncio
@@ -29,17 +28,17 @@ from dragoman.ledger.segments import (
     write_segment,
 )
 
-CHECKPOINT: Final = "segments"  #: retention keeps what this reader has not sealed
-MIN_RECORDS: Final = 100_000  #: smaller segments cost their readers more than they are worth
-MAX_RECORDS: Final = 500_000  #: in one segment, which is held in memory while it is written
-MAX_AGE: Final = 60.0  #: seconds after which a smaller segment is sealed all the same
-_BLOCK: Final = 2000  #: rows turned into columns at once; fits the processor's cache
+CHECKPOINT: Final = "segments"  #: retention keeps records after this checkpoint
+MIN_RECORDS: Final = 100_000  #: smaller segments are expensive for readers
+MAX_RECORDS: Final = 500_000  #: in one segment, which is in memory while it is written
+MAX_AGE: Final = 60.0  #: seconds after which a smaller segment is sealed anyway
+_BLOCK: Final = 2000  #: rows converted to columns at once; fits the processor cache
 
 log = structlog.get_logger(__name__)
 
 
 class Sealer:
-    """Seals a ledger's records into a directory; one at a time, in order, without gaps."""
+    """Seals a ledger's records into segments in a directory, in order, without gaps."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Sealer:
         self._ledger = ledger
         self._max_records = max_records
         self._clock = clock
-        self._step = step  #: called before each step on the disk, so that a test can stop there
+        self._step = step  #: called before each disk operation, so that a test can stop there
         self.directory.mkdir(parents=True, exist_ok=True)
         self._manifest = read_manifest(self.directory)
         self._require_whole()
@@ -63,13 +62,13 @@ class Sealer:
 
     @property
     def manifest(self) -> Manifest:
-        """What has been sealed."""
+        """The sealed segments."""
         return self._manifest
 
     def seal_once(
         self, min_records: int = MIN_RECORDS, max_age: float = MAX_AGE
     ) -> SealedSegment | None:
-        """Seal one segment if there are records enough, or some that wait too long."""
+        """Seal one segment if enough records wait, or the oldest waits too long."""
         after = self._manifest.last
         waiting = self._ledger.last_seq - after
         if waiting <= 0 or (waiting < min_records and self._age(after) < max_age):
@@ -97,7 +96,7 @@ class Sealer:
         return self._clock() - float(oldest[1])
 
     def _require_whole(self) -> None:
-        """Refuse to go on where a reader would meet a gap or a missing file."""
+        """Refuse to start if readers would find a gap or a missing file."""
         sealed = self._manifest.last
         needed = self._ledger.checkpoints().get(CHECKPOINT, 0)
         if sealed < needed:
@@ -117,20 +116,22 @@ class Sealer:
             )
 
     def _sweep(self) -> None:
-        """Remove what a sealing that was cut short left behind."""
+        """Remove the files of an interrupted sealing."""
         leftover = segment_name(self._manifest.last + 1, 0).rsplit("-", 1)[0]
         named = {segment.file for segment in self._manifest.segments}
         drafts = list(self.directory.glob(f"*{TEMPORARY}"))
         orphans = [path for path in self.directory.glob("seg-*.parquet") if path.name not in named]
         for path in orphans:
             if not path.name.startswith(leftover):
-                raise LedgerError(f"{path} is not in the manifest, and no sealing left it there")
+                raise LedgerError(
+                    f"{path} is not in the manifest, and no interrupted sealing made it: move it"
+                )
         for path in drafts + orphans:
             path.unlink()
 
 
 class BackgroundSealer:
-    """Runs a sealer in a thread now and then, until it is stopped."""
+    """Runs a sealer in a thread at intervals, until it is stopped."""
 
     def __init__(
         self,
@@ -147,11 +148,11 @@ class BackgroundSealer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the running event loop."""
+        """Start on the running event loop."""
         self._task = asyncio.create_task(self._run(), name="sealer")
 
     async def stop(self) -> None:
-        """End after the segment that is being written, if any."""
+        """Stop after the current segment, if any."""
         self._stopping.set()
         if self._task is not None:
             await self._task
@@ -163,9 +164,13 @@ class BackgroundSealer:
                     await asyncio.wait_for(self._stopping.wait(), self._every)
 
     def _seal(self) -> bool:
-        """Seal once; a full disk or a damaged range is told, and tried again later."""
+        """Seal once. Log a full disk or a damaged range; the next run tries again."""
         try:
             return self._sealer.seal_once(*self._limits) is not None
         except (LedgerError, OSError) as error:
-            log.error("sealing failed", directory=str(self._sealer.directory), error=str(error))
+            log.error(
+                "sealing failed; it is tried again",
+                directory=str(self._sealer.directory),
+                error=str(error),
+            )
             return False

@@ -1,12 +1,11 @@
-"""The head file: one broker at a time, and a witness of what was acknowledged.
+"""The head file: the lock of a ledger, and the number of its last acknowledged record.
 
-SQLite drops a damaged end of its write-ahead log without a word, as if the last commits had
-never been. The head file is how the ledger notices: after each commit the number of its last
-record is written here. It is not synced (that would double the cost of a commit), so after a
-power cut it may be behind the ledger, but it is never ahead of what was durable.
+SQLite silently drops a damaged end of its write-ahead log, and with it the last commits. The head
+file detects that: after each commit the number of its last record is written here. It is not
+synced, because that would double the cost of a commit. So after a power failure it may be behind
+the ledger, but never ahead.
 
-The file is also the lock. It is held for as long as the ledger is open, and the system lets go
-of it when the process ends, however it ends.
+The file is locked while the ledger is open. The system releases the lock when the process ends.
 """
 
 import fcntl
@@ -30,18 +29,18 @@ class HeadFile:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._lock()
-            self.last_seq = self._read()  #: the newest record ever acknowledged, as far as known
+            self.last_seq = self._read()  #: the newest record known to be acknowledged
         except LedgerError:
             os.close(self._file)
             raise
 
     def write(self, seq: int) -> None:
-        """Note that everything up to `seq` is durable."""
+        """Store that everything up to `seq` is durable."""
         os.pwrite(self._file, _pack(seq), 0)
         self.last_seq = seq
 
     def close(self) -> None:
-        """Make the note durable and let go of the lock."""
+        """Sync the file and release the lock."""
         os.fsync(self._file)
         os.close(self._file)
 
@@ -50,25 +49,25 @@ class HeadFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LedgerError(
-                f"{self.path} is locked: another process has this ledger open"
+                f"{self.path} is locked: another process has this ledger open; stop it first"
             ) from None
 
     def _read(self) -> int:
         found = os.pread(self._file, _LAYOUT.size, 0)
-        if not found.strip(b"\0"):  # new, or a power cut came before its first sync
+        if not found.strip(b"\0"):  # new, or not synced before a power failure
             return 0
         if len(found) == _LAYOUT.size:
             seq: int = _LAYOUT.unpack(found)[1]
             if found == _pack(seq):
                 return seq
         raise LedgerError(
-            f"{self.path} is damaged: how far the ledger reached is not known from it; check that "
-            "the newest records are there, then remove this file"
+            f"{self.path} is damaged, so missing records cannot be detected; check that the newest "
+            "records are in the ledger, then remove this file"
         )
 
 
 def read_head(path: Path) -> int:
-    """Return what a head file says, without its lock; 0 where it says nothing that can be read."""
+    """Return the sequence number in a head file, without locking it; 0 if unreadable."""
     try:
         found = path.read_bytes()
     except OSError:

@@ -1,10 +1,10 @@
-"""The SQLite file: how it is made, connected to, checked at opening and brought up to date.
+"""The SQLite file: creation, connections, the check at opening, and migration.
 
 Tables: `records` (the fields of a record, its `chain` checksum, the checksum of its `body` if it
-has one, and its `link` in the hash chain), `bodies` (beside them, under the same number),
-`checkpoints` (named readers), `origin` (one row: the file's format, the oldest kept record, and the
-checksum of the one before it), `links` (one row: from which record on there are links, and the
-link of the one before it). Files of before there were links get them from their next record on.
+has one, and its `link` in the hash chain), `bodies` (under the same sequence number), `checkpoints`
+(named readers), `origin` (one row: the file format, the oldest kept record, and the checksum of the
+record before it), `links` (one row: the first record with a link, and the link before it). Files
+without links get them from their next record on.
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions
 from dragoman.model.value import value
 
 FORMAT: Final = 1
-_APPLICATION: Final = 0x44524147  #: marks the file as ours to `file(1)` and to ourselves
-#: An index over job ids alone scatters each commit over the whole tree, because ids are random.
-#: With the upper bits of the sequence number in front, new entries stay together and an append
-#: costs half as much; a look-up makes one short search for each 4,096 records.
+_APPLICATION: Final = 0x44524147  #: identifies the file to `file(1)` and to us
+#: Job ids are random, so an index over them alone spreads each commit over the whole tree. With the
+#: upper bits of the sequence number first, new entries are adjacent and an append costs half as
+#: much; a look-up makes one short search per 4,096 records.
 CHUNK_BITS: Final = 12
 _WAL_PAGES: Final = 2000
 _BUSY_MS: Final = 5000
@@ -45,7 +45,7 @@ _LINKS: Final = (
 
 
 class Transaction:
-    """All or nothing, whatever goes wrong inside."""
+    """A transaction: committed at the end of the block, rolled back on any error."""
 
     def __init__(self, connection: apsw.Connection, mode: str = "IMMEDIATE") -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class Transaction:
 
 @value
 class Origin:
-    """Where the kept records begin: the oldest one, and the checksum of the one before it."""
+    """The oldest kept record, and the checksum of the record before it."""
 
     first: int
     chain: int
@@ -73,18 +73,18 @@ class Origin:
 
 @value
 class Extent:
-    """What a checked file holds."""
+    """The range of records in a checked file."""
 
     origin: Origin
     last: int
-    chain: int  #: checksum of the last record: where the next one starts
+    chain: int  #: checksum of the last record; the next one starts from it
 
 
 def create(path: Path) -> None:
-    """Make an empty ledger file, whole or not at all."""
+    """Create an empty ledger file atomically."""
     fresh = path.with_name(path.name + ".new")
     for leftover in (fresh, fresh.with_name(fresh.name + "-wal")):
-        leftover.unlink(missing_ok=True)  # of a creation that was cut short: it held no record
+        leftover.unlink(missing_ok=True)  # of an interrupted creation; it held no record
     connection = apsw.Connection(str(fresh))
     connection.pragma("auto_vacuum", "incremental")
     connection.pragma("application_id", _APPLICATION)
@@ -98,15 +98,15 @@ def create(path: Path) -> None:
 
 
 def connect(path: Path) -> apsw.Connection:
-    """Open a connection that is used by one thread at a time.
+    """Open a connection that one thread uses at a time.
 
-    SQLite's own mutexes would be taken several times for every column: reading costs half as
-    much again with them. Each connection has one owner or one lock instead.
+    SQLite would take its mutexes several times per column, which makes reading 1.5 times as slow.
+    Instead, each connection has one owner or one lock.
     """
     connection = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
     )
-    # Until the file has been checked, closing must not fold a log into it: that is evidence.
+    # Until the file is checked, closing must not merge the log into it: the log is evidence.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(_BUSY_MS)
     connection.pragma("synchronous", "full")
@@ -116,10 +116,11 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
-def check(connection: apsw.Connection, witnessed: int) -> Extent:
-    """Prove that the file is sound and that records follow each other from its origin on.
+def check(connection: apsw.Connection, acknowledged: int) -> Extent:
+    """Check that the file is sound and that no record is missing.
 
-    What single rows hold is proved when they are read. Raises LedgerDamaged, Unsound or apsw.Error.
+    The content of rows is checked when they are read. Raises LedgerDamaged, CorruptData or
+    apsw.Error.
     """
     if connection.pragma("application_id") != _APPLICATION:
         raise CorruptData("this is not a ledger file, or its first page is damaged")
@@ -132,23 +133,25 @@ def check(connection: apsw.Connection, witnessed: int) -> Extent:
         first, last = origin.first, origin.first - 1
     if first != origin.first or count != last - first + 1:
         raise _damaged(
-            "records are missing", connection, origin, max(origin.first + count - 1, witnessed)
+            "records are missing", connection, origin, max(origin.first + count - 1, acknowledged)
         )
     finding = connection.execute("PRAGMA integrity_check(1)").get
     if finding != "ok":
-        raise _damaged(f"SQLite finds: {finding}", connection, origin, last)
-    if last < witnessed:
+        raise _damaged(f"SQLite reports: {finding}", connection, origin, last)
+    if last < acknowledged:
         raise LedgerDamaged(
-            f"records {last + 1} to {witnessed} were acknowledged and are gone", last + 1, witnessed
+            f"records {last + 1} to {acknowledged} were acknowledged and are missing",
+            last + 1,
+            acknowledged,
         )
     if connection.pragma("journal_mode", "wal") != "wal":
-        raise CorruptData("the file is no longer in WAL mode, and cannot be put in it")
+        raise CorruptData("the file is not in WAL mode and cannot be switched to it")
     chain = connection.execute("SELECT chain FROM records WHERE seq = ?", (last,)).get
     return Extent(origin, last, origin.chain if chain is None else chain)
 
 
 def upgrade(connection: apsw.Connection, last: int) -> None:
-    """Add what records have gained since the file was made; old rows get defaults."""
+    """Add the columns of newer record versions; old rows get defaults."""
     present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
     for name, definition in column_definitions().items():
         if name not in present:
@@ -161,26 +164,26 @@ def upgrade(connection: apsw.Connection, last: int) -> None:
     unknown = present - set(FIELDS) - {"chain", "body", "link"}
     if unknown:
         raise LedgerError(
-            f"records have columns this program does not know ({', '.join(sorted(unknown))}): "
-            "use the newer program"
+            f"records have columns unknown to this version ({', '.join(sorted(unknown))}): "
+            "use the newer version of Dragoman that wrote them"
         )
 
 
 def read_origin(connection: apsw.Connection) -> Origin:
-    """Read where the records begin, and refuse a file of another format."""
+    """Read the origin; refuse a file of another format."""
     found: list[Row] = connection.execute("SELECT format, first, chain, crc FROM origin").fetchall()
-    if len(found) != 1 or found[0][3] != _fingerprint(*found[0][:3]):
+    if len(found) != 1 or found[0][3] != _checksum(*found[0][:3]):
         raise CorruptData("the table `origin` is damaged")
     if found[0][0] != FORMAT:
-        raise LedgerError(f"the file has format {found[0][0]}, this program knows {FORMAT}")
+        raise LedgerError(f"the file has format {found[0][0]}, this version reads format {FORMAT}")
     return Origin(found[0][1], found[0][2])
 
 
 def write_origin(connection: apsw.Connection, origin: Origin) -> None:
-    """Replace the one row."""
+    """Replace the origin."""
     row = (FORMAT, origin.first, origin.chain)
     connection.execute("DELETE FROM origin")
-    connection.execute("INSERT INTO origin VALUES (?, ?, ?, ?)", (*row, _fingerprint(*row)))
+    connection.execute("INSERT INTO origin VALUES (?, ?, ?, ?)", (*row, _checksum(*row)))
 
 
 def last_link(connection: apsw.Connection, last: int) -> bytes:
@@ -194,30 +197,30 @@ def last_link(connection: apsw.Connection, last: int) -> bytes:
 
 
 def cut_links(connection: apsw.Connection, last: int) -> None:
-    """Let the hash chain begin after `last`, which is about to be removed."""
+    """Start the hash chain after `last`, which is about to be removed."""
     found = connection.execute("SELECT link FROM records WHERE seq = ?", (last,)).get
     if found is not None:
         connection.execute("UPDATE links SET first = ?, link = ?", (last + 1, found))
 
 
 def read_checkpoints(connection: apsw.Connection) -> dict[str, int]:
-    """Read every named position."""
+    """Read every checkpoint."""
     found = {}
     for name, seq, crc in connection.execute("SELECT name, seq, crc FROM checkpoints"):
-        if crc != _fingerprint(name, seq):
-            raise CorruptData(f"the checkpoint {name!r} is damaged: set it again, or forget it")
+        if crc != _checksum(name, seq):
+            raise CorruptData(f"the checkpoint {name!r} is damaged: set it again or remove it")
         found[name] = seq
     return found
 
 
 def write_checkpoint(connection: apsw.Connection, name: str, seq: int) -> None:
-    """Set one named position."""
+    """Set one checkpoint."""
     connection.execute(
-        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (name, seq, _fingerprint(name, seq))
+        "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (name, seq, _checksum(name, seq))
     )
 
 
-def _fingerprint(*values: str | int) -> int:
+def _checksum(*values: str | int) -> int:
     return crc32("\n".join(map(str, values)).encode())
 
 

@@ -1,8 +1,8 @@
 """The in-memory twin of the SQLite ledger.
 
-It keeps the same promises in the same words, so that tests and the simulator can use it in
-place of the real one. `append` is `write` and then `sync`; whoever wants to crash in between
-calls the two apart. `crash` is the power cut: it answers with what a restart would find.
+It passes the same conformance suite, so that tests and the simulation can use it in place of the
+real one. `append` is `write` and then `sync`; the simulation calls them separately, to crash in
+between. `crash` is a power failure: it returns what a restart would find.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from dragoman.model.record import Record
 
 
 class MemoryLedger:
-    """A list of entries, the part of it that is durable, and named positions in it."""
+    """Durable entries, batches in the write cache, and checkpoints."""
 
     def __init__(self, disk: Disk | None = None) -> None:
         self.disk: Disk = disk if disk is not None else ReliableDisk()
@@ -44,16 +44,16 @@ class MemoryLedger:
         return self._first
 
     def write(self, entries: Sequence[Entry]) -> None:
-        """Put a batch into the write cache; a crash may lose or tear it."""
+        """Put a batch into the write cache; a crash may lose it."""
         self._require_open()
         require_next(entries, self.last_seq + sum(map(len, self._unsynced)))
         for entry in entries:
-            chain(to_row(entry.record), 0)  # refuses what the real ledger could not store
+            chain(to_row(entry.record), 0)  # refuses what the SQLite ledger cannot store
         self.disk.write(len(entries))
         self._unsynced.append(tuple(entries))
 
     def sync(self) -> int:
-        """Make every written batch durable; when this fails, they are all withdrawn."""
+        """Make every written batch durable; on failure, drop them all."""
         self._require_open()
         try:
             self.disk.sync()
@@ -74,9 +74,9 @@ class MemoryLedger:
         return self.sync()
 
     def crash(self) -> "MemoryLedger":
-        """Cut the power: return the ledger that a restart on the same disk would find.
+        """Simulate a power failure: return the ledger that a restart would find.
 
-        A batch is there whole or not at all, as a commit is; what follows a lost one is lost.
+        A batch survives whole or not at all, as a commit does. Batches after a lost one are lost.
         """
         after = MemoryLedger(self.disk)
         after._first = self._first
@@ -106,13 +106,13 @@ class MemoryLedger:
         return [self._entries[seq - self._first].record for seq in seqs if seq >= self._first]
 
     def body(self, seq: int) -> Body | None:
-        """Return the body stored beside a record."""
+        """Return the body of a record."""
         self._require_open()
         is_kept = self._first <= seq <= self.last_seq
         return self._entries[seq - self._first].body if is_kept else None
 
     def checkpoint(self, name: str, seq: int) -> None:
-        """Remember how far a named reader has come."""
+        """Store how far a named reader has read."""
         self._require_open()
         require_position(name, seq, self.last_seq)
         self.disk.write(1)
@@ -125,7 +125,7 @@ class MemoryLedger:
         return dict(self._checkpoints)
 
     def forget_checkpoint(self, name: str) -> None:
-        """Let go of a reader that will not come back."""
+        """Remove the checkpoint of a reader that will not come back."""
         self._require_open()
         self._checkpoints.pop(name, None)
 
@@ -152,7 +152,7 @@ class MemoryLedger:
         return self._first
 
     async def close(self) -> None:
-        """Let go."""
+        """Close."""
         self._is_open = False
 
     def _keep(self, batch: Sequence[Entry]) -> None:

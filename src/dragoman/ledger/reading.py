@@ -1,6 +1,6 @@
-"""The reads of the SQLite ledger, each on one snapshot, each checked against its checksums.
+"""Reads of the SQLite ledger; each uses one snapshot and verifies checksums.
 
-Plain functions of a connection; `sqlite` decides which connection, and what a failure means.
+Functions of a connection; `sqlite` chooses the connection and handles failures.
 """
 
 from typing import Final
@@ -44,7 +44,7 @@ def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
 
 
 def _chain_of(reader: apsw.Connection, seq: int) -> int:
-    """Return the checksum of a record that is kept, or of the one before the oldest."""
+    """Return the checksum of a kept record, or of the one before the oldest."""
     origin = read_origin(reader)
     if seq == origin.first - 1:
         return origin.chain
@@ -56,7 +56,7 @@ def _chain_of(reader: apsw.Connection, seq: int) -> int:
 
 
 def _require_each(reader: apsw.Connection, rows: list[Row]) -> None:
-    """Check rows one by one: some are of an older version, or something is wrong."""
+    """Check rows one by one, because some have an older version or a wrong checksum."""
     query = "SELECT chain FROM records WHERE seq BETWEEN ? AND ? ORDER BY seq"
     previous = _chain_of(reader, rows[0][0] - 1)
     stored = [found[0] for found in reader.execute(query, (rows[0][0], rows[-1][0]))]
@@ -82,7 +82,7 @@ def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
 
 
 def verified(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
-    """Return records after a position, every checksum and body of which was checked."""
+    """Return records after a position, with every checksum and body verified."""
     rows = block(reader, after, limit)
     if rows:
         _require_each(reader, rows)

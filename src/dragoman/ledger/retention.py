@@ -1,6 +1,6 @@
-"""Where retention may cut. Pure arithmetic on sequence numbers; the ledgers do the removing.
+"""Retention: which records may be removed. The ledgers remove them.
 
-A ledger only ever loses a prefix, so that what is kept has no gaps.
+Only a prefix is ever removed, so the kept records have no gaps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ from dragoman.ledger.base import Entry, LedgerError
 def last_removable(
     policies: Iterable[int], protected_seq: int | None, checkpoints: Iterable[int]
 ) -> int:
-    """Return the newest record that may go; 0 when none may.
+    """Return the newest record that may be removed; 0 if none may.
 
-    `policies` are the newest records that each policy lets go; without a policy nothing goes.
-    A checkpoint at n has read n, and needs n + 1.
+    `policies` has the newest record that each policy allows to remove; without a policy nothing is
+    removed. A reader with a checkpoint at n has read n and needs n + 1.
     """
     bounds = list(policies)
     if not bounds:
@@ -37,7 +37,7 @@ def require_next(entries: Sequence[Entry], last: int) -> None:
 
 
 def require_kept(after: int, first: int) -> None:
-    """Refuse to read from a position whose following records were removed."""
+    """Refuse to read from a position if records after it were removed."""
     if 0 < after < first - 1:
         raise LedgerError(
             f"records {after + 1} to {first - 1} were removed by retention; the oldest is {first}"
@@ -45,6 +45,6 @@ def require_kept(after: int, first: int) -> None:
 
 
 def require_position(name: str, seq: int, last: int) -> None:
-    """Refuse a checkpoint that is nowhere in the ledger."""
+    """Refuse a checkpoint outside the ledger."""
     if not 0 <= seq <= last:
         raise LedgerError(f"checkpoint {name!r} at {seq} is outside the ledger (0 to {last})")

@@ -1,11 +1,11 @@
-"""How a record is a row: column names and types, both conversions, and the chained checksum.
+"""Records as rows: column names and types, both conversions, and the chained checksum.
 
-Each row carries the CRC32 of its own columns, started from the checksum of the row before it.
-So one pass over any stretch proves at once that every column of every row is what was written
-and that no row is missing, and a block of rows is checked with two calls instead of two per row.
+The checksum of a row is the CRC32 of its columns, started from the checksum of the row before it.
+So one pass over a range proves that every column is unchanged and no row is missing, and a block of
+rows needs two calls instead of two per row.
 
-A row's checksum covers the columns that its version had (`WIDTHS`); columns that were added
-later hold defaults in old rows and are not covered there.
+A row's checksum covers the columns of its version (`WIDTHS`). Columns that were added later hold
+defaults in old rows and are not covered there.
 """
 
 import itertools
@@ -25,19 +25,19 @@ from dragoman.model.record import Record
 Row: TypeAlias = tuple[Any, ...]
 
 FIELDS: Final = tuple(field.name for field in fields(Record))
-#: How many leading columns a row of each version has. Append to it; never change an entry.
+#: Record version -> number of leading columns. Add entries; never change one.
 WIDTHS: Final[dict[int, int]] = {1: 27}
 
-#: What a row that lacks a column is read as, in SQL.
+#: SQL defaults for columns that an older row lacks.
 DEFAULTS: Final = {
     field.name: f"'{field.default}'" if field.type is str else f"{field.default + 0}"
     for field in fields(Record)
     if field.default is not MISSING
 }
 
-#: Bytes of a link: nobody finds a second row for one of 128 bits.
+#: Bytes of a link: 128 bits make a second preimage infeasible.
 LINK_SIZE: Final = 16
-#: What the first link follows.
+#: The link before the first one.
 NO_LINK: Final = bytes(LINK_SIZE)
 
 _SQL_TYPES: Final[dict[object, str]] = {
@@ -74,7 +74,7 @@ def column_definitions() -> dict[str, str]:
 
 
 def to_row(record: Record) -> Row:
-    """Write a record as the values SQLite gives back, so that both have one checksum."""
+    """Convert a record to the values SQLite returns, so that checksums agree."""
     try:
         [(row, _)] = _stored((record,))
     except (TypeError, ValueError) as error:
@@ -83,20 +83,20 @@ def to_row(record: Record) -> Row:
 
 
 def to_rows(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
-    """Write several records, each with its `encoded` bytes.
+    """Convert several records, each with its `encoded` bytes.
 
-    Looking at all of them together costs half of looking at each.
+    Validating all together costs half of validating each.
     """
     try:
         return _stored(records)
     except (TypeError, ValueError):
         for record in records:
-            to_row(record)  # says which it is, and what is wrong with it
+            to_row(record)  # raises an error that names the record and the problem
         raise
 
 
 def _stored(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
-    """Write records; refuse what SQLite would refuse or quietly turn into something else."""
+    """Convert records; refuse values that SQLite would refuse or silently convert."""
     "".join(_flat(map(_TEXTS, records)))
     numbers = [*_flat(map(_NUMBERS, records))]
     if set(map(type, numbers)) != _ONLY_INT:
@@ -105,12 +105,12 @@ def _stored(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
         raise ValueError("a number has more than 64 bits")
     if any(map(isnan, _flat(map(_INSTANTS, records)))):
         raise ValueError("an instant is not a number")
-    # Encoding refuses the texts that have no bytes.
+    # Encoding refuses text with lone surrogates.
     return [(row, encoded(row)) for row in map(_as_row, records)]
 
 
 def _as_row(record: Record) -> Row:
-    # Adding 0.0 makes a float of an int and a plain zero of a negative one, as SQLite does.
+    # Adding 0.0 converts an int to a float and -0.0 to 0.0, as SQLite does.
     return (
         record.seq,
         record.at + 0.0,
@@ -124,10 +124,10 @@ def _as_row(record: Record) -> Row:
 
 
 def to_records(rows: Sequence[Row]) -> list[Record]:
-    """Read rows that were checked.
+    """Convert checked rows to records.
 
-    SQLite has no booleans. Setting the slot of a record that nobody has seen yet costs a fifth
-    of taking every row apart to put the right value in, and recovery reads every row.
+    SQLite has no booleans. Setting the slot of a new record costs a fifth of rebuilding each row
+    with the right value, and recovery reads every row.
     """
     records = list(itertools.starmap(Record, rows))
     for record in records:
@@ -141,17 +141,17 @@ def chain(row: Row, previous: int) -> int:
 
 
 def encoded(row: Row) -> bytes:
-    """Return the bytes of a row that its checksum and its link are made of."""
+    """Return the bytes that the checksum and the link of a row are computed from."""
     return _encode(row[: WIDTHS.get(row[_VERSION_AT], len(row))])
 
 
 def linker(key: bytes = b"") -> Callable[[bytes, bytes], bytes]:
-    """Return what makes the link of a row (as `encoded`) out of it and the link before it.
+    """Return a function that computes the link of a row (as `encoded`) from the link before it.
 
-    A checksum finds accidents; a link finds hands. Nobody can make another row, or another order
-    of rows, that has the links of these; with a key, nobody without it can make links at all.
+    A checksum detects accidents; a link detects tampering. No other rows, and no other order of
+    rows, have the same links. With a key, only its owner can compute links.
     """
-    # A copy of a hash that was begun costs half of beginning one.
+    # Copying a new hash object costs half of creating one.
     begun = blake2b(digest_size=LINK_SIZE, key=key)
 
     def link(raw: bytes, previous: bytes) -> bytes:
@@ -163,8 +163,8 @@ def linker(key: bytes = b"") -> Callable[[bytes, bytes], bytes]:
 
 
 def chain_block(rows: Sequence[Row], previous: int) -> int:
-    """Return the checksum of the last of several rows of the newest version, in one go."""
-    # A MessagePack array is its header and then its items, so what follows the header is
-    # exactly what `chain` would have seen row by row.
+    """Return the checksum of the last of several rows of the newest version."""
+    # A MessagePack array is a header followed by its items, so the bytes after the header are
+    # those that `chain` hashes row by row.
     header = 1 if len(rows) < 16 else 3 if len(rows) < 65536 else 5
     return crc32(memoryview(_encode(rows))[header:], previous)

@@ -1,10 +1,10 @@
-"""Sealed segments: their schema, their names, and the manifest that says which ones count.
+"""Sealed segments: their schema, their names, and the manifest that lists them.
 
 A segment is an immutable Parquet file with a gap-free range of records, sorted by `seq`. The
-manifest is the contract with every reader: a file that is not in it does not exist. Both are
-written under a temporary name, synced, renamed, and the directory synced.
+manifest is the contract with readers: they ignore files that it does not list. Both are written
+under a temporary name, synced and renamed; then the directory is synced.
 
-This module moves Arrow tables and files; it does not know the ledger.
+This module handles Arrow tables and files; it does not know the ledger.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _ARROW_TYPES: Final[dict[object, pa.DataType]] = {
     str: pa.string(),
     bool: pa.bool_(),
 }
-#: 9999-12-31, the last day that every reader can show; a later instant means "never".
+#: 9999-12-31, the last day that every reader supports; a later instant means "never".
 _LAST_DAY: Final = pa.scalar(253_402_214_400.0)
 _NOT_SET: Final = pa.scalar(0.0)
 _MICROS: Final = pa.scalar(1e6)
@@ -53,7 +53,7 @@ SEGMENT_SCHEMA: Final = pa.schema(
 
 @value
 class SealedSegment:
-    """One line of the manifest."""
+    """One entry of the manifest."""
 
     file: str  #: name, beside the manifest
     first: int
@@ -75,17 +75,17 @@ class Manifest:
 
     @property
     def last(self) -> int:
-        """The newest sealed record; 0 when there is none."""
+        """The newest sealed record; 0 if there is none."""
         return self.segments[-1].last if self.segments else 0
 
 
 def segment_name(first: int, last: int) -> str:
-    """Name a segment so that names sort as their records do."""
+    """Return the file name of a segment; names sort as their records do."""
     return f"seg-{first:020d}-{last:020d}.parquet"
 
 
 def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Turn rows in field order into columns."""
+    """Convert rows in field order to columns."""
     columns = [
         _column(values, schema)
         for values, schema in zip(zip(*rows, strict=True), SEGMENT_SCHEMA, strict=True)
@@ -96,7 +96,7 @@ def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 def write_segment(
     directory: Path, batches: Sequence[pa.RecordBatch], step: Callable[[str], None]
 ) -> SealedSegment:
-    """Write one segment durably under its name; `step` is called before each step (for tests)."""
+    """Write one segment durably; `step` is called before each step (for tests)."""
     table = pa.Table.from_batches(list(batches), schema=SEGMENT_SCHEMA)
     first, last = table["seq"][0].as_py(), table["seq"][-1].as_py()
     path = directory / segment_name(first, last)
@@ -118,18 +118,18 @@ def write_segment(
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read which segments count; an absent manifest is an empty one."""
+    """Read the manifest; a missing one is empty."""
     path = directory / MANIFEST
     try:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         return Manifest()
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise LedgerError(f"{path} is damaged: {error}") from None
+        raise LedgerError(f"{path} is damaged: {error}; restore it from a copy") from None
 
 
 def write_manifest(directory: Path, manifest: Manifest, step: Callable[[str], None]) -> None:
-    """Replace the manifest, whole or not at all."""
+    """Replace the manifest atomically."""
     path = directory / MANIFEST
     draft = path.with_name(path.name + TEMPORARY)
     step("write manifest")
@@ -143,7 +143,7 @@ def _column(values: tuple[Any, ...], schema: "pa.Field[Any]") -> "pa.Array[Any]"
         return _instants(values, schema.nullable)
     if schema.type == pa.bool_():
         values = tuple(map(bool, values))
-    # Most columns of a block hold one value: say it once instead of converting each.
+    # Most columns of a block hold one value; converting it once is faster.
     if values.count(values[0]) == len(values):
         column = pa.repeat(pa.scalar(values[0], schema.type), len(values))
     else:

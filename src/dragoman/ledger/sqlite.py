@@ -1,7 +1,7 @@
 """The ledger on one machine: an SQLite file in WAL mode, synced at every commit.
 
-One thread writes (see `writer`), readers have a connection of their own and take a block of
-records at a time, so that no long read holds back the folding of the log into the file.
+One thread writes (see `writer`). Readers use their own connection and read a block of records at a
+time, so that no long read delays the checkpoint of the write-ahead log.
 """
 
 import asyncio
@@ -34,34 +34,34 @@ from dragoman.model.record import Record
 T = TypeVar("T")
 
 _COLUMNS: Final = ", ".join(FIELDS)
-_BLOCK: Final = 1000  #: rows read at once: their objects stay in the processor's cache
-_SLICE: Final = 5000  #: records removed in one transaction, so that appends wait but shortly
+_BLOCK: Final = 1000  #: rows read at once; they fit the processor cache
+_SLICE: Final = 5000  #: records removed in one transaction; bounds how long appends wait
 _VACUUM_PAGES: Final = 1000
 _INSERT: Final = (
     f"INSERT INTO records ({_COLUMNS}, chain, body, link)"
     f" VALUES ({', '.join('?' * (len(FIELDS) + 3))})"
 )
-#: The file may be whole, but this process cannot get at it.
+#: Errors of access: the file itself may be sound.
 _UNAVAILABLE: Final = (
     apsw.BusyError | apsw.CantOpenError | apsw.PermissionsError | apsw.ReadOnlyError
 )
-#: What reading a file that was changed behind our back can raise.
+#: Errors that reading a damaged file can raise.
 _DAMAGED: Final = (apsw.Error, CorruptData, ValueError, TypeError, OverflowError)
 
 
 class SqliteLedger:
-    """Opens, or makes, the ledger at a path; nobody else can have it open at the same time.
+    """Opens or creates the ledger at a path; only one process can have it open.
 
-    Beside the file there are SQLite's `-wal` and `-shm` while it is open, and `.head` (see
-    `head`). Raises LedgerDamaged if the file is not what was written, without touching it.
+    SQLite keeps `-wal` and `-shm` beside the file while it is open; `.head` is described in `head`.
+    Raises LedgerDamaged if the file is damaged, and leaves it unchanged.
     """
 
     def __init__(self, path: str | Path, key: bytes = b"") -> None:
-        """Open or make.
+        """Open or create.
 
         Args:
             path: the file.
-            key: what the hash chain is keyed with (at most 64 bytes); empty: a plain one.
+            key: the key of the hash chain (at most 64 bytes); empty: none.
 
         """
         self.path = Path(path)
@@ -77,18 +77,18 @@ class SqliteLedger:
         self._reader_lock = Lock()
         self._origin = extent.origin
         self._durable = (extent.last, extent.chain)
-        self._tail = self._durable  #: of the newest batch in line, durable or not
+        self._tail = self._durable  #: of the newest queued batch, durable or not
         self._is_open = True
-        self._writer = Writer(self._commit, self._withdrawn)
+        self._writer = Writer(self._commit, self._on_failure)
 
     # opening
 
     def _open(self) -> tuple[apsw.Connection, Extent]:
         if not self.path.exists():
             if self._head.last_seq:
-                raise self._at_risk("the file is gone")
+                raise self._at_risk("the file is missing")
             layout.create(self.path)
-        elif self.path.stat().st_size == 0:  # creation is atomic: it was never empty
+        elif self.path.stat().st_size == 0:  # creation is atomic, so the file was truncated
             raise self._at_risk("the file is empty")
         connection = None
         try:
@@ -105,7 +105,7 @@ class SqliteLedger:
         return connection, extent
 
     def _refusal(self, error: Exception) -> Exception:
-        """Turn what went wrong at opening into what the caller is told."""
+        """Convert an error at opening to the one the caller gets."""
         if isinstance(error, LedgerDamaged):
             return LedgerDamaged(f"{self.path}: {error}", error.first, error.last)
         if isinstance(error, LedgerError | _UNAVAILABLE):
@@ -154,13 +154,13 @@ class SqliteLedger:
         return await batch.waiter
 
     def checkpoint(self, name: str, seq: int) -> None:
-        """Remember, durably, how far a named reader has come."""
+        """Store, durably, how far a named reader has read."""
         self._require_open()
         require_position(name, seq, self.last_seq)
         self._call(lambda: layout.write_checkpoint(self._connection, name, seq))
 
     def forget_checkpoint(self, name: str) -> None:
-        """Let go of a reader that will not come back."""
+        """Remove the checkpoint of a reader that will not come back."""
         self._require_open()
         query = "DELETE FROM checkpoints WHERE name = ?"
         self._call(lambda: self._connection.execute(query, (name,)))
@@ -190,7 +190,7 @@ class SqliteLedger:
         return self.first_seq
 
     async def close(self) -> None:
-        """Write out what is pending and let go."""
+        """Write what is pending and close."""
         if self._is_open:
             self._is_open = False
             await asyncio.to_thread(self._close)
@@ -206,7 +206,7 @@ class SqliteLedger:
         """Write several batches in one transaction (called by the writer thread)."""
         self._guarded(lambda: self._insert(batches))
         self._durable = (batches[-1].last, batches[-1].chain)
-        # The batch is durable by now: a note that cannot be written must not undo that.
+        # The batch is durable, so a failure to write the head file must not fail it.
         with suppress(OSError):
             self._head.write(batches[-1].last)
 
@@ -214,7 +214,7 @@ class SqliteLedger:
         newest, link = self._link, self._make_link
 
         def linked() -> Iterator[Row]:
-            """Give each row its link in place of the bytes it is made of."""
+            """Replace the encoded bytes of each row by its link."""
             nonlocal newest
             for batch in batches:
                 for row in batch.rows:
@@ -228,14 +228,14 @@ class SqliteLedger:
                 self._connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
         self._link = newest
 
-    def _withdrawn(self) -> None:
-        """Number from what is durable again, after a commit failed."""
+    def _on_failure(self) -> None:
+        """Continue numbering from what is durable, after a commit failed."""
         self._tail = self._durable
 
     def _remove_slice(
         self, before_at: float | None, keep_records: int | None, protected_seq: int | None
     ) -> bool:
-        """Remove some of the oldest records; tell whether there may be more to remove."""
+        """Remove some of the oldest records; tell whether more may be removable."""
         first = self._origin.first
         policies = [min(first + _SLICE - 1, self.last_seq)]
         if before_at is None and keep_records is None:
@@ -264,9 +264,9 @@ class SqliteLedger:
         return upto if found is None else found - 1
 
     def _release_space(self) -> bool:
-        """Give some free pages back to the file system; tell whether there are more.
+        """Return some free pages to the file system; tell whether there are more.
 
-        An eighth of the file stays free: the next records fill it, without moving anything.
+        An eighth of the file stays free for the next records.
         """
         free = self._connection.pragma("freelist_count")
         spare = free - self._connection.pragma("page_count") // 8
@@ -294,7 +294,7 @@ class SqliteLedger:
             limit = None if limit is None else limit - len(rows)
 
     def rows(self, after: int, limit: int) -> list[Row]:
-        """Return records after a position as plain tuples in field order, checked."""
+        """Return records after a position as plain tuples in field order, verified."""
         return self._reading(lambda reader: reading.block(reader, after, limit))
 
     def history(self, job: str) -> list[Record]:
@@ -302,7 +302,7 @@ class SqliteLedger:
         return self._reading(lambda reader: reading.history(reader, job, self.last_seq))
 
     def body(self, seq: int) -> Body | None:
-        """Return the body stored beside a record."""
+        """Return the body of a record."""
         blob = self._reading(lambda reader: checked_blob(reader, seq))
         return None if blob is None else unpack(blob)
 
@@ -311,7 +311,7 @@ class SqliteLedger:
         return self._reading(layout.read_checkpoints)
 
     def verify(self) -> int:
-        """Read and check every record and body; return how many records there are.
+        """Verify every record and body; return the number of records.
 
         Raises LedgerDamaged with the range. Takes about 15 s for a million records.
         """
@@ -324,9 +324,9 @@ class SqliteLedger:
     # failing
 
     def _reading(self, function: Callable[[apsw.Connection], T]) -> T:
-        """Run a read on one snapshot; say which records are concerned if it fails."""
+        """Run a read on one snapshot; on failure, name the damaged records."""
         with self._reader_lock:
-            self._require_open()  # under the lock, so that it cannot be closed after the look
+            self._require_open()  # under the lock, so that `close` cannot run in between
             try:
                 with Transaction(self._reader, "DEFERRED"):
                     return function(self._reader)
@@ -339,7 +339,7 @@ class SqliteLedger:
         self._writer.call(lambda: self._guarded(function)).result()
 
     def _guarded(self, function: Callable[[], T]) -> T:
-        """Run a write; turn SQLite's errors into ours."""
+        """Run a write; convert errors of SQLite to LedgerError."""
         try:
             return function()
         except (apsw.FullError, apsw.IOError) as error:

@@ -1,8 +1,8 @@
-"""The one thread that writes: joins the batches that wait into one commit, calls in between.
+"""The writer thread: commits queued batches in groups, and runs calls between commits.
 
-It knows nothing of SQL. While a commit is under way, which is mostly waiting for the disk, new
-batches gather; the next commit takes them all. So the disk is synced once for many appends
-under load, and at once when there is only one.
+It knows nothing of SQL. New batches queue up during a commit, which mostly waits for the disk; the
+next commit takes them all. So under load one sync serves many appends, and a single append is
+synced immediately.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from dragoman.ledger.rows import Row
 
 T = TypeVar("T")
 
-#: Rows in one commit at most, so that the first to come does not wait for too many others.
+#: Rows in one commit at most; bounds how long the first batch waits.
 _GROUP_ROWS: Final = 20_000
 
 
 class Batch:
-    """Rows and bodies that become durable together, and the append that waits for them."""
+    """Rows and bodies of one append, and the future that it waits for."""
 
     __slots__ = ("bodies", "chain", "last", "rows", "waiter")
 
@@ -36,35 +36,35 @@ class Batch:
 
 
 class Writer:
-    """Runs `commit(batches)` and single calls, in the order they came, on a thread of its own.
+    """Runs `commit(batches)` and single calls on its own thread, in order of arrival.
 
-    When a commit raises, its batches and all that wait behind it fail with that error, because
-    they no longer follow what is durable; `withdrawn` is called, under the lock, before that.
+    If a commit raises, its batches and all batches behind it fail with that error, because they no
+    longer follow what is durable. Before that, `on_failure` is called under the lock.
     """
 
     def __init__(
-        self, commit: Callable[[list[Batch]], None], withdrawn: Callable[[], None]
+        self, commit: Callable[[list[Batch]], None], on_failure: Callable[[], None]
     ) -> None:
         self.lock = Condition()  #: held while numbering and submitting a batch
         self._commit = commit
-        self._withdrawn = withdrawn
+        self._on_failure = on_failure
         self._waiting: deque[Batch | Callable[[], None]] = deque()
         self._is_stopping = False
         self._thread = Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
 
     def submit(self, batch: Batch) -> None:
-        """Put a batch in line."""
+        """Queue a batch."""
         self._put(batch)
 
     def call(self, function: Callable[[], T]) -> "Future[T]":
-        """Put a call in line; it runs between two commits."""
+        """Queue a call; it runs between two commits."""
         future: Future[T] = Future()
         self._put(lambda: _settle(future, function))
         return future
 
     def stop(self) -> None:
-        """Finish what is in line, then end; returns when the thread has ended."""
+        """Finish what is queued; return when the thread has ended."""
         with self.lock:
             self._is_stopping = True
             self.lock.notify()
@@ -85,7 +85,7 @@ class Writer:
                 item()
 
     def _next(self) -> list[Batch] | Callable[[], None] | None:
-        """Wait for work: a call, or all batches up to the next call."""
+        """Wait for the next call, or for all batches up to the next call."""
         with self.lock:
             self.lock.wait_for(lambda: self._waiting or self._is_stopping)
             if not self._waiting:
@@ -106,35 +106,35 @@ class Writer:
     def _write(self, group: list[Batch]) -> None:
         try:
             self._commit(group)
-        except Exception as error:  # whatever it was, those who wait must hear of it
+        except Exception as error:  # any error must reach the appends that wait
             with self.lock:
                 behind = [item for item in self._waiting if isinstance(item, Batch)]
                 calls = [item for item in self._waiting if not isinstance(item, Batch)]
                 self._waiting = deque(calls)
-                self._withdrawn()
-            _answer(group + behind, error)
+                self._on_failure()
+            _resolve(group + behind, error)
         else:
-            _answer(group, None)
+            _resolve(group, None)
 
 
 def _settle(future: "Future[T]", function: Callable[[], T]) -> None:
     try:
         future.set_result(function())
-    except Exception as error:  # it belongs to the caller, who is waiting for the future
+    except Exception as error:  # the caller gets it from the future
         future.set_exception(error)
 
 
-def _answer(batches: list[Batch], error: Exception | None) -> None:
-    """Wake the appends that wait, each on its own event loop."""
+def _resolve(batches: list[Batch], error: Exception | None) -> None:
+    """Resolve the waiting appends, each on its own event loop."""
     by_loop: dict[Any, list[Batch]] = {}
     for batch in batches:
         by_loop.setdefault(batch.waiter.get_loop(), []).append(batch)
     for loop, group in by_loop.items():
-        with suppress(RuntimeError):  # a loop that is closed has nobody left to be told
-            loop.call_soon_threadsafe(_wake, group, error)
+        with suppress(RuntimeError):  # the event loop is closed, so no append waits
+            loop.call_soon_threadsafe(_resolve_all, group, error)
 
 
-def _wake(batches: list[Batch], error: Exception | None) -> None:
+def _resolve_all(batches: list[Batch], error: Exception | None) -> None:
     for batch in batches:
         if batch.waiter.done():  # its append was cancelled
             continue

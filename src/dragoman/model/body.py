@@ -1,8 +1,7 @@
-"""Bodies: what clients and workers say to each other, opaque to the core.
+"""Bodies: the content of requests and replies, opaque to the core.
 
-A body is kept as the frames its own dialect carries, so that between peers of one dialect it
-passes through byte for byte. Another dialect dresses it anew at the edge; nothing in between
-looks inside.
+A body keeps the frames of its own dialect, so that between peers of one dialect it passes through
+byte for byte. The body codec of another dialect converts it; nothing in between reads it.
 """
 
 from hashlib import blake2b
@@ -12,13 +11,13 @@ from typing import Final
 from dragoman.model.value import value
 
 _LENGTH: Final = Struct(">I")
-#: A copy of a hash that was begun costs half of beginning one.
+#: Copying a new hash object costs half of creating one.
 _BEGUN: Final = blake2b(digest_size=16)
 
 
 @value
 class Body:
-    """The frames of a request or reply, and the dialect that dressed them."""
+    """The frames of a request or reply, and the dialect they are encoded in."""
 
     dialect: str
     parts: tuple[bytes, ...] = ()
@@ -29,7 +28,7 @@ class Body:
         return sum(map(len, self.parts))
 
     def digest(self) -> str:
-        """Fingerprint the content: equal digests mean equal dialect and parts."""
+        """Hash the content: equal digests mean equal dialect and parts."""
         hashed = _BEGUN.copy()
         hashed.update(pack(self))
         return hashed.hexdigest()

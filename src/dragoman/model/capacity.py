@@ -1,4 +1,4 @@
-"""How much a worker has, and how much a job needs."""
+"""Capacity: how much a worker has, and how much a job needs."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from dragoman.model.value import value
 
 @value
 class Capacity:
-    """Amounts of each kind. CPU in cores, memory and disk in bytes, GPUs and slots counted."""
+    """One amount per kind: CPU in cores, memory and disk in bytes, GPUs and slots as counts."""
 
     cpu: float = 0.0
     memory: int = 0
@@ -16,7 +16,7 @@ class Capacity:
     slots: int = 0
 
     def holds(self, need: "Capacity") -> bool:
-        """Tell whether `need` fits inside."""
+        """Tell whether `need` fits into this capacity."""
         return (
             self.cpu >= need.cpu
             and self.memory >= need.memory
@@ -26,8 +26,8 @@ class Capacity:
         )
 
     def minus(self, other: "Capacity") -> "Capacity":
-        """Return what is left after `other` is taken."""
-        # Rounded, or a worker with 0.3 cores would hold only two jobs of 0.1.
+        """Return this capacity less `other`."""
+        # Rounded: otherwise a worker with 0.3 cores would hold only two jobs of 0.1.
         return Capacity(
             round(self.cpu - other.cpu, 9),
             self.memory - other.memory,
@@ -37,7 +37,7 @@ class Capacity:
         )
 
     def plus(self, other: "Capacity") -> "Capacity":
-        """Return both together."""
+        """Return this capacity plus `other`."""
         return self.minus(
             Capacity(-other.cpu, -other.memory, -other.disk, -other.gpu, -other.slots)
         )

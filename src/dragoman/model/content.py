@@ -1,7 +1,7 @@
-"""What a request and a reply mean, once undressed from their dialect.
+"""The content of a request and a reply, independent of any dialect.
 
-Used only at the edges: by the SDK, the built-in services, and when a client's and a worker's
-dialect differ. Values are those of JSON plus bytes.
+Used only at the edges: by the SDK, by the built-in services, and if a client and a worker speak
+different dialects. Values are those of JSON, plus bytes.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ class Call:
     task: str = ""
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    #: The whole request as bytes, when it is not a call of a task.
+    #: The whole request as bytes, if it does not call a task.
     raw: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: How long the caller is willing to wait, in seconds.
+    #: How long the caller waits, in seconds.
     timeout: float | None = None
 
 
@@ -33,9 +33,9 @@ class Answer:
     raw: bytes | None = None
     fault: Fault | None = None
     worker: str = ""
-    #: The resources it is about, where the job was for resources.
+    #: The resources it concerns, if the job was for resources.
     resources: tuple[str, ...] = ()
 
 
 class Unmappable(Exception):
-    """This content has no form in that dialect. The message names content and dialect."""
+    """The content cannot be expressed in a dialect. The message names both."""

@@ -1,8 +1,8 @@
-"""Every way a job or a request can fail, by name. Dialects map these to their own codes.
+"""Faults: the named ways a job or request can fail. Dialects map them to their own codes.
 
-A fault is *definite* when the work surely did not happen (or surely failed), and *indefinite*
-when it may have happened although nobody can tell. A caller may repeat after a definite
-fault without fear of doing the work twice.
+A fault is *definite* if the work certainly did not happen or certainly failed. It is *indefinite*
+if the work may have happened. After a definite fault a caller may repeat the request without doing
+the work twice.
 """
 
 from enum import StrEnum
@@ -14,26 +14,26 @@ from dragoman.model.value import value
 class FaultCode(StrEnum):
     """The named ways to fail."""
 
-    BAD_REQUEST = "bad_request"  #: the request cannot be understood
+    BAD_REQUEST = "bad_request"  #: the request cannot be parsed
     TOO_LARGE = "too_large"  #: the body exceeds the limit
-    UNMAPPABLE = "unmappable"  #: the content has no form in the worker's dialect
+    UNMAPPABLE = "unmappable"  #: the content cannot be expressed in the worker's dialect
     DENIED = "denied"  #: the principal may not do this
-    CONFLICT = "conflict"  #: the job id or idempotency key is taken by another body
+    CONFLICT = "conflict"  #: the job id or idempotency key was used with another body
     UNKNOWN_JOB = "unknown_job"  #: no such job, or its retention is over
-    NO_WORKER = "no_worker"  #: nobody offers the service, or nobody matches the target
-    QUEUE_FULL = "queue_full"  #: the service's queue bound (jobs or bytes) is reached
-    DRAINING = "draining"  #: the broker takes no new work
-    QUEUE_TIMEOUT = "queue_timeout"  #: waited too long for a worker
-    RUN_TIMEOUT = "run_timeout"  #: ran too long
+    NO_WORKER = "no_worker"  #: no worker offers the service or matches the target
+    QUEUE_FULL = "queue_full"  #: the service's queue limit (jobs or bytes) is reached
+    DRAINING = "draining"  #: the broker accepts no new jobs
+    QUEUE_TIMEOUT = "queue_timeout"  #: the job waited too long for a worker
+    RUN_TIMEOUT = "run_timeout"  #: one attempt ran too long
     JOB_TIMEOUT = "job_timeout"  #: the whole job took too long
-    TASK_FAILED = "task_failed"  #: the worker ran it and says it failed
-    WORKER_LOST = "worker_lost"  #: the worker vanished while it held the job
+    TASK_FAILED = "task_failed"  #: the worker ran the job and reported a failure
+    WORKER_LOST = "worker_lost"  #: the worker was lost while it held the job
     HANDED_BACK = "handed_back"  #: the worker returned the job without running it
-    UNDELIVERED = "undelivered"  #: the work never reached the worker
-    EXHAUSTED = "exhausted"  #: every attempt was lost
-    TOO_MANY_HOPS = "too_many_hops"  #: handed over from service to service too often
-    CANCELLED = "cancelled"  #: cancelled, and the worker confirmed (or never had it)
-    CANCEL_UNCONFIRMED = "cancel_unconfirmed"  #: cancelled, but the worker may have gone on
+    UNDELIVERED = "undelivered"  #: the job never reached the worker
+    EXHAUSTED = "exhausted"  #: the worker was lost in every attempt
+    TOO_MANY_HOPS = "too_many_hops"  #: forwarded from service to service too often
+    CANCELLED = "cancelled"  #: cancelled; the worker confirmed or never had the job
+    CANCEL_UNCONFIRMED = "cancel_unconfirmed"  #: cancelled, but the worker may still run the job
 
 
 _INDEFINITE: Final = frozenset(
@@ -49,12 +49,12 @@ _INDEFINITE: Final = frozenset(
 
 @value
 class Fault:
-    """One failure: its name, and words for a person (what happened, what to do next)."""
+    """One failure: its code, and a message for people (what happened, what to do next)."""
 
     code: FaultCode
     message: str = ""
 
     @property
     def is_definite(self) -> bool:
-        """Whether the work surely did not happen or surely failed."""
+        """Whether the work certainly did not happen or certainly failed."""
         return self.code not in _INDEFINITE

@@ -1,26 +1,26 @@
-"""The life of a job: its states and the table of legal moves between them."""
+"""The states of a job, and the legal transitions between them."""
 
 from enum import StrEnum
 from typing import Final
 
 
 class JobState(StrEnum):
-    """Where a job, or one of its assignments, stands."""
+    """The state of a job or of one of its parts."""
 
-    QUEUED = "queued"  #: waiting for a worker, or for its turn
-    RUNNING = "running"  #: with a worker
+    QUEUED = "queued"  #: waiting for a worker
+    RUNNING = "running"  #: a worker has it
     SUCCEEDED = "succeeded"
     FAILED = "failed"  #: the worker ran it and it failed
     EXPIRED = "expired"  #: a deadline passed
     CANCELLED = "cancelled"
-    DEAD = "dead"  #: every attempt was lost; kept with its history for a person to look at
+    DEAD = "dead"  #: every attempt was lost; kept with its history as a dead letter
 
 
 FINAL: Final = frozenset(
     {JobState.SUCCEEDED, JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED, JobState.DEAD}
 )
 
-#: From each state, the states it may move to. Final states never change.
+#: From each state, the states it may change to. Final states never change.
 TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.QUEUED: FINAL | {JobState.RUNNING},
     JobState.RUNNING: FINAL | {JobState.QUEUED, JobState.RUNNING},

@@ -1,7 +1,7 @@
-"""Label expressions: which workers a job is for, said by their labels.
+"""Label expressions: they select workers by their labels.
 
-Kubernetes spelling: `zone=eu, gpu, !spot, tier!=test, arch in (arm, x86), os notin (win)`, and
-`cpus>4` or `cpus<9` on numbers. All requirements must hold. No requirement holds for everybody.
+Syntax of Kubernetes: `zone=eu, gpu, !spot, tier!=test, arch in (arm, x86), os notin (win)`, and
+`cpus>4` or `cpus<9` for numbers. All requirements must hold. An empty expression matches all.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 
 from dragoman.model.value import value
 
-#: The label by which a worker announces resources of its own: names between commas.
+#: The label that lists the resources a worker owns, separated by commas.
 ANNOUNCED: Final = "dragoman.resources"
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
@@ -57,12 +57,12 @@ def _is_number(text: str) -> bool:
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """Read an expression. Raises ValueError naming the part that cannot be read."""
+    """Parse an expression. Raises ValueError that names the part it cannot parse."""
     return tuple(_requirement(part.strip()) for part in _split(text) if part.strip())
 
 
 def _split(text: str) -> list[str]:
-    """Cut at the commas that are not inside parentheses."""
+    """Split at the commas outside parentheses."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -83,8 +83,8 @@ def _requirement(part: str) -> Requirement:
         return Requirement(found[1], found[2], values)
     if found := _COMPARE.fullmatch(part):
         if found[2] in "<>" and not _is_number(found[3]):
-            raise ValueError(f"the label requirement {part!r} compares with no number")
+            raise ValueError(f"the label requirement {part!r} does not compare with a number")
         return Requirement(found[1], _OPERATORS[found[2]], (found[3],))
     if found := _EXISTS.fullmatch(part):
         return Requirement(found[2], "absent" if found[1] else "exists")
-    raise ValueError(f"cannot read the label requirement {part!r}")
+    raise ValueError(f"cannot parse the label requirement {part!r}")

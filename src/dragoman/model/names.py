@@ -1,24 +1,24 @@
-"""Names of things. All are text; the types only keep them apart for the reader and mypy."""
+"""Types of names. All are text; distinct types help the reader and mypy."""
 
 from typing import Final, NewType
 
-#: One request. Chosen by the client where its protocol lets it, else by the dialect.
+#: One request. Chosen by the client if its protocol allows, else by the dialect.
 JobId = NewType("JobId", str)
-#: Where a peer is: `<link>/<name>`. The part before the first slash names the link.
+#: A peer: `<link>/<name>`. The text before the first slash names the link.
 PeerId = NewType("PeerId", str)
 ServiceName = NewType("ServiceName", str)
-#: What a worker calls itself; unique among the live workers of the broker.
+#: The name a worker registers under.
 WorkerName = NewType("WorkerName", str)
-#: Who is asking, as the transport proved it.
+#: The authenticated identity of a peer.
 Principal = NewType("Principal", str)
 
 ANONYMOUS: Final = Principal("anonymous")
-#: The reserved service that stands for every service at once.
+#: The reserved service that means every service.
 EVERY_SERVICE: Final = ServiceName("all")
 
 
 def peer_id(link: str, name: str) -> PeerId:
-    """Name a peer of `link`."""
+    """Return the id of a peer of `link`."""
     return PeerId(f"{link}/{name}")
 
 
@@ -33,10 +33,10 @@ def name_of(peer: PeerId) -> str:
 
 
 def text_of(raw: bytes) -> str:
-    """Give an opaque identity a printable, reversible name: its text, or `0x` and hex.
+    """Write an opaque identity as printable, reversible text: as it is, or `0x` and hex.
 
-    Identities that are not printable UTF-8 (ZeroMQ makes such ones by itself) and those that
-    could be mistaken for the hex form are written in hex.
+    Hex is used for identities that are not printable UTF-8 (ZeroMQ generates such) and for those
+    that look like the hex form.
     """
     try:
         text = raw.decode()
@@ -48,5 +48,5 @@ def text_of(raw: bytes) -> str:
 
 
 def raw_of(text: str) -> bytes:
-    """Undo `text_of`."""
+    """Return the identity that `text_of` wrote."""
     return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()

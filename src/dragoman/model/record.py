@@ -1,10 +1,10 @@
-"""The one flat, versioned ledger row.
+"""The record: one flat, versioned row of the ledger.
 
-Every state change of the broker is one record. Bodies are stored beside the records, under the
-same sequence number, so that folds and the pipeline never touch them.
+Every state change of the broker is one record. Bodies are stored separately under the same sequence
+number, so that folds and the pipeline never read them.
 
-A schema change adds fields at the end, with defaults, and raises `VERSION`; readers fill what
-an older row lacks. Fields are never removed, renamed or given another meaning.
+A schema change adds fields at the end, with defaults, and raises `VERSION`; readers use the
+defaults for older rows. Fields are never removed, renamed or given another meaning.
 """
 
 from enum import StrEnum
@@ -17,47 +17,47 @@ VERSION: Final = 1
 
 
 class Kind(StrEnum):
-    """What a record says. Job records carry the job's constants (service, client, submitted_at)."""
+    """What happened. Job records repeat the job's constants (service, client, submitted_at)."""
 
-    SUBMITTED = "submitted"  #: a job was taken in; body = the request
-    REFUSED = "refused"  #: a submission was turned down; `fault` says why; not a job
-    #: The same job was submitted again: replies go to `client` from now on, under the id in
-    #: `detail` where it was recognised by its key.
+    SUBMITTED = "submitted"  #: a job was accepted; body = the request
+    REFUSED = "refused"  #: a submission was refused; `fault` says why; no job exists
+    #: The same job was submitted again: replies now go to `client`, under the id in `detail` if
+    #: the job was found by its key.
     ADOPTED = "adopted"
-    #: The job's parts were fixed; `detail` = worker names, one per line; `target` = the resources
-    #: each is for, one target per line, where the job is for resources.
+    #: The job got its parts; `detail` = worker names, one per line; for a job on resources,
+    #: `target` = the resources of each part, one target per line.
     BOUND = "bound"
-    DISPATCHED = "dispatched"  #: part `part` went to `worker` as attempt `attempt`
-    ACCEPTED = "accepted"  #: the worker confirmed that it has it
-    PROGRESS = "progress"  #: the worker reported; body = the report
-    INPUT_ASKED = "input_asked"  #: the worker asked the client a question; body = the question
-    INPUT_GIVEN = "input_given"  #: the client answered; body = the answer
+    DISPATCHED = "dispatched"  #: part `part` was sent to `worker` as attempt `attempt`
+    ACCEPTED = "accepted"  #: the worker confirmed that it has the job
+    PROGRESS = "progress"  #: the worker reported progress; body = the report
+    INPUT_ASKED = "input_asked"  #: the worker asked the client for input; body = the question
+    INPUT_GIVEN = "input_given"  #: the client sent input; body = the input
     REQUEUED = "requeued"  #: the attempt ended without a result; `fault` says why
-    FORWARDED = "forwarded"  #: the worker passed the job on to `service`; body = the new request
+    FORWARDED = "forwarded"  #: the worker forwarded the job to `service`; body = the new request
     GATHERED = "gathered"  #: one part of several ended in `state`; body = its result
     ENDED = "ended"  #: the job reached its final `state`; body = the result of its only part
     CANCEL_ASKED = "cancel_asked"  #: somebody asked to cancel
-    LATE = "late"  #: a result of an old attempt or a finished job: recorded, never applied
-    #: A worker session began; `detail` = services, one per line; `count` = how many seconds its
-    #: work waits for it after a restart of the broker, where its kind needs long to come back.
+    LATE = "late"  #: a reply of an old attempt or about a finished job: recorded, never applied
+    #: A worker session began; `detail` = services, one per line; `count` = seconds that its jobs
+    #: wait for it after a broker restart, if longer than the default.
     JOINED = "joined"
-    RESYNCED = "resynced"  #: a live worker said READY again; fields as in `joined`
+    RESYNCED = "resynced"  #: a connected worker registered again; fields as in `joined`
     LEFT = "left"  #: a worker session ended; `fault` or `detail` says why; `count` = beats heard
     OWNS = "owns"  #: `worker` now owns the resources in `detail`, one per line
     REJECTED = "rejected"  #: input from `peer` was malformed or hostile; `detail` says how
-    UNDELIVERED = "undelivered"  #: a message for `peer` found a full queue or nobody
+    UNDELIVERED = "undelivered"  #: a message for `peer` was not delivered; `detail` says why
     PUBLISHED = "published"  #: a worker published an event; `detail` = topic, body = the event
     FORGOTTEN = "forgotten"  #: the memoised answers of `service` are void
     STARTED = "started"  #: a broker process took over the ledger
-    STOPPED = "stopped"  #: a broker process let go of it in good order
+    STOPPED = "stopped"  #: a broker process closed the ledger in an orderly way
     CHANGED = "changed"  #: inventory, policy, keys or settings changed; `detail` says what
-    #: The policy let `principal` do something that has no record of its own; `detail` = the verb
-    #: and the rule that decided.
+    #: The policy allowed `principal` an operation that has no other record; `detail` = the verb and
+    #: the rule that decided.
     ALLOWED = "allowed"
-    DENIED = "denied"  #: `principal` was not let do something; `detail` says what and why
-    #: A waiting part follows its resources: it is for the worker in `detail` and the resources in
-    #: `target` now. A part number beyond the last is a new part, split off from another with as
-    #: many attempts; `count` = how many of them came back unrun.
+    DENIED = "denied"  #: the policy denied `principal` an operation; `detail` says which and why
+    #: A queued part follows its resources: now bound to the worker in `detail` and the resources in
+    #: `target`. A part number after the last is a new part, split off from another with as many
+    #: attempts; `count` = how many of them were returned unrun.
     MOVED = "moved"
 
 
@@ -65,25 +65,25 @@ class Kind(StrEnum):
 class Record:
     """One row. Empty text and zero mean "does not apply"."""
 
-    seq: int  #: position in the ledger, from 1, without gaps
+    seq: int  #: sequence number, from 1, without gaps
     at: float  #: when, in seconds since the epoch
     kind: str
     job: str = ""
-    part: int = 0  #: which assignment of a job that has several, from 0
+    part: int = 0  #: index of the part in its job, from 0
     attempt: int = 0  #: counted at dispatch, from 1, per part
     service: str = ""
     task: str = ""
     client: str = ""  #: peer id of the client
     worker: str = ""  #: worker name
-    peer: str = ""  #: peer id of the worker, or of whoever caused the record
+    peer: str = ""  #: peer id of the worker, or of the peer that caused the record
     principal: str = ANONYMOUS
     dialect: str = ""  #: dialect of the peer that caused the record
     target: str = ""
     state: str = ""  #: state of the job (or of the part, in `gathered`) after this record
     fault: str = ""
     detail: str = ""
-    nbytes: int = 0  #: size of the body stored beside
-    digest: str = ""  #: fingerprint of that body
+    nbytes: int = 0  #: size of the body
+    digest: str = ""  #: digest of the body
     priority: int = 0
     key: str = ""  #: idempotency key
     terms: str = ""  #: the terms that differ from the defaults, as text

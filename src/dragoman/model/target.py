@@ -1,10 +1,10 @@
-"""Whom a job is for, within its service.
+"""Targets: which workers of its service a job is for.
 
 Text form (command line, records, settings): `any`, `all`, `a,b` (worker names),
-`labels:EXPRESSION`, `resource:NAME[,NAME or glob]`. Workers whose names could be read as
-something else are written `names:a,b`. After `names:` and `resource:`, a comma, a percent sign
-and white space inside a name are percent-encoded. A target that names nobody twice reads back
-from its text as it was written: recovery takes it from the records.
+`labels:EXPRESSION`, `resource:NAME[,NAME or glob]`. Ambiguous worker names are written `names:a,b`.
+After `names:` and `resource:`, a comma, a percent sign and white space inside a name are
+percent-encoded. Parsing the text gives the same target again, unless it names a worker twice:
+recovery reads targets from the records.
 """
 
 import re
@@ -30,7 +30,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 @value
 class AnyWorker:
-    """One worker, the least loaded."""
+    """Any one worker."""
 
     def __str__(self) -> str:
         return "any"
@@ -38,7 +38,7 @@ class AnyWorker:
 
 @value
 class AllWorkers:
-    """Every worker that is registered when the job starts."""
+    """Every worker that is registered when the job is bound."""
 
     def __str__(self) -> str:
         return "all"
@@ -87,22 +87,22 @@ ALL: Final = AllWorkers()
 
 
 def write_names(names: Iterable[str]) -> str:
-    """Write names as a target does, between commas."""
+    """Write names separated by commas, percent-encoded as in a target."""
     return _join(names)
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Read names between commas."""
+    """Parse names separated by commas."""
     return _split(text)
 
 
 def resources_of(text: str) -> tuple[str, ...]:
-    """Return the resources that the text of a target names; none if it is for something else."""
+    """Return the resources in the text of a target; none for another kind of target."""
     return _split(text.removeprefix("resource:")) if text.startswith("resource:") else ()
 
 
 def parse_target(text: str) -> Target:
-    """Read the text form. Raises ValueError with a sentence a user can act on."""
+    """Parse the text form. Raises ValueError with a message for the user."""
     if text.strip() in ("any", ""):
         return ANY
     if text.strip() == "all":
@@ -116,5 +116,5 @@ def parse_target(text: str) -> Target:
         return Named(tuple(map(WorkerName, _split(text[6:]))))
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise ValueError(f"the target {text!r} names nobody")
+        raise ValueError(f"the target {text!r} names no worker")
     return Named(tuple(map(WorkerName, names)))

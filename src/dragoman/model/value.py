@@ -1,7 +1,7 @@
-"""How values are made: cheap slots at run time, frozen to the type checker.
+"""Value classes: cheap at run time, frozen for the type checker.
 
-A truly frozen dataclass costs about five times as much to create, and the hot path
-creates several values per message. mypy rejects assignment to a field instead.
+A frozen dataclass costs about five times as much to create, and the hot path creates several values
+per message. Instead, mypy rejects assignment to a field.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def value(cls: type[T]) -> type[T]:
     """Make `cls` a value: positional and keyword construction, equality, no assignment.
 
-    Values hash by content, so they may be keys and defaults of other values. Nothing but the type
-    checker stands between a value and a change that would make its hash a lie.
+    Values hash by content, so they may be keys and defaults of other values. Only the type checker
+    prevents an assignment that would change the hash.
     """
     return dataclass(slots=True, unsafe_hash=True)(cls)

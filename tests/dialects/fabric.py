@@ -1,6 +1,6 @@
-"""A whole fabric in memory: the true broker between dialect sides, without sockets or a clock.
+"""A whole fabric in memory: the real broker and its sides, without sockets or a clock.
 
-Peers are addresses of a link. What is sent to one waits in its `inbox`. Time passes by `wait` only.
+Peers are addresses of a link. Messages to a peer wait in its `inbox`. Only `wait` advances time.
 """
 
 from collections import defaultdict
@@ -27,25 +27,25 @@ class Fabric:
         self.inbox: dict[tuple[str, bytes], list[Frames]] = defaultdict(list)
         self.records: list[Record] = []
         self.malformed: list[str] = []
-        #: Addresses that nobody has any more.
+        #: Addresses of peers that are gone.
         self.gone: set[tuple[str, bytes]] = set()
 
     def say(self, link: str, address: bytes, *messages: Frames) -> None:
-        """Let a peer send messages to the broker."""
+        """Send messages of a peer to the broker."""
         for frames in messages:
             try:
-                said = self.sides[link].receive(address, frames, self.now)
-            except MalformedMessage as trouble:
-                self.malformed.append(str(trouble))
+                decoded = self.sides[link].receive(address, frames, self.now)
+            except MalformedMessage as error:
+                self.malformed.append(str(error))
                 continue
-            self._do(link, said)
+            self._do(link, decoded)
 
     def hear(self, link: str, address: bytes) -> list[Frames]:
-        """Take what was sent to a peer."""
+        """Return the messages to a peer, and forget them."""
         return self.inbox.pop((link, address), [])
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Advance time, from deadline to deadline."""
         until = self.now + seconds
         while (due := self._next()) is not None and due <= until:
             self.now = max(self.now, due)
@@ -66,8 +66,8 @@ class Fabric:
             self._do(link, side.advance(self.now))
         self._handle(TimeAdvanced())
 
-    def _do(self, link: str, said: Iterable[Event | Send | Subscribed]) -> None:
-        for each in said:
+    def _do(self, link: str, decoded: Iterable[Event | Send | Subscribed]) -> None:
+        for each in decoded:
             if isinstance(each, Send):
                 self._deliver(link, each)
             elif not isinstance(each, Subscribed):
@@ -77,12 +77,12 @@ class Fabric:
         effects = self.broker.handle(event, self.now)
         self.broker.validate()
         for effect in effects:
-            self._obey(effect)
+            self._apply(effect)
 
-    def _obey(self, effect: Effect) -> None:
+    def _apply(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
-            to_row(effect.record)  # what cannot be stored would end a real broker
+            to_row(effect.record)  # a record that cannot be stored would stop a real broker
             return
         peer = _peer_of(effect)
         link = link_of(peer)
@@ -90,8 +90,8 @@ class Fabric:
             return
         try:
             sends = self.sides[link].render(effect, self.now)
-        except Unmappable as trouble:
-            self._failed(effect, False, Fault(FaultCode.UNMAPPABLE, str(trouble)))
+        except Unmappable as error:
+            self._failed(effect, False, Fault(FaultCode.UNMAPPABLE, str(error)))
             return
         if not all(self._deliver(link, send) for send in sends):
             self._failed(effect, True, None)

@@ -17,7 +17,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.record import Kind, Record
 
 
-class Fabric:
+class NfpFabric:
     """Core and side together; every step checks all invariants."""
 
     def __init__(self, side: NfpBrokerSide | None = None, broker: Broker | None = None) -> None:
@@ -30,7 +30,7 @@ class Fabric:
         self._raw: dict[bytes, list[Frames]] = defaultdict(list)
 
     def say(self, address: str | bytes, *messages: wire.Message | Frames) -> None:
-        """Let a peer say something."""
+        """Send messages of a peer to the broker."""
         raw = address.encode() if isinstance(address, str) else address
         for message in messages:
             frames = message if isinstance(message, list | tuple) else wire.encode(message)  # type: ignore[arg-type]
@@ -39,19 +39,19 @@ class Fabric:
         self._check()
 
     def do(self, heard: Event | Send | Subscribed) -> None:
-        """Carry out what the side heard."""
+        """Apply one event or answer of the side."""
         if isinstance(heard, Send):
             self._deliver(heard)
         elif isinstance(heard, Subscribed):
             self.subscriptions.append(heard)
         else:
             for effect in self.broker.handle(heard, self.now):
-                self._carry_out(effect)
+                self._apply(effect)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _apply(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
-            to_row(effect.record)  # what cannot be stored would end a real broker
+            to_row(effect.record)  # a record that cannot be stored would stop a real broker
             return
         try:
             sends = self.side.render(effect, self.now)
@@ -68,19 +68,19 @@ class Fabric:
         self._inboxes[send.address].append(wire.decode(send.frames))
 
     def heard(self, address: str | bytes) -> list[wire.Message]:
-        """Return what a peer received since it looked last."""
+        """Return the messages that a peer received since the last call."""
         raw = address.encode() if isinstance(address, str) else address
         self._raw.pop(raw, None)
         return self._inboxes.pop(raw, [])
 
     def frames(self, address: str | bytes) -> list[Frames]:
-        """Return the same as frames."""
+        """Return the same messages as frames."""
         raw = address.encode() if isinstance(address, str) else address
         self._inboxes.pop(raw, None)
         return self._raw.pop(raw, [])
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, second by second so that nothing is late."""
+        """Advance time in half seconds, so that no timer is late."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(end, self.now + 0.5)
@@ -146,12 +146,12 @@ def result(value: object = 5, worker: str = "w1", **more: Any) -> dict[str, Any]
 
 
 def told(messages: list[wire.Message]) -> list[tuple[str, str]]:
-    """Shorten what a client received to commands and statuses."""
+    """Return the commands and statuses that a client received."""
     return [(m.command, m.status.decode()) for m in messages if isinstance(m, wire.NfpReply)]
 
 
 def asked(messages: list[wire.Message]) -> list[str]:
-    """Shorten what a worker received to the commands of its tasks."""
+    """Return the commands of the tasks that a worker received."""
     return [m.command for m in messages if isinstance(m, wire.NfpTask)]
 
 

@@ -1,4 +1,4 @@
-"""What dialects share: how content crosses between them, and what subscribers ask for."""
+"""Conversion between dialects, and subscriptions."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from dragoman.model.record import Kind, Record
 
 
 class Plain:
-    """A dress that writes everything as text, with its own mark in front."""
+    """A body codec that writes everything as text, after a prefix of its own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Plain:
 CODECS: BodyCodecs = {name: Plain(name) for name in ("east", "west")}
 
 
-def test_the_stand_in_is_a_dress() -> None:
+def test_the_stand_in_is_a_body_codec() -> None:
     codec: BodyCodec = Plain("east")
     assert codec.name == "east"
 
@@ -66,12 +66,12 @@ def test_a_body_of_the_same_dialect_passes_untouched() -> None:
     assert convert_answer(CODECS, body, "east", "w1") is body
 
 
-def test_a_request_is_dressed_anew_for_another_dialect() -> None:
+def test_a_request_is_converted_for_another_dialect() -> None:
     body = Body("east", (b"east", b"add"))
     assert convert_call(CODECS, body, "west") == Body("west", (b"west", b"add"))
 
 
-def test_a_result_is_dressed_anew_with_the_worker_it_came_from() -> None:
+def test_a_result_is_converted_with_the_worker_it_came_from() -> None:
     body = Body("east", (b"east", b"5", b"", b""))
     assert convert_answer(CODECS, body, "west", "w1").parts == (b"west", b"5", b"w1", b"")
 
@@ -86,7 +86,7 @@ def test_a_failure_crosses_over_as_a_failure() -> None:
     assert convert_answer(CODECS, body, "west").parts[3] == b"out of paper"
 
 
-def test_a_body_of_an_unknown_dialect_cannot_be_dressed_anew() -> None:
+def test_a_body_of_an_unknown_dialect_cannot_be_converted() -> None:
     body = Body("north", (b"x",))
     with pytest.raises(Unmappable, match="north"):
         convert_call(CODECS, body, "west")

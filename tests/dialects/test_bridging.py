@@ -1,6 +1,6 @@
-"""What crosses between dialects, and what is lost: the statements of `docs/bridging.md`, held.
+"""The statements of `docs/bridging.md`: what crosses between dialects, and what is lost.
 
-Every ordered pair of dialects, with the dresses as the broker has them. What sides add to a dress
+Every ordered pair of dialects, with the body codecs of the broker. What sides add to a body
 (deadlines, notes, statuses) is in the tests of those sides.
 """
 
@@ -27,18 +27,18 @@ VALUES: Final[list[Any]] = [
 
 
 def asked(call: Call, client: str, worker: str) -> Call:
-    """Let a call of one dialect's client reach a worker of another."""
+    """Convert a call of one dialect's client for a worker of another."""
     body = convert_call(CODECS, CODECS[client].write_call(call), worker)
     return CODECS[worker].read_call(body)
 
 
 def answered(answer: Answer, worker: str, client: str) -> Answer:
-    """Let a result of one dialect's worker reach a client of another."""
+    """Convert a result of one dialect's worker for a client of another."""
     body = convert_answer(CODECS, CODECS[worker].write_answer(answer), client)
     return CODECS[client].read_answer(body)
 
 
-# --- what crosses -------------------------------------------------------------------------------
+# --- content that crosses -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("client", "worker"), REQUESTS)
@@ -71,7 +71,7 @@ def test_values_and_raw_bytes_cross(worker: str, client: str) -> None:
 
 
 @pytest.mark.parametrize(("worker", "client"), RESULTS)
-def test_a_failure_crosses_with_its_words_except_to_and_from_memo(worker: str, client: str) -> None:
+def test_a_failure_keeps_its_message_except_to_and_from_memo(worker: str, client: str) -> None:
     failed = Answer(fault=Fault(FaultCode.TASK_FAILED, "out of paper"))
     if "memo" in (worker, client):
         with pytest.raises(Unmappable, match="memo has no form for a fault"):
@@ -87,7 +87,7 @@ def test_headers_cross_except_to_and_from_dcp(client: str, worker: str) -> None:
     assert asked(call, client, worker).headers == ({} if is_lost else call.headers)
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- content that is refused --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
@@ -115,7 +115,7 @@ def test_integers_cross_zss_as_floats_if_that_is_exact(one: str, other: str) -> 
 
 @pytest.mark.parametrize("other", ["nfp", "memo", "http"])
 def test_integers_beyond_64_bits_have_no_form_in_dcp(other: str) -> None:
-    with pytest.raises(Unmappable, match="none in DCP"):
+    with pytest.raises(Unmappable, match="no MessagePack form for DCP"):
         answered(Answer(2**70), other, "dcp")
     assert answered(Answer(2**64 - 1), other, "dcp").value == 2**64 - 1
 
@@ -128,12 +128,12 @@ def test_a_call_without_a_task_is_refused_for_nfp_workers(client: str) -> None:
 
 @pytest.mark.parametrize("client", ["nfp", "ncl", "http"])
 def test_keys_that_are_not_text_are_refused_from_zss_and_text_from_dcp(client: str) -> None:
-    with pytest.raises(Unmappable, match="is no text"):
+    with pytest.raises(Unmappable, match="is not text"):
         answered(Answer({1: "a"}), "zss", client)
     assert answered(Answer({1: "a"}), "dcp", client).value == {"1": "a"}
 
 
-# --- what changes -------------------------------------------------------------------------------
+# --- content that changes -----------------------------------------------------------------------
 
 
 def test_verbs_in_capitals_are_read_in_small_letters() -> None:
@@ -152,7 +152,7 @@ def test_a_result_that_is_bytes_stays_bytes_and_may_become_raw_or_a_value(
 
 
 @pytest.mark.parametrize("client", sorted(JSON - {"ncl"}))
-def test_a_map_with_the_only_key_bytes_is_bytes_where_json_is_spoken(client: str) -> None:
+def test_a_map_with_the_only_key_bytes_is_bytes_in_json_dialects(client: str) -> None:
     assert asked(Call("t", ({"$bytes": "AAA="},)), client, "dcp").args == (b"\x00\x00",)
     assert asked(Call("t", ({"$bytes": "no base64"},)), client, "dcp").args == (
         {"$bytes": "no base64"},

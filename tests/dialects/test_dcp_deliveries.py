@@ -1,4 +1,4 @@
-"""What DCP workers are sent."""
+"""Messages to DCP workers."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class OtherDress(DcpBodyCodec):
         return Answer(body.parts[0].decode())
 
 
-def house(**settings: Any) -> tuple[Deliveries, DcpWorkers]:
+def fabric(**settings: Any) -> tuple[Deliveries, DcpWorkers]:
     crew = DcpWorkers()
     codecs = {"dcp": DcpBodyCodec(), "other": OtherDress()}
     worker = crew.join(b"W1", WORKER)
@@ -52,21 +52,21 @@ def only(sends: list[Send]) -> DcpRequest:
 
 
 def test_a_request_of_dcp_passes_byte_for_byte() -> None:
-    desk, _ = house()
+    desk, _ = fabric()
     assert only(desk.render(work(), 0.0)) == DcpRequest(b"echo", b"C1", (b"m", b"", b"d"), WIDE)
 
 
-def test_a_request_of_another_dialect_is_dressed_and_says_what_job_it_is() -> None:
-    desk, _ = house()
+def test_a_request_of_another_dialect_is_converted_and_its_note_names_the_job() -> None:
+    desk, _ = fabric()
     request = only(desk.render(work("nfp/c", Body("other", (b"hi",)), run_until=12.5), 10.0))
     assert request.client == b"nfp/c"
     assert read_note(request.tail[0]) == {"job": "j1", "timeout": 2.5}
-    dressed = Body("dcp", request.tail)
-    assert DcpBodyCodec().read_call(dressed) == Call("shout", ("hi",))
+    converted = Body("dcp", request.tail)
+    assert DcpBodyCodec().read_call(converted) == Call("shout", ("hi",))
 
 
 def test_input_of_another_dialect_answers_the_open_question() -> None:
-    desk, crew = house()
+    desk, crew = fabric()
     desk.render(work(), 0.0)
     crew.present[b"W1"].questions[JOB] = "r7"
     given = SendInput(WORKER, JOB, PeerId("nfp/c"), Body("other", (b"yes",)))
@@ -76,8 +76,8 @@ def test_input_of_another_dialect_answers_the_open_question() -> None:
     assert DcpBodyCodec().read_answer(Body("dcp", request.tail)) == Answer("yes")
 
 
-def test_a_worker_that_reads_no_notes_is_told_nothing_but_requests() -> None:
-    desk, crew = house()
+def test_a_worker_without_notes_gets_requests_only() -> None:
+    desk, crew = fabric()
     desk.render(work(), 0.0)
     crew.present[b"W1"].reads_notes = False
     assert desk.render(SendCancel(WORKER, JOB, 1, PeerId("dcp/C1")), 0.0) == []
@@ -86,12 +86,12 @@ def test_a_worker_that_reads_no_notes_is_told_nothing_but_requests() -> None:
 
 
 def test_a_cancel_of_a_job_it_does_not_hold_is_not_sent() -> None:
-    desk, _ = house()
+    desk, _ = fabric()
     assert desk.render(SendCancel(WORKER, JOB, 1, PeerId("dcp/C1")), 0.0) == []
 
 
-def test_only_a_busy_worker_that_is_silent_is_looked_after() -> None:
-    desk, crew = house(beat_every=1.0, missed_allowed=3)
+def test_only_a_silent_busy_worker_is_checked() -> None:
+    desk, crew = fabric(beat_every=1.0, missed_allowed=3)
     assert desk.render(SendBeat(WORKER), 100.0) == []
     desk.render(work(), 0.0)
     crew.present[b"W1"].seen_at = 98.0
@@ -100,7 +100,7 @@ def test_only_a_busy_worker_that_is_silent_is_looked_after() -> None:
 
 
 def test_a_dismissed_worker_is_asked_to_register_again_unless_it_left() -> None:
-    desk, crew = house()
+    desk, crew = fabric()
     assert desk.render(Dismiss(WORKER, "silent"), 0.0) == [Send(b"W1", encode(Reconnect(WIDE)))]
     assert crew.present == {}
     crew.join(b"W1", WORKER).has_left = True
@@ -108,6 +108,6 @@ def test_a_dismissed_worker_is_asked_to_register_again_unless_it_left() -> None:
     assert desk.render(Dismiss(PeerId("dcp/W9"), "who?"), 0.0) == []
 
 
-def test_what_is_not_for_workers_is_left_alone() -> None:
-    desk, _ = house()
+def test_effects_for_clients_are_ignored() -> None:
+    desk, _ = fabric()
     assert desk.render(SendReply(PeerId("dcp/C1"), JOB, ReplyKind.QUEUED, ECHO), 0.0) == []

@@ -1,4 +1,4 @@
-"""Notes: read if they are ours, left alone if they are not."""
+"""Notes are decoded; other parts stay metadata."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_a_tail_without_metadata_has_neither() -> None:
     assert request_note((b"", b"d")) is None
 
 
-def test_a_fault_keeps_its_name_and_words() -> None:
+def test_a_fault_keeps_its_code_and_message() -> None:
     fault = Fault(FaultCode.NO_WORKER, "nobody")
     assert read_fault(fault_note(fault)) == fault
 

@@ -1,20 +1,20 @@
-"""Our own DCP client and worker around the true broker."""
+"""Our own DCP client and worker with the real broker."""
 
 from typing import Any
 
 import pytest
-from tests.dialects.dcp_words import (
+from tests.dialects.attached_peers import Peer, beats
+from tests.dialects.dcp_messages import (
     W2,
     C,
     W,
     ask,
-    fabric,
     hear,
+    make_fabric,
     register,
     say,
 )
 from tests.dialects.fabric import Fabric
-from tests.dialects.plugged import Peer, beats
 
 from dragoman.dialects.dcp.client_side import DcpClientSide
 from dragoman.dialects.dcp.wire import (
@@ -52,26 +52,26 @@ from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ALL
 
 
-def our_worker(house: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, DcpWorkerSide]:
+def our_worker(fabric: Fabric, address: bytes = W, **more: Any) -> tuple[Peer, DcpWorkerSide]:
     side = DcpWorkerSide("math", **more)
-    peer = Peer(house, "dcp", address, side)
+    peer = Peer(fabric, "dcp", address, side)
     peer.send(side.join())
     assert peer.heard() == [Alive()]
     return peer, side
 
 
-def our_client(house: Fabric) -> tuple[Peer, DcpClientSide]:
+def our_client(fabric: Fabric) -> tuple[Peer, DcpClientSide]:
     side = DcpClientSide()
-    return Peer(house, "dcp", C, side), side
+    return Peer(fabric, "dcp", C, side), side
 
 
 ADD = Submission(JobId("j1"), "math", Call("add", (2,), {"y": 3}, timeout=9.0))
 
 
-def start(house: Fabric, **more: Any) -> tuple[Peer, DcpClientSide, Peer, DcpWorkerSide, str]:
-    """Bring one call from our client to our worker."""
-    peer, worker = our_worker(house, **more)
-    caller, client = our_client(house)
+def start(fabric: Fabric, **more: Any) -> tuple[Peer, DcpClientSide, Peer, DcpWorkerSide, str]:
+    """Send one call from our client to our worker."""
+    peer, worker = our_worker(fabric, **more)
+    caller, client = our_client(fabric)
     caller.send(client.submit(ADD))
     work = peer.heard()
     assert work == [Assigned("1", JobId("j1"), Call("add", (2,), {"y": 3}), "math", "C1", 9.0)]
@@ -80,21 +80,21 @@ def start(house: Fabric, **more: Any) -> tuple[Peer, DcpClientSide, Peer, DcpWor
 
 
 def test_our_client_calls_our_worker() -> None:
-    house = fabric()
-    caller, _, peer, worker, ticket = start(house)
+    fabric = make_fabric()
+    caller, _, peer, worker, ticket = start(fabric)
     peer.send(worker.take(ticket))
     peer.send(worker.finish(ticket, Answer(5)))
     assert caller.heard() == [
         Finished(JobId("j1"), (Answer(5, worker="W1"),), state=JobState.SUCCEEDED)
     ]
-    submitted = next(r for r in house.records if r.kind == "submitted")
+    submitted = next(r for r in fabric.records if r.kind == "submitted")
     assert (submitted.job, submitted.task, submitted.strict) == ("j1", "add", False)
-    assert submitted.deadline_at == house.now + 9
+    assert submitted.deadline_at == fabric.now + 9
 
 
-def test_the_same_order_again_is_the_same_job() -> None:
-    house = fabric()
-    caller, client, peer, worker, ticket = start(house)
+def test_a_repeated_submission_is_the_same_job() -> None:
+    fabric = make_fabric()
+    caller, client, peer, worker, ticket = start(fabric)
     caller.send(client.submit(ADD))
     assert peer.heard() == []
     assert caller.heard() == [Dispatched(JobId("j1"), (WorkerName("W1"),))]
@@ -107,8 +107,8 @@ def test_the_same_order_again_is_the_same_job() -> None:
 
 
 def test_progress_chunks_and_questions_travel_between_our_own_peers() -> None:
-    house = fabric()
-    caller, client, peer, worker, ticket = start(house)
+    fabric = make_fabric()
+    caller, client, peer, worker, ticket = start(fabric)
     peer.send(worker.progress(ticket, {"done": 1}))
     peer.send(worker.chunk(ticket, b"\x00bytes"))
     peer.send(worker.ask_input(ticket, "r1", "sure?"))
@@ -122,8 +122,8 @@ def test_progress_chunks_and_questions_travel_between_our_own_peers() -> None:
 
 
 def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
-    house = fabric()
-    caller, _, peer, worker, ticket = start(house)
+    fabric = make_fabric()
+    caller, _, peer, worker, ticket = start(fabric)
     fault = Fault(FaultCode.TASK_FAILED, "boom")
     peer.send(worker.finish(ticket, Answer(fault=fault)))
     answers = (Answer(fault=fault, worker="W1"),)
@@ -131,51 +131,51 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
 
 
 def test_a_fault_of_our_worker_is_an_empty_reply_to_a_plain_client() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
-    say(house, C, DcpRequest(b"math", b"", (b"m", b"", b"boom")))
+    fabric = make_fabric()
+    peer, worker = our_worker(fabric)
+    say(fabric, C, DcpRequest(b"math", b"", (b"m", b"", b"boom")))
     assert peer.heard() == [Assigned("1", JobId("1"), Call(raw=b"boom"), "math", "C1")]
     peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.TASK_FAILED, "boom"))))
-    assert hear(house, C) == [DcpReply(C, (b"m", b""))]
-    assert house.records[-1].fault == "task_failed"
+    assert hear(fabric, C) == [DcpReply(C, (b"m", b""))]
+    assert fabric.records[-1].fault == "task_failed"
 
 
 def test_a_request_in_parts_is_answered_in_parts() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
-    say(house, C, DcpRequest(b"math", b"", (b"m", b"", b"a", b"b")))
+    fabric = make_fabric()
+    peer, worker = our_worker(fabric)
+    say(fabric, C, DcpRequest(b"math", b"", (b"m", b"", b"a", b"b")))
     assert [w.call for w in peer.heard()] == [Call(args=(b"a", b"b"))]
     peer.send(worker.finish("1", Answer([b"\xc3", b"\xc2"])))
-    assert hear(house, C) == [DcpReply(C, (b"m", b"", b"\xc3", b"\xc2"))]
+    assert hear(fabric, C) == [DcpReply(C, (b"m", b"", b"\xc3", b"\xc2"))]
 
 
-def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
-    caller, client = our_client(house)
+def test_a_lost_request_is_polled_for_and_dispatched_again() -> None:
+    fabric = make_fabric()
+    peer, worker = our_worker(fabric)
+    caller, client = our_client(fabric)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
-    house.hear("dcp", W)  # a connection broke with it
+    fabric.hear("dcp", W)  # the connection broke and lost it
     assert beats(peer, worker, 9) == []
     (work,) = beats(peer, worker, 3)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
-    assert house.kinds("j1").count("dispatched") == 2
+    assert fabric.kinds("j1").count("dispatched") == 2
 
 
-def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
-    caller, client = our_client(house)
+def test_a_running_request_is_polled_for_and_keeps_running() -> None:
+    fabric = make_fabric()
+    peer, worker = our_worker(fabric)
+    caller, client = our_client(fabric)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     (work,) = beats(peer, worker, 25)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
-    assert house.kinds("j1").count("dispatched") == 1
+    assert fabric.kinds("j1").count("dispatched") == 1
 
 
-def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
-    house = fabric()
-    caller, client, peer, worker, ticket = start(house)
+def test_a_cancel_reaches_our_worker_and_is_confirmed() -> None:
+    fabric = make_fabric()
+    caller, client, peer, worker, ticket = start(fabric)
     caller.send(client.cancel(JobId("j1")))
     assert peer.heard() == [Stop(ticket)]
     fault = Fault(FaultCode.CANCELLED, "stopped")
@@ -185,9 +185,9 @@ def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped")
 
 
-def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
-    house = fabric()
-    caller, client, peer, worker, ticket = start(house)
+def test_a_result_is_fetched_later_and_another_job_is_unknown() -> None:
+    fabric = make_fabric()
+    caller, client, peer, worker, ticket = start(fabric)
     caller.send(client.ask(JobId("j1")))
     assert caller.heard() == [StatusNotice(JobId("j1"), "running")]
     peer.send(worker.finish(ticket, Answer(5)))
@@ -201,9 +201,9 @@ def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None
 
 
 def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
-    house = fabric()
-    peers = [our_worker(house, address, name=address.decode()) for address in (W, W2)]
-    caller, client = our_client(house)
+    fabric = make_fabric()
+    peers = [our_worker(fabric, address, name=address.decode()) for address in (W, W2)]
+    caller, client = our_client(fabric)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add"), ALL)))
     assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
     assert [type(n) for n in caller.heard()] == [Queued, Dispatched]
@@ -218,10 +218,10 @@ def test_a_call_to_all_workers_is_gathered_into_one_reply() -> None:
     assert set(again.answers) == set(answers)
 
 
-def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() -> None:
-    house = fabric()
-    peer, worker = our_worker(house, concurrency=2)
-    caller, client = our_client(house)
+def test_our_worker_declares_its_credit_and_its_pings_request_no_work() -> None:
+    fabric = make_fabric()
+    peer, worker = our_worker(fabric, concurrency=2)
+    caller, client = our_client(fabric)
     for n in range(4):
         caller.send(client.submit(Submission(JobId(f"j{n}"), "math", Call("add"))))
     assert [w.job for w in peer.heard()] == ["j0", "j1"]
@@ -231,55 +231,55 @@ def test_our_worker_says_how_much_it_can_hold_and_its_pings_ask_for_nothing() ->
     assert [w.job for w in peer.heard()] == ["j2"]
 
 
-def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
-    house = fabric()
-    caller, _, peer, worker, ticket = start(house)
-    other, second = our_worker(house, W2)
+def test_our_worker_returns_a_job_and_forwards_one() -> None:
+    fabric = make_fabric()
+    caller, _, peer, worker, ticket = start(fabric)
+    other, second = our_worker(fabric, W2)
     peer.send(worker.hand_back(ticket))
     assert [type(w) for w in other.heard()] == [Assigned]
-    register(house, b"W3", b"back")
+    register(fabric, b"W3", b"back")
     other.send(second.forward("1", "back", Call(raw=b"rest")))
-    (passed,) = hear(house, b"W3")
+    (passed,) = hear(fabric, b"W3")
     assert isinstance(passed, DcpRequest)
     assert (passed.client, passed.tail[-1]) == (C, b"rest")
-    say(house, b"W3", DcpReply(C, (*passed.tail[:-1], b"\xa4done")))
+    say(fabric, b"W3", DcpReply(C, (*passed.tail[:-1], b"\xa4done")))
     assert caller.heard()[-1].answers == (Answer("done", worker="W3"),)
 
 
-def test_our_worker_leaves_with_a_word_and_its_job_goes_to_another_at_once() -> None:
-    house = fabric()
-    _, _, peer, worker, _ = start(house)
-    other, _ = our_worker(house, W2)
+def test_when_our_worker_unregisters_its_job_goes_to_another_at_once() -> None:
+    fabric = make_fabric()
+    _, _, peer, worker, _ = start(fabric)
+    other, _ = our_worker(fabric, W2)
     peer.send(worker.leave())
     assert [type(w) for w in other.heard()] == [Assigned]
     assert peer.heard() == []
 
 
-def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
-    house = fabric()
-    _, _, _, _, _ = start(house)
+def test_the_old_job_of_our_restarted_worker_is_dispatched_again() -> None:
+    fabric = make_fabric()
+    _, _, _, _, _ = start(fabric)
     reborn = DcpWorkerSide("math")
-    peer = Peer(house, "dcp", W, reborn)
+    peer = Peer(fabric, "dcp", W, reborn)
     peer.send(reborn.join())
     assert [type(w) for w in peer.heard()] == [Alive, Assigned]
 
 
-def test_our_worker_reconnects_when_it_is_told_and_keeps_what_it_holds() -> None:
-    house = fabric(missed_allowed=2)
-    caller, _, peer, worker, ticket = start(house)
-    house.wait(2.5)
+def test_our_worker_registers_again_on_request_and_keeps_its_jobs() -> None:
+    fabric = make_fabric(missed_allowed=2)
+    caller, _, peer, worker, ticket = start(fabric)
+    fabric.wait(2.5)
     assert peer.heard()[-1] == Dismissed("the broker asks for a new registration")
     peer.send(worker.join())
     peer.send(worker.finish(ticket, Answer(5)))
     assert caller.heard()[-1].answers == (Answer(5, worker="W1"),)
-    assert house.kinds("j1")[-1] == "ended"
+    assert fabric.kinds("j1")[-1] == "ended"
 
 
 def _hold(worker: DcpWorkerSide) -> float | None:
     return worker.hold
 
 
-def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> None:
+def test_our_worker_keeps_to_the_text_with_a_broker_without_notes() -> None:
     worker = DcpWorkerSide("math", width=WIDE)
     (frames,) = worker.join()
     assert decode(frames).width == WIDE
@@ -289,7 +289,7 @@ def test_our_worker_keeps_to_the_text_with_a_broker_that_reads_no_notes() -> Non
     request = DcpRequest(b"math", C, (b"m", b"", b"d"), WIDE)
     (work,) = worker.receive(encode(request))
     assert isinstance(work, Assigned)
-    # A ping would ask for more than it can do.
+    # A ping would request more work than it can run.
     assert worker.beat() == [encode(Pong(WIDE))]
     assert _hold(worker) is None
     assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
@@ -314,7 +314,7 @@ def test_our_worker_answers_a_ping_and_ignores_what_it_cannot_read() -> None:
         worker.publish("t", 1)
 
 
-def test_our_client_ignores_what_is_not_for_it_and_says_what_dcp_lacks() -> None:
+def test_our_client_ignores_other_messages_and_raises_unsupported() -> None:
     client = DcpClientSide()
     assert client.hello() == []
     assert client.receive([b"junk"]) == []
@@ -327,14 +327,14 @@ def test_our_client_ignores_what_is_not_for_it_and_says_what_dcp_lacks() -> None
         client.submit(Submission(JobId("j"), "s", Call(), key="k"))
 
 
-def test_our_client_understands_a_worker_that_knows_no_notes() -> None:
-    house = fabric()
-    register(house, W, b"math")
-    caller, client = our_client(house)
+def test_our_client_reads_the_reply_of_a_worker_without_notes() -> None:
+    fabric = make_fabric()
+    register(fabric, W, b"math")
+    caller, client = our_client(fabric)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call(raw=b"hi"))))
-    (request,) = hear(house, W)
+    (request,) = hear(fabric, W)
     assert isinstance(request, DcpRequest)
-    say(house, W, DcpReply(C, request.tail))
+    say(fabric, W, DcpReply(C, request.tail))
     assert caller.heard()[-1] == Finished(
         JobId("j1"), (Answer(raw=b"hi", worker="W1"),), state=JobState.SUCCEEDED
     )

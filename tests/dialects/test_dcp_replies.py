@@ -1,4 +1,4 @@
-"""What DCP clients are told, and that nothing about them is kept when they have been told."""
+"""Replies to DCP clients. Nothing is kept of a client after its reply."""
 
 from dragoman.core.effects import JobStatus, PartStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
@@ -84,7 +84,7 @@ def test_a_question_is_answered_once_with_its_own_metadata() -> None:
     assert len(desk) == 0
 
 
-def test_a_result_that_has_no_form_here_is_said_to_have_none() -> None:
+def test_a_result_without_a_dcp_form_is_unmappable() -> None:
     desk = answers()
     desk.expect_status(JOB, CLIENT, RequestKind.RESULT, (b"q", b""))
     parts = (PartStatus(WorkerName("W1"), JobState.SUCCEEDED, body=Body("latin", (b"?",))),)
@@ -104,7 +104,7 @@ def test_the_results_of_several_workers_are_one_map() -> None:
     assert told == (b"m", b"", pack({"W1": {"value": 5}, "W2": {"value": 5}}))
 
 
-def test_a_failure_of_an_earlier_process_is_told_to_a_client_that_reads_notes() -> None:
+def test_a_failure_of_an_earlier_process_reaches_a_client_with_notes() -> None:
     mine = write_note({"job": "j1"})
     body = Body("dcp", (mine, b"", b"\x05"))
     fault = Fault(FaultCode.TASK_FAILED, "it failed")

@@ -55,7 +55,7 @@ def test_a_vector_is_read_and_written_to_the_same_bytes(vector: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("vector", BAD, ids=name)
-def test_a_malformed_vector_is_refused_with_words(vector: dict[str, Any]) -> None:
+def test_a_malformed_vector_is_refused_with_a_reason(vector: dict[str, Any]) -> None:
     with pytest.raises(MalformedMessage, match=r"\w"):
         decode(frames_of(vector))
 

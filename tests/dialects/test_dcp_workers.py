@@ -1,4 +1,4 @@
-"""Which job a reply answers, and who is still remembered."""
+"""The job of a reply, and the table of workers."""
 
 from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers
 from dragoman.model.body import Body
@@ -41,40 +41,40 @@ def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
     assert not worker.is_busy
 
 
-def test_one_that_left_with_something_in_hand_may_still_speak() -> None:
-    crew = DcpWorkers()
-    crew.join(b"W1", PeerId("dcp/W1")).hold(held("j1"), 0.0)
-    crew.join(b"W2", PeerId("dcp/W2"))
-    assert crew.part(b"W1")
-    assert crew.part(b"W2")
-    assert not crew.part(b"W2")
-    speaker = crew.speaker(b"W1")
-    assert speaker is not None
-    assert speaker.holding(JobId("j1")) == held("j1")
-    assert crew.speaker(b"W2") is None
-    assert crew.join(b"W1", PeerId("dcp/W1")) is speaker
-    crew.forget(b"W1")
-    assert crew.speaker(b"W1") is None
+def test_a_worker_that_left_while_busy_may_still_reply() -> None:
+    workers = DcpWorkers()
+    workers.join(b"W1", PeerId("dcp/W1")).hold(held("j1"), 0.0)
+    workers.join(b"W2", PeerId("dcp/W2"))
+    assert workers.leave(b"W1")
+    assert workers.leave(b"W2")
+    assert not workers.leave(b"W2")
+    found = workers.find(b"W1")
+    assert found is not None
+    assert found.holding(JobId("j1")) == held("j1")
+    assert workers.find(b"W2") is None
+    assert workers.join(b"W1", PeerId("dcp/W1")) is found
+    workers.forget(b"W1")
+    assert workers.find(b"W1") is None
 
 
-def test_what_is_remembered_of_those_that_left_is_bounded() -> None:
-    crew = DcpWorkers()
+def test_the_table_of_departed_workers_is_bounded() -> None:
+    workers = DcpWorkers()
     for n in range(1100):
         address = b"%d" % n
-        crew.join(address, PeerId(f"dcp/{n}")).hold(held("j"), 0.0)
-        crew.part(address)
-    assert crew.speaker(b"99") is None
-    assert crew.speaker(b"100") is not None
+        workers.join(address, PeerId(f"dcp/{n}")).hold(held("j"), 0.0)
+        workers.leave(address)
+    assert workers.find(b"99") is None
+    assert workers.find(b"100") is not None
 
 
-def test_a_late_reply_is_not_taken_for_the_answer_to_the_only_request_in_hand() -> None:
+def test_a_late_reply_is_not_matched_with_the_only_held_request() -> None:
     worker = DcpWorker(PeerId("dcp/W1"))
     worker.hold(held("j1"), 0.0)
     assert worker.find(b"C1", (b"of another request", b"")) is None
     assert worker.find(b"C1", (b"", b"no metadata at all")) == held("j1")
 
 
-def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
+def test_a_silent_assignment_is_polled_for_repeatedly() -> None:
     worker = DcpWorker(PeerId("dcp/W1"))
     one, two = held("j1"), held("j2", b"C2")
     worker.hold(one, 0.0)
@@ -87,7 +87,7 @@ def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
     assert worker.overdue(100.0, 110.0) == [two]
 
 
-def test_of_requests_that_look_the_same_none_is_asked_about() -> None:
+def test_requests_that_look_the_same_are_not_polled_for() -> None:
     worker = DcpWorker(PeerId("dcp/W1"))
     worker.hold(held("j1"), 0.0)
     worker.hold(held("j2"), 0.0)

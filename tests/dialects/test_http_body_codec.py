@@ -38,7 +38,7 @@ def test_raw_bytes_travel_beside_the_json_and_unencoded() -> None:
     assert CODEC.read_answer(CODEC.write_answer(Answer(raw=b""))).raw == b""
 
 
-def test_a_fault_keeps_its_name_and_words() -> None:
+def test_a_fault_keeps_its_code_and_message() -> None:
     answer = Answer(fault=Fault(FaultCode.TASK_FAILED, "no"))
     assert CODEC.read_answer(CODEC.write_answer(answer)) == answer
 

@@ -24,7 +24,7 @@ def test_every_value_reads_back_through_json(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, [{None: 1}], {1}, object()])
-def test_what_json_cannot_hold_is_said(value: Any) -> None:
+def test_a_value_without_a_json_form_is_refused(value: Any) -> None:
     with pytest.raises(Unmappable):
         to_jsonable(value)
 

@@ -1,4 +1,4 @@
-"""Content in the dress of the house."""
+"""Bodies of the local dialect."""
 
 import pytest
 

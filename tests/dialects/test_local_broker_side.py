@@ -13,7 +13,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName
 
 CODEC = LocalBodyCodec()
-WORKER = PeerId("local/house")
+WORKER = PeerId("local/services")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def side() -> LocalBrokerSide:
 
 
 def test_a_service_joins_with_a_window_of_credit(side: LocalBrokerSide) -> None:
-    (joined,) = side.receive(b"house", wire.encode(wire.LocalJoin(("mmi", "sid"), 4)), 1.0)
+    (joined,) = side.receive(b"services", wire.encode(wire.LocalJoin(("mmi", "sid"), 4)), 1.0)
     assert isinstance(joined, WorkerJoined)
     assert (joined.worker, joined.services, joined.credit) == (WORKER, ("mmi", "sid"), 4)
     assert joined.credit_returns
@@ -34,18 +34,20 @@ def test_an_answer_is_final_and_a_fault_in_it_is_seen(side: LocalBrokerSide) -> 
     for answer in (Answer(1), Answer(fault=Fault(FaultCode.TASK_FAILED, "why"))):
         body = CODEC.write_answer(answer)
         reply = wire.LocalReply("j", 2, "final", body.parts[0])
-        (event,) = side.receive(b"house", wire.encode(reply), 1.0)
+        (event,) = side.receive(b"services", wire.encode(reply), 1.0)
         assert event == ReplyReceived(WORKER, JobId("j"), ReplyKind.FINAL, body, answer.fault, 2)
 
 
 def test_an_unreadable_answer_is_a_failed_task(side: LocalBrokerSide) -> None:
-    (event,) = side.receive(b"house", wire.encode(wire.LocalReply("j", 1, "final", b"\xff")), 1.0)
+    (event,) = side.receive(
+        b"services", wire.encode(wire.LocalReply("j", 1, "final", b"\xff")), 1.0
+    )
     assert isinstance(event, ReplyReceived)
     assert event.fault is not None
 
 
 def test_a_service_may_leave(side: LocalBrokerSide) -> None:
-    (event,) = side.receive(b"house", wire.encode(wire.LocalLeave()), 1.0)
+    (event,) = side.receive(b"services", wire.encode(wire.LocalLeave()), 1.0)
     assert isinstance(event, PeerLeft)
 
 
@@ -63,10 +65,10 @@ def test_work_and_cancel_are_rendered_and_beats_are_not_needed(side: LocalBroker
 
 def test_a_reply_of_no_kind_is_malformed_and_nothing_worse(side: LocalBrokerSide) -> None:
     with pytest.raises(MalformedMessage):
-        side.receive(b"house", wire.encode(wire.LocalReply("j", 1, "odd", b"")), 1.0)
+        side.receive(b"services", wire.encode(wire.LocalReply("j", 1, "odd", b"")), 1.0)
 
 
-def test_what_a_client_says_reaches_its_service(side: LocalBrokerSide) -> None:
+def test_input_of_a_client_reaches_its_service(side: LocalBrokerSide) -> None:
     body = CODEC.write_answer(Answer({"offset": 5}))
     (send,) = side.render(SendInput(WORKER, JobId("j"), PeerId("nfp/c"), body), 1.0)
     assert wire.decode(send.frames) == wire.LocalInput("j", body.parts[0])

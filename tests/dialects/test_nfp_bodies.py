@@ -36,15 +36,15 @@ def test_our_202_and_201_are_norfabs_byte_for_byte() -> None:
 def test_our_404_and_102_are_norfabs_byte_for_byte() -> None:
     theirs = captured("not-found/04 RESPONSE 404")
     uuid = json.loads(theirs)["uuid"]
-    assert bodies.standing("demo-worker-1", uuid, "demo", "JOB NOT FOUND") == theirs
+    assert bodies.job_status("demo-worker-1", uuid, "demo", "JOB NOT FOUND") == theirs
     theirs = captured("input/13 RESPONSE 102")
     uuid = json.loads(theirs)["uuid"]
     asked = bodies.question(captured("input/08 EVENT 200 input_request"))
-    ours = bodies.standing("demo-worker-1", uuid, "demo", "WAITING_CLIENT_INPUT", **asked)
+    ours = bodies.job_status("demo-worker-1", uuid, "demo", "WAITING_CLIENT_INPUT", **asked)
     assert ours == theirs
 
 
-def test_our_400_is_norfabs_and_says_more() -> None:
+def test_our_400_has_norfabs_fields_and_more() -> None:
     theirs = json.loads(captured("no-such-service/02 RESPONSE 400"))
     ours = json.loads(
         bodies.failed(theirs["uuid"], "all", "nosuch", Fault(FaultCode.NO_WORKER, "nobody"))
@@ -80,7 +80,7 @@ def test_a_name_like_a_huge_number_is_still_a_good_body() -> None:
     assert bodies.read_post(b'{"task":"e1234","kwargs":{"id":"7e999","n":1.5e3}}').task == "e1234"
 
 
-def test_a_failed_result_is_a_fault_whoever_failed() -> None:
+def test_a_failed_result_of_any_worker_is_a_fault() -> None:
     said = b'{"w1":{"failed":false},"w2":{"failed":true,"errors":["x"]}}'
     assert bodies.read_fault(said) == Fault(FaultCode.TASK_FAILED, "x")
 
@@ -99,7 +99,7 @@ def test_a_call_is_given_a_time_out_only_if_it_has_none() -> None:
     assert json.loads(bodies.with_timeout(b'{"task":"x","timeout":9}', 4.0))["timeout"] == 9
 
 
-def test_a_clean_good_bye_says_so() -> None:
+def test_a_clean_disconnect_is_recognised() -> None:
     assert bodies.is_clean(b'{"clean":true}')
     assert not any(map(bodies.is_clean, (None, b"", b"{}", b"bye", b'{"clean":false}')))
 
@@ -121,10 +121,10 @@ def test_strict_readers_raise_nothing_but_value_errors(body: bytes) -> None:
             continue
 
 
-def test_a_subscription_without_a_word_is_for_everything_to_come() -> None:
+def test_an_empty_subscription_is_for_all_future_events() -> None:
     assert bodies.read_subscription(b"").topics == ["*"]
 
 
-def test_what_json_cannot_say_is_managed_as_text() -> None:
+def test_a_management_result_without_a_json_form_is_text() -> None:
     assert bodies.to_json({1: 2}) == b'"{1: 2}"'
     assert bodies.question(b"no event") == {}

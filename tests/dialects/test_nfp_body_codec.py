@@ -65,7 +65,7 @@ def test_a_raw_answer_reads_back_raw(raw: bytes) -> None:
     assert codec.read_answer(codec.write_answer(answer)) == answer
 
 
-def test_a_fault_is_a_failed_result_with_its_words() -> None:
+def test_a_fault_is_a_failed_result_with_its_message() -> None:
     body = codec.write_answer(Answer(fault=Fault(FaultCode.RUN_TIMEOUT, "too slow"), worker="w1"))
     said = json.loads(body.parts[0])["w1"]
     assert (said["failed"], said["errors"], said["status"]) == (True, ["too slow"], "timeout")
@@ -108,7 +108,7 @@ def test_what_is_no_call_is_unmappable(body: bytes) -> None:
 @pytest.mark.parametrize(
     "said", [{1: 2}, object(), float("nan"), float("inf"), {"a": {"b": {2.5: 1}}}]
 )
-def test_what_json_cannot_say_is_unmappable(said: Any) -> None:
+def test_a_value_without_a_json_form_is_unmappable(said: Any) -> None:
     with pytest.raises(Unmappable, match="nfp"):
         codec.write_answer(Answer(said, worker="w1"))
     with pytest.raises(Unmappable, match="nfp"):
@@ -141,16 +141,16 @@ def test_an_answer_in_another_form_is_its_own_value(body: bytes, answer: Answer)
     [
         ({"errors": ["a", "b"]}, "a; b"),
         ({"errors": [], "messages": ["m"]}, "m"),
-        ({}, "the task failed and did not say why"),
+        ({}, "the task failed without an error text"),
     ],
 )
-def test_a_failed_task_says_why_in_its_own_words(result: dict[str, Any], words: str) -> None:
+def test_a_failed_task_keeps_its_error_texts(result: dict[str, Any], words: str) -> None:
     body = json.dumps({"w1": {"result": None, "failed": True, **result}}).encode()
     fault = codec.read_answer(Body("nfp", (body,))).fault
     assert fault == Fault(FaultCode.TASK_FAILED, words)
 
 
-def test_what_an_event_says_is_its_content() -> None:
+def test_the_content_of_an_event_is_its_value() -> None:
     report = {"event_type": "progress", "message": "m", "extras": {"event": {"done": 1}}}
     assert codec.read_answer(Body("nfp", (json.dumps(report).encode(),))) == Answer({"done": 1})
     asked = {"input_request": {"id": "r1", "question": "go on?"}}

@@ -1,4 +1,4 @@
-"""The broker's end of NFP together with the core: events in, frames out, state let go."""
+"""The broker's end of NFP with the core: events, frames, and state that is forgotten."""
 
 import json
 from collections import defaultdict
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.dialects.nfp_fabric import (
-    Fabric,
+    NfpFabric,
     asked,
     body_of,
     event,
@@ -36,15 +36,15 @@ VECTORS: list[dict[str, Any]] = json.loads(
 )
 
 
-def norfab_job(fabric: Fabric, uuid: str = "j1") -> None:
-    """Let a NorFab worker run a job up to its announcement."""
+def norfab_job(fabric: NfpFabric, uuid: str = "j1") -> None:
+    """Run a job on a NorFab worker up to its announcement."""
     fabric.say("c1", post(uuid))
     fabric.say("w1", response("201", {"worker": "w1"}, uuid), event("progress", uuid))
     fabric.say("w1", event("result_ready", uuid))
 
 
 def test_a_norfab_result_is_fetched_recorded_announced_and_then_handed_out() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     norfab_job(fabric)
     assert asked(fabric.heard("w1")) == [wire.POST, wire.GET]
@@ -61,7 +61,7 @@ def test_a_norfab_result_is_fetched_recorded_announced_and_then_handed_out() -> 
 
 
 def test_an_unasked_result_goes_to_the_client_at_once() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w1", response("200", result()))
@@ -69,7 +69,7 @@ def test_an_unasked_result_goes_to_the_client_at_once() -> None:
 
 
 def test_nothing_of_a_finished_job_is_kept() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     for number in range(50):
         uuid = f"j{number}"
@@ -78,14 +78,14 @@ def test_nothing_of_a_finished_job_is_kept() -> None:
         fabric.say("c1", get(uuid))
     side = fabric.side
     assert len(side.workers.assignments) == 0
-    assert not side.memory.told
-    assert not side.memory.asked
+    assert not side.client_jobs.open
+    assert not side.client_jobs.gets
     assert not side.workers.announcements
     assert side.next_deadline() is None
 
 
 def test_a_one_byte_peer_is_answered_in_one_byte() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", wire.NfpReady(b"math", is_binary=True))
     fabric.say("c1", post(is_binary=True))
     (task,) = fabric.frames("w1")
@@ -97,7 +97,7 @@ def test_a_one_byte_peer_is_answered_in_one_byte() -> None:
 
 
 def test_open_is_answered_only_to_who_sent_it_and_says_who_we_are() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     assert fabric.heard("w1") == []
     fabric.say("w2", wire.Open(wire.WORKER, b'{"agent":"x"}'))
@@ -106,7 +106,7 @@ def test_open_is_answered_only_to_who_sent_it_and_says_who_we_are() -> None:
 
 
 def test_a_client_that_wants_results_pushed_gets_them_and_hears_that_it_is_queued() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", wire.Open(wire.CLIENT, b'{"push":true}'))
     fabric.heard("c1")
     fabric.say("c1", post())
@@ -120,19 +120,19 @@ def test_a_client_that_wants_results_pushed_gets_them_and_hears_that_it_is_queue
 BUILTIN = PeerId("local/broker")
 
 
-def with_house(fabric: Fabric) -> Fabric:
-    """Let the broker's own services join."""
+def with_house(fabric: NfpFabric) -> NfpFabric:
+    """Join the built-in services."""
     services = (ServiceName(MANAGEMENT), ServiceName(INVENTORY))
     fabric.do(WorkerJoined(BUILTIN, WorkerName("broker"), services, is_builtin=True))
     return fabric
 
 
-def ask_broker(fabric: Fabric, uuid: str, body: bytes, command: str = wire.MMI) -> None:
+def ask_broker(fabric: NfpFabric, uuid: str, body: bytes, command: str = wire.MMI) -> None:
     fabric.say("c1", wire.NfpRequest(command, MANAGEMENT.encode(), b"all", uuid.encode(), body))
 
 
 def test_management_is_a_job_like_any_other_and_answered_twice_by_any_command() -> None:
-    fabric = with_house(Fabric())
+    fabric = with_house(NfpFabric())
     body = b'{"task":"show_workers","kwargs":{"service":"math"}}'
     for uuid, command in (("u1", wire.MMI), ("u2", wire.POST), ("u3", wire.GET)):
         ask_broker(fabric, uuid, body, command)
@@ -149,7 +149,7 @@ def test_management_is_a_job_like_any_other_and_answered_twice_by_any_command() 
 
 
 def test_management_that_fails_says_so_twice() -> None:
-    fabric = with_house(Fabric())
+    fabric = with_house(NfpFabric())
     ask_broker(fabric, "u1", b'{"task":"unknown"}')
     fault = Fault(FaultCode.TASK_FAILED, "unknown task")
     fabric.do(ReplyReceived(BUILTIN, JobId("u1"), ReplyKind.FINAL, fault=fault))
@@ -161,7 +161,7 @@ def test_management_that_fails_says_so_twice() -> None:
 
 @pytest.mark.parametrize("body", [b'{"task":1}', b"{}", b"[]", b"\xff"])
 def test_management_that_cannot_be_read_is_refused_twice(body: bytes) -> None:
-    fabric = with_house(Fabric())
+    fabric = with_house(NfpFabric())
     ask_broker(fabric, "u1", body)
     answers = fabric.heard("c1")
     assert told(answers) == [("RESPONSE", "400"), ("MMI", "400")]
@@ -170,13 +170,13 @@ def test_management_that_cannot_be_read_is_refused_twice(body: bytes) -> None:
 
 
 def test_mmi_to_an_ordinary_service_is_refused_where_its_caller_looks() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", wire.NfpRequest(wire.MMI, b"math", b"w1", b"u1", b"{}"))
     assert sorted(told(fabric.heard("c1"))) == [("MMI", "400"), ("RESPONSE", "400")]
 
 
 def test_an_unknown_command_is_refused_in_seven_frames() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", (b"", wire.CLIENT, b"0x99", b"math", b"all", b"u1", b"{}"))
     (frames,) = fabric.frames("c1")
     assert len(frames) == 7
@@ -185,7 +185,7 @@ def test_an_unknown_command_is_refused_in_seven_frames() -> None:
 
 
 def test_a_message_of_a_broker_is_malformed_here() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     with pytest.raises(MalformedMessage):
         fabric.say("x", wire.KeepAlive(wire.BROKER, b"math"))
     with pytest.raises(MalformedMessage):
@@ -193,7 +193,7 @@ def test_a_message_of_a_broker_is_malformed_here() -> None:
 
 
 def test_a_subscription_is_confirmed_and_given_to_the_loop() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     body = b'{"topics":["math.*"],"after":7}'
     fabric.say("c1", wire.NfpRequest(wire.GET, EVENTS.encode(), b"all", b"s1", body))
     assert fabric.subscriptions == [Subscribed(PeerId("nfp/c1"), ("math.*",), 7, "s1")]
@@ -206,7 +206,7 @@ def test_a_subscription_is_confirmed_and_given_to_the_loop() -> None:
     ("command", "body"), [(wire.GET, b"[1]"), (wire.POST, b"{}"), (wire.GET, b'{"topics":3}')]
 )
 def test_a_subscription_that_cannot_be_read_is_refused(command: str, body: bytes) -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", wire.NfpRequest(command, EVENTS.encode(), b"all", b"s1", body))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
     assert fabric.subscriptions == []
@@ -221,7 +221,7 @@ def offer(record: Record, body: Body | None = None) -> Any:
     return body_of(reply)
 
 
-def test_a_published_event_is_offered_in_its_publishers_words() -> None:
+def test_a_published_event_reaches_subscribers_unchanged() -> None:
     record = Record(9, 12.5, Kind.PUBLISHED, detail="math.hot")
     assert offer(record, Body("nfp", (b'{"temp":90}',))) == {
         "seq": 9,
@@ -232,7 +232,7 @@ def test_a_published_event_is_offered_in_its_publishers_words() -> None:
     assert offer(record, Body("nfp", (b"\xffhot",)))["event"] == "\\xffhot"
 
 
-def test_what_the_broker_did_is_offered_as_the_record_without_its_empty_fields() -> None:
+def test_an_event_of_the_broker_is_the_record_without_its_empty_fields() -> None:
     said = offer(Record(3, 1.0, Kind.JOINED, worker="w1"))
     assert said["topic"] == "broker.joined"
     assert said["event"]["worker"] == "w1"
@@ -254,11 +254,11 @@ def test_a_captured_scenario_gives_norfabs_client_the_same_frames(scenario: str)
 
 
 class Replay:
-    """Captured peers around our broker: they say what they said, when they are asked."""
+    """Captured peers with our broker: they repeat their recorded messages."""
 
     def __init__(self, scenario: str) -> None:
         mine = [v for v in VECTORS if str(v["name"]).split("/")[0] == scenario]
-        self.fabric = Fabric()
+        self.fabric = NfpFabric()
         self.posts: list[tuple[bytes, Frames]] = []
         self.gets: dict[tuple[bytes, bytes], list[Frames]] = defaultdict(list)
         self.reports: dict[tuple[bytes, bytes], list[Frames]] = defaultdict(list)
@@ -325,7 +325,7 @@ class Replay:
             self.fabric.say(client, mine)
 
 
-# --- whatever peers say -------------------------------------------------------------------------
+# --- arbitrary messages -------------------------------------------------------------------------
 
 names = st.sampled_from([b"w1", b"w2", b"c1", b"\x00k\x8bEg", b"0xfe"])
 words = st.sampled_from([b"math", b"all", b"j1", b"j2", b"any", b"", b"200", b"404", b"\xff"])
@@ -367,11 +367,11 @@ anything = st.one_of(
 
 
 @given(st.lists(st.tuples(names, anything, st.sampled_from([0.0, 0.5, 20.0])), max_size=25))
-def test_nothing_that_peers_say_breaks_the_broker_or_outgrows_its_bounds(
+def test_no_message_breaks_the_broker_or_exceeds_its_bounds(
     script: list[tuple[bytes, wire.Message, float]],
 ) -> None:
     settings = NfpSettings(remembered_jobs=3, remembered_peers=3, patience=5.0)
-    fabric = Fabric(NfpBrokerSide("nfp", settings=settings))
+    fabric = NfpFabric(NfpBrokerSide("nfp", settings=settings))
     for address, message, wait in script:
         try:
             fabric.say(address, message)

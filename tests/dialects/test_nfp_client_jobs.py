@@ -13,12 +13,12 @@ C1, J1 = PeerId("nfp/c1"), JobId("j1")
 CODECS = {"nfp": NfpBodyCodec()}
 
 
-def test_questions_are_answered_in_the_order_they_came_and_forgotten() -> None:
-    memory = ClientJobs(NfpSettings())
-    memory.asks(C1, J1, "w1")
-    memory.asks(C1, J1, "w2")
-    assert [memory.take_asked(C1, J1) for _ in range(3)] == ["w1", "w2", "all"]
-    assert not memory.asked
+def test_gets_are_answered_in_order_and_forgotten() -> None:
+    client_jobs = ClientJobs(NfpSettings())
+    client_jobs.add_get(C1, J1, "w1")
+    client_jobs.add_get(C1, J1, "w2")
+    assert [client_jobs.take_get(C1, J1) for _ in range(3)] == ["w1", "w2", "all"]
+    assert not client_jobs.gets
 
 
 def test_only_a_single_announced_name_can_stand_for_another() -> None:
@@ -34,12 +34,12 @@ def test_a_result_of_nfp_is_not_touched() -> None:
     assert result_body(CODECS, "w1", Body("nfp", (raw,)), None, "j1", "math") == raw
 
 
-def test_a_result_of_a_dialect_nobody_knows_is_a_failed_one() -> None:
+def test_a_result_of_an_unknown_dialect_is_a_failure() -> None:
     said = json.loads(result_body(CODECS, "w1", Body("x", (b"1",)), None, "j1", "math"))["w1"]
     assert said["failed"] is True
     assert (said["juuid"], said["service"]) == ("j1", "math")
 
 
-def test_a_missing_result_says_why() -> None:
+def test_a_missing_result_has_its_fault() -> None:
     fault = Fault(FaultCode.WORKER_LOST, "gone")
     assert json.loads(result_body(CODECS, "w1", None, fault, "j1", "s"))["w1"]["errors"] == ["gone"]

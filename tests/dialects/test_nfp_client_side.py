@@ -40,7 +40,7 @@ def test_an_announced_result_is_fetched_from_norfabs_broker() -> None:
     assert wire.decode(ask.frames) == wire.NfpRequest(wire.GET, b"math", b'["w1"]', b"j1", b"")
 
 
-def test_who_still_misses_is_asked_for() -> None:
+def test_only_missing_workers_are_asked_for_their_result() -> None:
     side = client("j1")
     side.receive(reply(wire.RESPONSE, b"202", b'{"workers":["w1","w2"]}'))
     assert side.receive(reply(wire.RESPONSE, b"200", b'{"w1":{"result":1}}')) == []
@@ -49,13 +49,13 @@ def test_who_still_misses_is_asked_for() -> None:
     assert ask.target == b'["w2"]'
 
 
-def test_a_bare_400_of_norfabs_broker_has_its_words() -> None:
+def test_a_bare_400_of_norfabs_broker_keeps_its_message() -> None:
     body = b'{"workers":null,"status":"FAILED","errors":["nobody"]}'
     (end,) = client("j1").receive(reply(wire.RESPONSE, b"400", body))
     assert end == Finished(J1, fault=Fault(FaultCode.NO_WORKER, "nobody"), state=JobState.FAILED)
 
 
-def test_a_job_that_was_given_up_is_not_heard_of_again() -> None:
+def test_a_forgotten_job_gives_no_more_notices() -> None:
     side = client("j1")
     side.forget(J1)
     for command in (wire.RESPONSE, wire.EVENT, wire.STREAM):

@@ -69,7 +69,7 @@ def test_show_workers_has_norfabs_text_rows() -> None:
     assert list(ours[0]) == list(theirs[0])
 
 
-def test_show_workers_is_filtered_and_nobody_is_one_empty_row() -> None:
+def test_show_workers_is_filtered_and_no_workers_are_one_empty_row() -> None:
     known = facts(worker(), worker("w2", "files", "away"))
 
     def names(**kwargs: str) -> list[str]:

@@ -11,15 +11,15 @@ from dragoman.dialects.nfp.peers import Bounded, NfpWorker, Peers, read_name
 @given(st.binary(min_size=1, max_size=12))
 def test_every_identity_is_found_again_by_its_id(address: bytes) -> None:
     peers = Peers("nfp", 4)
-    peer = peers.heard(address)
+    peer = peers.touch(address)
     assert peers.of(peer.id).address == address
     assert peer.name.isprintable()
     assert peer.has_text_name == (peer.name.encode() == address)
 
 
-def test_a_peer_never_heard_of_speaks_norfabs_reading() -> None:
+def test_an_unknown_peer_speaks_norfabs_variant() -> None:
     peers = Peers("nfp", 4)
-    known = peers.heard(b"c1")
+    known = peers.touch(b"c1")
     known.is_binary = True
     assert peers.of(known.id) is known
     fresh = Peers("nfp", 4).of(known.id)
@@ -29,10 +29,10 @@ def test_a_peer_never_heard_of_speaks_norfabs_reading() -> None:
 def test_no_more_peers_are_known_than_the_bound_allows() -> None:
     peers = Peers("nfp", 2)
     for address in (b"a", b"b", b"a", b"c"):
-        peers.heard(address).is_binary = True
+        peers.touch(address).is_binary = True
     assert len(peers) == 2
-    assert [peers.heard(address).is_binary for address in (b"b", b"c")] == [True, True]
-    assert not peers.heard(b"a").is_binary
+    assert [peers.touch(address).is_binary for address in (b"b", b"c")] == [True, True]
+    assert not peers.touch(b"a").is_binary
 
 
 def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
@@ -43,7 +43,7 @@ def test_the_oldest_is_forgotten_beyond_the_bound() -> None:
 
 
 def test_a_worker_is_named_by_its_identity() -> None:
-    worker = NfpWorker(Peers("nfp", 4).heard("wörker".encode()), b"math", 5.0)
+    worker = NfpWorker(Peers("nfp", 4).touch("wörker".encode()), b"math", 5.0)
     assert (worker.name, worker.service) == ("wörker", "math")
 
 

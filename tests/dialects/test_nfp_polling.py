@@ -19,28 +19,28 @@ def watched() -> Assignments:
     return watched
 
 
-def test_what_was_heard_longest_ago_is_asked_about_first(watched: Assignments) -> None:
+def test_the_longest_silent_job_is_polled_first(watched: Assignments) -> None:
     assert watched.next_deadline() == 10.0
     first = watched.find(W1, J1)
     assert first is not None
-    watched.heard(first, 5.0)
+    watched.touch(first, 5.0)
     assert [a.worker for a in watched.overdue(12.0)] == [W2, W1]
     assert watched.next_deadline() == 11.0
     watched.validate()
 
 
-def test_a_question_on_its_way_is_remembered_until_an_answer(watched: Assignments) -> None:
+def test_a_poll_is_remembered_until_it_is_answered(watched: Assignments) -> None:
     found = watched.find(W1, J1)
     assert found is not None
-    watched.asked(found, 10.0)
+    watched.polled(found, 10.0)
     assert (found.asked_at, found.due) == (10.0, 20.0)
-    watched.put_off(found, 20.0)
+    watched.postpone(found, 20.0)
     assert found.asked_at == 10.0
-    watched.heard(found, 21.0)
+    watched.touch(found, 21.0)
     assert found.asked_at is None
 
 
-def test_a_job_is_let_go_everywhere(watched: Assignments) -> None:
+def test_a_job_is_dropped_on_all_workers(watched: Assignments) -> None:
     watched.drop_job(J1)
     assert len(watched) == 1
     watched.drop(W1, J2)
@@ -48,7 +48,7 @@ def test_a_job_is_let_go_everywhere(watched: Assignments) -> None:
     assert watched.next_deadline() is None
 
 
-def test_beyond_the_bound_the_longest_silent_is_let_go(watched: Assignments) -> None:
+def test_beyond_the_bound_the_longest_silent_job_is_dropped(watched: Assignments) -> None:
     watched.track(W2, J2, b"c1", 1, 3.0)
     assert watched.find(W1, J1) is None
     assert len(watched) == 3
@@ -80,6 +80,6 @@ def test_the_indexes_agree_whatever_happens(script: list[tuple[int, PeerId, JobI
         elif verb == 2:
             watched.drop_job(job)
         elif found is not None:
-            (watched.heard if verb == 3 else watched.asked)(found, now)
+            (watched.touch if verb == 3 else watched.polled)(found, now)
         watched.validate()
         assert all(a.due <= now + 3 for a in watched.overdue(now + 3))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.dialects.nfp_fabric import (
-    Fabric,
+    NfpFabric,
     body_of,
     event,
     get,
@@ -29,7 +29,7 @@ from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 
 
 class Other(NfpBodyCodec):
-    """Another dialect: its bodies are text, `?` has no form elsewhere."""
+    """Another dialect: its bodies are text; `?` cannot be converted."""
 
     name = "other"
 
@@ -75,13 +75,13 @@ def messages(sends: list[Send]) -> list[wire.Message]:
     return [wire.decode(send.frames) for send in sends]
 
 
-def test_bytes_that_another_dialects_worker_reports_are_told(side: NfpBrokerSide) -> None:
+def test_reported_bytes_of_another_dialect_are_an_event(side: NfpBrokerSide) -> None:
     (send,) = side.render(reply(ReplyKind.PROGRESS, say(b"\0\1")), 1.0)
     event_ = json.loads(send.frames[-1])
     assert event_["extras"]["event"] == {"$bytes": "AAE="}
 
 
-def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: NfpBrokerSide) -> None:
+def test_a_report_of_another_dialect_is_norfabs_event(side: NfpBrokerSide) -> None:
     effects = [
         reply(ReplyKind.DISPATCHED, workers=("w1",)),
         reply(ReplyKind.ACCEPTED, EMPTY),
@@ -108,7 +108,7 @@ def test_what_another_dialects_worker_says_is_told_in_norfabs_words(side: NfpBro
     assert body_of(said[5])["w1"]["result"] == "done"
 
 
-def test_a_report_of_a_dialect_nobody_dresses_is_still_an_event(side: NfpBrokerSide) -> None:
+def test_a_report_of_a_dialect_without_a_codec_is_still_an_event(side: NfpBrokerSide) -> None:
     for body in (Body("unheard", (b"x",)), say(b"?")):
         (event,) = messages(side.render(reply(ReplyKind.PROGRESS, body), 0.0))
         assert body_of(event)["event_type"] == "progress"
@@ -137,7 +137,7 @@ def test_a_job_that_ended_without_a_result_is_an_error_status(
     assert told([final]) == [("RESPONSE", "408")]
     assert body_of(final)["error"] == "not finished within 20 s"
     assert body_of(final)["code"] == "job_timeout"
-    assert not side.memory.told
+    assert not side.client_jobs.open
 
 
 def test_an_answer_from_memory_is_announced_before_it_is_given(side: NfpBrokerSide) -> None:
@@ -149,8 +149,8 @@ def test_an_answer_from_memory_is_announced_before_it_is_given(side: NfpBrokerSi
     assert body_of(said[0])["workers"] == list(body_of(said[1])) == ["dragoman"]
 
 
-def test_the_end_of_several_parts_is_told_part_by_part_and_not_again() -> None:
-    fabric = Fabric()
+def test_several_parts_are_answered_one_by_one_and_not_again() -> None:
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("w2", ready())
     fabric.say("c1", post(target="all"))
@@ -161,7 +161,7 @@ def test_the_end_of_several_parts_is_told_part_by_part_and_not_again() -> None:
         ("RESPONSE", "200"),
         ("RESPONSE", "200"),
     ]
-    assert not fabric.side.memory.told
+    assert not fabric.side.client_jobs.open
 
 
 def test_a_lost_part_is_a_failed_result_so_that_the_others_count(side: NfpBrokerSide) -> None:
@@ -173,7 +173,7 @@ def test_a_lost_part_is_a_failed_result_so_that_the_others_count(side: NfpBroker
 
 
 def test_a_time_out_of_several_parts_fails_the_job_even_if_one_was_answered() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("w2", ready())
     fabric.say("c1", post(target="all"))
@@ -195,9 +195,9 @@ def test_after_a_restart_the_end_of_several_parts_is_left_to_their_own_answers(
     assert told(messages(side.render(expired, 0.0))) == [("RESPONSE", "408")]
 
 
-def taken_over() -> Fabric:
-    """Make a job that w1 was announced for and w2 has now."""
-    fabric = Fabric()
+def taken_over() -> NfpFabric:
+    """Make a job that was announced for w1 and now runs on w2."""
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w2", ready())
@@ -215,7 +215,7 @@ def test_a_result_of_another_worker_bears_the_announced_name() -> None:
     assert body_of(said[1]) == result(5, "w1", juuid="j1")
 
 
-def test_who_fetches_the_result_later_gets_it_by_the_announced_name() -> None:
+def test_a_later_get_returns_the_result_by_the_announced_name() -> None:
     fabric = taken_over()
     fabric.say("w2", response("200", result(5, "w2")))
     fabric.heard("c1")
@@ -233,7 +233,7 @@ def test_the_same_post_again_is_announced_by_the_same_names() -> None:
 
 
 def test_a_post_of_a_finished_job_is_answered_at_once_with_its_result() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w1", response("200", result()))
@@ -243,7 +243,7 @@ def test_a_post_of_a_finished_job_is_answered_at_once_with_its_result() -> None:
 
 
 def test_answers_bear_the_service_of_the_worker_and_the_202_the_one_asked_for() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("w2", ready("files"))
     fabric.say("c1", post(service="all", target="all"))
@@ -253,7 +253,7 @@ def test_answers_bear_the_service_of_the_worker_and_the_202_the_one_asked_for() 
 
 
 def test_a_conflicting_post_is_refused_and_the_first_job_goes_on() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("c2", post(body=b'{"task":"other"}'))

@@ -4,7 +4,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.dialects.nfp_fabric import Fabric, asked, body_of, event, post, ready, told
+from tests.dialects.nfp_fabric import NfpFabric, asked, body_of, event, post, ready, told
 
 from dragoman.core.events import InputReceived, JobSubmitted
 from dragoman.dialects.nfp import wire
@@ -37,8 +37,8 @@ POISON = [
 
 
 @pytest.mark.parametrize("body", POISON, ids=range(len(POISON)))
-def test_a_poisonous_body_is_refused_and_never_reaches_a_worker(body: bytes) -> None:
-    fabric = Fabric()
+def test_a_bad_body_is_refused_and_never_reaches_a_worker(body: bytes) -> None:
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     request = wire.NfpRequest(wire.POST, b"math", b"any", b"j1", body)
     fabric.say("c1", request)
@@ -49,11 +49,11 @@ def test_a_poisonous_body_is_refused_and_never_reaches_a_worker(body: bytes) -> 
     assert (said["status"], said["uuid"], said["workers"]) == ("FAILED", "j1", None)
     assert asked(fabric.heard("w1")) == []
     assert Kind.REJECTED in fabric.kinds()
-    assert not fabric.side.memory.told
+    assert not fabric.side.client_jobs.open
 
 
 @given(st.binary(max_size=30), st.integers(0, 60))
-def test_whatever_is_taken_in_is_json_for_norfabs_worker_too(noise: bytes, at: int) -> None:
+def test_an_accepted_body_is_json_for_norfabs_worker(noise: bytes, at: int) -> None:
     whole = b'{"task":"add","kwargs":{"x":2.5e7,"name":"\\u00e9"},"args":[1],"timeout":20}'
     body = whole[:at] + noise + whole[at:]
     events = NfpBrokerSide("nfp").receive(b"c1", wire.encode(post(body=body)), 1.0)
@@ -86,7 +86,7 @@ def test_a_post_becomes_a_submission_with_the_body_untouched() -> None:
 
 @pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 10**30])
 def test_a_priority_beyond_what_the_ledger_counts_is_refused(priority: int) -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post(body=b'{"task":"x","priority":%d}' % priority))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
 
@@ -99,9 +99,9 @@ def test_the_time_out_of_the_body_wins_over_the_setting() -> None:
     assert submitted(post(), settings).terms.patience == 0.0
 
 
-def test_an_empty_target_is_everybody_to_the_text_and_nobody_to_norfab() -> None:
+def test_an_empty_target_is_all_in_the_text_and_refused_for_norfab() -> None:
     assert submitted(post(target="", is_binary=True)).target == ALL
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post(target=""))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
 
@@ -125,7 +125,7 @@ def test_an_empty_target_is_everybody_to_the_text_and_nobody_to_norfab() -> None
 def test_a_bad_name_is_refused_under_the_id_it_came_with(
     service: bytes, target: bytes, uuid: bytes
 ) -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", wire.NfpRequest(wire.POST, service, target, uuid, b'{"task":"x"}'))
     (reply,) = fabric.heard("c1")
     assert isinstance(reply, wire.NfpReply)
@@ -134,13 +134,13 @@ def test_a_bad_name_is_refused_under_the_id_it_came_with(
 
 
 def test_a_body_beyond_the_bound_is_refused() -> None:
-    fabric = Fabric(NfpBrokerSide("nfp", settings=NfpSettings(max_body=20)))
+    fabric = NfpFabric(NfpBrokerSide("nfp", settings=NfpSettings(max_body=20)))
     fabric.say("c1", post(body=b'{"task":"xxxxxxxxxxxxxxxxxxxxxx"}'))
     assert body_of(fabric.heard("c1")[0])["code"] == "too_large"
 
 
-def test_patience_of_nothing_refuses_at_once_as_norfab_does() -> None:
-    fabric = Fabric(NfpBrokerSide("nfp", settings=NfpSettings(patience=0.0)))
+def test_zero_patience_refuses_at_once_as_norfab_does() -> None:
+    fabric = NfpFabric(NfpBrokerSide("nfp", settings=NfpSettings(patience=0.0)))
     fabric.say("c1", post(service="nosuch", target="all"))
     (reply,) = fabric.heard("c1")
     assert told([reply]) == [("RESPONSE", "400")]
@@ -149,7 +149,7 @@ def test_patience_of_nothing_refuses_at_once_as_norfab_does() -> None:
 
 
 def test_a_job_for_a_service_without_workers_waits_and_then_expires() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post(body=b'{"task":"x","timeout":600}'))
     fabric.advance(59)
     assert fabric.heard("c1") == []
@@ -158,7 +158,7 @@ def test_a_job_for_a_service_without_workers_waits_and_then_expires() -> None:
 
 
 def test_a_job_that_waited_for_its_first_worker_is_announced_when_it_comes() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post(target="all"))
     fabric.advance(5)
     fabric.say("w1", ready())
@@ -186,7 +186,7 @@ def test_input_for_one_of_several_workers_goes_to_that_one() -> None:
 
 
 def test_input_follows_a_job_to_the_worker_that_took_it_over() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     fabric.say("c1", post())
     fabric.say("w2", ready())
@@ -198,7 +198,7 @@ def test_input_follows_a_job_to_the_worker_that_took_it_over() -> None:
 
 
 def test_delete_cancels() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post())
     fabric.say("c1", wire.NfpRequest(wire.DELETE, b"math", b"all", b"j1", b""))
     assert Kind.CANCEL_ASKED in fabric.kinds()

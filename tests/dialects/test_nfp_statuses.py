@@ -2,7 +2,7 @@
 
 import pytest
 from tests.dialects.nfp_fabric import (
-    Fabric,
+    NfpFabric,
     body_of,
     event,
     get,
@@ -25,13 +25,13 @@ DELETE = wire.NfpRequest(wire.DELETE, b"math", b"all", b"j1", b"")
 
 
 @pytest.fixture
-def fabric() -> Fabric:
-    fabric = Fabric()
+def fabric() -> NfpFabric:
+    fabric = NfpFabric()
     fabric.say("w1", ready())
     return fabric
 
 
-def test_a_running_job_is_pending_and_says_with_whom(fabric: Fabric) -> None:
+def test_a_running_job_is_pending_and_names_its_worker(fabric: NfpFabric) -> None:
     fabric.say("c1", post())
     fabric.heard("c1")
     fabric.say("c1", get(target='["w1"]'))
@@ -45,8 +45,8 @@ def test_a_running_job_is_pending_and_says_with_whom(fabric: Fabric) -> None:
     }
 
 
-def test_a_queued_job_is_pending_with_nobody_and_without_a_202() -> None:
-    fabric = Fabric()
+def test_a_queued_job_is_pending_without_a_worker_and_without_a_202() -> None:
+    fabric = NfpFabric()
     fabric.say("c1", post())
     fabric.say("c1", get())
     (standing,) = fabric.heard("c1")
@@ -54,7 +54,9 @@ def test_a_queued_job_is_pending_with_nobody_and_without_a_202() -> None:
     assert body_of(standing)["worker"] is None
 
 
-def test_while_its_worker_is_away_a_job_is_pending_under_the_announced_name(fabric: Fabric) -> None:
+def test_a_job_whose_worker_is_away_is_pending_under_the_announced_name(
+    fabric: NfpFabric,
+) -> None:
     fabric.say("c1", post())
     fabric.say("w1", wire.NfpDisconnect(wire.WORKER, b"math", b'{"clean":true}'))
     fabric.heard("c1")
@@ -62,14 +64,14 @@ def test_while_its_worker_is_away_a_job_is_pending_under_the_announced_name(fabr
     assert told(fabric.heard("c1")) == [("RESPONSE", "202"), ("RESPONSE", "300")]
 
 
-def test_an_unknown_job_is_404_to_norfab_and_400_to_the_text(fabric: Fabric) -> None:
+def test_an_unknown_job_is_404_to_norfab_and_400_to_the_text(fabric: NfpFabric) -> None:
     fabric.say("c1", get("nosuch"))
     assert told(fabric.heard("c1")) == [("RESPONSE", "404")]
     fabric.say("c1", wire.NfpRequest(wire.GET, b"math", b"", b"nosuch", b"", is_binary=True))
     assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
 
 
-def test_a_get_of_some_workers_is_answered_for_those(fabric: Fabric) -> None:
+def test_a_get_of_some_workers_is_answered_for_those(fabric: NfpFabric) -> None:
     fabric.say("w2", ready())
     fabric.say("c1", post(target="all"))
     fabric.say("w2", response("200", result(2, "w2")))
@@ -86,14 +88,14 @@ def test_a_get_of_some_workers_is_answered_for_those(fabric: Fabric) -> None:
     assert body_of(answers[0])["target"] == '["w2"]'
 
 
-def test_any_client_gets_any_result(fabric: Fabric) -> None:
+def test_any_client_gets_any_result(fabric: NfpFabric) -> None:
     fabric.say("c1", post())
     fabric.say("w1", response("200", result()))
     fabric.say("c2", get(target="w1"))
     assert body_of(fabric.heard("c2")[1]) == result()
 
 
-def test_a_job_that_waits_for_input_is_102_with_the_question(fabric: Fabric) -> None:
+def test_a_job_that_waits_for_input_is_102_with_the_question(fabric: NfpFabric) -> None:
     fabric.say("c1", post())
     question = {"id": "q1", "question": "go on?", "default": False}
     fabric.say("w1", event("input_request", extras={"input_request": question}))
@@ -104,7 +106,7 @@ def test_a_job_that_waits_for_input_is_102_with_the_question(fabric: Fabric) -> 
 
 
 def test_a_cancel_of_a_queued_job_is_confirmed() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("c1", post())
     fabric.say("c1", DELETE)
     said = fabric.heard("c1")
@@ -113,7 +115,7 @@ def test_a_cancel_of_a_queued_job_is_confirmed() -> None:
     assert body_of(said[1])["status"] == "CANCELLED"
 
 
-def test_a_cancel_that_norfabs_worker_ignores_is_not_confirmed(fabric: Fabric) -> None:
+def test_a_cancel_that_norfabs_worker_ignores_is_not_confirmed(fabric: NfpFabric) -> None:
     fabric.say("c1", post())
     fabric.say("c2", DELETE)
     assert [m.command for m in fabric.heard("w1") if isinstance(m, wire.NfpTask)][-1] == wire.DELETE
@@ -121,7 +123,7 @@ def test_a_cancel_that_norfabs_worker_ignores_is_not_confirmed(fabric: Fabric) -
 
 
 def test_a_cancel_that_the_worker_confirms_says_so() -> None:
-    fabric = Fabric()
+    fabric = NfpFabric()
     fabric.say("w1", wire.Open(wire.WORKER, b'{"can_cancel":true}'), ready())
     fabric.say("c1", post())
     fabric.say("c2", DELETE)
@@ -130,7 +132,7 @@ def test_a_cancel_that_the_worker_confirms_says_so() -> None:
     assert body_of(fabric.heard("c2")[0])["status"] == "CANCELLED"
 
 
-def test_a_cancel_too_late_or_of_nothing_says_so(fabric: Fabric) -> None:
+def test_a_cancel_too_late_or_of_nothing_says_so(fabric: NfpFabric) -> None:
     fabric.say("c1", post())
     fabric.say("w1", response("200", result()))
     fabric.say("c2", DELETE)
@@ -140,7 +142,7 @@ def test_a_cancel_too_late_or_of_nothing_says_so(fabric: Fabric) -> None:
     assert told(fabric.heard("c2")) == [("RESPONSE", "404")]
 
 
-def test_input_that_came_to_nothing_has_no_answer(fabric: Fabric) -> None:
+def test_refused_input_has_no_answer(fabric: NfpFabric) -> None:
     fabric.say("c1", wire.NfpRequest(wire.PUT, b"math", b"any", b"nosuch", b"{}"))
     assert fabric.heard("c1") == []
 
@@ -165,7 +167,7 @@ def answers(
     target: str = "all",
     fault: Fault | None = None,
 ) -> list[wire.Message]:
-    """Render a status to a client that knows nothing but the job's id, as after a restart."""
+    """Render a status to a client that knows only the job id, as after a restart."""
     side = NfpBrokerSide("nfp")
     if asked is RequestKind.RESULT:
         side.receive(b"c1", wire.encode(get(target=target)), 1.0)
@@ -174,17 +176,17 @@ def answers(
 
 
 def part(worker: str, state: JobState, body: bytes | None = None) -> PartStatus:
-    dressed = Body("nfp", (body,)) if body is not None else None
-    return PartStatus(WorkerName(worker), state, 1, seq=7 if body else 0, body=dressed)
+    part_body = Body("nfp", (body,)) if body is not None else None
+    return PartStatus(WorkerName(worker), state, 1, seq=7 if body else 0, body=part_body)
 
 
-def test_a_job_that_ended_with_nothing_to_show_is_an_error_status() -> None:
+def test_a_job_that_ended_without_a_result_is_an_error_status() -> None:
     fault = Fault(FaultCode.EXHAUSTED, "lost three times")
     known = status(JobState.DEAD, part("w1", JobState.DEAD), fault=fault)
     assert told(answers(known)) == [("RESPONSE", "500")]
 
 
-def test_a_failed_part_beside_a_success_is_told_as_a_failed_result() -> None:
+def test_a_failed_part_beside_a_success_is_a_failed_result() -> None:
     fault = Fault(FaultCode.EXHAUSTED)
     done = part("w1", JobState.SUCCEEDED, b'{"w1":{"result":1}}')
     known = status(JobState.DEAD, done, part("w2", JobState.DEAD), fault=fault)

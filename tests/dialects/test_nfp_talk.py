@@ -1,9 +1,9 @@
-"""Our client, our broker and our worker in one memory."""
+"""Our client, our broker and our worker in one process."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from tests.dialects.nfp_fabric import Fabric
+from tests.dialects.nfp_fabric import NfpFabric
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.nfp.client_side import NfpClientSide
@@ -47,14 +47,14 @@ ADD = Submission(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
 
 
 class Talk:
-    """One client and some workers on a fabric; notices and words pile up until they are read."""
+    """One client and some workers on a fabric; notices are kept until they are read."""
 
     def __init__(self, *workers: str, push: bool = True) -> None:
-        self.fabric = Fabric()
+        self.fabric = NfpFabric()
         self.client: AnyClientSide = NfpClientSide(iter(f"id{n}" for n in range(99)).__next__)
         self.workers: dict[str, AnyWorkerSide] = {}
         self.notices: list[ClientNotice] = []
-        self.words: dict[str, list[WorkerNotice]] = {}
+        self.worker_notices: dict[str, list[WorkerNotice]] = {}
         if push:
             self.tell(self.client.hello())
         for name in workers:
@@ -62,7 +62,7 @@ class Talk:
 
     def add(self, name: str) -> None:
         self.workers[name] = NfpWorkerSide(name, "math")
-        self.words[name] = []
+        self.worker_notices[name] = []
         self.report(name, self.workers[name].join())
 
     def tell(self, messages: list[Frames]) -> None:
@@ -76,7 +76,7 @@ class Talk:
         self.settle()
 
     def settle(self) -> None:
-        """Deliver until nobody has anything more to say."""
+        """Deliver messages until there are none."""
         while sum(self._deliver()):
             pass
 
@@ -90,11 +90,11 @@ class Talk:
             yield True
         for name, side in self.workers.items():
             for frames in self.fabric.frames(name):
-                for word in side.receive(frames):
-                    if isinstance(word, SendNow):
-                        self.fabric.say(name, word.frames)
+                for from_worker in side.receive(frames):
+                    if isinstance(from_worker, SendNow):
+                        self.fabric.say(name, from_worker.frames)
                     else:
-                        self.words[name].append(word)
+                        self.worker_notices[name].append(from_worker)
                 yield True
 
     def heard(self) -> list[ClientNotice]:
@@ -102,8 +102,8 @@ class Talk:
         return found
 
     def work(self, name: str = "w1") -> list[WorkerNotice]:
-        found, self.words[name] = self.words[name], []
-        return [word for word in found if not isinstance(word, Alive)]
+        found, self.worker_notices[name] = self.worker_notices[name], []
+        return [notice for notice in found if not isinstance(notice, Alive)]
 
 
 def finished(value: Any, worker: str = "w1") -> Finished:
@@ -132,7 +132,7 @@ def test_a_job_goes_there_and_back() -> None:
     assert Kind.LATE not in talk.fabric.kinds()
 
 
-def test_a_client_that_did_not_introduce_itself_still_gets_its_result() -> None:
+def test_a_client_without_open_still_gets_its_result() -> None:
     talk = Talk("w1", push=False)
     talk.tell(talk.client.submit(ADD))
     talk.report("w1", talk.workers["w1"].finish("j1", Answer(5)))
@@ -148,7 +148,7 @@ def test_a_failed_task_is_an_answer_with_a_fault() -> None:
     assert end.answers[0].fault == FAILED
 
 
-def test_a_result_that_cannot_be_written_is_a_failure_and_not_a_silence() -> None:
+def test_a_result_that_cannot_be_encoded_is_a_failure() -> None:
     talk = Talk("w1")
     talk.tell(talk.client.submit(ADD))
     talk.report("w1", talk.workers["w1"].finish("j1", Answer({1: 2})))
@@ -193,7 +193,7 @@ def test_a_cancel_reaches_the_worker_and_its_confirmation_the_client() -> None:
     assert standing == StatusNotice(J1, "cancelled", "CANCELLED")
 
 
-def test_a_cancel_of_nothing_is_unknown() -> None:
+def test_a_cancel_of_an_unknown_job_is_unknown() -> None:
     talk = Talk()
     talk.tell(talk.client.cancel(JobId("nosuch")))
     (standing,) = talk.heard()
@@ -215,7 +215,7 @@ def test_another_clients_job_can_be_asked_for() -> None:
     assert end.fault.code is FaultCode.UNKNOWN_JOB
 
 
-def test_a_job_nobody_can_do_ends_with_the_exact_fault() -> None:
+def test_a_job_without_a_worker_ends_with_the_exact_fault() -> None:
     talk = Talk("w1")
     order = Submission(J1, "math", Call("add"), Named((WorkerName("nobody"),)))
     talk.tell(talk.client.submit(order))
@@ -226,7 +226,7 @@ def test_a_job_nobody_can_do_ends_with_the_exact_fault() -> None:
     assert end.fault.code is FaultCode.NO_WORKER
 
 
-def test_a_job_handed_back_is_done_by_another() -> None:
+def test_a_returned_job_runs_on_another_worker() -> None:
     talk = Talk("w1")
     talk.tell(talk.client.submit(ADD))
     talk.add("w2")
@@ -251,9 +251,9 @@ def test_priority_and_key_reach_the_broker() -> None:
     assert (record.priority, record.key) == (7, "k1")
 
 
-def test_a_broker_that_forgot_its_workers_has_them_back_after_one_beat() -> None:
+def test_a_restarted_broker_has_its_workers_back_after_one_beat() -> None:
     talk = Talk("w1")
-    talk.fabric = Fabric()
+    talk.fabric = NfpFabric()
     talk.report("w1", talk.workers["w1"].beat())
     assert talk.work() == [Dismissed()]
     talk.report("w1", talk.workers["w1"].join())
@@ -262,7 +262,7 @@ def test_a_broker_that_forgot_its_workers_has_them_back_after_one_beat() -> None
     assert len(talk.work()) == 1
 
 
-def test_a_result_that_was_lost_on_the_way_is_fetched_when_the_worker_rejoins() -> None:
+def test_a_lost_result_is_fetched_when_the_worker_rejoins() -> None:
     talk = Talk("w1")
     talk.tell(talk.client.submit(ADD))
     side = talk.workers["w1"]
@@ -284,7 +284,7 @@ def test_a_silent_workers_result_is_found_by_the_poll() -> None:
     assert talk.heard()[-1] == finished(5)
 
 
-def test_events_are_published_subscribed_to_and_offered() -> None:
+def test_published_events_reach_their_subscriber() -> None:
     talk = Talk("w1")
     talk.tell(talk.client.subscribe(("math.*",), 3))
     (subscription,) = talk.fabric.subscriptions

@@ -1,4 +1,4 @@
-"""Targets on the wire, in both readings."""
+"""Target frames, in both forms."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def named(*names: str) -> Named:
         ("resource:r1,r2", OnResource(("r1", "r2"))),
     ],
 )
-def test_both_readings_are_read_from_everybody(text: str, target: Target) -> None:
+def test_both_forms_are_accepted(text: str, target: Target) -> None:
     assert read_target(text, is_binary=False) == target
     assert read_target(text, is_binary=True) == target
 
@@ -38,7 +38,7 @@ def test_empty_means_all_only_in_the_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "[1]", "[", '["a"', "[null]", ","])
-def test_a_list_that_names_nobody_is_refused_with_a_sentence(text: str) -> None:
+def test_an_empty_or_bad_list_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r".{10}"):
         read_target(text, is_binary=False)
 
@@ -54,7 +54,7 @@ def test_other_targets_are_written_as_text() -> None:
     assert write_target(Labelled("gpu")) == b"labels:gpu"
 
 
-def test_who_is_asked_about() -> None:
+def test_the_workers_that_a_get_or_put_names() -> None:
     assert asked_names('["w1","w2"]') == ("w1", "w2")
     assert asked_names("all") == asked_names("") == asked_names("[broken") == ()
     assert (only_name("w1"), only_name("w1,w2"), only_name("any")) == ("w1", "", "")

@@ -121,7 +121,7 @@ def test_any_frames_are_a_message_or_malformed(
     assert again == tuple([*head, *tail][: len(again)]) or type(message) in LENIENT
 
 
-#: OPEN may lack its body, and a frame that says nothing may hold anything.
+#: OPEN may lack its body, and an unused frame may hold anything.
 LENIENT = {wire.Open, wire.NfpTask, wire.NfpReport}
 
 
@@ -150,6 +150,6 @@ def test_a_short_report_is_read_as_the_table_of_the_text_has_it() -> None:
     )
 
 
-def test_a_worker_may_not_speak_as_a_client() -> None:
+def test_a_worker_may_not_send_a_request() -> None:
     with pytest.raises(MalformedMessage, match="does not follow"):
         wire.decode([b"", wire.WORKER, b"0x04", b"s", b"all", b"u", b"{}"])

@@ -1,4 +1,4 @@
-"""Our worker against NorFab's broker, and against whatever else a broker may say."""
+"""Our worker with NorFab's broker, and with arbitrary messages."""
 
 import pytest
 from tests.dialects.nfp_fabric import body_of
@@ -52,7 +52,7 @@ def statuses(side: NfpWorkerSide) -> list[bytes]:
     return [r.status for r in reports if isinstance(r, wire.NfpReport)]
 
 
-def test_a_get_is_answered_by_how_the_job_stands() -> None:
+def test_a_get_is_answered_with_the_status_of_the_job() -> None:
     side = worker()
     assert statuses(side) == [b"404"]
     side.receive(task(wire.POST, b'{"task":"add"}'))
@@ -93,7 +93,7 @@ def test_results_are_kept_within_a_bound() -> None:
     assert body_of(opened)["holds"] == ["b", "c"]
 
 
-def test_a_stop_of_a_job_that_is_over_is_answered_with_its_result() -> None:
+def test_a_delete_of_a_finished_job_is_answered_with_its_result() -> None:
     side = worker()
     side.receive(task(wire.POST, b'{"task":"add"}'))
     side.finish("j1", Answer(5))
@@ -102,7 +102,7 @@ def test_a_stop_of_a_job_that_is_over_is_answered_with_its_result() -> None:
     assert kept.status == b"200"
 
 
-def test_unasked_input_is_given_as_it_is() -> None:
+def test_unsolicited_input_is_passed_unchanged() -> None:
     side = worker()
     assert side.receive(task(wire.PUT, b"{}")) == []
     side.receive(task(wire.POST, b'{"task":"add"}'))
@@ -121,6 +121,6 @@ def test_a_worker_ignores_what_it_cannot_read(frames: Frames) -> None:
     assert worker().receive(frames) == []
 
 
-def test_a_job_cannot_be_passed_on() -> None:
+def test_a_job_cannot_be_forwarded() -> None:
     with pytest.raises(Unsupported, match="nfp"):
         worker().forward("j1", "other", Call("x"))

@@ -40,7 +40,7 @@ def test_a_new_attempt_takes_the_place_of_the_old_one() -> None:
     assert requests.questions == {}
 
 
-def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
+def test_a_silent_assignment_is_polled_for_repeatedly() -> None:
     requests = OutstandingRequests()
     requests.add(asked("j1", b"r1"), 0.0)
     requests.add(asked("j2", b"r2"), 5.0)
@@ -54,7 +54,7 @@ def test_what_is_held_in_silence_is_asked_about_again_and_again() -> None:
     assert requests.overdue(W, 100.0, 110.0) == []
 
 
-def test_of_requests_that_look_the_same_none_is_asked_about() -> None:
+def test_requests_that_look_the_same_are_not_polled_for() -> None:
     requests = OutstandingRequests()
     requests.add(asked("j1"), 0.0)
     requests.add(asked("j2"), 0.0)

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.dialects.attached_peers import Peer, beats
 from tests.dialects.fabric import Fabric
-from tests.dialects.plugged import Peer, beats
 from tests.dialects.zss_words import (
     BACK,
     FRONT,
@@ -91,7 +91,7 @@ def test_our_client_calls_our_worker() -> None:
     assert (submitted.job, submitted.task, submitted.service) == ("j1", "add", "math")
 
 
-def test_the_same_order_again_is_the_same_job() -> None:
+def test_a_repeated_submission_is_the_same_job() -> None:
     house = fabric()
     caller, client, peer, worker = start(house)
     caller.send(client.submit(ADD))
@@ -170,7 +170,7 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
     assert caller.heard() == [expected]
 
 
-def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again() -> None:
+def test_a_lost_request_is_polled_for_and_dispatched_again() -> None:
     house = fabric()
     peer, worker = our_worker(house)
     client = ZssClientSide()
@@ -184,7 +184,7 @@ def test_a_request_that_was_lost_on_the_way_is_asked_about_and_given_out_again()
     assert house.kinds("j1").count("dispatched") == 2
 
 
-def test_a_request_in_hand_is_asked_about_and_stays_there() -> None:
+def test_a_running_request_is_polled_for_and_keeps_running() -> None:
     house = fabric()
     peer, worker = our_worker(house)
     client = ZssClientSide()
@@ -204,7 +204,7 @@ def test_a_poll_with_an_address_that_cannot_be_written_again_is_answered() -> No
     assert decode(told.frames).address == odd
 
 
-def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
+def test_a_cancel_reaches_our_worker_and_is_confirmed() -> None:
     house = fabric()
     caller, client, peer, worker = start(house)
     caller.send(client.cancel(JobId("j1")))
@@ -215,7 +215,7 @@ def test_a_cancel_is_told_to_our_worker_and_confirmed() -> None:
     assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped")
 
 
-def test_a_result_is_fetched_later_and_a_job_never_heard_of_is_unknown() -> None:
+def test_a_result_is_fetched_later_and_another_job_is_unknown() -> None:
     house = fabric()
     caller, client, peer, worker = start(house)
     caller.send(client.ask(JobId("j1")))
@@ -257,7 +257,7 @@ def test_our_worker_says_how_much_it_can_hold() -> None:
     assert len(peer.heard()) == 1
 
 
-def test_our_worker_hands_a_job_back_and_passes_one_on() -> None:
+def test_our_worker_returns_a_job_and_forwards_one() -> None:
     house = fabric()
     caller, _, peer, worker = start(house)
     other, other_side = our_worker(house, S2)
@@ -287,7 +287,7 @@ def test_our_worker_leaves_with_down_and_its_heartbeat_registers_it_anywhere() -
     assert [m.status for m in heard(house, FRONT, C)] == [b"200", b"404"]
 
 
-def test_our_worker_started_anew_does_not_leave_its_old_job_hanging() -> None:
+def test_the_old_job_of_our_restarted_worker_is_dispatched_again() -> None:
     house = fabric()
     start(house)
     reborn = ZssWorkerSide(["math"])

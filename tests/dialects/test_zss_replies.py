@@ -66,7 +66,7 @@ def test_a_result_of_another_dialect_is_dressed_and_given_what_it_lacks() -> Non
     assert reply == ZssMessage(REP, b"r1", ASKED.address, b"\x80", b"200", b"\xa2hi")
 
 
-def test_a_result_that_has_no_form_here_is_said_to_have_none() -> None:
+def test_a_result_without_a_dcp_form_is_unmappable() -> None:
     desk = answers()
     desk.expect(JOB, CLIENT, ZssOpenRequest(ASKED, 5.0))
     reply = desk.reply(told(body=Body("other", (b"?",))), 6.0)

@@ -1,1 +1,1 @@
-"""The protocols: a folder each. Pure: they know meaning and no sockets, clocks or disks."""
+"""The protocols, one folder each. Pure code: no sockets, clocks or disks."""

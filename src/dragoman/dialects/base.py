@@ -1,8 +1,9 @@
-"""What a dialect is: the interfaces its folder fills, and how content crosses between dialects.
+"""The interfaces that a dialect implements, and the conversion of bodies between dialects.
 
 Each dialect folder has `wire` (stateless codec), `codec` (content <-> body), `broker_side`,
-`client_side` and `worker_side`. Only this module, the model and the core's events and effects may
-be imported there; one dialect never imports another.
+`client_side` and `worker_side`. A dialect imports
+only this module, its shared neighbours, the model, and the core's events and effects. One dialect
+never imports another.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,32 +22,32 @@ from dragoman.model.value import value
 
 T = TypeVar("T")
 
-#: Where a message comes from or goes to, as its transport knows it. Opaque to everybody else.
+#: The peer's address, as its transport writes it. Opaque to all other layers.
 Address = bytes
 Frames = Sequence[bytes]
 
 
 class MalformedMessage(Exception):
-    """What a peer sent cannot be read. Their fault; the message says what is wrong with it."""
+    """The peer sent a message that cannot be read. The text says what is wrong with it."""
 
 
 @value
 class Send:
-    """Frames for an address: a dialect's own answer, or a rendered effect."""
+    """Frames to send to an address: a side's own answer, or a rendered effect."""
 
     address: Address
     frames: Frames
-    #: A direct answer that promises durability (an ack): it leaves only when every record that
-    #: the same batch caused is on disk.
+    #: True for an acknowledgement that promises durability. It is sent only when all records of
+    #: its batch are on disk.
     is_strict: bool = False
 
 
 @value
 class Subscribed:
-    """A client wants the events whose topic matches a glob, from the record after `after` on.
+    """A client subscribes to events whose topic matches a glob, after the ledger position `after`.
 
-    `tag` names the subscription among those of its peer: the same tag again replaces it, and a
-    subscription without topics ends it.
+    `tag` identifies the subscription among those of its peer. The same tag replaces it; no topics
+    end it.
     """
 
     peer: PeerId
@@ -55,47 +56,47 @@ class Subscribed:
     tag: str = ""
 
     def wants(self, topic: str) -> bool:
-        """Tell whether an event of this topic is asked for."""
+        """Return whether the topic matches one of the globs."""
         return any(fnmatchcase(topic, glob) for glob in self.topics)
 
 
 def topic_of(record: Record) -> str:
-    """Name the topic of a record: the publisher's own, or `broker.<kind>` for all else."""
+    """Return the topic of a record: the publisher's own, or `broker.<kind>`."""
     return record.detail if record.kind == Kind.PUBLISHED else f"broker.{record.kind}"
 
 
 class BodyCodec(Protocol):
-    """How one dialect writes content into bodies. All four raise `Unmappable` with a reason."""
+    """Converts content to one dialect's bodies and back. All four raise `Unmappable`."""
 
     name: str
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request."""
+        """Decode a request."""
         ...
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Encode a request."""
         ...
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a worker's result (which may say that the task failed)."""
+        """Decode a worker's result, or the fault in it."""
         ...
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result."""
+        """Encode a result."""
         ...
 
 
-#: Every dialect's dress by name; the wiring makes it, so that no dialect imports another.
+#: All body codecs by dialect name. Sides receive it, so that no dialect imports another.
 BodyCodecs = Mapping[str, BodyCodec]
 
 
 def convert_call(
     codecs: BodyCodecs, body: Body, dialect: str, headers: Mapping[str, str] | None = None
 ) -> Body:
-    """Give a request the form `dialect` expects; its own form passes untouched.
+    """Convert a request to `dialect`. A body of that dialect is returned unchanged.
 
-    `headers` are added to the call's own where it is dressed anew.
+    `headers` are added to the call's own when the body is converted.
     """
     if body.dialect == dialect:
         return body
@@ -106,9 +107,9 @@ def convert_call(
 
 
 def raw_as_argument(call: Call) -> Call:
-    """Make a raw request that names a task a call with one argument.
+    """Turn a raw request that names a task into a call with one argument.
 
-    For dialects that have a place for the bytes of a request or for its task, and not for both.
+    For dialects that can carry raw bytes or a task, but not both.
     """
     if call.raw is None or not call.task:
         return call
@@ -122,7 +123,7 @@ def convert_answer(
     worker: str = "",
     resources: tuple[str, ...] = (),
 ) -> Body:
-    """Give a result the form `dialect` expects; its own form passes untouched."""
+    """Convert a result to `dialect`. A body of that dialect is returned unchanged."""
     if body.dialect == dialect:
         return body
     answer = _codec_of(codecs, body).read_answer(body)
@@ -131,10 +132,10 @@ def convert_answer(
 
 
 def keyed_by_worker(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Key results by worker; one that had several parts of a job is there as often, numbered."""
+    """Key results by worker. Further parts of the same worker get a `#number` suffix."""
     found: dict[str, T] = {}
-    for worker, said in parts:
-        found[worker if worker not in found else f"{worker}#{len(found)}"] = said
+    for worker, result in parts:
+        found[worker if worker not in found else f"{worker}#{len(found)}"] = result
     return found
 
 
@@ -142,41 +143,41 @@ def _codec_of(codecs: BodyCodecs, body: Body) -> BodyCodec:
     try:
         return codecs[body.dialect]
     except KeyError:
-        raise Unmappable(f"no dress for a body of dialect {body.dialect!r}") from None
+        raise Unmappable(f"no body codec for dialect {body.dialect!r}") from None
 
 
 class BrokerSide(Protocol):
-    """The broker's end of one link: what peers say becomes events, effects become messages.
+    """The broker's end of one link: turns messages into events, and effects into messages.
 
-    `receive` raises `MalformedMessage` on what cannot be read and nothing else, whatever a peer
-    sends. `render` raises `Unmappable` when content has no form here and nothing else. A side keeps
-    whatever its wire lacks (parked replies, the job a result belongs to) and its own timers.
+    Whatever a peer sends, `receive` raises nothing but `MalformedMessage`. `render` raises nothing
+    but `Unmappable`, if the dialect cannot carry the content. A side keeps the state that its wire
+    format lacks (parked replies, the job of a result) and its own timers.
     """
 
-    #: Name of the link; the part before the slash in the ids of its peers.
+    #: Name of the link: the part before the slash in the ids of its peers.
     link: str
 
     def receive(
         self, address: Address, frames: Frames, now: float
     ) -> Sequence[Event | Send | Subscribed]:
-        """Take one message in."""
+        """Decode one message into events and direct answers."""
         ...
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a peer of this link into messages."""
+        """Encode one effect for a peer of this link."""
         ...
 
     def advance(self, now: float) -> Sequence[Event | Send]:
-        """Do what the side's own timers ask for."""
+        """Run the timers that are due."""
         ...
 
     def next_deadline(self) -> float | None:
-        """When `advance` wants to be called next (seconds since the epoch)."""
+        """Return when the next timer is due, in seconds since the epoch."""
         ...
 
 
 class DenyingSide(BrokerSide, Protocol):
-    """A side with words of its own for those who may not be heard. The others need none."""
+    """A side whose protocol has an answer for a message that security refuses."""
 
     def deny(
         self,
@@ -186,19 +187,19 @@ class DenyingSide(BrokerSide, Protocol):
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Return what is said to a message that is refused, instead of `sends`.
+        """Return what to send for a refused message, in place of `sends`.
 
-        Those are what `receive` was going to say; None: the message came in another peer's name,
-        and was not received at all. The core's own answers go out beside what is returned.
+        `sends` are the direct answers of `receive`. None: the message was sent in another peer's
+        name, and `receive` was not called. The core's answers are sent as well.
         """
         ...
 
 
 class EventSide(BrokerSide, Protocol):
-    """A side whose dialect offers events: only such sides return `Subscribed`."""
+    """A side whose dialect has event subscriptions. Only such sides return `Subscribed`."""
 
     def render_event(
         self, subscription: Subscribed, record: Record, body: Body | None
     ) -> list[Send]:
-        """Put one record that the subscription wants into messages."""
+        """Encode one record for a subscriber."""
         ...

@@ -1,8 +1,8 @@
-"""Values in JSON: what the dialects that speak JSON share.
+"""JSON values: the conversion that the JSON dialects share.
 
 JSON has no bytes. They are written as `{"$bytes": "<base64>"}`, at any depth, and read back from
-it. JSON that is written already (`msgspec.Raw`) stays as it is. What JSON cannot hold at all (keys
-that are not text, infinities) is `Unmappable`.
+it. `msgspec.Raw` (JSON that is encoded already) passes unchanged. Keys that are not text and
+infinite numbers have no JSON form: they raise `Unmappable`.
 """
 
 from base64 import b64decode, b64encode
@@ -17,39 +17,39 @@ from dragoman.model.content import Unmappable
 BYTES: Final = "$bytes"
 
 
-def to_jsonable(said: Any) -> Any:
-    """Return a value as JSON can hold it. Raises `Unmappable`."""
-    kind = type(said)
+def to_jsonable(value: Any) -> Any:
+    """Convert a value to what JSON can hold. Raises `Unmappable`."""
+    kind = type(value)
     if kind in (str, int, bool, type(None)):
-        return said
-    if isinstance(said, bytes | bytearray | memoryview):
-        return {BYTES: b64encode(said).decode()}
-    if isinstance(said, Mapping):
-        return {_key(key): to_jsonable(value) for key, value in said.items()}
-    if isinstance(said, list | tuple):
-        return [to_jsonable(value) for value in said]
-    if isinstance(said, float) and not isfinite(said):
-        raise Unmappable(f"JSON has no {said}")
-    if not isinstance(said, str | int | float | msgspec.Raw):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {BYTES: b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return {_key(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        raise Unmappable(f"JSON has no {value}")
+    if not isinstance(value, str | int | float | msgspec.Raw):
         raise Unmappable(f"JSON has no form for {kind.__name__}")
-    return said
+    return value
 
 
 def _key(key: Any) -> str:
     if not isinstance(key, str):
-        raise Unmappable(f"the key {key!r} of an object is no text; JSON has no form for it")
+        raise Unmappable(f"the object key {key!r} is not text; JSON has no form for it")
     return key
 
 
-def from_jsonable(said: Any) -> Any:
-    """Undo what `to_jsonable` did to bytes, at any depth."""
-    if isinstance(said, list):
-        return [from_jsonable(value) for value in said]
-    if not isinstance(said, dict):
-        return said
-    if len(said) == 1 and isinstance(text := said.get(BYTES), str):
+def from_jsonable(value: Any) -> Any:
+    """Restore the bytes that `to_jsonable` wrote, at any depth."""
+    if isinstance(value, list):
+        return [from_jsonable(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and isinstance(text := value.get(BYTES), str):
         try:
             return b64decode(text, validate=True)
         except ValueError:
-            return said
-    return {key: from_jsonable(value) for key, value in said.items()}
+            return value
+    return {key: from_jsonable(item) for key, item in value.items()}

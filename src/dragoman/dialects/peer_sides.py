@@ -1,7 +1,7 @@
-"""What the SDK and the client and worker sides say to each other, in model words only.
+"""The interface between the SDK and the client and worker sides of a dialect.
 
-The SDK never sees broker events, and no side ever sees a socket: a side turns these into frames and
-frames into these.
+A side converts these objects to frames and frames to these objects. The SDK sees no broker events,
+and a side sees no socket.
 """
 
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from dragoman.model.value import value
 
 @value
 class SendNow:
-    """Frames the side wants sent at once, by itself (an answer to a poll, say)."""
+    """Frames that the side itself needs sent, for example the answer to a poll."""
 
     frames: Frames
 
@@ -27,7 +27,7 @@ class SendNow:
 
 @value
 class Submission:
-    """A request as the SDK hands it to a client side."""
+    """A request that the SDK submits through a client side."""
 
     job: JobId
     service: str
@@ -54,7 +54,7 @@ class Dispatched:
 
 @value
 class Progress:
-    """A worker reported on its way. `event` is its report, in JSON types."""
+    """A worker reported progress. `event` is its report, in JSON types."""
 
     job: JobId
     event: Any
@@ -72,7 +72,7 @@ class Chunk:
 
 @value
 class InputAsked:
-    """A worker waits for an answer to `question`; answer with `give_input(job, request, ...)`."""
+    """A worker asked `question`. Answer it with `give_input(job, request, ...)`."""
 
     job: JobId
     request: str
@@ -82,7 +82,7 @@ class InputAsked:
 
 @value
 class Finished:
-    """The job ended: an answer per worker that had a part of it, or the fault that ended it."""
+    """The job ended, with one answer for each part, or with the fault that ended it."""
 
     job: JobId
     answers: tuple[Answer, ...] = ()
@@ -92,7 +92,7 @@ class Finished:
 
 @value
 class StatusNotice:
-    """How the job stands, asked for with `ask` or `cancel`; not necessarily final."""
+    """The job's state, in reply to `ask` or `cancel`; not necessarily final."""
 
     job: JobId
     state: str
@@ -101,7 +101,7 @@ class StatusNotice:
 
 @value
 class Published:
-    """An event of the fabric that this client subscribed to."""
+    """An event of a topic that this client subscribed to."""
 
     seq: int
     topic: str
@@ -122,30 +122,30 @@ ClientNotice = (
 
 
 class Unsupported(Exception):
-    """The dialect has no way to say this. The message names the dialect and what to do instead."""
+    """The dialect has no message for this. The text says what to do instead."""
 
 
 class ClientSide(Protocol):
     """A client's end of a dialect. Each method returns the messages to send, in order.
 
-    `receive` ignores what it cannot read (a client must survive any broker). What a dialect lacks
-    raises `Unsupported`.
+    `receive` ignores unreadable messages: a client must survive any broker. A method raises
+    `Unsupported` if the dialect has no message for it.
     """
 
     def hello(self) -> list[Frames]:
-        """Say first, on every new connection."""
+        """Return the first messages of a new connection."""
         ...
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work; the same order again (same job id) must be safe."""
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Submit a job. A repeated submission with the same job id must be safe."""
         ...
 
     def ask(self, job: JobId) -> list[Frames]:
-        """Ask for the result of a job."""
+        """Request the result of a job."""
         ...
 
     def cancel(self, job: JobId) -> list[Frames]:
-        """Ask for a job to stop."""
+        """Request that a job stops."""
         ...
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
@@ -153,11 +153,11 @@ class ClientSide(Protocol):
         ...
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
-        """Ask for events, from the ledger position `after` on."""
+        """Subscribe to events after the ledger position `after`."""
         ...
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take one message in."""
+        """Decode one message."""
         ...
 
 
@@ -166,29 +166,29 @@ class ClientSide(Protocol):
 
 @value
 class Assigned:
-    """A job to run. `ticket` names it in every later word between SDK and side."""
+    """A job to run. `ticket` identifies it between the SDK and the side."""
 
     ticket: str
     job: JobId
     call: Call
     service: str = ""
     client: str = ""
-    #: How long it may run, in seconds; None: not said.
+    #: How long it may run, in seconds; None: unknown.
     timeout: float | None = None
-    #: The resources that this worker is to serve with it, where the job is for resources.
+    #: The resources that this worker serves, if the job targets resources.
     resources: tuple[str, ...] = ()
 
 
 @value
 class Stop:
-    """The broker wants this job stopped."""
+    """The broker requests that this job stops."""
 
     ticket: str
 
 
 @value
 class InputGiven:
-    """The client answered the question `request` (empty: unasked input)."""
+    """The client answered the question `request` (empty: unsolicited input)."""
 
     ticket: str
     request: str
@@ -197,12 +197,12 @@ class InputGiven:
 
 @value
 class Alive:
-    """The broker is there."""
+    """The broker is alive."""
 
 
 @value
 class Dismissed:
-    """The broker does not know this worker (any more): join again."""
+    """The broker does not know this worker, or no longer: join again."""
 
     reason: str = ""
 
@@ -215,28 +215,28 @@ class WorkerSide(Protocol):
 
     @property
     def beat_every(self) -> float:
-        """How often to call `beat`, in seconds."""
+        """Return the seconds between two calls of `beat`."""
         ...
 
     @property
     def hold(self) -> float | None:
-        """After so many silent seconds the broker is lost; None: this dialect cannot tell."""
+        """Return how long the broker may be silent, in seconds; None: silence means nothing."""
         ...
 
     def join(self) -> list[Frames]:
-        """Register, on every new connection and after a dismissal."""
+        """Register. Called on every new connection and after `Dismissed`."""
         ...
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Decode one message. Unreadable messages are ignored."""
         ...
 
     def take(self, ticket: str) -> list[Frames]:
-        """Confirm that the job has arrived and is being run."""
+        """Confirm that the job has arrived and runs."""
         ...
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way."""
+        """Report progress."""
         ...
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
@@ -244,7 +244,7 @@ class WorkerSide(Protocol):
         ...
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something."""
+        """Ask the client a question."""
         ...
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
@@ -252,21 +252,21 @@ class WorkerSide(Protocol):
         ...
 
     def hand_back(self, ticket: str) -> list[Frames]:
-        """Return a job unrun."""
+        """Return the job to the broker without running it."""
         ...
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Pass the job on to another service."""
+        """Forward the job to another service."""
         ...
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
-        """Publish an event to whoever subscribed."""
+        """Publish an event to its subscribers."""
         ...
 
     def beat(self) -> list[Frames]:
-        """Say "I am alive"."""
+        """Send a heartbeat."""
         ...
 
     def leave(self) -> list[Frames]:
-        """Say good-bye."""
+        """Unregister."""
         ...

@@ -62,7 +62,7 @@ class InternalClient:
 
     def _answer(self, told: wire.LocalJobEnded) -> Answer:
         if told.fault:
-            return Answer(fault=Fault(FaultCode(told.fault), told.words))
+            return Answer(fault=Fault(FaultCode(told.fault), told.message))
         try:
             return self._codec.read_answer(Body(NAME, (told.body,))) if told.body else Answer()
         except Unmappable as error:

@@ -1,1 +1,1 @@
-"""DCP, the DagBox Communication Protocol: the v1 text and what DagBox does. See README.md."""
+"""DCP, the DagBox Communication Protocol v1, as the text and DagBox define it. See README.md."""

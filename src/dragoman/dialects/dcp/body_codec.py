@@ -1,17 +1,16 @@
-"""How DCP writes content: data parts, of which the protocol itself says nothing.
+"""The content of DCP bodies: data parts, which the protocol itself leaves open.
 
-A body is the tail of a DCP message: metadata parts, an empty part, data parts. Metadata is never
-read or written here.
+A body is the tail of a DCP message: metadata parts, an empty part, data parts. The codec ignores
+metadata.
 
 A call is two data parts: the task's name, and a MessagePack list of its positional and its named
 arguments, `[[...], {...}]`. A raw request that names a task is such a call with one argument.
-Anything else is not a call of a task: a single part is the raw request, several are bytes arguments
-of the task without a name. DagBox's own services speak so.
+Anything else is not a call of a task: a single part is a raw request, several parts are bytes
+arguments of the task with the empty name. DagBox's own services use these forms.
 
 A result is one data part, MessagePack, or raw bytes as they are. A part that is not MessagePack
-from its first byte to its last is raw; raw bytes that happen to be MessagePack are therefore
-written as MessagePack's own bytes. Several parts are a list. A fault is a MessagePack map with
-the only member `dragoman-fault`.
+as a whole is raw. So raw bytes that happen to be MessagePack are written as a MessagePack byte
+string. Several parts are a list. A fault is a MessagePack map with the only key `dragoman-fault`.
 """
 
 from typing import Any, Final
@@ -30,12 +29,12 @@ FAULT: Final = "dragoman-fault"
 
 
 class DcpBodyCodec:
-    """DCP's way to write content into bodies."""
+    """Converts content to DCP bodies and back."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request."""
+        """Decode a request."""
         parts = data_of(_tail(body))
         call = _as_call(parts) if len(parts) == 2 else None
         if call is not None:
@@ -43,11 +42,11 @@ class DcpBodyCodec:
         return Call(raw=b"".join(parts)) if len(parts) < 2 else Call(args=parts)
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Encode a request."""
         return Body(NAME, (b"", *call_parts(call)))
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result."""
+        """Decode a result."""
         parts = data_of(_tail(body))
         if not parts:
             return Answer()
@@ -56,12 +55,12 @@ class DcpBodyCodec:
         return _one_answer(parts[0])
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result."""
+        """Encode a result."""
         return Body(NAME, (b"", *answer_parts(answer)))
 
 
 def call_parts(call: Call) -> Tail:
-    """Write a call as data parts."""
+    """Encode a call as data parts."""
     call = raw_as_argument(call)
     if call.raw is not None:
         return (call.raw,)
@@ -74,7 +73,7 @@ def call_parts(call: Call) -> Tail:
 
 
 def answer_parts(answer: Answer) -> Tail:
-    """Write a result as data parts."""
+    """Encode a result as data parts."""
     if answer.fault is not None:
         fault = {"code": answer.fault.code.value, "message": answer.fault.message}
         return (pack({FAULT: fault}),)
@@ -82,7 +81,7 @@ def answer_parts(answer: Answer) -> Tail:
 
 
 def _raw_part(raw: bytes) -> bytes:
-    """Write raw bytes as they are, unless they would be taken for MessagePack."""
+    """Return raw bytes unchanged, unless they would be read as MessagePack."""
     try:
         unpack(raw)
     except ValueError:
@@ -91,40 +90,40 @@ def _raw_part(raw: bytes) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """Write a value as MessagePack."""
+    """Encode a value as MessagePack. Raises `Unmappable`."""
     try:
         packed: bytes = msgpack.packb(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as trouble:
-        raise Unmappable(f"no MessagePack form, so none in DCP: {trouble}") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unmappable(f"no MessagePack form for DCP: {error}") from None
     return packed
 
 
 def unpack(part: bytes) -> Any:
-    """Read a part that is MessagePack as a whole. Raises ValueError otherwise."""
+    """Decode a part that is MessagePack as a whole. Raises ValueError."""
     try:
         value = msgpack.unpackb(part, strict_map_key=False, timestamp=0)
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as trouble:
-        raise ValueError(f"not MessagePack: {trouble}") from None
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        raise ValueError(f"not MessagePack: {error}") from None
     return _plain(value)
 
 
 def _plain(value: Any) -> Any:
-    """Refuse what has no place in content (extension types), however deep it sits.
+    """Refuse extension types at any depth, and turn keys into text.
 
-    Keys that are not text become text; where that would make two of them one, nothing is read.
+    Raises ValueError for an extension type, and if two keys are equal as text.
     """
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
         raise ValueError("a MessagePack extension has no form in content")
     if isinstance(value, dict):
         found = {k if isinstance(k, str) else str(k): _plain(v) for k, v in value.items()}
         if len(found) < len(value):
-            raise ValueError("keys of a MessagePack map that are the same as text")
+            raise ValueError("two keys of a MessagePack map are equal as text")
         return found
     return [_plain(v) for v in value] if isinstance(value, list) else value
 
 
 def _as_call(parts: Tail) -> Call | None:
-    """Read two parts as a call of a task, if that is what they are."""
+    """Decode two parts as a call of a task; None if they are not one."""
     try:
         task, arguments = parts[0].decode(), unpack(parts[1])
     except ValueError:
@@ -147,8 +146,8 @@ def _one_answer(part: bytes) -> Answer:
     return Answer(value)
 
 
-def _fault(said: dict[str, Any]) -> Fault:
-    return Fault(fault_code(said.get("code")), str(said.get("message", "")))
+def _fault(fields: dict[str, Any]) -> Fault:
+    return Fault(fault_code(fields.get("code")), str(fields.get("message", "")))
 
 
 def _value_or_raw(part: bytes) -> Any:
@@ -160,5 +159,5 @@ def _value_or_raw(part: bytes) -> Any:
 
 def _tail(body: Body) -> Tail:
     if b"" not in body.parts:
-        raise Unmappable("a DCP body without its delimiter")
+        raise Unmappable("a DCP body without its empty delimiter part")
     return body.parts

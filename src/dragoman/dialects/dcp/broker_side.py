@@ -1,7 +1,7 @@
-"""The broker's end of DCP: workers register, ping and reply; clients, and workers too, request.
+"""The broker's end of DCP: workers register, ping and reply; clients and workers send requests.
 
-Who may say what, and what the wire leaves unsaid, lives here and in `crew` (which job a reply
-answers) and `answers` (what clients are told). Choosing workers, queues and retries must not.
+This module decodes messages into events. `workers` finds the job of a reply, `deliveries` encodes
+messages to workers, `replies` those to clients. The core chooses workers, queues and retries.
 """
 
 from collections.abc import Callable
@@ -40,14 +40,14 @@ from dragoman.dialects.dcp.body_codec import NAME, answer_parts
 from dragoman.dialects.dcp.deliveries import Deliveries
 from dragoman.dialects.dcp.notes import (
     Note,
+    read_credit,
     read_fault,
+    read_labels,
     read_note,
+    read_number,
+    read_target,
+    read_text,
     request_note,
-    said_credit,
-    said_labels,
-    said_number,
-    said_target,
-    said_text,
     take_report,
 )
 from dragoman.dialects.dcp.replies import DcpPendingRequest, DcpReplies
@@ -84,7 +84,7 @@ from dragoman.model.names import (
 from dragoman.model.record import Kind
 from dragoman.model.terms import Terms
 
-#: What a worker of ours may say in a note beside a reply.
+#: The kinds of a worker's note, and what the reply then is.
 _KINDS: Final = {
     "fault": ReplyKind.FINAL,
     "accepted": ReplyKind.ACCEPTED,
@@ -109,29 +109,29 @@ class DcpBrokerSide:
         self._codecs = codecs
         self._ids = ids
         self._settings = settings or DcpSettings()
-        self._crew = DcpWorkers()
+        self._workers = DcpWorkers()
         self._answers = DcpReplies(codecs, self._settings.faults)
         self._widths = Widths(self._settings.width, self._settings.remembered_peers)
-        self._deliveries = Deliveries(link, codecs, self._settings, self._crew, self._widths)
+        self._deliveries = Deliveries(link, codecs, self._settings, self._workers, self._widths)
 
-    # --- what peers say ---------------------------------------------------------------------
+    # --- messages of peers ------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> list[Event | Send]:
-        """Take one message in."""
+        """Decode one message."""
         message = decode(frames)
-        self._widths.hear(address, message.width)
-        said = _RECEIVERS[type(message)](self, address, message)
-        worker = self._crew.present.get(address)
+        self._widths.store(address, message.width)
+        decoded = _RECEIVERS[type(message)](self, address, message)
+        worker = self._workers.present.get(address)
         if worker is not None:
             worker.seen_at = now
-        return said
+        return decoded
 
     def _registration(self, address: Address, m: Registration) -> list[Event | Send]:
-        """Make the sender a worker of this service, whatever it was before."""
+        """Register the sender as a worker of this service, in place of an earlier one."""
         note = read_note(m.surplus[0]) if m.surplus else None
         if note is not None and note.get("holds") == 0:
-            self._crew.forget(address)
-        worker = self._crew.join(address, self._peer(address))
+            self._workers.forget(address)
+        worker = self._workers.join(address, self._peer(address))
         worker.service, worker.is_free, worker.reads_notes = m.service, True, note is not None
         worker.answers_polls = (note or {}).get("polls") is True
         echo = Registration(m.service, m.surplus[:1] if note is not None else (), m.width)
@@ -139,71 +139,71 @@ class DcpBrokerSide:
 
     def _joined(self, address: Address, worker: DcpWorker, note: Note) -> WorkerJoined:
         settings = self._settings
-        beats = said_number(note.get("beat_every")) or settings.beat_every
+        beats = read_number(note.get("beat_every")) or settings.beat_every
         return WorkerJoined(
             worker.peer,
-            WorkerName(said_text(note.get("name")) or text_of(address)),
+            WorkerName(read_text(note.get("name")) or text_of(address)),
             (service_name(worker.service),),
-            credit=said_credit(note.get("credit")),
+            credit=read_credit(note.get("credit")),
             credit_returns=worker.reads_notes,
             beat_every=beats,
             missed_allowed=settings.missed_allowed,
             missed_allowed_busy=None if worker.reads_notes else settings.missed_allowed_busy,
             can_cancel=worker.reads_notes,
-            labels=said_labels(note.get("labels")),
-            # Only a worker of ours can say that it starts with empty hands. Of any other that
-            # registers again the assignments stand: it may just repeat itself.
+            labels=read_labels(note.get("labels")),
+            # Only our own worker can declare that it holds nothing. For any other the assignments
+            # stay: it may only repeat its registration.
             holds=frozenset() if note.get("holds") == 0 else None,
             dialect=NAME,
         )
 
     def _ping(self, address: Address, m: Ping) -> list[Event | Send]:
-        worker = self._crew.present.get(address)
+        worker = self._workers.present.get(address)
         if worker is None:
             return [Send(address, encode(Reconnect(m.width)))]
-        said: list[Event | Send] = [
+        answers: list[Event | Send] = [
             Send(address, encode(Pong(m.width))),
             BeatReceived(worker.peer),
         ]
         if self._settings.ping_asks_for_work or not worker.is_busy:
-            said += self._respond(worker)
-        return said
+            answers += self._respond(worker)
+        return answers
 
     def _respond(self, worker: DcpWorker) -> list[Event]:
-        """Let a worker that responded have the next request; asking twice is asking once."""
+        """Grant the next request to a worker that responded; a repeated ping grants nothing."""
         if worker.reads_notes or worker.is_free:
             return []
         worker.is_free = True
         return [CreditGranted(worker.peer)]
 
     def _pong(self, address: Address, m: Pong) -> list[Event | Send]:
-        worker = self._crew.present.get(address)
+        worker = self._workers.present.get(address)
         if worker is None:
             return [self._rejected(address, "pong from a peer that is not registered")]
         return [BeatReceived(worker.peer)]
 
     def _reconnect(self, address: Address, m: Reconnect) -> list[Event | Send]:
-        """Take a worker's reconnect as its good-bye; the text gives it no other meaning."""
-        worker = self._crew.present.get(address)
+        """Unregister a worker. The text gives a worker's reconnect no other meaning."""
+        worker = self._workers.present.get(address)
         if worker is None:
             return [self._rejected(address, "reconnect from a peer that is not registered")]
         worker.has_left = True
-        self._crew.part(address)
-        return [PeerLeft(self._peer(address), "said good-bye")]
+        self._workers.leave(address)
+        return [PeerLeft(self._peer(address), "unregistered")]
 
     def _reply(self, address: Address, m: DcpReply) -> list[Event | Send]:
-        worker = self._crew.speaker(address)
+        worker = self._workers.find(address)
         tail, note = take_report(m.tail)
         held = worker.find(m.client, tail) if worker is not None else None
         if worker is None or held is None:
-            return [self._rejected(address, "a reply that nobody waits for")]
-        kind = _KINDS.get(said_text((note or {}).get("kind")), ReplyKind.FINAL)
+            return [self._rejected(address, "a reply that matches no request of this worker")]
+        kind = _KINDS.get(read_text((note or {}).get("kind")), ReplyKind.FINAL)
         if note is not None and kind is not ReplyKind.FINAL:
             return [self._report(worker, held, kind, m.tail, note)]
         fault = read_fault(note) if note is not None and note["kind"] == "fault" else None
         data = data_of(tail)
         if fault is not None and not data:
-            # So that whoever reads the body, in whatever dialect, sees the fault in it too.
+            # Readers of the body, in every dialect, then find the fault there, too.
             data = answer_parts(Answer(fault=fault))
         body = Body(NAME, (*held.mark[1], b"", *data))
         final = ReplyReceived(worker.peer, held.job, kind, body, fault, held.attempt)
@@ -212,48 +212,48 @@ class DcpBrokerSide:
     def _report(
         self, worker: DcpWorker, held: DcpAssignment, kind: ReplyKind, tail: Tail, note: Note
     ) -> ReplyReceived:
-        """Take a word on the way, note and all: a client of ours reads it there."""
+        """Decode a report. Its note stays in the body for our own clients."""
         if kind is ReplyKind.INPUT_ASKED:
-            worker.questions[held.job] = said_text(note.get("request"))
+            worker.questions[held.job] = read_text(note.get("request"))
         return ReplyReceived(worker.peer, held.job, kind, Body(NAME, tail), None, held.attempt)
 
     def _done(self, address: Address, worker: DcpWorker, held: DcpAssignment) -> list[Event]:
         worker.drop(held.job)
-        return self._respond(worker) if address in self._crew.present else []
+        return self._respond(worker) if address in self._workers.present else []
 
     def _request(self, address: Address, m: DcpRequest) -> list[Event | Send]:
         note = request_note(m.tail)
         if note is not None and "ask" in note:
             return self._question(address, m, note)
-        worker = self._crew.present.get(address)
+        worker = self._workers.present.get(address)
         names_other = m.client not in (b"", address)
         if worker is not None and names_other:
             held = worker.find(m.client, m.tail)
             if held is not None:
                 return self._handed_over(address, worker, held, m)
         if names_other and not self._settings.takes_named_clients:
-            words = f"named the client {text_of(m.client)}; its own address was put instead"
+            text = f"named the client {text_of(m.client)}; replaced by its own address"
             own = replace(m, client=b"")
-            return [self._rejected(address, words), *self._submitted(address, own, note)]
+            return [self._rejected(address, text), *self._submitted(address, own, note)]
         return self._submitted(address, m, note)
 
     def _submitted(self, address: Address, m: DcpRequest, note: Note | None) -> list[Event | Send]:
-        """Take a request in as a new job, of its sender or of the client it names."""
-        said = note or {}
+        """Submit a request as a job of its sender, or of the client that it names."""
+        fields = note or {}
         client = self._peer(m.client or address)
-        job = JobId(said_text(said.get("job")) or self._ids())
+        job = JobId(read_text(fields.get("job")) or self._ids())
         service = service_name(m.service)
         try:
-            target = said_target(said.get("target"))
-        except ValueError as trouble:
-            raise MalformedMessage(str(trouble)) from None
+            target = read_target(fields.get("target"))
+        except ValueError as error:
+            raise MalformedMessage(str(error)) from None
         self._answers.expect(job, client, DcpPendingRequest(metadata_of(m.tail), note is not None))
-        body, terms, task = Body(NAME, m.tail), self._terms(service, said), said.get("task")
-        return [JobSubmitted(job, client, service, body, target, terms, said_text(task))]
+        body, terms, task = Body(NAME, m.tail), self._terms(service, fields), fields.get("task")
+        return [JobSubmitted(job, client, service, body, target, terms, read_text(task))]
 
     def _terms(self, service: ServiceName, note: Note) -> Terms:
         terms = self._settings.services.get(service, self._settings.terms)
-        timeout, priority = said_number(note.get("timeout")), note.get("priority")
+        timeout, priority = read_number(note.get("timeout")), note.get("priority")
         if timeout is not None:
             terms = replace(terms, timeout=timeout)
         if type(priority) is int and priority and abs(priority) < 2**31:
@@ -263,24 +263,24 @@ class DcpBrokerSide:
     def _handed_over(
         self, address: Address, worker: DcpWorker, held: DcpAssignment, m: DcpRequest
     ) -> list[Event | Send]:
-        """Pass a worker's job on. The very same request to its own service is a job unrun."""
+        """Forward a worker's job. The same request to its own service returns the job unrun."""
         service, body = service_name(m.service), Body(NAME, m.tail)
         event: Event = JobForwarded(worker.peer, held.job, service, body, attempt=held.attempt)
         if service == held.service and m.tail == held.body.parts:
-            fault = Fault(FaultCode.HANDED_BACK, "the worker asked for the same again")
+            fault = Fault(FaultCode.HANDED_BACK, "the worker sent the request back")
             event = ReplyReceived(
                 worker.peer, held.job, ReplyKind.FINAL, fault=fault, attempt=held.attempt
             )
         return [event, *self._done(address, worker, held)]
 
     def _question(self, address: Address, m: DcpRequest, note: Note) -> list[Event | Send]:
-        """Take what a client of ours asks about a job that it names."""
-        job, client = JobId(said_text(note.get("job"))), self._peer(address)
-        asked = _QUESTIONS.get(said_text(note.get("ask")))
+        """Decode a question of our own client about a job."""
+        job, client = JobId(read_text(note.get("job"))), self._peer(address)
+        asked = _QUESTIONS.get(read_text(note.get("ask")))
         if asked is None or not job:
-            raise MalformedMessage("a note asks for nothing that is known, or names no job")
+            raise MalformedMessage("the note has an unknown `ask`, or no job")
         if asked is RequestKind.INPUT:
-            worker = said_text(note.get("worker"))
+            worker = read_text(note.get("worker"))
             named = WorkerName(worker) if worker else None
             return [InputReceived(job, client, Body(NAME, m.tail), named)]
         self._answers.expect_status(job, client, asked, m.tail)
@@ -288,8 +288,8 @@ class DcpBrokerSide:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]
 
-    def _rejected(self, address: Address, words: str) -> Noted:
-        return Noted(Kind.REJECTED, self._peer(address), words, dialect=NAME)
+    def _rejected(self, address: Address, text: str) -> Noted:
+        return Noted(Kind.REJECTED, self._peer(address), text, dialect=NAME)
 
     def _peer(self, address: Address) -> PeerId:
         return peer_id(self.link, text_of(address))
@@ -302,13 +302,13 @@ class DcpBrokerSide:
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Echo no registration, answer no ping: the text's only no is to ask for another one."""
+        """Send nothing: the text has no refusal, and a reconnect would only repeat the request."""
         return []
 
-    # --- what the broker says ---------------------------------------------------------------
+    # --- effects ----------------------------------------------------------------------------
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a peer of this link into messages."""
+        """Encode one effect for a peer of this link."""
         if type(effect) is SendReply:
             return self._to_client(effect.client, self._answers.reply(effect))
         if type(effect) is SendStatus:
@@ -324,16 +324,16 @@ class DcpBrokerSide:
     # --- time -------------------------------------------------------------------------------
 
     def advance(self, now: float) -> list[Event | Send]:
-        """Do nothing: the side has no timers, leases are the core's."""
+        """Return nothing: this side has no timers; the core keeps leases."""
         return []
 
     def next_deadline(self) -> float | None:
-        """Want nothing."""
+        """Return None: this side has no timers."""
         return None
 
 
 def service_name(raw: bytes) -> ServiceName:
-    """Name a service; the bytes that would be the reserved name are written in hex."""
+    """Return the service name of these bytes; a reserved name is written in hex."""
     name = text_of(raw)
     return ServiceName(name if name != EVERY_SERVICE else "0x" + raw.hex())
 

@@ -1,8 +1,8 @@
 """A client's end of DCP, for the SDK.
 
-Each request carries a note as its first metadata part, with the job's id: the broker takes the id
-from it, and the reply brings it back. A broker that reads no notes passes it on all the same; then
-there are results, and no word on the way.
+Each request has a note with the job id as its first metadata part. The broker uses this id, and the
+reply returns it. A broker without notes forwards the note unread; then there are results, but no
+progress.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from dragoman.dialects.dcp.notes import (
     Note,
     fault_code,
     read_fault,
+    read_names,
     request_note,
-    said_names,
     take_report,
     write_note,
 )
@@ -41,29 +41,29 @@ from dragoman.model.names import JobId, WorkerName, raw_of
 
 
 class DcpClientSide:
-    """What one client says and hears."""
+    """The client side of DCP."""
 
     def __init__(self, width: int = NARROW) -> None:
         self._width = width
         self._codec = DcpBodyCodec()
 
     def hello(self) -> list[Frames]:
-        """Say nothing: clients of DCP just ask."""
+        """Return nothing: DCP has no greeting."""
         return []
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work; the broker knows the same job by its id."""
-        if order.key:
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Submit a job. The broker recognises a repeated job by its id."""
+        if submission.key:
             raise Unsupported("DCP has no idempotency keys: use the same job id instead")
-        tail = (write_note(_order_note(order)), b"", *call_parts(order.call))
-        return [self._request(service_bytes(order.service), tail)]
+        tail = (write_note(_submission_note(submission)), b"", *call_parts(submission.call))
+        return [self._request(service_bytes(submission.service), tail)]
 
     def ask(self, job: JobId) -> list[Frames]:
-        """Ask for the result of a job."""
+        """Request the result of a job."""
         return [self._question({"ask": "result", "job": job})]
 
     def cancel(self, job: JobId) -> list[Frames]:
-        """Ask for a job to stop."""
+        """Request that a job stops."""
         return [self._question({"ask": "cancel", "job": job})]
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
@@ -72,7 +72,7 @@ class DcpClientSide:
         return [self._question(note, answer_parts(Answer(answer)))]
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
-        """Refuse: DCP has no events."""
+        """Raise `Unsupported`: DCP has no events."""
         raise Unsupported("DCP has no events: follow them over NFP or HTTP")
 
     def _question(self, note: Note, data: Tail = ()) -> Frames:
@@ -82,18 +82,18 @@ class DcpClientSide:
         return encode(DcpRequest(service, b"", tail, self._width))
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take one message in; what is not a reply to one of ours is ignored."""
+        """Decode one message. Anything but a reply to our own requests is ignored."""
         try:
             message = decode(frames)
         except MalformedMessage:
             return []
-        # DagBox's broker sends a queued request back to its client: not for us.
+        # DagBox's broker sends a queued request back to its client.
         if type(message) is not DcpReply:
             return []
         self._width = message.width
         tail, report = take_report(message.tail)
-        said = request_note(tail)
-        job = said.get("job") if said is not None else None
+        note = request_note(tail)
+        job = note.get("job") if note is not None else None
         if not isinstance(job, str):
             return []
         kind = report["kind"] if report is not None else "final"
@@ -102,7 +102,7 @@ class DcpClientSide:
 
     def _final(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         answer = self._codec.read_answer(Body(NAME, (b"", *data)))
-        resources = said_names(note.get("resources"))
+        resources = read_names(note.get("resources"))
         answer = replace(answer, worker=_text(note, "worker"), resources=resources)
         if answer.fault is not None:
             return [Finished(job, (answer,), answer.fault, JobState.FAILED)]
@@ -126,7 +126,7 @@ class DcpClientSide:
             return [Finished(job, (), read_fault(note), _state(note))]
         return self._final(job, note, data)
 
-    def _standing(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
+    def _status(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         return [StatusNotice(job, _text(note, "state"), _text(note, "detail"))]
 
     def _queued(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
@@ -142,8 +142,8 @@ class DcpClientSide:
         return [Progress(job, _content(answer), _text(note, "worker"))]
 
     def _chunk(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
-        said = _content(self._codec.read_answer(Body(NAME, (b"", *data))))
-        piece = said if isinstance(said, bytes) else b"".join(data)
+        content = _content(self._codec.read_answer(Body(NAME, (b"", *data))))
+        piece = content if isinstance(content, bytes) else b"".join(data)
         return [Chunk(job, piece, _text(note, "worker"))]
 
     def _input_asked(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
@@ -152,22 +152,22 @@ class DcpClientSide:
 
 
 def service_bytes(name: str) -> bytes:
-    """Write a service's name as DCP bytes: text, or what its hex form stands for."""
+    """Encode a service name: as text, or as the bytes of its hex form."""
     try:
         return raw_of(name)
     except ValueError:
         return name.encode()
 
 
-def _order_note(order: Submission) -> Note:
-    note: Note = {"job": order.job}
-    if order.call.task:
-        note["task"] = order.call.task
-    if order.call.timeout is not None:
-        note["timeout"] = order.call.timeout
-    if order.priority:
-        note["priority"] = order.priority
-    target = str(order.target)
+def _submission_note(submission: Submission) -> Note:
+    note: Note = {"job": submission.job}
+    if submission.call.task:
+        note["task"] = submission.call.task
+    if submission.call.timeout is not None:
+        note["timeout"] = submission.call.timeout
+    if submission.priority:
+        note["priority"] = submission.priority
+    target = str(submission.target)
     return note if target == "any" else note | {"target": target}
 
 
@@ -176,32 +176,32 @@ def _content(answer: Answer) -> Any:
 
 
 def _text(note: Note, name: str) -> str:
-    said = note.get(name)
-    return said if isinstance(said, str) else ""
+    text = note.get(name)
+    return text if isinstance(text, str) else ""
 
 
 def _state(note: Note) -> JobState:
-    said = note.get("state")
-    return JobState(said) if isinstance(said, str) and said in _STATES else JobState.FAILED
+    state = note.get("state")
+    return JobState(state) if isinstance(state, str) and state in _STATES else JobState.FAILED
 
 
 def _each(data: Tail) -> list[Answer]:
-    """Read the map of a gathered result."""
+    """Decode the map of a gathered result."""
     try:
-        said = unpack(data[0]) if data else {}
+        parts = unpack(data[0]) if data else {}
     except ValueError:
         return []
-    return [_part(str(w), p) for w, p in said.items()] if isinstance(said, dict) else []
+    return [_part(str(w), p) for w, p in parts.items()] if isinstance(parts, dict) else []
 
 
-def _part(worker: str, said: Any) -> Answer:
-    if not isinstance(said, dict):
-        return Answer(said, worker=worker)
-    worker, resources = _text(said, "worker") or worker, said_names(said.get("resources"))
-    if "fault" in said:
-        fault = Fault(fault_code(said["fault"]), str(said.get("message", "")))
+def _part(worker: str, part: Any) -> Answer:
+    if not isinstance(part, dict):
+        return Answer(part, worker=worker)
+    worker, resources = _text(part, "worker") or worker, read_names(part.get("resources"))
+    if "fault" in part:
+        fault = Fault(fault_code(part["fault"]), str(part.get("message", "")))
         return Answer(fault=fault, worker=worker, resources=resources)
-    value = said.get("value")
+    value = part.get("value")
     is_raw = isinstance(value, bytes)
     raw = value if is_raw else None
     return Answer(None if is_raw else value, raw, worker=worker, resources=resources)
@@ -213,7 +213,7 @@ _READERS: Final[dict[str, Callable[[DcpClientSide, JobId, Note, Tail], list[Clie
     "fault": DcpClientSide._fault,
     "gathered": DcpClientSide._gathered,
     "result": DcpClientSide._result,
-    "status": DcpClientSide._standing,
+    "status": DcpClientSide._status,
     "queued": DcpClientSide._queued,
     "dispatched": DcpClientSide._dispatched,
     "progress": DcpClientSide._progress,

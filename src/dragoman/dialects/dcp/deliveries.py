@@ -1,4 +1,4 @@
-"""What goes to DCP workers: requests, and to those who read notes also input and cancels."""
+"""Messages to DCP workers: requests, and for workers with notes also input and cancels."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
 from dragoman.dialects.base import BodyCodecs, Send, convert_answer, convert_call
 from dragoman.dialects.dcp.body_codec import NAME
-from dragoman.dialects.dcp.notes import Note, request_note, said_text, write_note
+from dragoman.dialects.dcp.notes import Note, read_text, request_note, write_note
 from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
     DcpRequest,
@@ -25,31 +25,36 @@ from dragoman.model.target import resources_of
 
 
 class Deliveries:
-    """Writes what workers are sent, and remembers what each of them holds."""
+    """Encodes messages to workers, and tracks what each of them holds."""
 
     def __init__(
-        self, link: str, codecs: BodyCodecs, settings: DcpSettings, crew: DcpWorkers, widths: Widths
+        self,
+        link: str,
+        codecs: BodyCodecs,
+        settings: DcpSettings,
+        workers: DcpWorkers,
+        widths: Widths,
     ) -> None:
         self._link = link
         self._codecs = codecs
         self._settings = settings
-        self._crew = crew
+        self._workers = workers
         self._widths = widths
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a worker into messages."""
+        """Encode one effect for a worker."""
         write = _RENDERERS.get(type(effect))
         return write(self, effect, now) if write is not None else []
 
     def _work(self, effect: SendWork, now: float) -> list[Send]:
         body = convert_call(self._codecs, effect.body, NAME)
-        worker = self._crew.join(raw_of(name_of(effect.worker)), effect.worker)
+        worker = self._workers.join(raw_of(name_of(effect.worker)), effect.worker)
         worker.is_free = False
         tail = body.parts
         if body is not effect.body:
             tail = (write_note(_foreign(effect, now)), *tail)
         elif worker.reads_notes and (resources := resources_of(effect.target)):
-            # A target that names resources was said in a note.
+            # Only a note can name resources as the target, so the request has one.
             note = (request_note(tail) or {}) | {"resources": resources}
             tail = (write_note(note), *tail[1:])
         client = self._client_frame(effect.client)
@@ -64,34 +69,34 @@ class Deliveries:
         return Send(address, encode(request))
 
     def _client_frame(self, client: PeerId) -> bytes:
-        """Name a client to a worker: its address, or where it is if it is not of this link."""
+        """Return the client frame: the client's address, or its id if it is on another link."""
         return raw_of(name_of(client)) if link_of(client) == self._link else client.encode()
 
     def _input(self, effect: SendInput, now: float) -> list[Send]:
-        worker = self._listener(effect.worker)
+        worker = self._with_notes(effect.worker)
         if worker is None:
-            raise Unmappable("DCP has no way to give input to a running job")
-        said = request_note(effect.body.parts) if effect.body.dialect == NAME else None
-        request = said_text((said or {}).get("request"))
+            raise Unmappable("DCP has no input to a running job, and this worker uses no notes")
+        note = request_note(effect.body.parts) if effect.body.dialect == NAME else None
+        request = read_text((note or {}).get("request"))
         if not request or request == effect.job:
-            # Asked and answered in other dialects, where questions have no names of ours.
+            # A client of another dialect does not know the worker's name of the question.
             request = worker.questions.get(effect.job, "")
         data = data_of(convert_answer(self._codecs, effect.body, NAME).parts)
         return self._to_holder(effect, worker, {"kind": "input", "request": request}, data)
 
     def _cancel(self, effect: SendCancel, now: float) -> list[Send]:
-        worker = self._listener(effect.worker)
+        worker = self._with_notes(effect.worker)
         return self._to_holder(effect, worker, {"kind": "cancel"}, ()) if worker else []
 
-    def _listener(self, peer: PeerId) -> DcpWorker | None:
-        """Return a worker that reads notes; others have no ear for what is not a request."""
-        worker = self._crew.present.get(raw_of(name_of(peer)))
+    def _with_notes(self, peer: PeerId) -> DcpWorker | None:
+        """Return the worker if it uses notes; others understand only requests."""
+        worker = self._workers.present.get(raw_of(name_of(peer)))
         return worker if worker is not None and worker.reads_notes else None
 
     def _to_holder(
         self, effect: SendInput | SendCancel, worker: DcpWorker, note: Note, data: Tail
     ) -> list[Send]:
-        """Tell a worker something about a request it holds."""
+        """Send a worker a note about a request that it holds."""
         held = worker.holding(effect.job)
         if held is None:
             return []
@@ -102,13 +107,13 @@ class Deliveries:
         return self._request(worker, client, (*metadata, write_note(note), b"", *data))
 
     def _beat(self, effect: SendBeat, now: float) -> list[Send]:
-        """Look whether a worker that computes in silence still has what it was given.
+        """Check whether a silent busy worker still has its requests.
 
-        One of ours is asked. To others the text has no beats from the broker, but every worker must
-        bear a pong, and a ROUTER tells when there is nobody to take it.
+        Our own workers are polled. For others the text has no heartbeat of the broker, but every
+        worker accepts a pong, and the ROUTER reports an address that is gone.
         """
         address = raw_of(name_of(effect.worker))
-        worker = self._crew.present.get(address)
+        worker = self._workers.present.get(address)
         if worker is None or not worker.is_busy:
             return []
         if worker.answers_polls:
@@ -119,17 +124,17 @@ class Deliveries:
         return [Send(address, encode(Pong(self._widths.of(address))))]
 
     def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
-        """Ask a worker to register again, unless it said good-bye."""
+        """Ask a worker to register again, unless it unregistered itself."""
         address = raw_of(name_of(effect.peer))
-        worker = self._crew.speaker(address)
-        self._crew.part(address)
+        worker = self._workers.find(address)
+        self._workers.leave(address)
         if worker is None or worker.has_left:
             return []
         return [Send(address, encode(Reconnect(self._widths.of(address))))]
 
 
 def _foreign(effect: SendWork, now: float) -> Note:
-    """Say about a request of another dialect what a DCP client would have said itself."""
+    """Make the note for a request of another dialect."""
     note: Note = {"job": effect.job}
     if effect.run_until is not None:
         note["timeout"] = max(0.0, round(effect.run_until - now, 3))

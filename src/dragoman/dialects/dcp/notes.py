@@ -1,9 +1,8 @@
-"""Notes: how Dragoman's own DCP peers say what the protocol has no words for.
+"""Notes: how Dragoman's own DCP peers send what the protocol has no field for.
 
-A note is one part, `dragoman:` and a JSON object. It travels where DCP lets anything travel: as a
-metadata part (other workers copy it unread) or as a surplus frame of a registration (other brokers
-ignore it). So a peer that knows nothing of notes is never disturbed by one, and a note that is
-missing only means that the other side does not know them.
+A note is one part: `dragoman:` and a JSON object. It is a metadata part, which other workers copy
+unread, or a surplus frame of a registration, which other brokers ignore. So peers without notes are
+not disturbed. If a note is missing, the other peer does not use notes.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from dragoman.model.target import ANY, Target, parse_target
 Note = dict[str, Any]
 
 PREFIX: Final = b"dragoman:"
-#: A longer one is not ours: it is kept as plain metadata.
+#: A longer part is not a note: it stays metadata.
 _LONGEST: Final = 256 * 1024
 _LONGEST_NAME: Final = 256
 _MOST_CREDIT: Final = 10_000
@@ -26,13 +25,13 @@ _READ: Final = msgspec.json.Decoder(dict[str, Any])
 _WRITE: Final = msgspec.json.Encoder()
 
 
-def write_note(said: Mapping[str, Any]) -> bytes:
-    """Write a note."""
-    return PREFIX + _WRITE.encode(said)
+def write_note(value: Mapping[str, Any]) -> bytes:
+    """Encode a note."""
+    return PREFIX + _WRITE.encode(value)
 
 
 def read_note(part: bytes) -> Note | None:
-    """Read a note; None when the part is something else."""
+    """Decode a note; None if the part is something else."""
     if not part.startswith(PREFIX) or len(part) > _LONGEST:
         return None
     try:
@@ -42,12 +41,12 @@ def read_note(part: bytes) -> Note | None:
 
 
 def request_note(tail: Tail) -> Note | None:
-    """Return the note a client of ours put before all other metadata."""
+    """Return the note of our own client: the first part."""
     return read_note(tail[0])
 
 
 def take_report(tail: Tail) -> tuple[Tail, Note | None]:
-    """Split off the note that a worker or broker of ours put after all other metadata."""
+    """Split off the note of our own worker or broker: the last metadata part."""
     metadata = metadata_of(tail)
     note = read_note(metadata[-1]) if metadata else None
     if note is None or "kind" not in note:
@@ -57,60 +56,60 @@ def take_report(tail: Tail) -> tuple[Tail, Note | None]:
 
 
 def with_report(tail: Tail, note: Note) -> Tail:
-    """Put a note after all other metadata."""
+    """Insert a note after all other metadata."""
     end = tail.index(b"")
     return (*tail[:end], write_note(note), *tail[end:])
 
 
 def fault_note(fault: Fault) -> Note:
-    """Say that a job failed, and how."""
+    """Make the note of a fault."""
     return {"kind": "fault", "code": fault.code.value, "message": fault.message}
 
 
 def read_fault(note: Note) -> Fault:
-    """Read a fault; a code from a newer peer is a failed task."""
+    """Decode a fault. An unknown code, of a newer peer, becomes a failed task."""
     message = note.get("message")
     return Fault(fault_code(note.get("code")), message if isinstance(message, str) else "")
 
 
-def fault_code(said: object) -> FaultCode:
-    """Read the name of a fault, whatever a peer put in its place."""
-    if isinstance(said, str) and said in _CODES:
-        return FaultCode(said)
+def fault_code(value: object) -> FaultCode:
+    """Decode the code of a fault. Anything unknown becomes a failed task."""
+    if isinstance(value, str) and value in _CODES:
+        return FaultCode(value)
     return FaultCode.TASK_FAILED
 
 
-def said_text(said: object) -> str:
-    """Read a name or id; what is no short printable text counts as not said."""
-    if isinstance(said, str) and len(said) <= _LONGEST_NAME and said.isprintable():
-        return said
+def read_text(value: object) -> str:
+    """Decode a name or id. Anything but short printable text becomes empty."""
+    if isinstance(value, str) and len(value) <= _LONGEST_NAME and value.isprintable():
+        return value
     return ""
 
 
-def said_names(said: object) -> tuple[str, ...]:
-    """Read a list of names; what is none counts as not said."""
-    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else ()
+def read_names(value: object) -> tuple[str, ...]:
+    """Decode a list of names. Anything else becomes empty."""
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-def said_labels(said: object) -> dict[str, str]:
-    """Read a worker's labels; what is none counts as not said."""
-    pairs = said.items() if isinstance(said, dict) else ()
+def read_labels(value: object) -> dict[str, str]:
+    """Decode a worker's labels. Anything else becomes empty."""
+    pairs = value.items() if isinstance(value, dict) else ()
     return {key: label for key, label in pairs if isinstance(label, str)}
 
 
-def said_number(said: object) -> float | None:
-    """Read a positive number of a sensible size."""
-    return said if isinstance(said, int | float) and 0 < said < 1e9 else None
+def read_number(value: object) -> float | None:
+    """Decode a positive number below 1e9; None for anything else."""
+    return value if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-def said_credit(said: object) -> int:
-    """Read how much a worker can hold."""
-    return min(max(said, 1), _MOST_CREDIT) if type(said) is int else 1
+def read_credit(value: object) -> int:
+    """Decode a worker's credit. The default is 1."""
+    return min(max(value, 1), _MOST_CREDIT) if type(value) is int else 1
 
 
-def said_target(said: object) -> Target:
-    """Read whom a request is for. Raises ValueError on what cannot be read."""
-    return parse_target(said_text(said)) if said else ANY
+def read_target(value: object) -> Target:
+    """Decode the target of a request. Raises ValueError."""
+    return parse_target(read_text(value)) if value else ANY
 
 
 _CODES: Final = frozenset(code.value for code in FaultCode)

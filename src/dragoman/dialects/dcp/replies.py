@@ -1,7 +1,7 @@
-"""What goes back to DCP clients: results, faults, reports, and answers to questions about jobs.
+"""Replies to DCP clients: results, faults, reports, and the status of jobs.
 
-Kept per request until it ends: the metadata the client wants to see again, and whether it reads
-notes. A client that does not read them gets one reply per request and nothing else.
+A request stays here until it ends, with its metadata and whether its client uses notes. A client
+without notes gets one reply per request and nothing else.
 """
 
 from collections.abc import Callable
@@ -21,57 +21,57 @@ from dragoman.model.names import JobId, PeerId
 
 
 class DcpPendingRequest:
-    """One request of a client, until its reply has gone."""
+    """One request of a client, until its reply is sent."""
 
     __slots__ = ("metadata", "parts", "reads_notes")
 
     def __init__(self, metadata: tuple[bytes, ...], reads_notes: bool) -> None:
         self.metadata = metadata
         self.reads_notes = reads_notes
-        #: What came back from each worker of a request that went to several.
+        #: The results of each worker, if the request went to several.
         self.parts: list[SendReply] = []
 
 
 class DcpReplies:
-    """The requests that wait for a reply, and how replies to them are written."""
+    """Encodes replies to the pending requests."""
 
     def __init__(self, codecs: BodyCodecs, faults: str) -> None:
         self._codecs = codecs
         self._is_silent = faults == "silent"
-        self._asking: dict[JobId, dict[PeerId, DcpPendingRequest]] = {}
+        self._pending: dict[JobId, dict[PeerId, DcpPendingRequest]] = {}
         self._questions: dict[tuple[PeerId, JobId, str], list[tuple[bytes, ...]]] = {}
 
-    def expect(self, job: JobId, client: PeerId, asking: DcpPendingRequest) -> None:
-        """Remember who asked, for when the reply comes."""
-        self._asking.setdefault(job, {})[client] = asking
+    def expect(self, job: JobId, client: PeerId, pending: DcpPendingRequest) -> None:
+        """Add a pending request."""
+        self._pending.setdefault(job, {})[client] = pending
 
     def expect_status(self, job: JobId, client: PeerId, asked: RequestKind, tail: Tail) -> None:
-        """Remember who wants to know how a job stands."""
+        """Add a pending question about a job."""
         self._questions.setdefault((client, job, asked), []).append(metadata_of(tail))
 
     def __len__(self) -> int:
-        return len(self._asking) + len(self._questions)
+        return len(self._pending) + len(self._questions)
 
     def reply(self, effect: SendReply) -> Tail | None:
-        """Write what a client is told about its job; None when it is told nothing."""
+        """Encode a reply about a job; None if the client gets none."""
         if effect.kind is ReplyKind.FINAL:
             return self._final(effect, self._close(effect))
-        asking = self._asking.get(effect.job, {}).get(effect.client)
-        if asking is None:
+        pending = self._pending.get(effect.job, {}).get(effect.client)
+        if pending is None:
             return None
         if effect.kind is ReplyKind.PART:
-            asking.parts.append(effect)
+            pending.parts.append(effect)
             return None
-        return self._report(effect, asking) if asking.reads_notes else None
+        return self._report(effect, pending) if pending.reads_notes else None
 
     def _close(self, effect: SendReply) -> DcpPendingRequest:
-        """Let go of a request. A refusal, which has no state, ends only what was refused."""
-        clients = self._asking.get(effect.job, {})
+        """Remove a request. A refusal has no state, and ends only the refused request."""
+        clients = self._pending.get(effect.job, {})
         found = clients.pop(effect.client, None)
         if effect.state is not None or not clients:
-            self._asking.pop(effect.job, None)
+            self._pending.pop(effect.job, None)
         if found is None:
-            # Asked of an earlier broker process; the reply itself has the metadata, if it is DCP.
+            # Submitted to an earlier broker process. A DCP reply has the metadata itself.
             is_dcp = effect.body.dialect == NAME
             metadata = metadata_of(effect.body.parts) if is_dcp else ()
             found = DcpPendingRequest(
@@ -79,55 +79,57 @@ class DcpReplies:
             )
         return found
 
-    def _final(self, effect: SendReply, asking: DcpPendingRequest) -> Tail | None:
-        if asking.parts:
-            return self._gathered(effect, asking)
+    def _final(self, effect: SendReply, pending: DcpPendingRequest) -> Tail | None:
+        if pending.parts:
+            return self._gathered(effect, pending)
         if effect.fault is None:
             try:
                 data = self._data(effect.body, effect.worker)
-            except Unmappable as trouble:
-                fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
-                return self._failed(effect, asking, fault)
+            except Unmappable as error:
+                fault = Fault(FaultCode.UNMAPPABLE, str(error))
+                return self._failed(effect, pending, fault)
             note: Note = {"kind": "result", "state": effect.state, "worker": effect.worker}
             if effect.resources:
                 note["resources"] = effect.resources
-            head = (write_note(note),) if asking.reads_notes else ()
-            return (*asking.metadata, *head, b"", *data)
-        return self._failed(effect, asking, effect.fault)
+            head = (write_note(note),) if pending.reads_notes else ()
+            return (*pending.metadata, *head, b"", *data)
+        return self._failed(effect, pending, effect.fault)
 
-    def _failed(self, effect: SendReply, asking: DcpPendingRequest, fault: Fault) -> Tail | None:
-        """Say that a job came to nothing, to those who can hear it."""
-        data = self._beside(effect.body)
-        if asking.reads_notes:
+    def _failed(self, effect: SendReply, pending: DcpPendingRequest, fault: Fault) -> Tail | None:
+        """Encode a fault: as a note, or as the reply of the setting `faults`."""
+        data = self._data_beside_fault(effect.body)
+        if pending.reads_notes:
             state = effect.state or JobState.FAILED
-            said = fault_note(self._in_words(effect.body, fault))
-            note = write_note(said | {"worker": effect.worker, "state": state})
-            return (*asking.metadata, note, b"", *data)
-        return (*asking.metadata, b"", *data) if data or not self._is_silent else None
+            note = fault_note(self._with_message(effect.body, fault))
+            part = write_note(note | {"worker": effect.worker, "state": state})
+            return (*pending.metadata, part, b"", *data)
+        return (*pending.metadata, b"", *data) if data or not self._is_silent else None
 
-    def _beside(self, body: Body) -> Tail:
-        """Return what a worker said beside its failure, where it said more than that in DCP."""
+    def _data_beside_fault(self, body: Body) -> Tail:
+        """Return the data that a DCP worker sent in addition to a fault."""
         if body.dialect != NAME or self._codecs[NAME].read_answer(body).fault is not None:
             return ()
         return data_of(body.parts)
 
-    def _in_words(self, body: Body, fault: Fault) -> Fault:
-        """Take the words of a failure from a result of another dialect, if it has some."""
+    def _with_message(self, body: Body, fault: Fault) -> Fault:
+        """Return the fault with the message of a result of another dialect, if it has one."""
         if body.dialect in ("", NAME) or fault.code is FaultCode.UNMAPPABLE:
             return fault
         try:
-            said = self._codecs[body.dialect].read_answer(body).fault
+            own = self._codecs[body.dialect].read_answer(body).fault
         except (KeyError, Unmappable):
             return fault
-        return Fault(fault.code, said.message) if said and said.message else fault
+        return Fault(fault.code, own.message) if own and own.message else fault
 
-    def _gathered(self, effect: SendReply, asking: DcpPendingRequest) -> Tail:
-        """Write the results of several workers as one map, by worker."""
+    def _gathered(self, effect: SendReply, pending: DcpPendingRequest) -> Tail:
+        """Encode the results of several workers as one map, by worker."""
         each = keyed_by_worker(
-            (p.worker, self._part(p.body, p.fault, p.worker, p.resources)) for p in asking.parts
+            (p.worker, self._part(p.body, p.fault, p.worker, p.resources)) for p in pending.parts
         )
         note: Note = {"kind": "gathered", "state": effect.state or JobState.FAILED}
-        head = asking.metadata if not asking.reads_notes else (*asking.metadata, write_note(note))
+        head = (
+            pending.metadata if not pending.reads_notes else (*pending.metadata, write_note(note))
+        )
         return (*head, b"", pack(each))
 
     def _part(
@@ -139,10 +141,10 @@ class DcpReplies:
         if not body.dialect:
             return {"value": None, **served}
         try:
-            dressed = convert_answer(self._codecs, body, NAME, worker)
-        except Unmappable as trouble:
-            return {"fault": FaultCode.UNMAPPABLE.value, "message": str(trouble), **served}
-        answer = self._codecs[NAME].read_answer(dressed)
+            converted = convert_answer(self._codecs, body, NAME, worker)
+        except Unmappable as error:
+            return {"fault": FaultCode.UNMAPPABLE.value, "message": str(error), **served}
+        answer = self._codecs[NAME].read_answer(converted)
         return {"value": answer.value if answer.raw is None else answer.raw, **served}
 
     def _data(self, body: Body, worker: str) -> Tail:
@@ -150,38 +152,38 @@ class DcpReplies:
             return ()
         return data_of(convert_answer(self._codecs, body, NAME, worker).parts)
 
-    def _report(self, effect: SendReply, asking: DcpPendingRequest) -> Tail | None:
+    def _report(self, effect: SendReply, pending: DcpPendingRequest) -> Tail | None:
         note: Note = {"kind": effect.kind.value, "worker": effect.worker}
         if effect.workers:
             note["workers"] = list(effect.workers)
         if effect.kind is ReplyKind.INPUT_ASKED:
             note["request"] = _request(effect)
         if effect.kind is ReplyKind.CHUNK:
-            return (*asking.metadata, write_note(note), b"", self._chunk(effect.body))
-        return (*asking.metadata, write_note(note), b"", *self._data(effect.body, ""))
+            return (*pending.metadata, write_note(note), b"", self._chunk(effect.body))
+        return (*pending.metadata, write_note(note), b"", *self._data(effect.body, ""))
 
     def _chunk(self, body: Body) -> bytes:
-        """Return a piece of a stream, in MessagePack so that no bytes are mistaken for some."""
+        """Return a piece of a stream, as MessagePack, so that raw bytes are unambiguous."""
         if body.dialect == NAME:
             return b"".join(data_of(body.parts))
         answer = self._codecs[body.dialect].read_answer(body)
         return pack(answer.raw if answer.raw is not None else answer.value)
 
     def status(self, effect: SendStatus) -> Tail | None:
-        """Write how a job stands, for a client that asked."""
+        """Encode the status of a job, for a client that asked."""
         key = (effect.client, effect.job, effect.asked)
-        waiting = self._questions.get(key)
+        open_questions = self._questions.get(key)
         if effect.asked is RequestKind.INPUT:
-            # Only input that was of no use is answered, so nobody is kept waiting for it.
-            return (write_note({"job": effect.job}), *self._standing(effect))
-        if not waiting:
+            # Only refused input is answered, so no client waits for this answer.
+            return (write_note({"job": effect.job}), *self._state(effect))
+        if not open_questions:
             return None
-        metadata = waiting.pop(0)
-        if not waiting:
+        metadata = open_questions.pop(0)
+        if not open_questions:
             del self._questions[key]
-        return (*metadata, *_STANDINGS[effect.asked](self, effect))
+        return (*metadata, *_STATUS_ENCODERS[effect.asked](self, effect))
 
-    def _standing(self, effect: SendStatus) -> Tail:
+    def _state(self, effect: SendStatus) -> Tail:
         note: Note = {"kind": "status", "job": effect.job}
         if effect.status is None:
             note["state"] = "unknown"
@@ -194,11 +196,11 @@ class DcpReplies:
     def _result(self, effect: SendStatus) -> Tail:
         status = effect.status
         if status is None or status.state not in FINAL:
-            return self._standing(effect)
+            return self._state(effect)
         try:
             return self._ended(status)
-        except Unmappable as trouble:
-            fault = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+        except Unmappable as error:
+            fault = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
             return (
                 write_note({"kind": "result", "state": status.state}),
                 b"",
@@ -206,7 +208,7 @@ class DcpReplies:
             )
 
     def _ended(self, status: JobStatus) -> Tail:
-        """Write the result of a job that has ended: by worker if it had several parts."""
+        """Encode the result of a job that has ended, by worker if it had several parts."""
         note: Note = {"kind": "result", "state": status.state}
         if status.fault is not None:
             note |= {"code": status.fault.code.value, "message": status.fault.message}
@@ -225,7 +227,7 @@ class DcpReplies:
 
 
 def _request(effect: SendReply) -> str:
-    """Name a question as its worker did; one from another dialect goes by its job."""
+    """Return the worker's name of a question; for other dialects, the job id."""
     note = take_report(effect.body.parts)[1] if effect.body.dialect == NAME else None
     request = note.get("request") if note is not None else None
     return request if isinstance(request, str) else effect.job
@@ -233,8 +235,8 @@ def _request(effect: SendReply) -> str:
 
 _NONE: Final = Body("")
 
-_STANDINGS: Final[dict[RequestKind, Callable[[DcpReplies, SendStatus], Tail]]] = {
+_STATUS_ENCODERS: Final[dict[RequestKind, Callable[[DcpReplies, SendStatus], Tail]]] = {
     RequestKind.RESULT: DcpReplies._result,
-    RequestKind.CANCEL: DcpReplies._standing,
-    RequestKind.INPUT: DcpReplies._standing,
+    RequestKind.CANCEL: DcpReplies._state,
+    RequestKind.INPUT: DcpReplies._state,
 }

@@ -1,10 +1,10 @@
-"""The frames of DCP, stateless: bytes to messages and back.
+"""The frames of DCP: a stateless codec between frames and messages.
 
-The text gives the message type one byte; DagBox itself sends the four bytes of a C++ enum. Both
-are spoken, and `width` says which one a message came in, or is to go out in. Frames are as a DEALER
-sees them: the first one is empty, no identity before it.
+The text gives the message type one byte; DagBox sends the four bytes of a C++ enum. Both are
+supported: `width` is the width of a message's type frame. Frames are as a DEALER sees them: the
+first one is empty, and there is no identity before it.
 
-What a message means, and who may say it when, must not live here.
+The meaning of messages, and their order, belong to the sides.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.model.value import value
 
 PROTOCOL: Final = b"DGBX\x01"
-#: The type frame of the text, and the one of DagBox on a little-endian machine.
+#: Width of the type frame in the text, and of DagBox on a little-endian machine.
 NARROW: Final = 1
 WIDE: Final = 4
-#: Metadata parts, an empty part, data parts: what follows the client in a request or reply.
+#: What follows the client in a request or reply: metadata parts, an empty part, data parts.
 Tail = tuple[bytes, ...]
 
 
 @value
 class Registration:
-    """A worker offers a service; the broker says the same back to confirm it."""
+    """A worker offers a service. The broker sends the same message back to confirm it."""
 
     service: bytes
     #: Frames after the service. DagBox ignores them and does not send them back.
@@ -33,24 +33,24 @@ class Registration:
 
 @value
 class Ping:
-    """A worker is alive."""
+    """Heartbeat of a worker."""
 
     width: int = NARROW
 
 
 @value
 class Pong:
-    """The broker is alive."""
+    """Heartbeat of the broker."""
 
     width: int = NARROW
 
 
 @value
 class DcpRequest:
-    """A client, or a worker, asks for work; the broker passes it on with the client filled in."""
+    """A client or worker requests work. The broker adds the client and forwards it."""
 
     service: bytes
-    #: Empty when the sender left it out.
+    #: Empty if the sender omitted it.
     client: bytes
     tail: Tail
     width: int = NARROW
@@ -67,7 +67,7 @@ class DcpReply:
 
 @value
 class Reconnect:
-    """The broker does not know the worker: register again."""
+    """The broker does not know the worker, which must register again."""
 
     width: int = NARROW
 
@@ -76,17 +76,17 @@ Message = Registration | Ping | Pong | DcpRequest | DcpReply | Reconnect
 
 
 def metadata_of(tail: Tail) -> tuple[bytes, ...]:
-    """Return the metadata parts: all before the first empty one."""
+    """Return the metadata parts: all before the first empty part."""
     return tail[: tail.index(b"")]
 
 
 def data_of(tail: Tail) -> tuple[bytes, ...]:
-    """Return the data parts: all after the first empty one, empty ones included."""
+    """Return the data parts: all after the first empty part, including empty ones."""
     return tail[tail.index(b"") + 1 :]
 
 
 def decode(frames: Frames) -> Message:
-    """Read one message. Raises `MalformedMessage` on what is none."""
+    """Decode one message. Raises `MalformedMessage`."""
     if len(frames) < 3 or frames[0]:
         raise MalformedMessage("a DCP message begins with an empty frame, protocol and type")
     if frames[1] != PROTOCOL:
@@ -159,7 +159,7 @@ _RECONNECT: Final = _header(6)
 
 
 def encode(message: Message) -> Frames:
-    """Write one message, its type frame in the message's own width."""
+    """Encode one message, with the type frame in the message's width."""
     return _WRITERS[type(message)](message)
 
 

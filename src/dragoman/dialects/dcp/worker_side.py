@@ -1,8 +1,8 @@
 """A worker's end of DCP, for the SDK.
 
-It registers with a note; a broker that sends the note back reads notes, and then progress, faults,
-input and cancels have words. With any other broker it keeps to the text: results, hand-overs and
-heartbeats, of which a ping while busy asks for more work.
+It registers with a note. A broker that sends the note back uses notes; then there are progress,
+faults, input and cancels. With any other broker it keeps to the text: results, forwarded requests
+and heartbeats. In the text a ping of a busy worker requests more work.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from dragoman.dialects.dcp.client_side import service_bytes
 from dragoman.dialects.dcp.notes import (
     Note,
     fault_note,
+    read_names,
     read_note,
     request_note,
-    said_names,
     take_report,
     with_report,
     write_note,
@@ -50,22 +50,22 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.value import value
 
-#: The broker answers every ping; so many unanswered ones mean that it is not there.
+#: The broker answers every ping. After so many unanswered pings it is lost.
 _PINGS_UNANSWERED: Final = 5
 
 
 @value
 class _Task:
-    """A request in hand: what its reply has to give back."""
+    """A request that runs, with what its reply must return."""
 
     client: bytes
     tail: Tail
-    #: It came as data parts, not as a call, so its result goes out as data parts too.
+    #: The request was data parts, not a call, so the result is data parts, too.
     is_parts: bool
 
 
 class DcpWorkerSide:
-    """What one worker says and hears."""
+    """The worker side of DCP."""
 
     def __init__(
         self,
@@ -86,18 +86,18 @@ class DcpWorkerSide:
         self._codec = DcpBodyCodec()
         self._tasks: dict[str, _Task] = {}
         self._count = 0
-        #: Whether the broker sent our note back.
-        self._is_understood = False
+        #: Whether the broker sent our note back, and so uses notes.
+        self._has_notes = False
 
     @property
     def hold(self) -> float | None:
-        """How long the broker may be silent; nobody can tell while only pongs are sent."""
-        return None if self._must_not_ask else self.beat_every * _PINGS_UNANSWERED
+        """Return how long the broker may be silent; None while only pongs are sent."""
+        return None if self._must_not_ping else self.beat_every * _PINGS_UNANSWERED
 
     @property
-    def _must_not_ask(self) -> bool:
-        """Whether a ping would be taken as a wish for more work than there are hands for."""
-        return not self._is_understood and len(self._tasks) >= self._concurrency
+    def _must_not_ping(self) -> bool:
+        """Whether a ping would request more work than the worker can run."""
+        return not self._has_notes and len(self._tasks) >= self._concurrency
 
     def join(self) -> list[Frames]:
         """Register."""
@@ -111,7 +111,7 @@ class DcpWorkerSide:
         return [encode(Registration(self._service, (write_note(note),), self._width))]
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Decode one message. Unreadable messages are ignored."""
         try:
             message = decode(frames)
         except MalformedMessage:
@@ -120,9 +120,7 @@ class DcpWorkerSide:
         if type(message) is DcpRequest:
             return self._request(message)
         if type(message) is Registration:
-            self._is_understood = (
-                bool(message.surplus) and read_note(message.surplus[0]) is not None
-            )
+            self._has_notes = bool(message.surplus) and read_note(message.surplus[0]) is not None
             return [Alive()]
         if type(message) is Pong:
             return [Alive()]
@@ -150,12 +148,12 @@ class DcpWorkerSide:
                 m.service.decode(errors="replace"),
                 m.client.decode(errors="replace"),
                 timeout if isinstance(timeout, int | float) else None,
-                said_names(note.get("resources")),
+                read_names(note.get("resources")),
             )
         ]
 
     def _about(self, client: bytes, tail: Tail, report: Note) -> list[WorkerNotice]:
-        """Read a word about a request in hand: the oldest one that looks like it."""
+        """Decode a note about a running request: the oldest with this client and metadata."""
         mark = (client, metadata_of(tail))
         tickets = (t for t, k in self._tasks.items() if (k.client, metadata_of(k.tail)) == mark)
         ticket = next(tickets, None)
@@ -171,32 +169,32 @@ class DcpWorkerSide:
         return [InputGiven(ticket, name, answer.value if answer.raw is None else answer.raw)]
 
     def _missing(self, client: bytes, tail: Tail) -> Frames:
-        """Say that a request is not here: it never came, or its reply is on the way or lost."""
+        """Report that the worker does not have a request, or has answered it."""
         fault = Fault(FaultCode.HANDED_BACK, "the worker does not have it")
-        said = with_report((*metadata_of(tail), b""), fault_note(fault))
-        return encode(DcpReply(client, said, self._width))
+        report = with_report((*metadata_of(tail), b""), fault_note(fault))
+        return encode(DcpReply(client, report, self._width))
 
     def take(self, ticket: str) -> list[Frames]:
-        """Say nothing: a request that was delivered is being run."""
+        """Return nothing: DCP has no confirmation."""
         return []
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way, to a broker that reads it."""
+        """Report progress, if the broker uses notes."""
         return self._report(ticket, "progress", answer_parts(Answer(event)))
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
-        """Send a piece of a stream, to a broker that reads it."""
+        """Send a piece of a stream, if the broker uses notes."""
         return self._report(ticket, "chunk", (pack(data),))
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something."""
-        if not self._is_understood:
-            raise Unsupported("DCP has no questions to clients, and this broker reads no notes")
+        """Ask the client a question."""
+        if not self._has_notes:
+            raise Unsupported("DCP has no questions to clients, and this broker uses no notes")
         return self._report(ticket, "input_asked", answer_parts(Answer(question)), request=request)
 
     def _report(self, ticket: str, kind: str, data: Tail, **more: Any) -> list[Frames]:
         task = self._tasks.get(ticket)
-        if task is None or not self._is_understood:
+        if task is None or not self._has_notes:
             return []
         tail = (*metadata_of(task.tail), write_note({"kind": kind, **more}), b"", *data)
         return [encode(DcpReply(task.client, tail, self._width))]
@@ -207,19 +205,19 @@ class DcpWorkerSide:
         if task is None:
             return []
         try:
-            data = _result(task, answer, self._is_understood)
-        except Unmappable as trouble:
-            answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
-            data = _result(task, answer, self._is_understood)
+            data = _result(task, answer, self._has_notes)
+        except Unmappable as error:
+            answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
+            data = _result(task, answer, self._has_notes)
         tail = (*metadata_of(task.tail), b"", *data)
-        if answer.fault is not None and self._is_understood:
+        if answer.fault is not None and self._has_notes:
             tail = with_report(tail, fault_note(answer.fault))
         return [encode(DcpReply(task.client, tail, self._width))]
 
     def hand_back(self, ticket: str) -> list[Frames]:
-        """Return a job unrun: as a fault, or by asking for the very same again."""
-        if self._is_understood:
-            fault = Fault(FaultCode.HANDED_BACK, "the worker returned it unrun")
+        """Return a job without running it: as a fault, or by sending the request back."""
+        if self._has_notes:
+            fault = Fault(FaultCode.HANDED_BACK, "the worker returned it without running it")
             return self.finish(ticket, Answer(fault=fault))
         task = self._tasks.pop(ticket, None)
         if task is None:
@@ -227,7 +225,7 @@ class DcpWorkerSide:
         return [encode(DcpRequest(self._service, task.client, task.tail, self._width))]
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Pass the job on to another service; the client stays the same."""
+        """Forward the job to another service; the client stays the same."""
         task = self._tasks.pop(ticket, None)
         if task is None:
             return []
@@ -235,26 +233,26 @@ class DcpWorkerSide:
         return [encode(DcpRequest(service_bytes(service), task.client, tail, self._width))]
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
-        """Refuse: DCP has no events."""
+        """Raise `Unsupported`: DCP has no events."""
         raise Unsupported("DCP has no events: publish them over NFP")
 
     def beat(self) -> list[Frames]:
-        """Say "I am alive"; not with a ping if that would ask for more work."""
-        return [encode(Pong(self._width) if self._must_not_ask else Ping(self._width))]
+        """Send a heartbeat: a ping, or a pong if a ping would request more work."""
+        return [encode(Pong(self._width) if self._must_not_ping else Ping(self._width))]
 
     def leave(self) -> list[Frames]:
-        """Say good-bye, with the one message that means nothing else to any broker."""
+        """Unregister, with the one message that has no other meaning for a broker."""
         return [encode(Reconnect(self._width))]
 
 
-def _result(task: _Task, answer: Answer, is_understood: bool) -> Tail:
-    """Write a result: data parts for data parts, one part for a call."""
-    if answer.fault is not None and is_understood:
+def _result(task: _Task, answer: Answer, has_notes: bool) -> Tail:
+    """Encode a result: data parts for data parts, one part for a call."""
+    if answer.fault is not None and has_notes:
         return ()
     if task.is_parts and answer.fault is None and _is_parts(answer.value):
         return tuple(answer.value)
     return answer_parts(answer)
 
 
-def _is_parts(said: Any) -> bool:
-    return isinstance(said, list | tuple) and bool(said) and all(type(p) is bytes for p in said)
+def _is_parts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(type(p) is bytes for p in value)

@@ -1,7 +1,7 @@
-"""The workers of a DCP link and what each of them holds.
+"""The workers of a DCP link and the requests that each of them holds.
 
-A DCP reply carries the client and the metadata of its request and nothing else, so the broker has
-to remember which job that was. Of several that look the same, the oldest is answered first.
+A DCP reply carries only the client and the metadata of its request, so the broker keeps the job. If
+several requests look the same, a reply answers the oldest.
 """
 
 from collections import OrderedDict, deque
@@ -12,17 +12,17 @@ from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.value import value
 
-#: What a reply is recognised by.
+#: What identifies a reply: client and metadata.
 Mark = tuple[bytes, tuple[bytes, ...]]
-#: More than a worker will ever hold; beyond it the oldest is forgotten.
+#: Bound of one worker's assignments; the oldest is forgotten first.
 _MOST_HELD: Final = 100_000
-#: Workers that are gone, but may still bring a late reply.
-_MOST_PARTED: Final = 1_000
+#: Bound of the workers that left and may still send a late reply.
+_MOST_DEPARTED: Final = 1_000
 
 
 @value
 class DcpAssignment:
-    """One request with a worker."""
+    """One request that a worker holds."""
 
     job: JobId
     attempt: int
@@ -37,40 +37,40 @@ class DcpWorker:
     def __init__(self, peer: PeerId) -> None:
         self.peer = peer
         self.service = b""
-        #: It says and reads notes: it counts its own credit, can be told to stop, reports.
+        #: It uses notes: it declares its credit, can stop a job, and reports.
         self.reads_notes = False
-        #: It says so when it is asked about a request that it does not have.
+        #: It answers polls for requests that it does not have.
         self.answers_polls = False
-        #: When it was given each job, or last asked about it; the longest ago first.
-        self._asked_at: OrderedDict[JobId, float] = OrderedDict()
-        #: Whether it may be given a request: "the broker SHOULD NOT give more" until it responds.
+        #: When it got each job, or was last polled for it; the oldest first.
+        self._polled_at: OrderedDict[JobId, float] = OrderedDict()
+        #: Whether it may get a request: "the broker SHOULD NOT give more" until it responds.
         self.is_free = True
-        #: It said good-bye, so nobody asks it to register again.
+        #: It unregistered itself, so the broker does not ask it to register again.
         self.has_left = False
         self.seen_at = 0.0
-        #: The question each job waits for the answer to, by the name its worker gave it.
+        #: The name of the open question of each job, as its worker gave it.
         self.questions: dict[JobId, str] = {}
         self._held: dict[Mark, deque[DcpAssignment]] = {}
         self._ages: OrderedDict[JobId, DcpAssignment] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
-        """Whether it holds anything."""
+        """Whether it holds a request."""
         return bool(self._ages)
 
     def hold(self, held: DcpAssignment, now: float) -> None:
-        """Remember what it was given; a new attempt of a job takes the place of the old one."""
+        """Add an assignment. A new attempt of a job replaces the old one."""
         self.drop(held.job)
         self._held.setdefault(held.mark, deque()).append(held)
         self._ages[held.job] = held
-        self._asked_at[held.job] = now
+        self._polled_at[held.job] = now
         if len(self._ages) > _MOST_HELD:
             self.drop(next(iter(self._ages)))
 
     def drop(self, job: JobId) -> None:
         """Forget a job."""
         held = self._ages.pop(job, None)
-        self._asked_at.pop(job, None)
+        self._polled_at.pop(job, None)
         self.questions.pop(job, None)
         if held is not None:
             alike = self._held[held.mark]
@@ -79,17 +79,16 @@ class DcpWorker:
                 del self._held[held.mark]
 
     def find(self, client: bytes, tail: Tail) -> DcpAssignment | None:
-        """Find what it answers: the oldest with this client and metadata.
+        """Find the assignment of a reply: the oldest with this client and metadata.
 
-        A worker that does not give the metadata back is understood while it has one request of
-        that client only.
+        A reply without metadata is accepted if the worker holds only one request of that client.
         """
         metadata = metadata_of(tail)
         alike = self._held.get((client, metadata))
         if alike:
             return alike[0]
         if metadata:
-            # It gives back the metadata of something that it should not hold any more.
+            # This metadata belongs to a request that the worker no longer holds.
             return None
         of_client = [mark for mark in self._held if mark[0] == client]
         if len(of_client) == 1 and len(self._held[of_client[0]]) == 1:
@@ -97,75 +96,75 @@ class DcpWorker:
         return None
 
     def overdue(self, before: float, now: float) -> list[DcpAssignment]:
-        """Return what it was given, or last asked about, so long ago; it is asked now.
+        """Return the assignments that got no poll since `before`, and mark them as polled now.
 
-        Of several that look the same nobody could tell which one is meant.
+        Requests that look the same are left out: a poll could not tell them apart.
         """
         found: list[DcpAssignment] = []
-        while self._asked_at and next(iter(self._asked_at.values())) <= before:
-            job = next(iter(self._asked_at))
-            self._asked_at[job] = now
-            self._asked_at.move_to_end(job)
+        while self._polled_at and next(iter(self._polled_at.values())) <= before:
+            job = next(iter(self._polled_at))
+            self._polled_at[job] = now
+            self._polled_at.move_to_end(job)
             held = self._ages[job]
             if len(self._held[held.mark]) == 1:
                 found.append(held)
         return found
 
     def holding(self, job: JobId) -> DcpAssignment | None:
-        """Return what it holds of a job."""
+        """Return the assignment of a job."""
         return self._ages.get(job)
 
 
 class DcpWorkers:
-    """All workers of a link by address, and the last ones that left with something in hand."""
+    """All workers of a link by address, and the last ones that left while busy."""
 
     def __init__(self) -> None:
         self.present: dict[bytes, DcpWorker] = {}
-        self._parted: OrderedDict[bytes, DcpWorker] = OrderedDict()
+        self._departed: OrderedDict[bytes, DcpWorker] = OrderedDict()
 
     def join(self, address: bytes, peer: PeerId) -> DcpWorker:
-        """Return a worker that registers, with what it held before if it is known."""
-        worker = self.present.get(address) or self._parted.pop(address, None) or DcpWorker(peer)
+        """Return a worker that registers, with its earlier assignments if it is known."""
+        worker = self.present.get(address) or self._departed.pop(address, None) or DcpWorker(peer)
         self.present[address] = worker
         worker.has_left = False
         return worker
 
-    def part(self, address: bytes) -> bool:
-        """Let a worker go, and say whether it was here; remember what it held."""
+    def leave(self, address: bytes) -> bool:
+        """Remove a worker and keep its assignments. Return whether it was registered."""
         worker = self.present.pop(address, None)
         if worker is None:
             return False
         if worker.is_busy:
-            self._parted[address] = worker
-            if len(self._parted) > _MOST_PARTED:
-                self._parted.popitem(last=False)
+            self._departed[address] = worker
+            if len(self._departed) > _MOST_DEPARTED:
+                self._departed.popitem(last=False)
         return True
 
     def forget(self, address: bytes) -> None:
-        """Forget all that was known of an address: somebody new has it."""
+        """Forget an address: a new worker has it."""
         self.present.pop(address, None)
-        self._parted.pop(address, None)
+        self._departed.pop(address, None)
 
-    def speaker(self, address: bytes) -> DcpWorker | None:
-        """Return the worker that speaks, also one that left with something in hand."""
-        return self.present.get(address) or self._parted.get(address)
+    def find(self, address: bytes) -> DcpWorker | None:
+        """Return the worker at an address, also one that left while busy."""
+        return self.present.get(address) or self._departed.get(address)
 
 
 class Widths:
-    """The width of the type frame each peer spoke last; the one not heard for longest goes."""
+    """The width of each peer's last type frame; the least recently active is forgotten."""
 
     def __init__(self, default: int, most: int) -> None:
         self._default = default
         self._most = most
         self._widths: OrderedDict[bytes, int] = OrderedDict()
 
-    def hear(self, address: bytes, width: int) -> None:
-        """Note how a peer speaks."""
+    def store(self, address: bytes, width: int) -> None:
+        """Store the width of a peer."""
         self._widths[address] = width
         self._widths.move_to_end(address)
         if len(self._widths) > self._most:
             self._widths.popitem(last=False)
 
     def of(self, address: bytes) -> int:
-        """Return how to speak to a peer."""
+        """Return the width for a peer."""
         return self._widths.get(address, self._default)

@@ -1,1 +1,1 @@
-"""The dialect of the house itself: how built-in services are workers like any other."""
+"""The in-process dialect: built-in services join and work as ordinary workers."""

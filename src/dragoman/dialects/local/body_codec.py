@@ -1,4 +1,4 @@
-"""Content as built-in services have it: MessagePack of the model's own words."""
+"""Bodies of built-in services: MessagePack of the model's fields."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ class _LocalAnswer(msgspec.Struct, array_like=True):
     value: Any
     raw: bytes | None
     fault: str
-    words: str
+    message: str
 
 
 _CALLS: Final = msgspec.msgpack.Decoder(_LocalCall)
@@ -30,27 +30,27 @@ _ANSWERS: Final = msgspec.msgpack.Decoder(_LocalAnswer)
 
 
 class LocalBodyCodec:
-    """Writes calls and answers as the services of the house read them."""
+    """Converts calls and answers for the built-in services."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request."""
+        """Decode a request."""
         call = _read(_CALLS, body)
         return Call(call.task, tuple(call.args), call.kwargs, call.raw)
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Encode a request."""
         return _write(_LocalCall(call.task, list(call.args), dict(call.kwargs), call.raw))
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result."""
+        """Decode a result."""
         answer = _read(_ANSWERS, body)
-        fault = Fault(FaultCode(answer.fault), answer.words) if answer.fault else None
+        fault = Fault(FaultCode(answer.fault), answer.message) if answer.fault else None
         return Answer(answer.value, answer.raw, fault)
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result."""
+        """Encode a result."""
         fault = answer.fault
         return _write(
             _LocalAnswer(
@@ -66,7 +66,7 @@ def _read(decoder: "msgspec.msgpack.Decoder[Any]", body: Body) -> Any:
     try:
         return decoder.decode(body.parts[0])
     except (msgspec.MsgspecError, IndexError) as error:
-        raise Unmappable(f"no content of the local dialect: {error}") from None
+        raise Unmappable(f"not a body of the local dialect: {error}") from None
 
 
 def _write(content: msgspec.Struct) -> Body:

@@ -1,4 +1,4 @@
-"""The broker's end of the local link: built-in services join, work and answer like any worker."""
+"""The broker's end of the local link, on which built-in services join, work and answer."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from dragoman.model.names import JobId, ServiceName, WorkerName, name_of, peer_i
 
 
 class LocalBrokerSide:
-    """Services of the house, by the address of their memory peer."""
+    """Serves the built-in services, by the address of their memory peer."""
 
     def __init__(self, codecs: BodyCodecs, link: str = NAME) -> None:
         self.link = link
@@ -29,7 +29,7 @@ class LocalBrokerSide:
         self._codec = LocalBodyCodec()
 
     def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event]:
-        """Take one message of a service in."""
+        """Decode one message of a built-in service."""
         message = wire.decode(frames)
         worker = peer_id(self.link, text_of(address))
         if isinstance(message, wire.LocalJoin):
@@ -41,7 +41,7 @@ class LocalBrokerSide:
                     credit=message.credit,
                     credit_returns=True,
                     can_cancel=True,
-                    # It began with this process: what an earlier one held is to be run again.
+                    # The service started with this process, so jobs of an earlier one run again.
                     holds=frozenset(),
                     dialect=NAME,
                     is_builtin=True,
@@ -61,36 +61,36 @@ class LocalBrokerSide:
             return Fault(FaultCode.TASK_FAILED, str(error))
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Give a service its work, and what its clients say; it needs nothing else."""
+        """Encode work, input, cancels and the ends of the broker's own jobs."""
         if isinstance(effect, SendWork):
             body = convert_call(self._codecs, effect.body, NAME)
             work = wire.LocalWork(effect.job, effect.attempt, effect.client, body.parts[0])
             return [Send(raw_of(name_of(effect.worker)), wire.encode(work))]
         if isinstance(effect, SendInput):
-            said = convert_answer(self._codecs, effect.body, NAME)
-            given = wire.LocalInput(effect.job, said.parts[0])
-            return [Send(raw_of(name_of(effect.worker)), wire.encode(given))]
+            body = convert_answer(self._codecs, effect.body, NAME)
+            message = wire.LocalInput(effect.job, body.parts[0])
+            return [Send(raw_of(name_of(effect.worker)), wire.encode(message))]
         if isinstance(effect, SendReply):
-            return self._told(effect)
+            return self._job_ended(effect)
         if isinstance(effect, SendCancel):
             return [Send(raw_of(name_of(effect.worker)), wire.encode(wire.LocalCancel(effect.job)))]
         return []
 
-    def _told(self, effect: SendReply) -> list[Send]:
-        """Tell the house how a job of its own ended; the rest it need not know."""
+    def _job_ended(self, effect: SendReply) -> list[Send]:
+        """Report the end of a job that the broker itself submitted; drop other replies."""
         if effect.kind is not ReplyKind.FINAL:
             return []
         body, fault = effect.body, effect.fault
-        said = convert_answer(self._codecs, body, NAME).parts[0] if body.parts else b""
-        told = wire.LocalJobEnded(
-            effect.job, said, fault.code if fault else "", fault.message if fault else ""
+        answer = convert_answer(self._codecs, body, NAME).parts[0] if body.parts else b""
+        message = wire.LocalJobEnded(
+            effect.job, answer, fault.code if fault else "", fault.message if fault else ""
         )
-        return [Send(raw_of(name_of(effect.client)), wire.encode(told))]
+        return [Send(raw_of(name_of(effect.client)), wire.encode(message))]
 
     def advance(self, now: float) -> Sequence[Event | Send]:
-        """Nothing is timed here."""
+        """Return nothing: this side has no timers."""
         return []
 
     def next_deadline(self) -> float | None:
-        """Nothing is timed here."""
+        """Return None: this side has no timers."""
         return None

@@ -1,4 +1,4 @@
-"""Messages between the broker and its built-in services: frames, within one process."""
+"""Messages between the broker and its built-in services, as frames within one process."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ CANCEL: Final = b"cancel"
 INPUT: Final = b"input"
 REPLY: Final = b"reply"
 LEAVE: Final = b"leave"
-TOLD: Final = b"told"
+ENDED: Final = b"ended"
 _KINDS: Final = frozenset({b"accepted", b"progress", b"chunk", b"final"})
 
 
 @value
 class LocalJoin:
-    """A service begins; it takes so many jobs at a time."""
+    """A service starts. `credit` is how many jobs it takes at a time."""
 
     services: tuple[str, ...]
     credit: int
@@ -42,7 +42,7 @@ class LocalCancel:
 
 @value
 class LocalInput:
-    """What the client of a running job says to it."""
+    """Input of the client to its running job."""
 
     job: str
     body: bytes
@@ -50,7 +50,7 @@ class LocalInput:
 
 @value
 class LocalReply:
-    """What a service says about a job: `accepted`, `progress`, `chunk` or `final`."""
+    """A service reports on a job: `accepted`, `progress`, `chunk` or `final`."""
 
     job: str
     attempt: int
@@ -60,24 +60,24 @@ class LocalReply:
 
 @value
 class LocalLeave:
-    """A service ends."""
+    """A service stops."""
 
 
 @value
 class LocalJobEnded:
-    """How a job ended that the house itself had asked for; a fault by its code, or empty."""
+    """A job ended that the broker itself submitted. `fault` is a fault code, or empty."""
 
     job: str
     body: bytes
     fault: str = ""
-    words: str = ""
+    message: str = ""
 
 
 Message = LocalJobEnded | LocalJoin | LocalWork | LocalCancel | LocalInput | LocalReply | LocalLeave
 
 
 def encode(message: Message) -> list[bytes]:
-    """Write a message."""
+    """Encode a message."""
     if isinstance(message, LocalJoin):
         return [JOIN, str(message.credit).encode(), *(s.encode() for s in message.services)]
     if isinstance(message, LocalWork):
@@ -87,7 +87,7 @@ def encode(message: Message) -> list[bytes]:
         head = [REPLY, message.job.encode(), str(message.attempt).encode()]
         return [*head, message.kind.encode(), message.body]
     if isinstance(message, LocalJobEnded):
-        return [TOLD, *(t.encode() for t in (message.job, message.fault, message.words)),
+        return [ENDED, *(t.encode() for t in (message.job, message.fault, message.message)),
                 message.body]  # fmt: skip
     if isinstance(message, LocalInput):
         return [INPUT, message.job.encode(), message.body]
@@ -95,11 +95,11 @@ def encode(message: Message) -> list[bytes]:
 
 
 def decode(frames: Frames) -> Message:
-    """Read a message."""
+    """Decode a message. Raises `MalformedMessage`."""
     try:
         return _decode(frames)
     except (ValueError, IndexError) as error:
-        raise MalformedMessage(f"no message of the local dialect: {error}") from None
+        raise MalformedMessage(f"not a message of the local dialect: {error}") from None
 
 
 def _decode(frames: Frames) -> Message:
@@ -110,9 +110,9 @@ def _decode(frames: Frames) -> Message:
         return LocalWork(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
     if command == REPLY and frames[3] in _KINDS:
         return LocalReply(frames[1].decode(), int(frames[2]), frames[3].decode(), frames[4])
-    if command == TOLD:
-        job, fault, words = (f.decode() for f in frames[1:4])
-        return LocalJobEnded(job, frames[4], fault, words)
+    if command == ENDED:
+        job, fault, text = (f.decode() for f in frames[1:4])
+        return LocalJobEnded(job, frames[4], fault, text)
     if command == INPUT:
         return LocalInput(frames[1].decode(), frames[2])
     if command == CANCEL:

@@ -1,7 +1,7 @@
-"""The JSON bodies of NFP: what the broker reads of them, and those it writes itself.
+"""The JSON bodies of NFP: the fields that the broker reads, and the bodies that it writes.
 
-Reading is partial and typed, because bodies pass through unread where they can. Field names and
-their order are NorFab's; what we add (`error`, `code`) comes last, where its peers do not look.
+The broker decodes only the fields it needs, because bodies pass through. Field names and their
+order are NorFab's. Our additions (`error`, `code`) come last; NorFab's peers ignore them.
 """
 
 import json
@@ -17,20 +17,20 @@ from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault
 from dragoman.model.record import Record
 
-#: How a worker says that it returns a job unrun, in the body of a 404.
+#: The status in the body of a 404 with which a worker returns a job unrun.
 HANDED_BACK: Final = "HANDED_BACK"
 _ARRAY: Final = msgspec.Raw(b"[]")
 _OBJECT: Final = msgspec.Raw(b"{}")
-#: A number that NorFab's JSON reader may refuse although ours passes over it: no float holds it.
+#: Numbers beyond a float: NorFab's JSON reader may refuse them, ours skips them.
 _HUGE: Final = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
-#: JSON has numbers of any length; the ledger has not.
+#: The ledger holds 32-bit numbers; JSON has numbers of any length.
 _Number = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
 class PostHead(msgspec.Struct):
-    """What the broker wants to know of a POST or MMI body."""
+    """The fields that the broker reads from a POST or MMI body."""
 
     task: str
     timeout: float | None = None
@@ -41,21 +41,21 @@ class PostHead(msgspec.Struct):
 
 
 class OpenBody(msgspec.Struct):
-    """What a peer declares of itself in OPEN. Unknown members are for later versions."""
+    """What a peer declares in OPEN. Unknown members belong to later versions."""
 
     agent: str = ""
-    #: A client that takes results unasked, and a 202 for a job that is only queued.
+    #: The client accepts results without a GET, and a 202 for a queued job.
     push: bool = False
-    #: A worker that can be told to stop a job, and will say that it did.
+    #: The worker can stop a job, and confirms that it did.
     can_cancel: bool = False
-    #: A worker that wants to hear the attempt's number, and repeats it in its reports.
+    #: The worker wants the attempt number, and repeats it in its reports.
     attempts: bool = False
     credit: _Number | None = None
-    #: The jobs the worker can still answer for.
+    #: The jobs that the worker still holds or has results of.
     holds: list[str] | None = None
     labels: dict[str, str] = {}
     resources: list[str] = []
-    #: How often a broker beats and wants to hear a beat; `hold` silent seconds make either lost.
+    #: Heartbeat interval of the broker; a peer is lost after `hold` seconds of silence.
     beat_every: float | None = None
     hold: float | None = None
 
@@ -79,14 +79,14 @@ class _Extras(msgspec.Struct):
 
 
 class EventHead(msgspec.Struct):
-    """What the broker wants to know of an EVENT body."""
+    """The fields that the broker reads from an EVENT body."""
 
     event_type: str = ""
     extras: _Extras | None = None
 
     @property
     def input_request(self) -> InputRequest | None:
-        """The question in it, if it asks one."""
+        """The question in the event, if there is one."""
         return self.extras.input_request if self.extras else None
 
 
@@ -123,17 +123,17 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, 
 
 
 def read_post(body: bytes) -> PostHead:
-    """Check a request body as strictly as NorFab's worker does, which dies of a bad one.
+    """Check a request body as strictly as NorFab's worker, which stops on a bad one.
 
-    Raises ValueError with a sentence for the client.
+    Raises ValueError with a text for the client.
     """
     try:
         text = body.decode()
         head = _POST.decode(text)
         if _HUGE.search(text):
             json.loads(text, parse_int=_finite, parse_float=_finite)
-    except _UNREADABLE as why:
-        raise ValueError(f"the body must be a JSON object with a task: {why}") from None
+    except _UNREADABLE as error:
+        raise ValueError(f"the body must be a JSON object with a task: {error}") from None
     if bytes(head.args)[:1] not in b"[n" or bytes(head.kwargs)[:1] not in b"{n":
         raise ValueError("args must be a JSON array and kwargs a JSON object")
     return head
@@ -147,7 +147,7 @@ def _finite(text: str) -> float:
 
 
 def read_open(body: bytes) -> OpenBody:
-    """Read a declaration; an opaque or damaged one declares nothing."""
+    """Decode an OPEN body. One that cannot be read declares nothing."""
     try:
         return _OPEN.decode(body)
     except _UNREADABLE:
@@ -155,7 +155,7 @@ def read_open(body: bytes) -> OpenBody:
 
 
 def read_event(body: bytes) -> EventHead:
-    """Read the head of an event; one that is not NorFab's is plain progress."""
+    """Decode the head of an event. One that is not NorFab's is progress."""
     try:
         return _EVENT.decode(body)
     except _UNREADABLE:
@@ -163,28 +163,28 @@ def read_event(body: bytes) -> EventHead:
 
 
 def read_fault(result: bytes) -> Fault | None:
-    """Tell whether a result says that the task failed; an opaque result does not."""
+    """Return the fault in a result. A result that cannot be read has none."""
     try:
-        said = _RESULT.decode(result)
+        heads = _RESULT.decode(result)
     except _UNREADABLE:
         return None
-    for head in said.values():
+    for head in heads.values():
         if head.failed:
             return task_fault(head.errors, head.messages)
     return None
 
 
 def read_status(body: bytes) -> str:
-    """Return what a report says of itself, in a word or a sentence."""
+    """Return the error text of a report, or its status."""
     try:
-        said = _STATUS.decode(body)
+        head = _STATUS.decode(body)
     except _UNREADABLE:
         return ""
-    return said.error or said.status
+    return head.error or head.status
 
 
 def is_clean(body: bytes | None) -> bool:
-    """Tell whether a DISCONNECT says that the worker stopped in good order."""
+    """Return whether a DISCONNECT reports a clean stop of the worker."""
     try:
         return bool(body) and _CLEAN.decode(body or b"").clean
     except _UNREADABLE:
@@ -192,24 +192,25 @@ def is_clean(body: bytes | None) -> bool:
 
 
 def read_subscription(body: bytes) -> Subscription:
-    """Read which events are wanted; nothing said: all that are still to come. Raises ValueError."""
+    """Decode a subscription. An empty body means all future events. Raises ValueError."""
     try:
         return _SUBSCRIPTION.decode(body) if body else Subscription()
-    except _UNREADABLE as why:
-        raise ValueError(f"a subscription is a JSON object of topics and after: {why}") from None
+    except _UNREADABLE as error:
+        raise ValueError(f"a subscription is a JSON object of topics and after: {error}") from None
 
 
 def rekey(result: bytes, old: str, new: str) -> bytes:
-    """Give a result to another worker name; the rest stays byte for byte."""
+    """Key a result by another worker name; all else stays byte for byte."""
     try:
-        said = _KEYED.decode(result)
+        results = _KEYED.decode(result)
     except _UNREADABLE:
         return result
-    return msgspec.json.encode({new if name == old else name: raw for name, raw in said.items()})
+    renamed = {new if name == old else name: raw for name, raw in results.items()}
+    return msgspec.json.encode(renamed)
 
 
 def owner(result: bytes) -> str:
-    """Return the worker name a result is keyed by; empty when it has none."""
+    """Return the worker name that a result is keyed by; empty if there is none."""
     try:
         return next(iter(_KEYED.decode(result)), "")
     except _UNREADABLE:
@@ -217,19 +218,19 @@ def owner(result: bytes) -> str:
 
 
 def with_timeout(call: bytes, timeout: float) -> bytes:
-    """Say how long a call may take, unless it says so itself: NorFab would assume a minute."""
-    said = _KEYED.decode(call)
-    said.setdefault("timeout", msgspec.Raw(_encode(round(timeout, 3))))
-    return _encode(said)
+    """Add a timeout to a call that has none. NorFab would assume a minute."""
+    body = _KEYED.decode(call)
+    body.setdefault("timeout", msgspec.Raw(_encode(round(timeout, 3))))
+    return _encode(body)
 
 
 def with_resources(call: bytes, resources: tuple[str, ...]) -> bytes:
-    """Say which resources a call is for, to workers that look for it; NorFab's do not."""
+    """Add the target resources to a call. NorFab's workers ignore them."""
     return _encode(_KEYED.decode(call) | {"resources": resources})
 
 
 def read_resources(call: bytes) -> tuple[str, ...]:
-    """Return which resources a call is for, if it says so."""
+    """Return the target resources of a call, if it names some."""
     try:
         return tuple(_RESOURCES.decode(call).resources)
     except _UNREADABLE:
@@ -237,12 +238,12 @@ def read_resources(call: bytes) -> tuple[str, ...]:
 
 
 def with_terms(call: bytes, priority: int, key: str) -> bytes:
-    """Add what our own broker reads besides the call."""
+    """Add the fields that only our own broker reads."""
     return _encode(_KEYED.decode(call) | {"priority": priority, "key": key})
 
 
 def dispatched(workers: tuple[str, ...], uuid: str, target: str, service: str) -> bytes:
-    """Write a 202 body: these workers have it."""
+    """Encode a 202 body: these workers have the job."""
     return _encode(
         {
             "workers": workers,
@@ -255,8 +256,8 @@ def dispatched(workers: tuple[str, ...], uuid: str, target: str, service: str) -
 
 
 def failed(uuid: str, target: str, service: str, fault: Fault) -> bytes:
-    """Write a 4xx or 5xx body. NorFab's client shows `error`, its shell `errors`."""
-    words = fault.message or fault.code.value
+    """Encode a 4xx or 5xx body. NorFab's client shows `error`, its shell `errors`."""
+    text = fault.message or fault.code.value
     return _encode(
         {
             "workers": None,
@@ -264,8 +265,8 @@ def failed(uuid: str, target: str, service: str, fault: Fault) -> bytes:
             "target": target,
             "status": "FAILED",
             "service": service,
-            "errors": [words],
-            "error": words,
+            "errors": [text],
+            "error": text,
             "code": fault.code.value,
         }
     )
@@ -280,7 +281,7 @@ class _QuestionEvent(msgspec.Struct):
 
 
 def question(event: bytes) -> dict[str, Any]:
-    """Take the question out of an event, as the member that a 102 body repeats it in."""
+    """Return the question of an event, as the field that a 102 body repeats."""
     try:
         raw = msgspec.json.decode(event, type=_QuestionEvent).extras.input_request
     except _UNREADABLE:
@@ -288,13 +289,13 @@ def question(event: bytes) -> dict[str, Any]:
     return {"input_request": raw}
 
 
-def standing(worker: str | None, uuid: str, service: str, status: str, **more: Any) -> bytes:
-    """Write a 201, 300, 102, 404 or cancel body: how it stands with this worker."""
+def job_status(worker: str | None, uuid: str, service: str, status: str, **more: Any) -> bytes:
+    """Encode the body of a 300, 102, 404 or cancel answer: the job's status at a worker."""
     return write({"worker": worker, "uuid": uuid, "service": service, "status": status, **more})
 
 
 def accepted(worker: str, uuid: str, service: str) -> bytes:
-    """Write a 201 body. Its fields stand in another order than those of a 300."""
+    """Encode a 201 body. Its field order differs from a 300."""
     return _encode({"worker": worker, "uuid": uuid, "status": "ACCEPTED", "service": service})
 
 
@@ -310,8 +311,8 @@ def event(
     task: str | None = None,
     extras: dict[str, Any] | None = None,
 ) -> bytes:
-    """Write an EVENT body."""
-    said: dict[str, Any] = {
+    """Encode an EVENT body."""
+    body: dict[str, Any] = {
         "worker": worker,
         "service": service,
         "uuid": uuid,
@@ -324,17 +325,17 @@ def event(
         "timestamp": timestamp,
     }
     if extras:
-        said["extras"] = extras
-    return write(said)
+        body["extras"] = extras
+    return write(body)
 
 
-def offered(seq: int, at: float, topic: str, said: object) -> bytes:
-    """Write the body of an event that is offered to a subscriber."""
-    return _encode({"seq": seq, "at": at, "topic": topic, "event": said})
+def subscribed_event(seq: int, at: float, topic: str, content: object) -> bytes:
+    """Encode the body of an event for a subscriber."""
+    return _encode({"seq": seq, "at": at, "topic": topic, "event": content})
 
 
 def raw_json(body: bytes) -> object:
-    """Take a worker's own event as it is; what is no JSON is told as text."""
+    """Return a worker's event unchanged, or as text if it is not JSON."""
     try:
         msgspec.json.decode(body)
     except _UNREADABLE:
@@ -343,31 +344,31 @@ def raw_json(body: bytes) -> object:
 
 
 def record_object(record: Record) -> dict[str, Any]:
-    """Write a record as an object, without what does not apply."""
-    said = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {name: value for name, value in said.items() if value not in ("", 0)}
+    """Return a record as an object, without its empty fields."""
+    found = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {name: value for name, value in found.items() if value not in ("", 0)}
 
 
 def error_object(fault: Fault) -> dict[str, Any]:
-    """Say why a management call has no answer."""
-    words = fault.message or fault.code.value
-    return {"status": "FAILED", "errors": [words], "error": words, "code": fault.code.value}
+    """Return the body of a failed management call."""
+    text = fault.message or fault.code.value
+    return {"status": "FAILED", "errors": [text], "error": text, "code": fault.code.value}
 
 
 def input_answer(request: str, answer: Any) -> bytes:
-    """Write the body of a PUT that answers a worker's question."""
+    """Encode the body of a PUT that answers a worker's question."""
     return write({"input_id": request, "value": answer, "cancel": False, "metadata": {}})
 
 
 def timestamp(now: float) -> str:
-    """Write an instant as NorFab's events do, in UTC."""
+    """Format a time as NorFab's events do, in UTC."""
     text = datetime.fromtimestamp(now, UTC).strftime("%d-%b-%Y %H:%M:%S.%f")
     return text[:-3]
 
 
-def to_json(said: Any) -> bytes:
-    """Write anything a management task returned; what has no JSON form is written as text."""
+def to_json(value: Any) -> bytes:
+    """Encode the result of a management task, as text if it has no JSON form."""
     try:
-        return write(said)
+        return write(value)
     except Unmappable:
-        return _encode(str(said))
+        return _encode(str(value))

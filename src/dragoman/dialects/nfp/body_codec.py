@@ -1,9 +1,8 @@
-"""What NFP bodies mean: calls and results as JSON, NorFab's way.
+"""The content of NFP bodies: calls and results as JSON, in NorFab's form.
 
 A call is `task`, `args`, `kwargs`, `timeout`; a result is an object with one key, the worker's
 name, whose value is NorFab's result object. JSON has no bytes, so a bytes value is written as
-`{"$bytes": "<base64>"}` and read back from it. Used at the edges only: between NFP peers bodies
-pass unread.
+`{"$bytes": "<base64>"}` and read back from it. Bodies between two NFP peers are not decoded.
 """
 
 from typing import Any, Final
@@ -16,86 +15,86 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
 NAME: Final = "nfp"
-#: The task of a call that was raw bytes and named none: NorFab's workers need a name to look up.
+#: The task of a raw call without a task: NorFab's workers look tasks up by name.
 RAW_TASK: Final = "raw"
-#: Faults that NorFab's result object has a status of its own for.
+#: Faults with the status `timeout` in NorFab's result object.
 _TIMEOUTS: Final = frozenset(
     {FaultCode.QUEUE_TIMEOUT, FaultCode.RUN_TIMEOUT, FaultCode.JOB_TIMEOUT}
 )
 
 
 class NfpBodyCodec:
-    """Content to NFP bodies and back."""
+    """Converts content to NFP bodies and back."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a POST body."""
-        said = _read(body)
-        if not isinstance(said, dict) or not isinstance(said.get("task"), str):
+        """Decode a POST body."""
+        content = _read(body)
+        if not isinstance(content, dict) or not isinstance(content.get("task"), str):
             raise Unmappable("an nfp call is a JSON object with a task")
-        args, kwargs = said.get("args") or [], said.get("kwargs") or {}
+        args, kwargs = content.get("args") or [], content.get("kwargs") or {}
         if not isinstance(args, list) or not isinstance(kwargs, dict):
             raise Unmappable("the args of an nfp call are an array and its kwargs an object")
         if (
-            said.get("raw") is True
+            content.get("raw") is True
             and args
             and isinstance(revived := from_jsonable(args[0]), bytes)
         ):
-            task = "" if said["task"] == RAW_TASK else said["task"]
-            return Call(task, raw=revived, headers=_headers(said), timeout=_timeout(said))
+            task = "" if content["task"] == RAW_TASK else content["task"]
+            return Call(task, raw=revived, headers=_headers(content), timeout=_timeout(content))
         return Call(
-            said["task"],
+            content["task"],
             tuple(map(from_jsonable, args)),
             {name: from_jsonable(value) for name, value in kwargs.items()},
-            headers=_headers(said),
-            timeout=_timeout(said),
+            headers=_headers(content),
+            timeout=_timeout(content),
         )
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request as a POST body."""
-        said: dict[str, Any] = {"task": call.task, "kwargs": dict(call.kwargs)}
-        said["args"] = list(call.args)
+        """Encode a request as a POST body."""
+        content: dict[str, Any] = {"task": call.task, "kwargs": dict(call.kwargs)}
+        content["args"] = list(call.args)
         if call.raw is not None:
-            said |= {"task": call.task or RAW_TASK, "args": [call.raw], "raw": True}
-        if not said["task"]:
+            content |= {"task": call.task or RAW_TASK, "args": [call.raw], "raw": True}
+        if not content["task"]:
             raise Unmappable("an nfp call needs a task")
         if call.timeout is not None:
-            said["timeout"] = (
+            content["timeout"] = (
                 int(call.timeout) if call.timeout == int(call.timeout) else call.timeout
             )
         if call.headers:
-            said["headers"] = dict(call.headers)
-        return Body(NAME, (write(said),))
+            content["headers"] = dict(call.headers)
+        return Body(NAME, (write(content),))
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result; what is not in NorFab's form is its own value."""
+        """Decode a result. A body that is not in NorFab's form is itself the value."""
         try:
-            said = _read(body)
+            content = _read(body)
         except Unmappable:
             return Answer(raw=b"".join(body.parts))
-        if not isinstance(said, dict):
-            return Answer(from_jsonable(said))
-        if "input_id" in said and "value" in said:
-            return Answer(from_jsonable(said["value"]))
-        if isinstance(extras := said.get("extras"), dict) and "event_type" in said:
-            return Answer(from_jsonable(_reported(said, extras)))
-        if len(said) == 1:
-            ((worker, result),) = said.items()
+        if not isinstance(content, dict):
+            return Answer(from_jsonable(content))
+        if "input_id" in content and "value" in content:
+            return Answer(from_jsonable(content["value"]))
+        if isinstance(extras := content.get("extras"), dict) and "event_type" in content:
+            return Answer(from_jsonable(_reported(content, extras)))
+        if len(content) == 1:
+            ((worker, result),) = content.items()
             if isinstance(result, dict) and "result" in result:
                 return _answer(worker, result)
-        return Answer(from_jsonable(said))
+        return Answer(from_jsonable(content))
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result as NorFab's workers do."""
+        """Encode a result as NorFab's workers do."""
         return Body(NAME, (write({answer.worker: result_object(answer)}),))
 
 
-def _reported(said: dict[str, Any], extras: dict[str, Any]) -> Any:
-    """Return what an event says: a question, a report of ours, or NorFab's whole event."""
+def _reported(content: dict[str, Any], extras: dict[str, Any]) -> Any:
+    """Return the content of an event: a question, our own report, or NorFab's whole event."""
     if isinstance(asked := extras.get("input_request"), dict):
         return asked.get("question")
-    return extras.get("event", said)
+    return extras.get("event", content)
 
 
 def result_object(
@@ -107,7 +106,7 @@ def result_object(
     started: str | None = None,
     completed: str | None = None,
 ) -> dict[str, Any]:
-    """Make NorFab's result object; what nobody told stays null."""
+    """Make NorFab's result object. Unknown fields are null."""
     fault = answer.fault
     result = answer.value if answer.raw is None else to_jsonable(answer.raw) | {"raw": True}
     return {
@@ -140,42 +139,42 @@ def _answer(worker: str, result: dict[str, Any]) -> Answer:
     if result.get("failed"):
         fault = task_fault(result.get("errors"), result.get("messages"))
         return Answer(fault=fault, worker=worker, resources=resources)
-    said = result["result"]
-    if isinstance(said, dict) and set(said) == {BYTES, "raw"}:
-        raw = from_jsonable({BYTES: said[BYTES]})
+    value = result["result"]
+    if isinstance(value, dict) and set(value) == {BYTES, "raw"}:
+        raw = from_jsonable({BYTES: value[BYTES]})
         if isinstance(raw, bytes):
             return Answer(raw=raw, worker=worker, resources=resources)
-    return Answer(from_jsonable(said), worker=worker, resources=resources)
+    return Answer(from_jsonable(value), worker=worker, resources=resources)
 
 
 def task_fault(errors: Any, messages: Any = None) -> Fault:
-    """Say why a task failed, in its own words."""
-    for said in (errors, messages):
-        if isinstance(said, list) and said:
-            return Fault(FaultCode.TASK_FAILED, "; ".join(map(str, said)))
-    return Fault(FaultCode.TASK_FAILED, "the task failed and did not say why")
+    """Return the fault of a failed task, with the task's own error texts."""
+    for texts in (errors, messages):
+        if isinstance(texts, list) and texts:
+            return Fault(FaultCode.TASK_FAILED, "; ".join(map(str, texts)))
+    return Fault(FaultCode.TASK_FAILED, "the task failed without an error text")
 
 
-def _headers(said: dict[str, Any]) -> dict[str, str]:
-    headers = said.get("headers")
+def _headers(content: dict[str, Any]) -> dict[str, str]:
+    headers = content.get("headers")
     return {k: str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
 
 
-def _timeout(said: dict[str, Any]) -> float | None:
-    timeout = said.get("timeout")
+def _timeout(content: dict[str, Any]) -> float | None:
+    timeout = content.get("timeout")
     return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None
 
 
 def _read(body: Body) -> Any:
     try:
         return msgspec.json.decode(b"".join(body.parts))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-        raise Unmappable(f"an nfp body is JSON: {why}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unmappable(f"an nfp body is JSON: {error}") from None
 
 
-def write(said: Any) -> bytes:
-    """Write JSON, compact, with bytes in their own form. Raises `Unmappable`."""
+def write(content: Any) -> bytes:
+    """Encode compact JSON, with bytes as `$bytes` objects. Raises `Unmappable`."""
     try:
-        return msgspec.json.encode(to_jsonable(said))
-    except (Unmappable, TypeError, ValueError, OverflowError, RecursionError) as why:
-        raise Unmappable(f"no JSON form for nfp: {why}") from None
+        return msgspec.json.encode(to_jsonable(content))
+    except (Unmappable, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unmappable(f"no JSON form for nfp: {error}") from None

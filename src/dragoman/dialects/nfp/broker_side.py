@@ -1,8 +1,8 @@
 """The broker's end of an NFP link: one ROUTER, clients and workers on the same socket.
 
-This module only sorts. What clients say is for `requests`, what they are told for `replies` and
-`statuses`; workers are the matter of `worker_desk`. Here are the services that the broker itself
-answers for: introductions (OPEN), management and inventory (MMI), and the offer of events.
+This module routes messages and effects. `requests` decodes what clients send, `replies` and
+`statuses` encode what they receive, `workers` handles workers. This module itself answers OPEN,
+management and inventory calls (MMI), and event subscriptions.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,17 +45,17 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.target import ANY
 from dragoman.model.terms import Terms
 
-Heard = Sequence[Event | Send | Subscribed]
+Received = Sequence[Event | Send | Subscribed]
 
 _SERVICES: Final = {name.encode(): name for name in (MANAGEMENT, INVENTORY)}
 _EVENTS: Final = EVENTS.encode()
-#: A question to the broker itself is recorded like any job, but does not wait for the disk: people
-#: ask it most when the disk is in trouble. Nor is it asked a second time after a crash.
+#: A management call is recorded like any job, but does not wait for the disk: people need it most
+#: when the disk fails. It is not repeated after a crash.
 MANAGED: Final = Terms(patience=10.0, timeout=60.0, max_attempts=1, strict=False)
 
 
 class NfpBrokerSide:
-    """NFP as the broker speaks it."""
+    """One NFP link of the broker."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class NfpBrokerSide:
         )
         codecs = codecs or {NAME: NfpBodyCodec()}
         self.peers = Peers(link, self.settings.remembered_peers)
-        self.memory = ClientJobs(self.settings)
+        self.client_jobs = ClientJobs(self.settings)
         self.workers = NfpWorkers(self.peers, codecs, self.settings)
-        self.requests = NfpRequests(self.memory, self.settings)
-        self.replies = NfpReplies(self.peers, self.workers, self.memory, codecs)
-        self.statuses = NfpStatuses(self.peers, self.workers, self.memory, codecs)
-        self._takers: dict[type, Callable[[Peer, Any, float], Heard]] = {
+        self.requests = NfpRequests(self.client_jobs, self.settings)
+        self.replies = NfpReplies(self.peers, self.workers, self.client_jobs, codecs)
+        self.statuses = NfpStatuses(self.peers, self.workers, self.client_jobs, codecs)
+        self._handlers: dict[type, Callable[[Peer, Any, float], Received]] = {
             wire.NfpRequest: self._request,
             wire.UnknownCommand: self._unsupported,
             wire.NfpReport: self.workers.report,
@@ -102,35 +102,35 @@ class NfpBrokerSide:
             Dismiss: lambda effect, now: self.workers.dismiss(effect.peer),
         }
 
-    def receive(self, address: Address, frames: Frames, now: float) -> Heard:
-        """Take one message in."""
+    def receive(self, address: Address, frames: Frames, now: float) -> Received:
+        """Decode one message."""
         message = wire.decode(frames)
-        if type(message) not in self._takers or frames[1] == wire.BROKER:
-            raise MalformedMessage("a broker's message came to a broker")
-        peer = self.peers.heard(address)
+        if type(message) not in self._handlers or frames[1] == wire.BROKER:
+            raise MalformedMessage("a message that only a broker sends")
+        peer = self.peers.touch(address)
         if not isinstance(message, wire.UnknownCommand):
             peer.is_binary = message.is_binary
-        return self._takers[type(message)](peer, message, now)
+        return self._handlers[type(message)](peer, message, now)
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a peer of this link into messages."""
+        """Encode one effect for a peer of this link."""
         return self._renderers[type(effect)](effect, now)
 
     def advance(self, now: float) -> list[Event | Send]:
-        """Ask workers about jobs that have been silent for long."""
+        """Poll workers for jobs whose poll is due."""
         return [*self.workers.advance(now)]
 
     def next_deadline(self) -> float | None:
-        """Say when a worker is to be asked next."""
+        """Return when the next poll is due."""
         return self.workers.assignments.next_deadline()
 
     def validate(self) -> None:
-        """Assert that every memory is within its bound and the indexes agree."""
+        """Assert that every table is within its bound and the indexes agree."""
         self.workers.assignments.validate()
         workers = self.workers
         assert {w.name for w in workers.workers.values()} == set(workers.by_name)
         assert len(self.peers) <= self.peers.bound
-        for bounded in (self.memory.told, self.memory.asked, workers.announcements):
+        for bounded in (self.client_jobs.open, self.client_jobs.gets, workers.announcements):
             assert len(bounded) <= bounded.bound
 
     def deny(
@@ -141,17 +141,17 @@ class NfpBrokerSide:
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Refuse a subscription, or whatever came in another's name; jobs are the core's answer."""
+        """Refuse a subscription, or a request in another peer's name. The core refuses jobs."""
         message, peer = wire.decode(frames), self.peers.of(peer_id(self.link, text_of(address)))
         is_for_us = isinstance(message, wire.NfpRequest) and message.service == _EVENTS
         if isinstance(message, wire.NfpRequest) and (sends is None or is_for_us):
-            return [said for said in refuse(peer, message, fault) if isinstance(said, Send)]
+            return [answer for answer in refuse(peer, message, fault) if isinstance(answer, Send)]
         return sends or []
 
-    # --- introductions --------------------------------------------------------------------------
+    # --- OPEN -----------------------------------------------------------------------------------
 
-    def _open(self, peer: Peer, message: wire.Open, now: float) -> Heard:
-        """Hear what a peer declares of itself, and say who we are."""
+    def _open(self, peer: Peer, message: wire.Open, now: float) -> Received:
+        """Store what a peer declares, and declare ourselves."""
         peer.declared = bodies.read_open(message.body)
         return [
             Send(peer.address, wire.encode(wire.Open(wire.BROKER, self._hello, peer.is_binary)))
@@ -159,30 +159,30 @@ class NfpBrokerSide:
 
     # --- clients --------------------------------------------------------------------------------
 
-    def _request(self, peer: Peer, message: wire.NfpRequest, now: float) -> Heard:
+    def _request(self, peer: Peer, message: wire.NfpRequest, now: float) -> Received:
         if message.service in _SERVICES:
             return self._managed(peer, message)
         if message.command == wire.MMI:
-            words = f"management is asked of {MANAGEMENT}, workers are asked with POST"
-            answer = refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
+            text = f"send MMI to {MANAGEMENT}, and POST to workers"
+            answer = refuse(peer, message, Fault(FaultCode.BAD_REQUEST, text))
             return [_as_mmi(answer[0]), *answer]
         if message.service == _EVENTS:
             return self._subscription(peer, message)
         return self.requests.take(peer, message)
 
-    def _unsupported(self, peer: Peer, message: wire.UnknownCommand, now: float) -> Heard:
-        words = f"the command {message.command[:16]!r} does not exist"
-        return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, words))
+    def _unsupported(self, peer: Peer, message: wire.UnknownCommand, now: float) -> Received:
+        text = f"the command {message.command[:16]!r} is unknown"
+        return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, text))
 
-    def _managed(self, peer: Peer, message: wire.NfpRequest) -> Heard:
-        """Take a management call in, whatever its command: a job of the broker's own service."""
+    def _managed(self, peer: Peer, message: wire.NfpRequest) -> Received:
+        """Submit a management call, whatever its command, as a job of a built-in service."""
         try:
             job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
             head = bodies.read_post(message.body)
-        except (MalformedMessage, ValueError) as why:
-            fault = Fault(FaultCode.BAD_REQUEST, str(why))
+        except (MalformedMessage, ValueError) as error:
+            fault = Fault(FaultCode.BAD_REQUEST, str(error))
             refused = Noted(
-                Kind.REJECTED, peer.id, f"{message.command} refused: {why}", dialect=NAME
+                Kind.REJECTED, peer.id, f"{message.command} refused: {error}", dialect=NAME
             )
             return [*managed(peer, message.service, message.uuid, None, fault), refused]
         service = ServiceName(_SERVICES[message.service])
@@ -191,18 +191,18 @@ class NfpBrokerSide:
 
     # --- events ---------------------------------------------------------------------------------
 
-    def _subscription(self, peer: Peer, message: wire.NfpRequest) -> Heard:
-        """Take a subscription in (GET), or end it (DELETE)."""
+    def _subscription(self, peer: Peer, message: wire.NfpRequest) -> Received:
+        """Start a subscription (GET), or end it (DELETE)."""
         try:
             tag = read_name(message.uuid, "subscription id", self.settings.max_name)
             wanted = bodies.read_subscription(message.body)
             if message.command not in (wire.GET, wire.DELETE):
-                raise ValueError(f"events are asked for with GET, not {message.command}")
-        except (MalformedMessage, ValueError) as why:
-            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))
+                raise ValueError(f"subscribe with GET, not {message.command}")
+        except (MalformedMessage, ValueError) as error:
+            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(error)))
         topics = tuple(wanted.topics) if message.command == wire.GET else ()
-        said = {"status": "SUBSCRIBED" if topics else "ENDED", "topics": topics}
-        body = bodies.to_json(said | {"after": wanted.after})
+        status = {"status": "SUBSCRIBED" if topics else "ENDED", "topics": topics}
+        body = bodies.to_json(status | {"after": wanted.after})
         reply = wire.NfpReply(wire.RESPONSE, _EVENTS, message.uuid, b"200", body, peer.is_binary)
         return [
             Send(peer.address, wire.encode(reply)),
@@ -212,23 +212,24 @@ class NfpBrokerSide:
     def render_event(
         self, subscription: Subscribed, record: Record, body: Body | None
     ) -> list[Send]:
-        """Offer one record: a worker's own event, or what the broker did."""
+        """Encode one record for a subscriber: a worker's event, or an event of the broker."""
         peer = self.peers.of(subscription.peer)
-        said = bodies.offered(record.seq, record.at, topic_of(record), _told_of(record, body))
+        content = _event_content(record, body)
+        event = bodies.subscribed_event(record.seq, record.at, topic_of(record), content)
         uuid = subscription.tag.encode()
-        reply = wire.NfpReply(wire.EVENT, _EVENTS, uuid, b"200", said, peer.is_binary)
+        reply = wire.NfpReply(wire.EVENT, _EVENTS, uuid, b"200", event, peer.is_binary)
         return [Send(peer.address, wire.encode(reply))]
 
 
-def _told_of(record: Record, body: Body | None) -> object:
-    """Return what an event says: the publisher's words, or the record without its empty fields."""
+def _event_content(record: Record, body: Body | None) -> object:
+    """Return the publisher's own event, or the record without its empty fields."""
     if record.kind == Kind.PUBLISHED:
         return bodies.raw_json(body.parts[0]) if body and body.parts else None
     return bodies.record_object(record)
 
 
 def _as_mmi(answer: Event | Send) -> Send:
-    """Give an answer again under the command that MMI callers wait for."""
+    """Copy an answer under the command that MMI callers wait for."""
     assert isinstance(answer, Send)
     reply = wire.decode(answer.frames)
     assert isinstance(reply, wire.NfpReply)

@@ -1,7 +1,7 @@
-"""What clients were told about their jobs, and the form a result takes for them.
+"""The state of each client's jobs, and the form of a result for that client.
 
-NorFab's client waits for exactly the workers of the first 202. When the only one of them was lost
-and another finished the job, its result must bear the name the client waits for.
+NorFab's client waits for exactly the workers of the first 202. If the only one of them was lost and
+another worker finished the job, the result must be keyed by the announced name.
 """
 
 from dragoman.dialects.base import BodyCodecs, convert_answer
@@ -14,12 +14,12 @@ from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId
 
-#: Who a result of nobody in particular is by.
-NOBODY = "dragoman"
+#: Default worker name in a result.
+DEFAULT_WORKER = "dragoman"
 
 
 class ClientJobState:
-    """What a client was told about one of its jobs, and how it asked."""
+    """What was sent to a client about one of its jobs, and the target it used."""
 
     __slots__ = ("announced", "answered", "question", "service", "target")
 
@@ -28,41 +28,41 @@ class ClientJobState:
         self.target = target
         #: The workers of the first 202.
         self.announced: tuple[str, ...] = ()
-        #: Workers whose part was answered, in a job of several.
+        #: Workers whose part was answered, in a job with several parts.
         self.answered: set[str] = set()
-        #: The last question a worker asked, as it was sent.
+        #: The last question of a worker, as it was sent.
         self.question: bytes | None = None
 
 
 class ClientJobs:
-    """All that is remembered of clients' jobs, within bounds."""
+    """The jobs of all clients, within bounds."""
 
     def __init__(self, settings: NfpSettings) -> None:
-        #: Gone when the job's end was told.
-        self.told: Bounded[tuple[PeerId, JobId], ClientJobState] = Bounded(settings.remembered_jobs)
+        #: Removed when the end of the job was sent.
+        self.open: Bounded[tuple[PeerId, JobId], ClientJobState] = Bounded(settings.remembered_jobs)
         #: Targets of the GETs that the core has not answered yet, oldest first.
-        self.asked: Bounded[tuple[PeerId, JobId], list[str]] = Bounded(settings.remembered_peers)
+        self.gets: Bounded[tuple[PeerId, JobId], list[str]] = Bounded(settings.remembered_peers)
 
-    def asks(self, client: PeerId, job: JobId, target: str) -> None:
-        """Remember how a client asked."""
-        asked = self.asked.get((client, job))
-        if asked is None:
-            asked = self.asked.remember((client, job), [])
-        asked.append(target)
+    def add_get(self, client: PeerId, job: JobId, target: str) -> None:
+        """Remember the target of a GET."""
+        targets = self.gets.get((client, job))
+        if targets is None:
+            targets = self.gets.remember((client, job), [])
+        targets.append(target)
 
-    def take_asked(self, client: PeerId, job: JobId) -> str:
-        """Return how a client asked, for the first question that is open."""
-        asked = self.asked.get((client, job))
-        if not asked:
+    def take_get(self, client: PeerId, job: JobId) -> str:
+        """Return the target of the oldest unanswered GET, and forget it."""
+        targets = self.gets.get((client, job))
+        if not targets:
             return "all"
-        target = asked.pop(0)
-        if not asked:
-            del self.asked[client, job]
+        target = targets.pop(0)
+        if not targets:
+            del self.gets[client, job]
         return target
 
 
 def name_for(worker: str, announced: tuple[str, ...]) -> str:
-    """Name a worker as its client was told: it may have taken over from the only one."""
+    """Return the name under which the client knows a worker: it may have taken over."""
     return announced[0] if len(announced) == 1 else worker
 
 
@@ -75,16 +75,16 @@ def result_body(
     service: str,
     resources: tuple[str, ...] = (),
 ) -> bytes:
-    """Dress a result for NFP; what cannot be dressed, or is missing, becomes a failed one."""
+    """Encode a result for NFP. One that is missing or has no NFP form becomes a failure."""
     if body is not None and body.parts:
         try:
-            return convert_answer(codecs, body, NAME, worker or NOBODY, resources).parts[0]
-        except Unmappable as why:
-            fault = Fault(FaultCode.UNMAPPABLE, str(why))
-    made = result_object(Answer(fault=fault, resources=resources), job=job, service=service)
-    return write({worker or NOBODY: made})
+            return convert_answer(codecs, body, NAME, worker or DEFAULT_WORKER, resources).parts[0]
+        except Unmappable as error:
+            fault = Fault(FaultCode.UNMAPPABLE, str(error))
+    result = result_object(Answer(fault=fault, resources=resources), job=job, service=service)
+    return write({worker or DEFAULT_WORKER: result})
 
 
 def renamed(result: bytes, worker: str, name: str) -> bytes:
-    """Give a result the name its client waits for."""
+    """Key a result by the name that its client waits for."""
     return result if name == worker else bodies.rekey(result, worker, name)

@@ -1,7 +1,7 @@
 """A client's end of NFP, for our own SDK.
 
-Against our broker it asks for results to be pushed; against NorFab's it fetches each result when it
-is announced. A job is complete when as many workers have answered as the broker announced.
+It asks our broker to push results. From NorFab's broker it fetches each result once announced.
+A job is complete when as many workers have answered as the broker announced.
 """
 
 from collections.abc import Callable
@@ -37,11 +37,11 @@ from dragoman.model.job import JobState
 from dragoman.model.names import EVERY_SERVICE, JobId, WorkerName
 from dragoman.model.target import Named
 
-_DRESS: Final = NfpBodyCodec()
+_CODEC: Final = NfpBodyCodec()
 _HELLO: Final = wire.encode(
     wire.Open(wire.CLIENT, bodies.to_json({"agent": "dragoman", "push": True}))
 )
-#: What the words of a broker that is not ours may be.
+#: What decoding a message of another broker may raise.
 _UNREADABLE: Final = (
     msgspec.MsgspecError,
     ValueError,
@@ -61,7 +61,7 @@ _ENDS: Final = {
 
 
 class _OpenJob:
-    """One job that is not over for this client."""
+    """One job that has not ended for this client."""
 
     __slots__ = ("answers", "service", "target", "workers")
 
@@ -74,15 +74,15 @@ class _OpenJob:
 
 
 class NfpClientSide:
-    """NFP as a client speaks it. `new_id` makes ids for subscriptions."""
+    """The client side of NFP. `new_id` makes ids for subscriptions."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self._jobs: dict[JobId, _OpenJob] = {}
-        #: Jobs whose cancel was not answered yet; they may be another client's, or over.
+        #: Jobs whose cancel is unanswered. They may belong to another client, or have ended.
         self._cancels: set[JobId] = set()
         self._subscriptions: set[str] = set()
-        self._takers: dict[str, Callable[[JobId, wire.NfpReply], list[ClientNotice]]] = {
+        self._handlers: dict[str, Callable[[JobId, wire.NfpReply], list[ClientNotice]]] = {
             wire.RESPONSE: self._response,
             wire.EVENT: self._event,
             wire.STREAM: self._stream,
@@ -90,45 +90,45 @@ class NfpClientSide:
         self._statuses: dict[bytes, Callable[[JobId, _OpenJob, Any], list[ClientNotice]]] = {
             b"200": self._result,
             b"202": self._accepted,
-            b"201": lambda job, waiting, said: [],
-            b"300": self._standing,
-            b"102": self._standing,
+            b"201": lambda job, open_job, content: [],
+            b"300": self._status,
+            b"102": self._status,
         }
 
     def hello(self) -> list[Frames]:
-        """Introduce ourselves; a broker that knows no OPEN takes no notice."""
+        """Declare ourselves. A broker without OPEN ignores it."""
         return [_HELLO]
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work."""
-        waiting = _OpenJob(order.service, write_target(order.target))
-        self._jobs[order.job] = waiting
-        body = _DRESS.write_call(order.call).parts[0]
-        if order.priority or order.key:
-            body = bodies.with_terms(body, order.priority, order.key)
-        return [self._request(wire.POST, order.job, waiting, body)]
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Submit a job."""
+        open_job = _OpenJob(submission.service, write_target(submission.target))
+        self._jobs[submission.job] = open_job
+        body = _CODEC.write_call(submission.call).parts[0]
+        if submission.priority or submission.key:
+            body = bodies.with_terms(body, submission.priority, submission.key)
+        return [self._request(wire.POST, submission.job, open_job, body)]
 
     def ask(self, job: JobId) -> list[Frames]:
-        """Ask for the result of a job, also of another client's."""
-        waiting = self._jobs.setdefault(job, _OpenJob(EVERY_SERVICE, b"all"))
-        known = {worker for worker, _ in waiting.answers}
-        missing = [name for name in waiting.workers if name not in known]
-        return [self._request(wire.GET, job, waiting, b"", _names(missing))]
+        """Request the result of a job, also of another client's."""
+        open_job = self._jobs.setdefault(job, _OpenJob(EVERY_SERVICE, b"all"))
+        known = {worker for worker, _ in open_job.answers}
+        missing = [name for name in open_job.workers if name not in known]
+        return [self._request(wire.GET, job, open_job, b"", _names(missing))]
 
     def cancel(self, job: JobId) -> list[Frames]:
-        """Ask for a job to stop."""
-        waiting = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
+        """Request that a job stops."""
+        open_job = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
         self._cancels.add(job)
-        return [self._request(wire.DELETE, job, waiting, b"")]
+        return [self._request(wire.DELETE, job, open_job, b"")]
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
         """Answer a worker's question."""
-        waiting = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
+        open_job = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
         body = bodies.input_answer(request, answer)
-        return [self._request(wire.PUT, job, waiting, body, _names([worker] if worker else []))]
+        return [self._request(wire.PUT, job, open_job, body, _names([worker] if worker else []))]
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
-        """Ask for events, from the ledger position `after` on."""
+        """Subscribe to events after the ledger position `after`."""
         tag = self._new_id()
         self._subscriptions.add(tag)
         body = bodies.to_json({"topics": topics, "after": after})
@@ -136,7 +136,7 @@ class NfpClientSide:
         return [wire.encode(request)]
 
     def forget(self, job: JobId) -> None:
-        """Stop waiting for a job whose caller has given up."""
+        """Forget a job whose caller has given up."""
         self._jobs.pop(job, None)
         self._cancels.discard(job)
 
@@ -144,102 +144,106 @@ class NfpClientSide:
         self,
         command: str,
         job: JobId,
-        waiting: _OpenJob,
+        open_job: _OpenJob,
         body: bytes,
         target: bytes = b"",
     ) -> Frames:
-        service = waiting.service.encode()
-        whom = target or waiting.target
-        return wire.encode(wire.NfpRequest(command, service, whom, job.encode(), body))
+        service = open_job.service.encode()
+        target_frame = target or open_job.target
+        return wire.encode(wire.NfpRequest(command, service, target_frame, job.encode(), body))
 
     # --- receiving ------------------------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Decode one message. Unreadable messages are ignored."""
         try:
             message = wire.decode(frames)
             if not isinstance(message, wire.NfpReply):
                 return []
-            take = self._takers.get(message.command)
-            return take(JobId(message.uuid.decode()), message) if take else []
+            handle = self._handlers.get(message.command)
+            return handle(JobId(message.uuid.decode()), message) if handle else []
         except (MalformedMessage, *_UNREADABLE):
             return []
 
     def _response(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
-        waiting = self._jobs.get(job)
-        said = _json(message.body)
+        open_job = self._jobs.get(job)
+        content = _json(message.body)
         status = message.status[:3]
-        if isinstance(said, dict) and said.get("command") == wire.DELETE:
+        if isinstance(content, dict) and content.get("command") == wire.DELETE:
             self._cancels.discard(job)
-            return [StatusNotice(job, str(said.get("state", "")), str(said.get("status", "")))]
-        if waiting is None:
-            return self._nothing_to_cancel(job, said)
-        take = self._statuses.get(status)
-        return take(job, waiting, said) if take else self._failed(job, status, said)
+            return [
+                StatusNotice(job, str(content.get("state", "")), str(content.get("status", "")))
+            ]
+        if open_job is None:
+            return self._nothing_to_cancel(job, content)
+        handle = self._statuses.get(status)
+        return handle(job, open_job, content) if handle else self._failed(job, status, content)
 
-    def _nothing_to_cancel(self, job: JobId, said: Any) -> list[ClientNotice]:
-        if job not in self._cancels or not isinstance(said, dict):
+    def _nothing_to_cancel(self, job: JobId, content: Any) -> list[ClientNotice]:
+        if job not in self._cancels or not isinstance(content, dict):
             return []
         self._cancels.discard(job)
-        return [StatusNotice(job, "unknown", str(said.get("error") or said.get("status", "")))]
+        return [
+            StatusNotice(job, "unknown", str(content.get("error") or content.get("status", "")))
+        ]
 
-    def _accepted(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
-        names = said.get("workers") if isinstance(said, dict) else None
+    def _accepted(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+        names = content.get("workers") if isinstance(content, dict) else None
         if not names:
             return [Queued(job)]
-        if len(waiting.workers) >= len(names):
-            # The answer to a GET begins with a 202 of its own. A part that follows its resources
-            # to several workers makes more of them.
+        if len(open_job.workers) >= len(names):
+            # The answer to a GET begins with a 202, too. Only a part that follows its resources to
+            # several workers adds names.
             return []
-        waiting.workers = tuple(map(str, names))
-        return [Dispatched(job, tuple(map(WorkerName, waiting.workers)))]
+        open_job.workers = tuple(map(str, names))
+        return [Dispatched(job, tuple(map(WorkerName, open_job.workers)))]
 
-    def _result(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
-        if waiting.service in (MANAGEMENT, INVENTORY):
-            # The broker speaks for itself: its answer is the value, not an object by worker.
+    def _result(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+        if open_job.service in (MANAGEMENT, INVENTORY):
+            # A management answer is the value itself, not an object by worker.
             del self._jobs[job]
-            return [Finished(job, (Answer(from_jsonable(said)),), state=JobState.SUCCEEDED)]
-        if isinstance(said, dict):
-            found = [_answer(w, result) for w, result in said.items()]
+            return [Finished(job, (Answer(from_jsonable(content)),), state=JobState.SUCCEEDED)]
+        if isinstance(content, dict):
+            found = [_answer(w, result) for w, result in content.items()]
             # One worker may have several parts of a job, each for other resources.
-            waiting.answers |= {(a.worker, a.resources): a for a in found}
-        if len(waiting.answers) < max(1, len(waiting.workers)):
+            open_job.answers |= {(a.worker, a.resources): a for a in found}
+        if len(open_job.answers) < max(1, len(open_job.workers)):
             return []
         del self._jobs[job]
-        answers = tuple(waiting.answers.values())
+        answers = tuple(open_job.answers.values())
         is_failed = any(answer.fault for answer in answers)
         return [Finished(job, answers, state=JobState.FAILED if is_failed else JobState.SUCCEEDED)]
 
-    def _standing(self, job: JobId, waiting: _OpenJob, said: Any) -> list[ClientNotice]:
-        word = str(said.get("status", "")) if isinstance(said, dict) else ""
-        state = JobState.QUEUED if word == "PENDING" else JobState.RUNNING
-        return [StatusNotice(job, state.value, word)]
+    def _status(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+        text = str(content.get("status", "")) if isinstance(content, dict) else ""
+        state = JobState.QUEUED if text == "PENDING" else JobState.RUNNING
+        return [StatusNotice(job, state.value, text)]
 
-    def _failed(self, job: JobId, status: bytes, said: Any) -> list[ClientNotice]:
+    def _failed(self, job: JobId, status: bytes, content: Any) -> list[ClientNotice]:
         if status[:1] not in (b"4", b"5"):
             return []
         del self._jobs[job]
-        about = said if isinstance(said, dict) else {}
+        about = content if isinstance(content, dict) else {}
         code = code_of(status, about.get("code"))
-        words = about.get("error") or "; ".join(map(str, about.get("errors") or ()))
-        fault = Fault(code, str(words or about.get("status") or ""))
+        text = about.get("error") or "; ".join(map(str, about.get("errors") or ()))
+        fault = Fault(code, str(text or about.get("status") or ""))
         return [Finished(job, fault=fault, state=_ENDS.get(code, JobState.FAILED))]
 
     def _event(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         if job in self._subscriptions:
             return [_published(message.body)]
-        waiting = self._jobs.get(job)
-        if waiting is None:
+        open_job = self._jobs.get(job)
+        if open_job is None:
             return []
-        head, said = bodies.read_event(message.body), _json(message.body)
-        worker = str(said.get("worker", "")) if isinstance(said, dict) else ""
+        head, content = bodies.read_event(message.body), _json(message.body)
+        worker = str(content.get("worker", "")) if isinstance(content, dict) else ""
         if head.event_type == "result_ready":
             target = _names([worker] if worker else [])
-            return [SendNow(self._request(wire.GET, job, waiting, b"", target))]
+            return [SendNow(self._request(wire.GET, job, open_job, b"", target))]
         if head.event_type == "input_request" and head.input_request is not None:
             asked = head.input_request
             return [InputAsked(job, asked.id, from_jsonable(asked.question), worker)]
-        return [Progress(job, _report(said), worker)]
+        return [Progress(job, _report(content), worker)]
 
     def _stream(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         return [Chunk(job, message.body)] if job in self._jobs else []
@@ -254,18 +258,18 @@ def _names(names: list[str]) -> bytes:
 
 
 def _answer(worker: str, result: Any) -> Answer:
-    answer = _DRESS.read_answer(Body(NAME, (bodies.to_json({worker: result}),)))
+    answer = _CODEC.read_answer(Body(NAME, (bodies.to_json({worker: result}),)))
     return replace(answer, worker=worker)
 
 
-def _report(said: Any) -> Any:
-    """Return what a worker reported: its own value where our dress made the event."""
-    extras = said.get("extras") if isinstance(said, dict) else None
+def _report(content: Any) -> Any:
+    """Return the reported value, if our worker or broker made the event, else the event."""
+    extras = content.get("extras") if isinstance(content, dict) else None
     if isinstance(extras, dict) and "event" in extras:
         return from_jsonable(extras["event"])
-    return said
+    return content
 
 
 def _published(body: bytes) -> Published:
-    said = _json(body)
-    return Published(int(said["seq"]), str(said["topic"]), from_jsonable(said["event"]))
+    content = _json(body)
+    return Published(int(content["seq"]), str(content["topic"]), from_jsonable(content["event"]))

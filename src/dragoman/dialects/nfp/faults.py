@@ -1,15 +1,15 @@
 """Faults and status codes: the text's codes, and those that NorFab's peers add (102, 201, 404).
 
-NorFab's client fails a whole job on any 4xx or 5xx. The exact fault travels in the body (`code`),
-so that our own peers lose nothing.
+NorFab's client fails a whole job on any 4xx or 5xx. The body carries the exact fault (`code`) for
+our own peers.
 """
 
 from typing import Final
 
 from dragoman.model.fault import FaultCode
 
-#: 400: do not repeat it so. 408: it took too long. 417: what you waited for will not come.
-#: 500: trouble on our side, try again later.
+#: 400: the request is wrong. 408: it timed out. 417: there will be no result.
+#: 500: the broker or a worker failed, try again later.
 STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.BAD_REQUEST: b"400",
     FaultCode.TOO_LARGE: b"400",
@@ -33,7 +33,7 @@ STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.CANCEL_UNCONFIRMED: b"417",
 }
 
-#: What a bare status of another broker or worker means.
+#: The fault of a status without a `code` in its body.
 FAULT: Final[dict[bytes, FaultCode]] = {
     b"400": FaultCode.NO_WORKER,
     b"404": FaultCode.UNKNOWN_JOB,
@@ -44,13 +44,13 @@ FAULT: Final[dict[bytes, FaultCode]] = {
 
 
 def status_of(code: FaultCode, is_binary: bool = False) -> bytes:
-    """Choose the status of a fault. The text's own peers know no 404: there it is a 400."""
+    """Return the status of a fault. The text has no 404, so its peers get a 400."""
     status = STATUS[code]
     return b"400" if is_binary and status == b"404" else status
 
 
 def code_of(status: bytes, code: object = None) -> FaultCode:
-    """Name the fault of a status, by the code in its body where it has one."""
+    """Return the fault of a status, preferably by the `code` in its body."""
     try:
         return FaultCode(str(code))
     except ValueError:

@@ -1,7 +1,7 @@
-"""What NorFab's management calls look like: the shapes of their answers, over rows of plain values.
+"""The answers to NorFab's management calls, in NorFab's form.
 
-The server hands in what it knows as `Facts`; the rows are those of the core's view, said here only
-by the fields that are used. NorFab's clients check `get_stats` field by field: add nothing to it.
+The server passes its state as `Facts`. The row protocols name only the fields of the core's view
+that are used. NorFab's clients check `get_stats` field by field: add nothing to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,63 +14,63 @@ from dragoman.model.value import field, value
 
 
 class UnknownTask(Exception):
-    """There is no such management task."""
+    """There is no management task of this name."""
 
 
 class NfpWorkerRow(Protocol):
-    """One worker, as the core's view has it."""
+    """One worker of the core's view."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def services(self) -> Sequence[str]:
-        """What it offers."""
+        """The services that it offers."""
 
     @property
     def status(self) -> str:
-        """`alive`, or why not."""
+        """`alive`, or another status of the core's view."""
 
     @property
     def lease(self) -> float | None:
-        """How long it may be silent."""
+        """How long it may be silent, in seconds."""
 
     @property
     def silent_for(self) -> float:
-        """How long it has been silent."""
+        """How long it has been silent, in seconds."""
 
     @property
     def alive_for(self) -> float:
-        """How long it has been here."""
+        """How long it has been registered, in seconds."""
 
     @property
     def beats(self) -> int:
-        """Beats heard of it."""
+        """Heartbeats received from it."""
 
 
 class NfpServiceRow(Protocol):
-    """One service, as the core's view has it."""
+    """One service of the core's view."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def workers(self) -> int:
-        """How many serve it."""
+        """How many workers serve it."""
 
     @property
     def queued(self) -> int:
-        """Jobs that wait."""
+        """Queued jobs."""
 
     @property
     def running(self) -> int:
-        """Jobs that run."""
+        """Running jobs."""
 
 
 class NfpClientRow(Protocol):
-    """One client, as the core's view has it."""
+    """One client of the core's view."""
 
     @property
     def peer(self) -> str:
@@ -82,16 +82,16 @@ class NfpClientRow(Protocol):
 
     @property
     def first_seen_at(self) -> float:
-        """When it was first heard."""
+        """When its first message came."""
 
     @property
     def seen_at(self) -> float:
-        """When it was last heard."""
+        """When its last message came."""
 
 
 @value
 class Process:
-    """What the process knows about itself."""
+    """Figures of the broker process."""
 
     cpu_percent: float = 0.0
     memory_rss_mbyte: float = 0.0
@@ -103,7 +103,7 @@ class Process:
 
 @value
 class Messaging:
-    """Messages since the process began."""
+    """Message counts since the process started."""
 
     sent: int = 0
     received: int = 0
@@ -114,7 +114,7 @@ class Messaging:
 
 @value
 class Facts:
-    """A snapshot of the broker, taken when a management call comes in."""
+    """A snapshot of the broker for one management call."""
 
     now: float
     workers: Sequence[NfpWorkerRow] = ()
@@ -143,7 +143,7 @@ def answer(facts: Facts, task: str, kwargs: Mapping[str, Any]) -> object:
 
 
 def show_workers(facts: Facts, kwargs: Mapping[str, Any]) -> list[dict[str, str]]:
-    """List workers as text rows; nobody is one empty row."""
+    """List workers as text rows. Without workers there is one empty row."""
     rows = [_worker_text(facts, row) for row in facts.workers]
     service, status = kwargs.get("service"), kwargs.get("status")
     if service and service != "all":
@@ -165,7 +165,7 @@ def _worker_text(facts: Facts, row: NfpWorkerRow) -> dict[str, str]:
 
 
 def _is_alive(row: NfpWorkerRow) -> str:
-    """Say it in NorFab's two words: whoever is away counts as dead."""
+    """Return NorFab's status word. A worker that is away is `dead`."""
     return "dead" if row.status == "away" else "alive"
 
 
@@ -213,7 +213,7 @@ def _object(row: Process | Messaging) -> dict[str, Any]:
 
 
 def get_status(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who and where the broker is."""
+    """Return name, status and endpoint of the broker."""
     return {
         "name": facts.name,
         "role": "broker",
@@ -225,7 +225,7 @@ def get_status(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_broker(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the broker's status and counts in one, as the text and older releases ask for."""
+    """Return status and counts in one object, for the text and older releases."""
     return get_status(facts, kwargs) | {
         "keepalives": {
             "interval": int(facts.settings.beat_every * 1000),
@@ -237,12 +237,12 @@ def show_broker(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_broker_version(facts: Facts, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of what the broker is made of."""
+    """Return the versions of the broker's packages."""
     return dict(facts.versions)
 
 
 def show_services(facts: Facts, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List services with their workers and work."""
+    """List services with their workers and jobs."""
     return [
         {"name": s.name, "workers": s.workers, "queued": s.queued, "running": s.running}
         for s in facts.services
@@ -250,7 +250,7 @@ def show_services(facts: Facts, kwargs: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def show_clients(facts: Facts, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the clients that were heard lately."""
+    """List the clients that were active lately."""
     return [
         {
             "name": c.peer,

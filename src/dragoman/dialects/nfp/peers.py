@@ -1,8 +1,8 @@
-"""Who is at the other end: identities, the reading each peer speaks, and what it declared.
+"""The peers of an NFP link: identities, the variant each peer speaks, and its declarations.
 
-A peer's id is its link and the text of its ZeroMQ identity. Identities that are no printable text
-get a written form (`0x` and hex): good enough for a client, which never sees it, but not for a
-worker, whose identity is its name.
+A peer's id is its link and the text of its ZeroMQ identity. An identity that is not printable text
+is written as `0x` and hex. A client may have such an identity, because it never sees it. A worker
+may not, because its identity is its name.
 """
 
 from collections import OrderedDict
@@ -18,14 +18,14 @@ V = TypeVar("V")
 
 
 class Bounded(OrderedDict[K, V], Generic[K, V]):
-    """A memory with a bound: what was put in longest ago is forgotten first."""
+    """A dictionary with a bound. The oldest entry is removed first."""
 
     def __init__(self, bound: int) -> None:
         super().__init__()
         self.bound = bound
 
     def remember(self, key: K, thing: V) -> V:
-        """Keep `thing`, at the cost of the oldest when there is no room."""
+        """Store `thing`. If the dictionary is full, remove the oldest entry."""
         self[key] = thing
         if len(self) > self.bound:
             self.popitem(last=False)
@@ -40,38 +40,38 @@ class Peer:
     def __init__(self, address: Address, id: PeerId) -> None:
         self.address = address
         self.id = id
-        #: Its identity as printable text: what workers are told as the client's id.
+        #: Its identity as printable text. Workers see it as the client's id.
         self.name = name_of(id)
-        #: Whether it speaks the one-byte commands of the text; what it sent last decides.
+        #: Whether its last message used the one-byte commands of the text.
         self.is_binary = False
         self.declared = OpenBody()
 
     @property
     def has_text_name(self) -> bool:
-        """Whether its identity is printable text, so that it can be a worker's name."""
+        """Whether its identity is printable text, as a worker's name must be."""
         return not self.name.startswith("0x")
 
     @property
     def takes_results(self) -> bool:
-        """Whether results go to it unasked, instead of a notice that it may ask now.
+        """Whether results are pushed to it, instead of an event that announces them.
 
-        The text knows no such notice.
+        The text has no such event.
         """
         return self.declared.push or self.is_binary
 
 
 class Peers:
-    """All identities heard of, within a bound."""
+    """All known peers, within a bound."""
 
     def __init__(self, link: str, bound: int) -> None:
         self.link = link
         self.bound = bound
         self._by_address: dict[Address, Peer] = {}
-        #: The same peers, the longest known first.
+        #: The same peers, oldest first.
         self._by_id: OrderedDict[PeerId, Peer] = OrderedDict()
 
-    def heard(self, address: Address) -> Peer:
-        """Return the peer at `address`, known from now on."""
+    def touch(self, address: Address) -> Peer:
+        """Return the peer at `address`; add it if it is new."""
         peer = self._by_address.get(address)
         if peer is None:
             peer = Peer(address, peer_id(self.link, text_of(address)))
@@ -82,7 +82,7 @@ class Peers:
         return peer
 
     def of(self, id: PeerId) -> Peer:
-        """Return a peer by its id; one that was not heard of yet speaks NorFab's reading."""
+        """Return a peer by its id. An unknown peer is assumed to speak NorFab's variant."""
         return self._by_id.get(id) or Peer(raw_of(name_of(id)), id)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Peers:
 
 
 class NfpWorker:
-    """A registered worker. It leaves this table when it disconnects or is dismissed."""
+    """A registered worker, until it disconnects or is dismissed."""
 
     __slots__ = ("beats_sent", "heard_at", "name", "peer", "service", "service_frame")
 
@@ -105,14 +105,14 @@ class NfpWorker:
 
 @lru_cache(maxsize=4096)
 def read_service(raw: bytes, longest: int) -> str:
-    """Read a service name; there are few, and every message has one."""
+    """Decode a service name. Cached: every message has one, and there are few."""
     return read_name(raw, "service name", longest)
 
 
 def read_name(raw: bytes, what: str, longest: int) -> str:
-    """Read a job id or service name: printable, not empty, bounded. Raises `MalformedMessage`."""
+    """Decode a job id or service name: printable, not empty, bounded. Raises `MalformedMessage`."""
     if not 0 < len(raw) <= longest:
-        raise MalformedMessage(f"the {what} has {len(raw)} bytes, it may have 1 to {longest}")
+        raise MalformedMessage(f"the {what} has {len(raw)} bytes; allowed are 1 to {longest}")
     try:
         text = raw.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Which worker has which job, and when to ask it for the result.
+"""Which worker has which job, and when to poll the worker for the result.
 
-A NorFab worker keeps its result until it is asked (GET). It announces it with an event, but events
-may be lost; so a job that has been silent for a while is asked about. All waits are equally long,
-so the order of asking is the order of last hearing, and no heap is needed.
+A NorFab worker keeps its result until a GET. It announces the result with an event, but events may
+be lost. So the broker polls for a job after some silence. All intervals are equal, so assignments
+ordered by last report are ordered by due time, and no heap is needed.
 """
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from dragoman.model.names import JobId, PeerId
 
 
 class Assignment:
-    """One job at one worker."""
+    """One job on one worker."""
 
     __slots__ = (
         "announcement",
@@ -29,23 +29,23 @@ class Assignment:
     def __init__(self, worker: PeerId, job: JobId, client: bytes, attempt: int) -> None:
         self.worker = worker
         self.job = job
-        #: The client frame that goes with every message about it.
+        #: The client frame of every message about it.
         self.client = client
         self.attempt = attempt
         self.due = 0.0
-        #: When the result was last asked for, if no answer came yet.
+        #: When the last poll was sent, if it is unanswered.
         self.asked_at: float | None = None
-        #: The worker's own `result_ready` event, held back until the result is on record.
+        #: The worker's own `result_ready` event, held back until the result is recorded.
         self.announcement: bytes | None = None
         self.input_id = ""
         self.is_accepted = False
-        #: Whether the worker said once that it does not know the job. A worker that was stalled may
-        #: answer a GET before it has stored the POST that came earlier, so once is not enough.
+        #: Whether the worker answered 404 once. A stalled worker may answer a GET before it has
+        #: stored an earlier POST, so one 404 is not enough.
         self.is_missing = False
 
 
 class Assignments:
-    """All assignments of a link, the one to ask about next first."""
+    """All assignments of a link, the next one to poll first."""
 
     def __init__(self, every: float, bound: int) -> None:
         self.every = every
@@ -59,7 +59,7 @@ class Assignments:
     def track(
         self, worker: PeerId, job: JobId, client: bytes, attempt: int, now: float
     ) -> Assignment:
-        """Begin to watch over a job at a worker, anew if it was watched before."""
+        """Track a job on a worker. An earlier assignment of the two is replaced."""
         self.drop(worker, job)
         found = Assignment(worker, job, client, attempt)
         found.due = now + self.every
@@ -71,27 +71,27 @@ class Assignments:
         return found
 
     def find(self, worker: PeerId, job: JobId) -> Assignment | None:
-        """Return the assignment of a job at a worker, if it is watched."""
+        """Return the assignment of a job on a worker, if it is tracked."""
         return self._by_due.get((job, worker))
 
-    def heard(self, found: Assignment, now: float) -> None:
-        """Put off the next question: the worker just spoke about this job."""
+    def touch(self, found: Assignment, now: float) -> None:
+        """Postpone the next poll: the worker just reported on this job."""
         found.due = now + self.every
         found.asked_at = None
         self._by_due.move_to_end((found.job, found.worker))
 
-    def asked(self, found: Assignment, now: float) -> None:
-        """Remember that the question is on its way."""
-        self.heard(found, now)
+    def polled(self, found: Assignment, now: float) -> None:
+        """Remember that a poll was sent."""
+        self.touch(found, now)
         found.asked_at = now
 
-    def put_off(self, found: Assignment, now: float) -> None:
-        """Ask later."""
+    def postpone(self, found: Assignment, now: float) -> None:
+        """Poll one interval later."""
         found.due = now + self.every
         self._by_due.move_to_end((found.job, found.worker))
 
     def drop(self, worker: PeerId, job: JobId) -> None:
-        """Stop watching a job at a worker."""
+        """Stop tracking a job on a worker."""
         if self._by_due.pop((job, worker), None) is not None:
             workers = self._by_job[job]
             del workers[worker]
@@ -99,12 +99,12 @@ class Assignments:
                 del self._by_job[job]
 
     def drop_job(self, job: JobId) -> None:
-        """Stop watching a job everywhere."""
+        """Stop tracking a job on all workers."""
         for worker in list(self._by_job.get(job, ())):
             self.drop(worker, job)
 
     def overdue(self, now: float) -> list[Assignment]:
-        """Return what to ask about, put off or drop now."""
+        """Return the assignments whose poll is due."""
         found = []
         for assignment in self._by_due.values():
             if assignment.due > now:
@@ -113,11 +113,11 @@ class Assignments:
         return found
 
     def next_deadline(self) -> float | None:
-        """Return when the next question is due."""
+        """Return when the next poll is due."""
         return next(iter(self._by_due.values())).due if self._by_due else None
 
     def validate(self) -> None:
-        """Assert that both indexes tell the same, in order."""
+        """Assert that both indexes agree and are in order."""
         assert {(j, w) for j, ws in self._by_job.items() for w in ws} == set(self._by_due)
         dues = [found.due for found in self._by_due.values()]
         assert dues == sorted(dues)

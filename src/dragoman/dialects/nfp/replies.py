@@ -1,4 +1,4 @@
-"""The broker's half of NFP/Client, outgoing: how a job goes, told in answers and events.
+"""The broker's half of NFP/Client, outgoing: answers and events about a job.
 
 Rules that NorFab's client depends on: the 202 is the first message of a job and names the workers
 exactly; a job is complete when the workers that answered are the ones of the 202; any 4xx or 5xx
@@ -28,9 +28,9 @@ from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
-#: Services whose answers are the value itself, not an object by worker name.
+#: Services whose answer is the value itself, not an object by worker name.
 _MANAGED: Final = frozenset({MANAGEMENT, INVENTORY})
-#: Faults of one part. When one ends a job of several, that part's own answer has told it already.
+#: Faults of one part. If one ends a job with several parts, its part's answer was sent already.
 _OF_ONE_PART: Final = frozenset(
     {
         FaultCode.TASK_FAILED,
@@ -44,14 +44,14 @@ _OF_ONE_PART: Final = frozenset(
 
 
 class NfpReplies:
-    """Tells clients how their jobs go."""
+    """Encodes replies to clients about their jobs."""
 
     def __init__(
-        self, peers: Peers, workers: NfpWorkers, memory: ClientJobs, codecs: BodyCodecs
+        self, peers: Peers, workers: NfpWorkers, client_jobs: ClientJobs, codecs: BodyCodecs
     ) -> None:
         self.peers = peers
         self.workers = workers
-        self.memory = memory
+        self.client_jobs = client_jobs
         self.codecs = codecs
         self._kinds: dict[ReplyKind, Callable[[Peer, SendReply, float], list[Send]]] = {
             ReplyKind.QUEUED: self._queued,
@@ -65,50 +65,50 @@ class NfpReplies:
         }
 
     def render(self, effect: SendReply, now: float) -> list[Send]:
-        """Tell a client how its job goes."""
+        """Encode one reply."""
         if effect.service in _MANAGED:
             return self._managed(self.peers.of(effect.client), effect)
         return self._kinds[effect.kind](self.peers.of(effect.client), effect, now)
 
     def _managed(self, peer: Peer, effect: SendReply) -> list[Send]:
-        """Answer a question to the broker itself: once, when there is an answer."""
+        """Answer a management call: once, when the job ends."""
         if effect.kind is not ReplyKind.FINAL:
             return []
-        said = self._value(effect.body) if effect.fault is None else None
-        return managed(peer, effect.service.encode(), effect.job.encode(), said, effect.fault)
+        result = self._value(effect.body) if effect.fault is None else None
+        return managed(peer, effect.service.encode(), effect.job.encode(), result, effect.fault)
 
     def _send(
         self, peer: Peer, command: str, effect: SendReply, status: bytes, body: bytes
     ) -> Send:
-        """Answer in the name of the worker's service, which service `all` is not."""
+        """Send a reply with the worker's service, which differs from the service `all`."""
         service = self.workers.service_of(effect.worker) or effect.service
         uuid = effect.job.encode()
         reply = wire.NfpReply(command, service.encode(), uuid, status, body, peer.is_binary)
         return Send(peer.address, wire.encode(reply))
 
-    def _told(self, effect: SendReply) -> ClientJobState | None:
-        return self.memory.told.get((effect.client, effect.job))
+    def _state(self, effect: SendReply) -> ClientJobState | None:
+        return self.client_jobs.open.get((effect.client, effect.job))
 
     def _queued(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
-        """Tell only those who want to know: to others the first 202 names the workers for good."""
+        """Send a 202 only to peers that declared `push`: for others the first 202 is final."""
         if not peer.declared.push:
             return []
-        told = self._told(effect) or ClientJobState(effect.service)
-        body = bodies.dispatched((), effect.job, told.target, told.service)
+        state = self._state(effect) or ClientJobState(effect.service)
+        body = bodies.dispatched((), effect.job, state.target, state.service)
         return [self._send(peer, wire.RESPONSE, effect, b"202", body)]
 
     def _dispatched(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
-        told = self._told(effect)
-        if told is None:
+        state = self._state(effect)
+        if state is None:
             key = effect.client, effect.job
-            told = self.memory.told.remember(key, ClientJobState(effect.service))
-        if peer.declared.push or not told.announced:
-            told.announced = effect.workers
-        return [self._announce(peer, effect, told)]
+            state = self.client_jobs.open.remember(key, ClientJobState(effect.service))
+        if peer.declared.push or not state.announced:
+            state.announced = effect.workers
+        return [self._announce(peer, effect, state)]
 
-    def _announce(self, peer: Peer, effect: SendReply, told: ClientJobState) -> Send:
-        uuid, service = effect.job.encode(), told.service.encode()
-        body = bodies.dispatched(told.announced, effect.job, told.target, told.service)
+    def _announce(self, peer: Peer, effect: SendReply, state: ClientJobState) -> Send:
+        uuid, service = effect.job.encode(), state.service.encode()
+        body = bodies.dispatched(state.announced, effect.job, state.target, state.service)
         reply = wire.NfpReply(wire.RESPONSE, service, uuid, b"202", body, peer.is_binary)
         return Send(peer.address, wire.encode(reply))
 
@@ -128,7 +128,7 @@ class NfpReplies:
         return [self._send(peer, wire.STREAM, effect, b"200", self._piece(effect.body))]
 
     def _piece(self, body: Body) -> bytes:
-        """Return a piece of a stream; of another dialect, what is inside its dress."""
+        """Return a piece of a stream, decoded if it is of another dialect."""
         if body.dialect == NAME:
             return b"".join(body.parts)
         try:
@@ -144,85 +144,85 @@ class NfpReplies:
         body = _own(effect.body)
         if body is None:
             body = self._event(effect, now, "input_request")
-        told = self._told(effect)
-        if told is not None:
-            told.question = body
+        state = self._state(effect)
+        if state is not None:
+            state.question = body
         return [self._send(peer, wire.EVENT, effect, b"200", body)]
 
     def _event(self, effect: SendReply, now: float, event_type: str) -> bytes:
-        """Make NorFab's event of what a worker of another dialect said."""
-        said = self._value(effect.body)
+        """Make NorFab's event from a report of another dialect."""
+        content = self._value(effect.body)
         is_question = event_type == "input_request"
-        asked = {"id": effect.job, "question": said, "default": None, "metadata": {}}
+        asked = {"id": effect.job, "question": content, "default": None, "metadata": {}}
         return bodies.event(
             effect.worker,
             effect.service,
             effect.job,
-            said if isinstance(said, str) else event_type,
+            content if isinstance(content, str) else event_type,
             bodies.timestamp(now),
             event_type=event_type,
             status="waiting_client_input" if is_question else "running",
-            extras={"input_request": asked} if is_question else {"event": said},
+            extras={"input_request": asked} if is_question else {"event": content},
         )
 
     def _value(self, body: Body) -> object:
-        """Undress what another dialect's worker said, as far as it can be."""
+        """Decode a body of another dialect. If that fails, return the reason."""
         codec = self.codecs.get(body.dialect)
         if codec is None:
             return None
         try:
             answer = codec.read_answer(body)
-        except Unmappable as why:
-            return str(why)
+        except Unmappable as error:
+            return str(error)
         return answer.value if answer.raw is None else answer.raw
 
     # --- ends -----------------------------------------------------------------------------------
 
     def _part(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
-        told = self._told(effect)
-        if told is not None:
-            told.answered.add(effect.worker)
-        return self._result(peer, effect, told or ClientJobState(effect.service))
+        state = self._state(effect)
+        if state is not None:
+            state.answered.add(effect.worker)
+        return self._result(peer, effect, state or ClientJobState(effect.service))
 
     def _final(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
         self.workers.assignments.drop_job(effect.job)
-        told = self.memory.told.pop((effect.client, effect.job), None)
+        state = self.client_jobs.open.pop((effect.client, effect.job), None)
         if effect.body.parts or (effect.worker and effect.fault is None):
-            return self._result(peer, effect, told or ClientJobState(effect.service))
-        if effect.fault is None or (not effect.worker and _is_told(effect.fault, told)):
+            return self._result(peer, effect, state or ClientJobState(effect.service))
+        if effect.fault is None or (not effect.worker and _is_answered(effect.fault, state)):
             return []
-        return [self._failure(peer, effect, effect.fault, told or ClientJobState(effect.service))]
+        return [self._failure(peer, effect, effect.fault, state or ClientJobState(effect.service))]
 
-    def _failure(self, peer: Peer, effect: SendReply, fault: Fault, told: ClientJobState) -> Send:
-        body = bodies.failed(effect.job, told.target, told.service, fault)
+    def _failure(self, peer: Peer, effect: SendReply, fault: Fault, state: ClientJobState) -> Send:
+        body = bodies.failed(effect.job, state.target, state.service, fault)
         status = status_of(fault.code, peer.is_binary)
         return self._send(peer, wire.RESPONSE, effect, status, body)
 
-    def _result(self, peer: Peer, effect: SendReply, told: ClientJobState) -> list[Send]:
-        """Answer with a result, or announce it to those who fetch results themselves."""
+    def _result(self, peer: Peer, effect: SendReply, state: ClientJobState) -> list[Send]:
+        """Send a result, or announce it to a client that fetches results with GET."""
         job, service = effect.job, effect.service
-        told_of = (effect.worker, effect.body, effect.fault, job, service, effect.resources)
-        body = result_body(self.codecs, *told_of)
+        args = (effect.worker, effect.body, effect.fault, job, service, effect.resources)
+        body = result_body(self.codecs, *args)
         worker = effect.worker or bodies.owner(body)
-        name = worker if peer.declared.push else name_for(worker, told.announced)
+        name = worker if peer.declared.push else name_for(worker, state.announced)
         announcement = self.workers.announcements.pop((job, effect.worker), None)
         if announcement is not None and name == worker and not peer.takes_results:
             return [self._send(peer, wire.EVENT, effect, b"200", announcement)]
         sends = []
-        if not told.announced and effect.kind is ReplyKind.FINAL:
-            # A job that was answered before, or from memory, was never dispatched.
-            told.announced = (worker,)
-            sends.append(self._announce(peer, effect, told))
+        if not state.announced and effect.kind is ReplyKind.FINAL:
+            # A repeated or memoised answer was never dispatched.
+            state.announced = (worker,)
+            sends.append(self._announce(peer, effect, state))
         result = renamed(body, worker, name)
         return [*sends, self._send(peer, wire.RESPONSE, effect, b"200", result)]
 
 
 def managed(
-    peer: Peer, service: bytes, uuid: bytes, said: object, fault: Fault | None
+    peer: Peer, service: bytes, uuid: bytes, result: object, fault: Fault | None
 ) -> list[Send]:
-    """Answer a management call twice: old clients read RESPONSE, new ones only MMI."""
+    """Encode the answer to a management call twice: old clients read RESPONSE, new ones MMI."""
     status = b"200" if fault is None else b"400"
-    body = bodies.to_json(said if fault is None else bodies.error_object(fault))
+    body = bodies.to_json(result if fault is None else bodies.error_object(fault))
     replies = [
         wire.NfpReply(command, service, uuid, status, body, peer.is_binary)
         for command in (wire.RESPONSE, wire.MMI)
@@ -230,14 +230,14 @@ def managed(
     return [Send(peer.address, wire.encode(reply)) for reply in replies]
 
 
-def _is_told(fault: Fault, told: ClientJobState | None) -> bool:
-    """Tell whether every part of a job of several was answered for itself already."""
-    if told is None:
-        # After a restart of the broker nobody knows what was told before.
+def _is_answered(fault: Fault, state: ClientJobState | None) -> bool:
+    """Return whether all parts of a job with several parts were answered already."""
+    if state is None:
+        # After a restart the broker does not know which answers it sent.
         return fault.code in _OF_ONE_PART
-    return bool(told.answered) and told.answered >= set(told.announced)
+    return bool(state.answered) and state.answered >= set(state.announced)
 
 
 def _own(body: Body) -> bytes | None:
-    """Return what an NFP worker said, to be passed on untouched."""
+    """Return the body of an NFP worker, to be forwarded unchanged."""
     return body.parts[0] if body.dialect == NAME and body.parts else None

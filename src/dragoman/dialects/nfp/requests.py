@@ -1,6 +1,6 @@
 """The broker's half of NFP/Client, incoming: requests become events, or are refused with a reason.
 
-A body is checked before it is taken in: NorFab's worker does not survive a bad one.
+A body is checked before the job is submitted: NorFab's worker stops on a bad one.
 """
 
 from collections.abc import Callable
@@ -27,48 +27,48 @@ from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.terms import Terms
 
-Heard = list[Event | Send]
+Received = list[Event | Send]
 
 
 class NfpRequests:
-    """Takes in what clients ask for."""
+    """Turns requests of clients into events."""
 
-    def __init__(self, memory: ClientJobs, settings: NfpSettings) -> None:
-        self.memory = memory
+    def __init__(self, client_jobs: ClientJobs, settings: NfpSettings) -> None:
+        self.client_jobs = client_jobs
         self.settings = settings
         self._terms: Bounded[tuple[float, int], Terms] = Bounded(1024)
-        self._commands: dict[str, Callable[[Peer, JobId, str, wire.NfpRequest], Heard]] = {
+        self._commands: dict[str, Callable[[Peer, JobId, str, wire.NfpRequest], Received]] = {
             wire.POST: self._post,
             wire.GET: self._get,
             wire.DELETE: self._delete,
             wire.PUT: self._put,
         }
 
-    def take(self, peer: Peer, message: wire.NfpRequest) -> Heard:
-        """Take a POST, GET, DELETE or PUT in."""
+    def take(self, peer: Peer, message: wire.NfpRequest) -> Received:
+        """Decode a POST, GET, DELETE or PUT."""
         try:
             job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
             service = read_service(message.service, self.settings.max_name)
             return self._commands[message.command](peer, job, service, message)
-        except (MalformedMessage, ValueError) as why:
-            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(why)))
+        except (MalformedMessage, ValueError) as error:
+            return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(error)))
 
-    def _post(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
+    def _post(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
         if len(message.body) > self.settings.max_body:
-            words = f"the body has {len(message.body)} bytes, it may have {self.settings.max_body}"
-            return refuse(peer, message, Fault(FaultCode.TOO_LARGE, words))
-        target = message.target.decode()
-        whom = read_target(target, message.is_binary)
+            text = f"the body has {len(message.body)} bytes; the limit is {self.settings.max_body}"
+            return refuse(peer, message, Fault(FaultCode.TOO_LARGE, text))
+        target_text = message.target.decode()
+        target = read_target(target_text, message.is_binary)
         head = bodies.read_post(message.body)
-        if (peer.id, job) not in self.memory.told:
-            self.memory.told.remember((peer.id, job), ClientJobState(service, target))
+        if (peer.id, job) not in self.client_jobs.open:
+            self.client_jobs.open.remember((peer.id, job), ClientJobState(service, target_text))
         return [
             JobSubmitted(
                 job,
                 peer.id,
                 ServiceName(service),
                 Body(NAME, (message.body,)),
-                whom,
+                target,
                 self._terms_of(head),
                 head.task,
                 head.key,
@@ -83,25 +83,25 @@ class NfpRequests:
             self._terms.remember((timeout, head.priority), terms)
         return terms
 
-    def _get(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
-        self.memory.asks(peer.id, job, message.target.decode())
+    def _get(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
+        self.client_jobs.add_get(peer.id, job, message.target.decode())
         return [ResultRequested(job, peer.id)]
 
-    def _delete(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
+    def _delete(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
         return [JobCancelled(job, peer.id)]
 
-    def _put(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Heard:
-        """Take input in. It goes where the job runs: `any` again could mean somebody else."""
+    def _put(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
+        """Decode input. It goes to the job's worker: `any` could select another one."""
         worker = only_name(message.target.decode())
-        told = self.memory.told.get((peer.id, job))
-        # The only worker of a job may have changed since it was announced.
-        is_only = told is not None and len(told.announced) == 1
+        state = self.client_jobs.open.get((peer.id, job))
+        # The only worker of a job may have changed after the announcement.
+        is_only = state is not None and len(state.announced) == 1
         name = WorkerName(worker) if worker and not is_only else None
         return [InputReceived(job, peer.id, Body(NAME, (message.body,)), name)]
 
 
-def refuse(peer: Peer, message: wire.NfpRequest | wire.UnknownCommand, fault: Fault) -> Heard:
-    """Answer a request that cannot be served, in seven frames, and put it on record."""
+def refuse(peer: Peer, message: wire.NfpRequest | wire.UnknownCommand, fault: Fault) -> Received:
+    """Answer a refused request, in seven frames, and record the refusal."""
     uuid, target, service = (
         frame.decode(errors="backslashreplace")
         for frame in (message.uuid, message.target, message.service)

@@ -1,7 +1,7 @@
 """The broker's half of NFP/Client, outgoing: answers to GET and DELETE.
 
-NorFab's broker passes a GET on to the workers. Here it is answered from the broker's own books: for
-any client, any job, and after a restart; while a worker is away its job is pending, not failed.
+NorFab's broker forwards a GET to the workers. This broker answers from its own state: for any
+client, any job, and after a restart. While a worker is away its job is pending, not failed.
 """
 
 from dragoman.core.effects import JobStatus, PartStatus, RequestKind, SendStatus
@@ -18,14 +18,14 @@ from dragoman.model.names import PeerId, WorkerName
 
 
 class NfpStatuses:
-    """Tells anybody how a job stands."""
+    """Encodes the status of a job for any client."""
 
     def __init__(
-        self, peers: Peers, workers: NfpWorkers, memory: ClientJobs, codecs: BodyCodecs
+        self, peers: Peers, workers: NfpWorkers, client_jobs: ClientJobs, codecs: BodyCodecs
     ) -> None:
         self.peers = peers
         self.workers = workers
-        self.memory = memory
+        self.client_jobs = client_jobs
         self.codecs = codecs
 
     def render(self, effect: SendStatus, now: float) -> list[Send]:
@@ -35,13 +35,13 @@ class NfpStatuses:
         peer = self.peers.of(effect.client)
         if effect.asked is RequestKind.CANCEL:
             return [self._cancelled(peer, effect)]
-        target = self.memory.take_asked(effect.client, effect.job)
+        target = self.client_jobs.take_get(effect.client, effect.job)
         status = effect.status
         if status is None or _is_lost(status):
             return [self._no_result(peer, effect, target)]
         parts = self._parts(effect.client, status, target)
         listed = self._listed(peer, status, target, tuple(name for name, _ in parts if name))
-        return [*listed, *(self._standing(peer, status, name, part) for name, part in parts)]
+        return [*listed, *(self._part(peer, status, name, part) for name, part in parts)]
 
     def _answer(self, peer: Peer, service: str, job: str, status: bytes, body: bytes) -> Send:
         uuid = job.encode()
@@ -52,7 +52,7 @@ class NfpStatuses:
         known = effect.status
         fault = (known.fault if known else None) or effect.fault
         if fault is None:
-            fault = Fault(FaultCode.UNKNOWN_JOB, f"job {effect.job} is not known here")
+            fault = Fault(FaultCode.UNKNOWN_JOB, f"this broker does not know job {effect.job}")
         service = known.service if known else ""
         body = bodies.failed(effect.job, target, service, fault)
         return self._answer(peer, service, effect.job, status_of(fault.code, peer.is_binary), body)
@@ -60,7 +60,7 @@ class NfpStatuses:
     def _parts(
         self, client: PeerId, status: JobStatus, target: str
     ) -> list[tuple[str, PartStatus]]:
-        """Pair each part that was asked about with the name its client knows it by."""
+        """Pair each requested part with the name under which the client knows its worker."""
         asked = asked_names(target)
         announced = self._announced(client, status, asked)
         parts = status.parts or (PartStatus(WorkerName(""), JobState.QUEUED),)
@@ -71,55 +71,55 @@ class NfpStatuses:
     def _announced(
         self, client: PeerId, status: JobStatus, asked: tuple[str, ...]
     ) -> tuple[str, ...]:
-        told = self.memory.told.get((client, status.job))
-        if told is not None and told.announced:
-            return told.announced
+        state = self.client_jobs.open.get((client, status.job))
+        if state is not None and state.announced:
+            return state.announced
         if client == status.client and len(status.parts) == 1:
-            # It asks for the name it was told, before the end or by an earlier run of the broker.
+            # The client uses the announced name, which an earlier broker process may have sent.
             return asked[:1]
         return ()
 
     def _listed(
         self, peer: Peer, status: JobStatus, target: str, names: tuple[str, ...]
     ) -> list[Send]:
-        """Begin the answer to a GET with a 202, as NorFab's broker does; old clients want it."""
+        """Begin the answer to a GET with a 202, as NorFab's broker does. Old clients need it."""
         if not names:
             return []
         body = bodies.dispatched(names, status.job, target, status.service)
         return [self._answer(peer, status.service, status.job, b"202", body)]
 
-    def _standing(self, peer: Peer, status: JobStatus, name: str, part: PartStatus) -> Send:
-        """Answer for one worker: its result, or that it is not there yet."""
+    def _part(self, peer: Peer, status: JobStatus, name: str, part: PartStatus) -> Send:
+        """Encode the status of one part: its result, or that it is not finished."""
         job, service = status.job, self.workers.service_of(part.worker) or status.service
         if part.state in FINAL:
             fault = part.fault or (None if part.state is JobState.SUCCEEDED else status.fault)
-            told_of = (part.worker, part.body, fault, job, service, part.resources)
-            body = result_body(self.codecs, *told_of)
+            args = (part.worker, part.body, fault, job, service, part.resources)
+            body = result_body(self.codecs, *args)
             result = renamed(body, part.worker or bodies.owner(body), name or bodies.owner(body))
             return self._answer(peer, service, job, b"200", result)
         if status.is_waiting_for_input and part.state is JobState.RUNNING:
             return self._answer(peer, service, job, b"102", self._waiting(status, name, service))
-        word = "STARTED" if part.state is JobState.RUNNING else "PENDING"
-        body = bodies.standing(name or None, job, service, word)
+        text = "STARTED" if part.state is JobState.RUNNING else "PENDING"
+        body = bodies.job_status(name or None, job, service, text)
         return self._answer(peer, service, job, b"300", body)
 
     def _waiting(self, status: JobStatus, name: str, service: str) -> bytes:
-        told = self.memory.told.get((status.client, status.job))
-        asked = bodies.question(told.question) if told and told.question else {}
-        return bodies.standing(name, status.job, service, "WAITING_CLIENT_INPUT", **asked)
+        state = self.client_jobs.open.get((status.client, status.job))
+        asked = bodies.question(state.question) if state and state.question else {}
+        return bodies.job_status(name, status.job, service, "WAITING_CLIENT_INPUT", **asked)
 
     def _cancelled(self, peer: Peer, effect: SendStatus) -> Send:
-        """Say what became of a DELETE."""
+        """Encode the outcome of a DELETE."""
         status = effect.status
         if status is None:
             return self._no_result(peer, effect, "all")
-        code, word = _cancel_word(status, effect.fault)
-        told = {"command": wire.DELETE, "state": status.state.value}
-        body = bodies.standing(None, status.job, status.service, word, **told)
+        code, text = _cancel_outcome(status, effect.fault)
+        more = {"command": wire.DELETE, "state": status.state.value}
+        body = bodies.job_status(None, status.job, status.service, text, **more)
         return self._answer(peer, status.service, status.job, code, body)
 
 
-def _cancel_word(status: JobStatus, fault: Fault | None) -> tuple[bytes, str]:
+def _cancel_outcome(status: JobStatus, fault: Fault | None) -> tuple[bytes, str]:
     if status.state is not JobState.CANCELLED:
         return (b"300", "CANCELLING") if status.is_cancelling else (b"417", "ALREADY_FINISHED")
     if fault is not None and fault.code is FaultCode.CANCEL_UNCONFIRMED:
@@ -128,7 +128,7 @@ def _cancel_word(status: JobStatus, fault: Fault | None) -> tuple[bytes, str]:
 
 
 def _is_lost(status: JobStatus) -> bool:
-    """Tell whether a job ended as a whole, with nothing of any worker to show for it."""
+    """Return whether a job ended without a result of any worker."""
     if status.state not in FINAL or status.fault is None:
         return False
     if len(status.parts) > 1 and any(p.state is JobState.SUCCEEDED for p in status.parts):

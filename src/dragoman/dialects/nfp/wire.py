@@ -1,10 +1,10 @@
-"""The frames of NFP, stateless: bytes to messages and back.
+"""The frames of NFP: a stateless codec between frames and messages.
 
-Two readings of the text are spoken. NorFab's own peers write a command as four ASCII characters
-(`0x04`); the text itself means one byte (04). `is_binary` says which one a message came in, or is
-to go out in. Frames are as a DEALER sees them: the first one is empty, no identity before it.
+There are two variants. NorFab's peers write a command as four ASCII characters (`0x04`); the text
+itself means one byte (04). `is_binary` is the variant of a message. Frames are as a DEALER sees
+them: the first one is empty, and there is no identity before it.
 
-What a message means, and who may say it when, must not live here.
+The meaning of messages, and their order, belong to the sides.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ STREAM: Final = "STREAM"
 PUT: Final = "PUT"
 MMI: Final = "MMI"
 
-#: NorFab's spelling. The one-byte spelling is the number it reads as: PUT is 10 hex, not 0A.
+#: NorFab's form. The one-byte form is the number it spells: PUT is 10 hex, not 0A.
 _ASCII: Final = {
     OPEN: b"0x00",
     READY: b"0x01",
@@ -51,7 +51,7 @@ _SPELLINGS: Final = (_ASCII, _BINARY)
 
 @value
 class Open:
-    """Anybody introduces itself, or confirms an introduction. `role` is the header frame."""
+    """A peer declares itself, or the broker confirms. `role` is the header frame."""
 
     role: bytes
     body: bytes = b""
@@ -68,7 +68,7 @@ class NfpReady:
 
 @value
 class KeepAlive:
-    """Broker or worker is alive."""
+    """Heartbeat of broker or worker."""
 
     role: bytes
     service: bytes
@@ -77,14 +77,14 @@ class KeepAlive:
 
 @value
 class NfpDisconnect:
-    """Broker or worker ends the conversation."""
+    """Broker or worker ends the registration."""
 
     role: bytes
     service: bytes
     #: The text has a body frame, NorFab's peers have none.
     body: bytes | None = None
     is_binary: bool = False
-    #: NorFab's broker sends service and command the other way round; its workers do not see it.
+    #: NorFab's broker swaps service and command; its workers ignore the message.
     is_swapped: bool = False
 
 
@@ -102,7 +102,7 @@ class NfpRequest:
 
 @value
 class UnknownCommand:
-    """Client to broker, whole but with a command that does not exist: it can still be answered."""
+    """Client to broker, complete but with an unknown command, so that it can be answered."""
 
     command: bytes
     service: bytes
@@ -120,7 +120,7 @@ class NfpTask:
     uuid: bytes
     body: bytes
     is_binary: bool = False
-    #: An eighth frame, for workers that asked for it: the number of the attempt.
+    #: An eighth frame for workers that declared `attempts`: the attempt number.
     attempt: bytes = b""
 
 
@@ -129,13 +129,13 @@ class NfpReport:
     """Worker to broker: RESPONSE, EVENT or STREAM."""
 
     command: str
-    #: The client frame of the task. None: the text's short form, which names the service instead.
+    #: The client frame of the task. None: the text's short form, which has the service instead.
     client: bytes | None
     uuid: bytes
     status: bytes
     body: bytes
     is_binary: bool = False
-    #: A ninth frame, from workers that were told it: the number of the attempt.
+    #: A ninth frame of workers that declared `attempts`: the attempt number.
     attempt: bytes = b""
     service: bytes = b""
 
@@ -167,18 +167,18 @@ _Reader = Callable[[Frames, str, bool], Message]
 
 
 def decode(frames: Frames) -> Message:
-    """Read one message. Raises `MalformedMessage` on what is none."""
+    """Decode one message. Raises `MalformedMessage`."""
     if len(frames) < 3 or frames[0]:
         raise MalformedMessage("an NFP message begins with an empty frame, a header and a command")
     found = _READERS.get((frames[1], frames[2]))
     if found is None:
-        return _odd(frames)
+        return _unusual(frames)
     read, command, is_binary = found
     return read(frames, command, is_binary)
 
 
-def _odd(frames: Frames) -> Message:
-    """Read what has no known command in its place."""
+def _unusual(frames: Frames) -> Message:
+    """Decode a message whose third frame is not a known command."""
     header, command = frames[1], frames[2]
     if header == CLIENT and len(frames) >= 7:
         return UnknownCommand(command, frames[3], frames[4], frames[5], frames[6])
@@ -191,7 +191,7 @@ def _odd(frames: Frames) -> Message:
 
 def _need(frames: Frames, count: int, command: str) -> None:
     if len(frames) < count:
-        raise MalformedMessage(f"{command} has {len(frames)} frames, it needs {count}")
+        raise MalformedMessage(f"{command} has {len(frames)} frames; it needs {count}")
 
 
 def _open(frames: Frames, command: str, is_binary: bool) -> Message:
@@ -233,7 +233,7 @@ def _report(frames: Frames, command: str, is_binary: bool) -> Message:
 
 
 def _short_report(frames: Frames, command: str, is_binary: bool) -> Message:
-    """Read the form of the text's table: service, uuid, status, body."""
+    """Decode the form of the text's table: service, uuid, status, body."""
     _, _, _, service, uuid, status, body = frames
     return NfpReport(command, None, uuid, status, body, is_binary, service=service)
 
@@ -243,7 +243,7 @@ def _reply(frames: Frames, command: str, is_binary: bool) -> Message:
     return NfpReply(command, frames[3], frames[4], frames[5], frames[6], is_binary)
 
 
-#: Header and command decide who speaks to whom, and so the shape of the rest.
+#: Header and command determine sender and receiver, and so the other frames.
 _SHAPES: Final[dict[tuple[bytes, str], _Reader]] = {
     **{(role, OPEN): _open for role in (CLIENT, WORKER, BROKER)},
     (WORKER, READY): _ready,
@@ -262,7 +262,7 @@ _READERS: Final[dict[tuple[bytes, bytes], tuple[_Reader, str, bool]]] = {
 
 
 def encode(message: Message) -> Frames:
-    """Write one message."""
+    """Encode one message."""
     return _WRITERS[type(message)](message)
 
 

@@ -1,8 +1,8 @@
 """A worker's end of NFP, for our own SDK.
 
-Results are pushed. NorFab's broker passes them on, and its clients take them; because those also
-wait for an announcement, one follows unless the broker said that it is ours. Results are kept for a
-while, so that a GET, a second POST of the same job or a lost connection finds them.
+Results are pushed. NorFab's broker forwards them to its clients, which also wait for an
+announcement. So an announcement follows, unless the broker is ours. Results are kept for a while,
+for a GET, a second POST of the same job, or a lost connection.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 
-_DRESS: Final = NfpBodyCodec()
-#: What NorFab's peers do; a broker of ours may ask for more.
+_CODEC: Final = NfpBodyCodec()
+#: NorFab's interval. Our broker may request a shorter one.
 BEAT_EVERY: Final = 2.5
 
 
@@ -49,12 +49,12 @@ class _RunningJob:
         self.attempt = attempt
         self.task = task
         self.is_taken = False
-        #: The open question, as a 102 repeats it.
+        #: The open question, for the body of a 102.
         self.question: dict[str, Any] = {}
 
 
 class NfpWorkerSide:
-    """NFP as a worker speaks it. A ticket is the job's id."""
+    """The worker side of NFP. A ticket is the job's id."""
 
     beat_every = BEAT_EVERY
     hold: float | None = 15.0
@@ -81,75 +81,75 @@ class NfpWorkerSide:
             "labels": dict(labels or {}),
             "resources": resources,
         }
-        #: Says what time it is in events; left out, they carry none.
+        #: Returns the time stamp of an event. Without it events have none.
         self._stamp = stamp or (lambda: "")
-        #: Whether the broker said that it is ours.
+        #: Whether the broker declared itself as ours.
         self._is_ours = False
         self._held: dict[str, _RunningJob] = {}
         self._results: Bounded[str, tuple[bytes, bytes]] = Bounded(results_kept)
-        self._takers: dict[str, Callable[[wire.NfpTask, str], list[WorkerNotice]]] = {
+        self._handlers: dict[str, Callable[[wire.NfpTask, str], list[WorkerNotice]]] = {
             wire.POST: self._post,
             wire.GET: self._get,
             wire.DELETE: self._delete,
             wire.PUT: self._put,
         }
 
-    # --- presence -------------------------------------------------------------------------------
+    # --- registration ---------------------------------------------------------------------------
 
     def join(self) -> list[Frames]:
-        """Introduce ourselves and register, saying which jobs we can still answer for."""
+        """Declare ourselves, with the jobs that we hold or have results of, and register."""
         self._is_ours = False
-        said = self._declared | {"holds": [*self._held, *self._results]}
+        declared = self._declared | {"holds": [*self._held, *self._results]}
         return [
-            wire.encode(wire.Open(wire.WORKER, bodies.to_json(said))),
+            wire.encode(wire.Open(wire.WORKER, bodies.to_json(declared))),
             wire.encode(wire.NfpReady(self.service.encode())),
         ]
 
     def beat(self) -> list[Frames]:
-        """Say "I am alive"."""
+        """Send a heartbeat."""
         return [wire.encode(wire.KeepAlive(wire.WORKER, self.service.encode()))]
 
     def leave(self) -> list[Frames]:
-        """Say good-bye for good: what is still held may go to others at once."""
+        """Unregister cleanly: the broker reassigns held jobs at once."""
         body = bodies.to_json({"clean": True})
         return [wire.encode(wire.NfpDisconnect(wire.WORKER, self.service.encode(), body))]
 
     # --- receiving ------------------------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Decode one message. Unreadable messages are ignored."""
         try:
             message = wire.decode(frames)
             if isinstance(message, wire.NfpTask):
-                return self._takers[message.command](message, message.uuid.decode())
+                return self._handlers[message.command](message, message.uuid.decode())
         except (MalformedMessage, UnicodeDecodeError):
             return []
         if isinstance(message, wire.NfpDisconnect):
             return [Dismissed()]
         if isinstance(message, wire.Open):
-            self._introduced(bodies.read_open(message.body))
+            self._opened(bodies.read_open(message.body))
         return [Alive()] if isinstance(message, wire.KeepAlive | wire.Open) else []
 
-    def _introduced(self, said: bodies.OpenBody) -> None:
-        """Hear who the broker is, and how often it wants to hear from us."""
-        self._is_ours = said.agent == "dragoman"
-        if said.beat_every is not None and said.beat_every > 0:
-            self.beat_every = min(said.beat_every, BEAT_EVERY)
-        if said.hold is not None and said.hold > 0:
-            self.hold = max(said.hold, self.beat_every)
+    def _opened(self, declared: bodies.OpenBody) -> None:
+        """Store what the broker declares: whether it is ours, and its heartbeat interval."""
+        self._is_ours = declared.agent == "dragoman"
+        if declared.beat_every is not None and declared.beat_every > 0:
+            self.beat_every = min(declared.beat_every, BEAT_EVERY)
+        if declared.hold is not None and declared.hold > 0:
+            self.hold = max(declared.hold, self.beat_every)
 
     def _post(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
-        """Take work; the same job again is the same run, whatever the attempt is called now."""
+        """Take a job. The same job again is the same run, whatever its attempt number."""
         if held := self._held.get(ticket):
             held.client, held.attempt = message.client, message.attempt
             return [SendNow(frames) for frames in self._confirm(ticket)] if held.is_taken else []
         if ticket in self._results:
             return [SendNow(self._answer(message, ticket))]
         try:
-            call = _DRESS.read_call(Body(NAME, (message.body,)))
-        except Unmappable as why:
+            call = _CODEC.read_call(Body(NAME, (message.body,)))
+        except Unmappable as error:
             self._held[ticket] = _RunningJob(message.client, message.attempt, "")
-            answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(why)))
+            answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(error)))
             return [SendNow(frames) for frames in self.finish(ticket, answer)]
         resources = bodies.read_resources(message.body)
         held = _RunningJob(message.client, message.attempt, call.task, resources)
@@ -163,17 +163,17 @@ class NfpWorkerSide:
         return [SendNow(self._answer(message, ticket))]
 
     def _answer(self, message: wire.NfpTask, ticket: str) -> Frames:
-        """Say how a job stands: its result, running, waiting for input, or not known."""
+        """Encode the status of a job: its result, running, waiting for input, or unknown."""
         held = self._held.get(ticket)
         if kept := self._results.get(ticket):
             status, body = kept
         elif held is None:
-            status, body = b"404", self._standing(ticket, "JOB NOT FOUND")
+            status, body = b"404", self._status_body(ticket, "JOB NOT FOUND")
         elif held.question:
             question = {"input_request": held.question}
-            status, body = b"102", self._standing(ticket, "WAITING_CLIENT_INPUT", **question)
+            status, body = b"102", self._status_body(ticket, "WAITING_CLIENT_INPUT", **question)
         else:
-            status, body = b"300", self._standing(ticket, "STARTED")
+            status, body = b"300", self._status_body(ticket, "STARTED")
         report = wire.NfpReport(
             wire.RESPONSE, message.client, message.uuid, status, body, attempt=message.attempt
         )
@@ -189,18 +189,19 @@ class NfpWorkerSide:
         if held is None:
             return []
         try:
-            said = msgspec.json.decode(message.body)
+            content = msgspec.json.decode(message.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return [InputGiven(ticket, "", message.body)]
-        if isinstance(said, dict) and "input_id" in said:
+        if isinstance(content, dict) and "input_id" in content:
             held.question = {}
-            return [InputGiven(ticket, str(said["input_id"]), from_jsonable(said.get("value")))]
-        return [InputGiven(ticket, "", from_jsonable(said))]
+            value = from_jsonable(content.get("value"))
+            return [InputGiven(ticket, str(content["input_id"]), value)]
+        return [InputGiven(ticket, "", from_jsonable(content))]
 
     # --- reporting ------------------------------------------------------------------------------
 
     def take(self, ticket: str) -> list[Frames]:
-        """Confirm that the job has arrived and is being run."""
+        """Confirm that the job has arrived and runs."""
         self._held[ticket].is_taken = True
         return self._confirm(ticket)
 
@@ -209,7 +210,7 @@ class NfpWorkerSide:
         return [self._report(wire.RESPONSE, ticket, b"201", body)]
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way. NorFab's clients show the message, ours get the whole value."""
+        """Report progress. NorFab's clients show the message, ours get the whole value."""
         message = event if isinstance(event, str) else "progress"
         return [self._event(ticket, message, extras={"event": event})]
 
@@ -218,13 +219,13 @@ class NfpWorkerSide:
         return [self._report(wire.STREAM, ticket, b"200", data)]
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something."""
+        """Ask the client a question."""
         asked = {"id": request, "question": question, "default": None, "metadata": {}}
         self._held[ticket].question = asked
         return [
             self._event(
                 ticket,
-                question if isinstance(question, str) else "input wanted",
+                question if isinstance(question, str) else "input requested",
                 event_type="input_request",
                 status="waiting_client_input",
                 extras={"input_request": asked},
@@ -232,36 +233,38 @@ class NfpWorkerSide:
         ]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
-        """Send the result, and keep it for whoever asks later."""
+        """Send the result, and keep it for later requests."""
         if answer.fault is not None and answer.fault.code is FaultCode.CANCELLED:
-            return self._end(ticket, b"417", self._standing(ticket, "CANCELLED"))
+            return self._end(ticket, b"417", self._status_body(ticket, "CANCELLED"))
         held = self._held[ticket]
         task = f"{self.name}:{held.task}"
         answer = replace(answer, resources=answer.resources or held.resources)
-        said = result_object(answer, task=task, job=ticket, service=self.service)
+        result = result_object(answer, task=task, job=ticket, service=self.service)
         try:
-            body = write({self.name: said})
-        except Unmappable as why:
-            fault = Fault(FaultCode.UNMAPPABLE, f"the result cannot be sent: {why}")
+            body = write({self.name: result})
+        except Unmappable as error:
+            fault = Fault(FaultCode.UNMAPPABLE, f"the result cannot be sent: {error}")
             return self.finish(ticket, Answer(fault=fault))
-        frames = self._event(ticket, "completed", event_type="result_ready", status="completed")
+        announcement = self._event(
+            ticket, "completed", event_type="result_ready", status="completed"
+        )
         pushed = self._end(ticket, b"200", body)
-        return pushed if self._is_ours else [*pushed, frames]
+        return pushed if self._is_ours else [*pushed, announcement]
 
     def hand_back(self, ticket: str) -> list[Frames]:
-        """Return a job unrun. NorFab's broker has no second worker for it, and fails it."""
+        """Return a job without running it. NorFab's broker fails the job."""
         frames = self._report(
-            wire.RESPONSE, ticket, b"404", self._standing(ticket, bodies.HANDED_BACK)
+            wire.RESPONSE, ticket, b"404", self._status_body(ticket, bodies.HANDED_BACK)
         )
         del self._held[ticket]
         return [frames]
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Refuse: NFP has no way to pass a job on."""
-        raise Unsupported("nfp cannot forward a job: submit a new one from the task instead")
+        """Raise `Unsupported`: NFP has no forwarding."""
+        raise Unsupported("nfp cannot forward a job: submit a new job from the task instead")
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
-        """Publish an event: an EVENT for no client, whose job id frame is the topic."""
+        """Publish an event: an EVENT without a client, whose job id frame is the topic."""
         report = wire.NfpReport(wire.EVENT, b"", topic.encode(), b"200", write(event))
         return [wire.encode(report)]
 
@@ -285,5 +288,5 @@ class NfpWorkerSide:
         )
         return self._report(wire.EVENT, ticket, b"200", body)
 
-    def _standing(self, ticket: str, status: str, **more: Any) -> bytes:
-        return bodies.standing(self.name, ticket, self.service, status, **more)
+    def _status_body(self, ticket: str, status: str, **more: Any) -> bytes:
+        return bodies.job_status(self.name, ticket, self.service, status, **more)

@@ -1,8 +1,8 @@
-"""The broker's half of NFP/Worker: what workers report becomes events, orders become tasks.
+"""The broker's half of NFP/Worker: reports become events, effects become tasks.
 
-Results are the delicate part. NorFab's worker announces a result and hands it out when asked, so
-the desk asks at once and holds the announcement back until the result is on record; a client that
-follows the announcement then finds it. Workers of the text, and our own, send results unasked.
+NorFab's worker announces a result with an event and sends it when polled. So the broker polls at
+once, and holds the announcement back until the result is recorded. A client that follows the
+announcement then finds the result. Workers of the text, and our own, push their results.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, link_of
 from dragoman.model.record import Kind
 from dragoman.model.target import resources_of
 
-Heard = list[Event | Send]
+Received = list[Event | Send]
 
 _KINDS: Final = {
     "input_request": ReplyKind.INPUT_ASKED,
@@ -49,16 +49,18 @@ class NfpWorkers:
         self.workers: dict[PeerId, NfpWorker] = {}
         self.by_name: dict[WorkerName, NfpWorker] = {}
         self.assignments = Assignments(settings.poll_every, settings.remembered_jobs)
-        #: Announcements whose result is with the core: the client desk sends them on.
+        #: Announcements whose result is with the core; `replies` sends them to the client.
         self.announcements: Bounded[tuple[JobId, WorkerName], bytes] = Bounded(4096)
-        #: Results fetched by a poll before their announcement came: it is old news then.
+        #: Results fetched by a poll before their announcement, which is then dropped.
         self._overtaken: Bounded[tuple[JobId, WorkerName], bool] = Bounded(1024)
-        self._reports: dict[str, Callable[[NfpWorker, JobId, wire.NfpReport, float], Heard]] = {
+        self._reports: dict[str, Callable[[NfpWorker, JobId, wire.NfpReport, float], Received]] = {
             wire.RESPONSE: self._response,
             wire.EVENT: self._event,
             wire.STREAM: self._stream,
         }
-        self._statuses: dict[bytes, Callable[[NfpWorker, JobId, wire.NfpReport, float], Heard]] = {
+        self._statuses: dict[
+            bytes, Callable[[NfpWorker, JobId, wire.NfpReport, float], Received]
+        ] = {
             b"200": self._done,
             b"201": self._accepted,
             b"102": self._running,
@@ -72,14 +74,18 @@ class NfpWorkers:
 
     # --- presence -------------------------------------------------------------------------------
 
-    def ready(self, peer: Peer, message: wire.NfpReady, now: float) -> Heard:
-        """Register a worker, or hear again what it offers."""
+    def ready(self, peer: Peer, message: wire.NfpReady, now: float) -> Received:
+        """Register a worker, or update its registration."""
         try:
             service = read_service(message.service, self.settings.max_name)
-        except MalformedMessage as why:
-            return self._refuse(peer, message.service, str(why))
+        except MalformedMessage as error:
+            return self._refuse(peer, message.service, str(error))
         if not peer.has_text_name or len(peer.address) > self.settings.max_name:
-            return self._refuse(peer, message.service, "a worker's identity must be printable text")
+            return self._refuse(
+                peer,
+                message.service,
+                "a worker's identity must be printable text of bounded length",
+            )
         if service in RESERVED:
             return self._refuse(peer, message.service, f"the service name {service!r} is reserved")
         worker = NfpWorker(peer, message.service, now)
@@ -104,16 +110,16 @@ class NfpWorkers:
             dialect=NAME,
         )
 
-    def keepalive(self, peer: Peer, message: wire.KeepAlive, now: float) -> Heard:
-        """Hear that a worker is alive; one that is not registered is told to start anew."""
+    def keepalive(self, peer: Peer, message: wire.KeepAlive, now: float) -> Received:
+        """Take a heartbeat. An unregistered worker is told to register."""
         worker = self.workers.get(peer.id)
         if worker is None:
             return self._unknown(peer, message.service, wire.KEEPALIVE)
         worker.heard_at = now
         return [BeatReceived(peer.id)]
 
-    def disconnect(self, peer: Peer, message: wire.NfpDisconnect, now: float) -> Heard:
-        """Let a worker go. One of NorFab's comes back at once, with its jobs still running."""
+    def disconnect(self, peer: Peer, message: wire.NfpDisconnect, now: float) -> Received:
+        """Unregister a worker. NorFab's workers return at once, with their jobs still running."""
         worker = self.workers.pop(peer.id, None)
         if worker is None:
             return self._stray(peer, wire.DISCONNECT) if not peer.has_text_name else []
@@ -123,7 +129,7 @@ class NfpWorkers:
         return [PeerLeft(peer.id, "disconnected", grace=self.settings.hold)]
 
     def dismiss(self, id: PeerId) -> list[Send]:
-        """Tell a worker to start anew."""
+        """Tell a worker to register again."""
         worker = self.workers.pop(id, None)
         if worker is not None:
             self.by_name.pop(worker.name, None)
@@ -131,7 +137,7 @@ class NfpWorkers:
         return [self._disconnect(self.peers.of(id), service)]
 
     def beat(self, id: PeerId) -> list[Send]:
-        """Tell a worker that the broker is alive."""
+        """Send a heartbeat to a worker."""
         worker = self.workers.get(id)
         if worker is None:
             return []
@@ -144,28 +150,28 @@ class NfpWorkers:
         message = wire.NfpDisconnect(wire.BROKER, service, is_binary=peer.is_binary)
         return Send(peer.address, wire.encode(message))
 
-    def _refuse(self, peer: Peer, service: bytes, why: str) -> Heard:
-        return [self._disconnect(peer, service), self._noted(peer, f"READY refused: {why}")]
+    def _refuse(self, peer: Peer, service: bytes, error: str) -> Received:
+        return [self._disconnect(peer, service), self._noted(peer, f"READY refused: {error}")]
 
-    def _unknown(self, peer: Peer, service: bytes, command: str) -> Heard:
+    def _unknown(self, peer: Peer, service: bytes, command: str) -> Received:
         if not peer.has_text_name:
             return self._stray(peer, command)
-        answer: Heard = [self._disconnect(peer, service)]
+        answer: Received = [self._disconnect(peer, service)]
         if command != wire.KEEPALIVE:
-            answer.append(self._noted(peer, f"{command} of a worker that is not registered"))
+            answer.append(self._noted(peer, f"{command} from a worker that is not registered"))
         return answer
 
-    def _stray(self, peer: Peer, command: str) -> Heard:
-        """Drop what the old socket of a reconnected worker sent under the router's new label."""
-        return [self._noted(peer, f"{command} of an identity that is no worker")]
+    def _stray(self, peer: Peer, command: str) -> Received:
+        """Drop a message of a reconnected worker's old socket, which has a random identity."""
+        return [self._noted(peer, f"{command} from an identity that is not a worker")]
 
     def _noted(self, peer: Peer, detail: str) -> Noted:
         return Noted(Kind.REJECTED, peer.id, detail, dialect=NAME)
 
     # --- reports --------------------------------------------------------------------------------
 
-    def report(self, peer: Peer, message: wire.NfpReport, now: float) -> Heard:
-        """Take a RESPONSE, EVENT or STREAM in."""
+    def report(self, peer: Peer, message: wire.NfpReport, now: float) -> Received:
+        """Decode a RESPONSE, EVENT or STREAM."""
         worker = self.workers.get(peer.id)
         if worker is None:
             return self._unknown(peer, message.service, message.command)
@@ -175,10 +181,10 @@ class NfpWorkers:
 
     def _response(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
-    ) -> Heard:
+    ) -> Received:
         take = self._statuses.get(message.status[:3])
         if take is None:
-            raise MalformedMessage(f"RESPONSE with the status {message.status[:16]!r}")
+            raise MalformedMessage(f"RESPONSE with the unknown status {message.status[:16]!r}")
         return take(worker, job, message, now)
 
     def _received(
@@ -189,12 +195,12 @@ class NfpWorkers:
         kind: ReplyKind,
         fault: Fault | None = None,
     ) -> ReplyReceived:
-        # A longer one than any attempt has is nobody's number.
-        said = message.attempt
-        attempt = int(said) if said.isdigit() and len(said) < 10 else None
+        # No attempt number has ten digits.
+        digits = message.attempt
+        attempt = int(digits) if digits.isdigit() and len(digits) < 10 else None
         return ReplyReceived(worker.peer.id, job, kind, Body(NAME, (message.body,)), fault, attempt)
 
-    def _done(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+    def _done(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Received:
         found = self.assignments.find(worker.peer.id, job)
         if found is not None:
             if found.announcement is not None:
@@ -207,43 +213,51 @@ class NfpWorkers:
 
     def _accepted(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
-    ) -> Heard:
+    ) -> Received:
         if found := self.assignments.find(worker.peer.id, job):
             found.is_accepted = True
-            self.assignments.heard(found, now)
+            self.assignments.touch(found, now)
         return [self._received(worker, job, message, ReplyKind.ACCEPTED)]
 
-    def _running(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+    def _running(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Received:
         if found := self.assignments.find(worker.peer.id, job):
             found.is_accepted = True
-            self.assignments.heard(found, now)
+            self.assignments.touch(found, now)
         return [BeatReceived(worker.peer.id)]
 
     def _unknown_job(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
-    ) -> Heard:
-        """Take the job back from a worker that does not have it (any more)."""
+    ) -> Received:
+        """Take the job back from a worker that does not have it."""
         found = self.assignments.find(worker.peer.id, job)
         if bodies.read_status(message.body) != bodies.HANDED_BACK:
             if found is None:
-                return [self._noted(worker.peer, f"404 for the job {job}, which it was not given")]
+                return [
+                    self._noted(worker.peer, f"404 for job {job}, which was not assigned to it")
+                ]
             if not found.is_accepted and not found.is_missing:
                 found.is_missing = True
-                self.assignments.heard(found, now)
+                self.assignments.touch(found, now)
                 return [BeatReceived(worker.peer.id)]
         self.assignments.drop(worker.peer.id, job)
         fault = Fault(FaultCode.HANDED_BACK, f"{worker.name} does not have the job")
         return [self._received(worker, job, message, ReplyKind.FINAL, fault)]
 
-    def _failed(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+    def _failed(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Received:
         self.assignments.drop(worker.peer.id, job)
-        said = bodies.read_status(message.body)
+        text = bodies.read_status(message.body)
         code = code_of(message.status[:3])
         if code is not FaultCode.CANCELLED:
             code = FaultCode.TASK_FAILED
-        return [self._received(worker, job, message, ReplyKind.FINAL, Fault(code, said))]
+        return [self._received(worker, job, message, ReplyKind.FINAL, Fault(code, text))]
 
-    def _event(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+    def _event(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Received:
         if message.client == b"":
             return [self._published(worker, job, message), BeatReceived(worker.peer.id)]
         head = bodies.read_event(message.body)
@@ -254,7 +268,7 @@ class NfpWorkers:
             found.is_accepted = True
             if head.input_request is not None:
                 found.input_id = head.input_request.id
-            self.assignments.heard(found, now)
+            self.assignments.touch(found, now)
         return [self._received(worker, job, message, kind)]
 
     def _published(self, worker: NfpWorker, topic: str, message: wire.NfpReport) -> Noted:
@@ -269,28 +283,30 @@ class NfpWorkers:
 
     def _announced(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
-    ) -> Heard:
-        """Hold the announcement back, and fetch the result."""
+    ) -> Received:
+        """Hold the announcement back, and poll for the result."""
         if self._overtaken.pop((job, worker.name), None):
             return [BeatReceived(worker.peer.id)]
         found = self.assignments.find(worker.peer.id, job)
         if found is None:
             client = message.client or b""
             found = self.assignments.track(worker.peer.id, job, client, 0, now)
-        was_asked = found.announcement is not None and found.asked_at is not None
+        was_polled = found.announcement is not None and found.asked_at is not None
         found.is_accepted, found.announcement = True, message.body
-        ask = [] if was_asked else [self._ask(worker, found, now)]
-        return [*ask, BeatReceived(worker.peer.id)]
+        poll = [] if was_polled else [self._poll(worker, found, now)]
+        return [*poll, BeatReceived(worker.peer.id)]
 
-    def _stream(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Heard:
+    def _stream(
+        self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
+    ) -> Received:
         if found := self.assignments.find(worker.peer.id, job):
-            self.assignments.heard(found, now)
+            self.assignments.touch(found, now)
         return [self._received(worker, job, message, ReplyKind.CHUNK)]
 
-    # --- orders ---------------------------------------------------------------------------------
+    # --- tasks ----------------------------------------------------------------------------------
 
     def work(self, effect: SendWork, now: float) -> list[Send]:
-        """Give a job to a worker."""
+        """Encode a job for a worker."""
         body = convert_call(self.codecs, effect.body, NAME).parts[0]
         if effect.run_until is not None and effect.body.dialect != NAME:
             body = bodies.with_timeout(body, effect.run_until - now)
@@ -301,14 +317,14 @@ class NfpWorkers:
         return [self._task(wire.POST, effect.worker, effect.job, client, body, effect.attempt)]
 
     def poll(self, effect: SendPoll, now: float) -> list[Send]:
-        """Ask a worker that came back. It got the job long ago, so its 404 is to be believed."""
+        """Poll a worker that came back. It got the job long ago, so its 404 is final."""
         client = self._client_frame(effect.client)
         found = self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
         found.is_accepted, found.asked_at = True, now
         return [self._task(wire.GET, effect.worker, effect.job, client)]
 
     def give_input(self, effect: SendInput, now: float) -> list[Send]:
-        """Pass a client's input on. Input from another dialect answers the open question."""
+        """Forward a client's input. Input of another dialect answers the open question."""
         found = self.assignments.find(effect.worker, effect.job)
         body = effect.body
         if body.dialect != NAME:
@@ -319,32 +335,32 @@ class NfpWorkers:
         return [self._task(wire.PUT, effect.worker, effect.job, client, body.parts[0])]
 
     def cancel(self, effect: SendCancel, now: float) -> list[Send]:
-        """Tell a worker to stop a job. NorFab's workers take no notice."""
+        """Tell a worker to stop a job. NorFab's workers ignore it."""
         client = self._client_frame(effect.client)
         attempt = effect.attempt
         return [self._task(wire.DELETE, effect.worker, effect.job, client, attempt=attempt)]
 
     def advance(self, now: float) -> list[Send]:
-        """Ask about the jobs that have been silent for long."""
+        """Poll for the jobs whose poll is due."""
         sends = []
         for found in self.assignments.overdue(now):
             worker = self.workers.get(found.worker)
             if worker is None:
-                # The core asks again (`SendPoll`) if the worker returns.
+                # If the worker returns, the core polls it again (`SendPoll`).
                 self.assignments.drop(found.worker, found.job)
             elif found.asked_at is not None and worker.heard_at <= found.asked_at:
-                # It has said nothing since it was asked: whether it lives is for the beats to tell.
-                self.assignments.put_off(found, now)
+                # The last poll is unanswered. Heartbeats decide whether the worker is alive.
+                self.assignments.postpone(found, now)
             else:
-                sends.append(self._ask(worker, found, now))
+                sends.append(self._poll(worker, found, now))
         return sends
 
-    def _ask(self, worker: NfpWorker, found: Assignment, now: float) -> Send:
-        self.assignments.asked(found, now)
+    def _poll(self, worker: NfpWorker, found: Assignment, now: float) -> Send:
+        self.assignments.polled(found, now)
         return self._task(wire.GET, worker.peer.id, found.job, found.client)
 
     def _client_frame(self, client: PeerId) -> bytes:
-        """Name the client to a worker: its identity's text, or its whole id from another link."""
+        """Return the client frame: the client's identity, or its id if it is on another link."""
         is_ours = link_of(client) == self.peers.link
         return (name_of(client) if is_ours else client).encode()
 

@@ -1,4 +1,4 @@
-"""Words for tests of DCP: peers as addresses, messages as functions, the true broker between."""
+"""Helpers for tests of DCP: peers are addresses, messages are functions, the broker is real."""
 
 from itertools import count
 from typing import Any
@@ -20,7 +20,7 @@ from dragoman.dialects.dcp.wire import (
 C, C2, W, W2 = b"C1", b"C2", b"W1", b"W2"
 
 
-def fabric(**settings: Any) -> Fabric:
+def make_fabric(**settings: Any) -> Fabric:
     numbers = count(1)
     side = DcpBrokerSide(
         codecs={"dcp": DcpBodyCodec()},
@@ -30,17 +30,17 @@ def fabric(**settings: Any) -> Fabric:
     return Fabric(side)
 
 
-def say(house: Fabric, address: bytes, *messages: Message) -> None:
-    house.say("dcp", address, *(encode(m) for m in messages))
+def say(fabric: Fabric, address: bytes, *messages: Message) -> None:
+    fabric.say("dcp", address, *(encode(m) for m in messages))
 
 
-def hear(house: Fabric, address: bytes) -> list[Message]:
-    return [decode(frames) for frames in house.hear("dcp", address)]
+def hear(fabric: Fabric, address: bytes) -> list[Message]:
+    return [decode(frames) for frames in fabric.hear("dcp", address)]
 
 
-def register(house: Fabric, address: bytes, service: bytes, width: int = NARROW) -> None:
-    say(house, address, Registration(service, width=width))
-    assert hear(house, address) == [Registration(service, width=width)]
+def register(fabric: Fabric, address: bytes, service: bytes, width: int = NARROW) -> None:
+    say(fabric, address, Registration(service, width=width))
+    assert hear(fabric, address) == [Registration(service, width=width)]
 
 
 def ask(

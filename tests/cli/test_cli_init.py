@@ -35,7 +35,7 @@ def test_everything_secret_is_for_its_owner_only(made: Path) -> None:
         assert not (secret and is_open), path
 
 
-def test_what_peers_are_told_has_nothing_secret_in_it(made: Path) -> None:
+def test_the_peers_file_contains_no_secret(made: Path) -> None:
     told = (made / "peers.txt").read_text()
     public, secret = load_certificate(made / "keys" / "broker.key_secret")
     assert secret is not None

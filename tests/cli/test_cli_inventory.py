@@ -33,7 +33,7 @@ def test_looking_and_changing_and_taking_back(run: Run) -> None:
 
 
 @pytest.mark.process
-def test_what_is_refused_has_an_exit_code_and_words(run: Run) -> None:
+def test_a_refusal_has_an_exit_code_and_a_message(run: Run) -> None:
     code, _, err = run("inventory", "set", "w*", "b", "1", "--version", "99")
     assert code == 1
     assert "at version" in err

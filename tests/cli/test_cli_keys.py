@@ -64,7 +64,7 @@ def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: KeyReg
     assert (code, "is no key" in error) == (2, True)
 
 
-def test_a_stranger_is_listed_and_approved(keys: Command, registry: KeyRegistry) -> None:
+def test_a_pending_key_is_listed_and_approved(keys: Command, registry: KeyRegistry) -> None:
     registry.note_stranger(KEY, 0.0, "knocked")
     registry.refresh(0.0)
     assert [row["key"] for row in listed(keys, "--state", "pending")] == [KEY]
@@ -84,7 +84,7 @@ def test_a_principal_or_a_key_is_revoked(keys: Command, registry: KeyRegistry) -
     assert keys("revoke", KEY[:20])[0] == 0
 
 
-def test_roles_are_said_anew(keys: Command, registry: KeyRegistry) -> None:
+def test_roles_are_replaced(keys: Command, registry: KeyRegistry) -> None:
     keys("new", "w1", "--role", "worker", "--key", KEY)
     assert keys("roles", "w1", "viewer", "auditor")[1] == "w1: viewer, auditor\n"
     registry.refresh(0.0)

@@ -50,7 +50,7 @@ def test_where_executors_find_their_key_and_how_long_results_stay(tmp_path: Path
         (("--conf", "x"), "--conf takes name=value, not 'x'"),
     ],
 )
-def test_wrong_usage_is_told_before_spark_is_started(
+def test_wrong_usage_is_reported_before_spark_starts(
     run: Run, words: tuple[str, ...], told: str
 ) -> None:
     code, _, err = run("spark-worker", *words)
@@ -60,7 +60,7 @@ def test_wrong_usage_is_told_before_spark_is_started(
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_a_worker_process_answers_and_ends_when_told(tmp_path: Path) -> None:
+def test_a_worker_process_answers_and_ends_on_a_signal(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     try:
         broker = fleet.broker(settings="[nfp]\npatience = 200")

@@ -36,13 +36,13 @@ def test_an_old_python_and_a_missing_nats_server_are_bad(monkeypatch: pytest.Mon
     assert next(machine.nats_server()).verdict == BAD
 
 
-def test_without_java_only_the_pipeline_suffers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     assert [(f.what, f.verdict) for f in machine.java()] == [("spark", OK), ("java", WARNING)]
 
 
-def test_a_clock_of_another_age_is_bad_and_one_that_jumps_is_told(
+def test_a_wrong_clock_is_bad_and_a_jumping_one_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert next(machine.clock()).verdict == OK

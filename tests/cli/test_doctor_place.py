@@ -51,7 +51,7 @@ def test_a_disk_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_slow_disk_and_a_full_one_are_told(
+def test_a_slow_disk_and_a_full_one_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "_FAST", 0.0)

@@ -82,7 +82,7 @@ def test_a_token_does_not_travel_in_the_open() -> None:
         trade("http://broker.example:8420", {}, "")
 
 
-def test_a_broker_that_is_not_there_is_told(enrol: Enrol) -> None:
+def test_an_unreachable_broker_is_reported(enrol: Enrol) -> None:
     code = run_to_exit_code(lambda: trade("http://127.0.0.1:1", {}, ""))
     assert code == 3
 

@@ -23,7 +23,7 @@ def test_jobs_can_be_filtered(run: Run) -> None:
     assert run("jobs", "--state", "odd")[0] == 1
 
 
-def test_nothing_is_said_in_words(run: Run) -> None:
+def test_an_empty_listing_is_a_sentence(run: Run) -> None:
     assert run("jobs", "--state", "dead") == (0, "no jobs\n", "")
 
 

@@ -27,7 +27,7 @@ def test_the_exit_codes_are_in_the_help(run: Run) -> None:
     assert "3 the broker cannot be reached" in " ".join(out.split())
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_printed(run: Run) -> None:
     code, out, _ = run("--version")
     assert code == 0
     assert out.startswith("dragoman ")

@@ -10,7 +10,7 @@ def test_a_broker_without_nodes_says_so(run: Run) -> None:
     assert json.loads(run("nodes", "list", "--json")[1]) == []
 
 
-def test_nobody_is_approved_or_rejected_by_a_wrong_name(run: Run) -> None:
+def test_approving_or_rejecting_an_unknown_node_is_refused(run: Run) -> None:
     for verb in ("approve", "reject"):
         code, _, words = run("nodes", verb, "n-9")
         assert code == 1

@@ -14,7 +14,7 @@ def test_bytes_are_text_where_they_are_and_hex_where_not(
     assert json.loads(capsys.readouterr().out) == {"a": "text", "b": "0xff"}
 
 
-def test_rows_are_a_table_or_json_or_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_a_table_or_json_or_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"long_name": ["a", "b"], "none": None}]
     print_rows(rows, False, "nothing")
     out = capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_a_broken_inventory_is_named_and_nothing_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_taken_port_is_an_error_in_words(tmp_path: Path) -> None:
+def test_a_taken_port_is_an_error_message(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     first = [*UP, *OFF, "--nfp", "127.0.0.1:0", "--data", str(tmp_path / "a")]
     with subprocess.Popen(
@@ -88,6 +88,6 @@ def test_endpoints_may_be_short() -> None:
     assert endpoint("ipc:///x") == "ipc:///x"
 
 
-def test_a_wrong_log_level_is_said() -> None:
+def test_a_wrong_log_level_is_reported() -> None:
     with pytest.raises(ValueError, match="loud"):
         start_logging("loud")

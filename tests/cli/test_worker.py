@@ -21,6 +21,6 @@ def test_a_module_and_things_in_it_are_found(here: None) -> None:
 
 
 @pytest.mark.parametrize("what", ["no_such_module", "desk_module:nothing"])
-def test_what_is_not_there_is_said(here: None, what: str) -> None:
+def test_a_missing_module_or_object_is_reported(here: None, what: str) -> None:
     with pytest.raises(ValueError, match="no"):
         find(what)

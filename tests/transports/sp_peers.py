@@ -59,10 +59,10 @@ class Replier:
 
 @asynccontextmanager
 async def replier(
-    endpoint: str = "tcp://127.0.0.1:0", bounds: ConnectionLimits | None = None
+    endpoint: str = "tcp://127.0.0.1:0", limits: ConnectionLimits | None = None
 ) -> AsyncIterator[Replier]:
     woken = asyncio.Event()
-    made = SpReplier(endpoint, bounds)
+    made = SpReplier(endpoint, limits)
     opened = await made.open(woken.set)
     try:
         yield Replier(made, opened, woken)

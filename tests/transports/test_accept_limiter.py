@@ -1,4 +1,4 @@
-"""Strangers have a budget; when it is spent the kernel takes no new connections for a moment."""
+"""Failed handshakes have a budget; if it is spent, the kernel drops new connections."""
 
 import asyncio
 import socket
@@ -69,7 +69,7 @@ def test_a_connection_that_began_before_it_was_shut_is_whole(listener: socket.so
 
 
 class Step:
-    """A doorstep with a clock of its own."""
+    """A limiter with a clock of its own."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.now = 0.0
@@ -80,8 +80,8 @@ class Step:
     def _noted(self) -> None:
         self.notes += 1
 
-    def shut_for(self) -> tuple[str, ...] | None:
-        return self.door.shut_for
+    def blocked(self) -> tuple[str, ...] | None:
+        return self.door.blocked
 
     def fail(self, count: int, address: str = "") -> None:
         for _ in range(count):
@@ -104,19 +104,19 @@ def test_a_flood_shuts_out_its_address_and_only_for_a_moment(
     async def flood() -> None:
         step = Step(listener)
         step.fail(int(accept_limiter.FAILURES_AT_ONCE), "::ffff:10.0.0.1")
-        assert step.shut_for() is None
+        assert step.blocked() is None
         step.fail(1, "10.0.0.1")
-        assert step.shut_for() == ("10.0.0.1",)
+        assert step.blocked() == ("10.0.0.1",)
         step.fail(50, "10.0.0.1")
-        assert step.shut_for() == ("10.0.0.1",), "these had begun before"
+        assert step.blocked() == ("10.0.0.1",), "these had begun before"
         step.fail(1, "10.0.0.2")
-        assert step.shut_for() == (), "it goes on from elsewhere"
+        assert step.blocked() == (), "it goes on from elsewhere"
         await opened.wait()
-        assert step.shut_for() is None
+        assert step.blocked() is None
         assert step.notes == 2
         step.now += 3.0
         step.fail(10, "10.0.0.1")
-        assert step.shut_for() is None
+        assert step.blocked() is None
         step.door.close()
 
     asyncio.run(flood())
@@ -128,12 +128,12 @@ def test_who_cannot_be_named_is_met_by_shutting_for_everybody(listener: socket.s
         for address in ("", "fe80::1", "no address"):
             step = Step(listener)
             step.fail(int(accept_limiter.FAILURES_AT_ONCE) + 1, address)
-            assert step.shut_for() == ()
+            assert step.blocked() == ()
             step.door.close()
         step = Step(listener)
         for number in range(int(accept_limiter.FAILURES_AT_ONCE) + 1):
             step.fail(1, f"10.0.{number // 250}.{number % 250}")
-        assert step.shut_for() == (), "everybody failed once"
+        assert step.blocked() == (), "everybody failed once"
         step.door.close()
         allow_new_connections(listener.fileno())
 
@@ -145,9 +145,9 @@ def test_too_many_arrivals_shut_it_as_well(listener: socket.socket) -> None:
         step = Step(listener)
         for _ in range(int(accept_limiter.ARRIVALS_AT_ONCE)):
             step.door.arrived()
-        assert step.shut_for() is None
+        assert step.blocked() is None
         step.door.arrived()
-        assert step.shut_for() == ()
+        assert step.blocked() == ()
         step.door.close()
         allow_new_connections(listener.fileno())
 

@@ -1,4 +1,4 @@
-"""HTTP as a peer uses it: lanes keep order, what is not answered is asked again."""
+"""The HTTP client of a peer: lanes keep order, unanswered requests are repeated."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -197,7 +197,7 @@ def test_a_stream_opens_first_and_goes_on_after_the_last_event_when_it_is_cut() 
     asyncio.run(act())
 
 
-def test_the_last_word_is_said_after_all_others_and_before_the_peer_closes() -> None:
+def test_a_last_request_is_sent_after_all_others_and_before_the_close() -> None:
     async def handler(head: str, body: bytes) -> bytes:
         await asyncio.sleep(0.02)
         return ok()

@@ -1,4 +1,4 @@
-"""Files with secrets are read if they are their owner's alone."""
+"""Files with secrets are read only if no other user can read them."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 class Listener:
-    """Collects what a transport brings."""
+    """Collects the messages of a transport."""
 
     def __init__(self, transport: Nats) -> None:
         self.transport = transport
@@ -102,7 +102,7 @@ def test_the_order_of_the_wire_is_kept_across_subscriptions(tmp_path: Path) -> N
     with_server(tmp_path, story)
 
 
-def test_nobody_listening_is_an_answer(tmp_path: Path) -> None:
+def test_a_request_without_a_subscriber_is_answered_with_503(tmp_path: Path) -> None:
     async def story(server: NatsServer) -> None:
         asker = Nats(server.url, ["inbox.*"])
         listener = await opened(asker)
@@ -204,7 +204,7 @@ def test_what_nats_does_not_take_is_counted_and_harms_nothing(tmp_path: Path) ->
 
 
 def test_a_full_queue_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.transports.nats._UNSENT", 2)
+    monkeypatch.setattr("dragoman.transports.nats._MAX_UNSENT", 2)
     transport = Nats("nats://127.0.0.1:1", [], connects_in_background=True)
     frames = [b"", b"", b""]
     assert [transport.send(b"x", frames) for _ in range(3)] == [Sent.YES, Sent.YES, Sent.FULL]
@@ -213,7 +213,7 @@ def test_a_full_queue_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_is_not_there_fails_an_impatient_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dragoman.transports.nats._PATIENCE", 0.1)
+    monkeypatch.setattr("dragoman.transports.nats._CONNECT_TIMEOUT", 0.1)
 
     async def story() -> None:
         with pytest.raises(ConnectionError, match="no NATS server"):

@@ -1,4 +1,4 @@
-"""What a NATS server is told of its users, and what it makes of that."""
+"""The users in a NATS server's configuration, and what the server lets them do."""
 
 import asyncio
 import contextlib

@@ -30,7 +30,7 @@ def test_a_new_pair_is_read_again_and_signs() -> None:
 
 @given(st.one_of(st.text(max_size=70), st.just(SEED[:-1] + "A"), st.just(PUBLIC)))
 def test_any_other_text_is_refused_and_not_repeated(text: str) -> None:
-    with pytest.raises(ValueError, match="no seed") as caught:
+    with pytest.raises(ValueError, match="seed") as caught:
         Nkey.from_seed(text)
     assert len(text) < 10 or text not in str(caught.value)
 
@@ -48,5 +48,5 @@ def test_a_secret_is_a_seed_alone_or_a_file_of_natss_own_tools() -> None:
     )
     pair, jwt = read_secret(creds)
     assert (pair.public, jwt) == (PUBLIC, "eyJ0.eyJq.c2ln")
-    with pytest.raises(ValueError, match="no seed"):
+    with pytest.raises(ValueError, match="seed"):
         read_secret("nothing of the kind")

@@ -1,4 +1,4 @@
-"""NNG's requester for the SDK: tickets, time limits, the gate, reconnects."""
+"""NNG's requester for the SDK: tickets, timeouts, the window, reconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -93,7 +93,7 @@ def test_a_resent_request_has_the_same_address_and_another_connection_another() 
     run(test)
 
 
-def test_the_end_of_a_connection_is_told_after_its_messages() -> None:
+def test_the_end_of_a_connection_is_drained_after_its_messages() -> None:
     async def test() -> None:
         async with replier() as broker:
             async with peer(broker.endpoint) as client:
@@ -106,7 +106,7 @@ def test_the_end_of_a_connection_is_told_after_its_messages() -> None:
     run(test)
 
 
-def test_a_connection_that_said_nothing_ends_without_a_word() -> None:
+def test_a_connection_without_messages_ends_silently() -> None:
     async def test() -> None:
         async with replier() as broker:
             async with peer(broker.endpoint) as silent:
@@ -119,7 +119,7 @@ def test_a_connection_that_said_nothing_ends_without_a_word() -> None:
     run(test)
 
 
-def test_an_address_nobody_has_is_gone() -> None:
+def test_sending_to_an_unknown_address_answers_gone() -> None:
     async def test() -> None:
         async with replier() as broker:
             assert broker.answer(b"nobodys!" + b"\x80\0\0\1", b"x") is Sent.GONE

@@ -1,4 +1,4 @@
-"""What peers can use up of an SP replier, and what slow ones lose: nothing."""
+"""The limits of an SP replier; slow peers lose nothing."""
 
 import asyncio
 from pathlib import Path
@@ -48,8 +48,8 @@ def test_an_ipc_frame_of_another_type_closes_the_connection(tmp_path: Path) -> N
 
 def test_a_half_open_connection_is_closed_after_a_while() -> None:
     async def test() -> None:
-        bounds = ConnectionLimits(greeting=0.05)
-        async with replier(bounds=bounds) as broker, peer(broker.endpoint) as whole:
+        limits = ConnectionLimits(greeting=0.05)
+        async with replier(limits=limits) as broker, peer(broker.endpoint) as whole:
             async with peer(broker.endpoint, REQUESTER[:4]) as half:
                 await half.hear(8)
                 assert await half.is_closed()
@@ -62,7 +62,7 @@ def test_a_half_open_connection_is_closed_after_a_while() -> None:
 
 def test_a_flood_of_half_open_connections_does_not_keep_anybody_out() -> None:
     async def test() -> None:
-        async with replier(bounds=ConnectionLimits(ungreeted=5, greeting=60.0)) as broker:
+        async with replier(limits=ConnectionLimits(ungreeted=5, greeting=60.0)) as broker:
             flood = [await asyncio.open_connection("127.0.0.1", _port(broker)) for _ in range(50)]
             async with peer(broker.endpoint) as good:
                 good.say(HELLO)
@@ -80,7 +80,7 @@ def _port(broker: Replier) -> int:
 
 def test_connections_are_bounded() -> None:
     async def test() -> None:
-        async with replier(bounds=ConnectionLimits(connections=1)) as broker:
+        async with replier(limits=ConnectionLimits(connections=1)) as broker:
             async with peer(broker.endpoint) as first:
                 first.say(HELLO)
                 await broker.take(1)
@@ -97,7 +97,7 @@ def test_connections_are_bounded() -> None:
 
 def test_a_message_that_is_too_large_is_thrown_away_and_the_connection_lives_on() -> None:
     async def test() -> None:
-        async with replier(bounds=ConnectionLimits(message=100_000)) as broker:
+        async with replier(limits=ConnectionLimits(message=100_000)) as broker:
             async with peer(broker.endpoint) as client:
                 client.say(frame(1, b"x" * 99_996) + frame(2, b"x" * 3_000_000))
                 client.say(frame(3, b"after"))
@@ -116,8 +116,8 @@ def test_a_message_that_is_too_large_is_thrown_away_and_the_connection_lives_on(
 def test_nothing_more_is_read_while_too_much_waits_and_nothing_is_lost() -> None:
     async def test() -> None:
         body, many = b"x" * 1000, 20_000
-        bounds = ConnectionLimits(waiting=100)
-        async with replier(bounds=bounds) as broker, peer(broker.endpoint) as client:
+        limits = ConnectionLimits(undrained=100)
+        async with replier(limits=limits) as broker, peer(broker.endpoint) as client:
             client.say(b"".join(frame(n, body) for n in range(many)))
             seen: list[bytes] = []
             while len(seen) < many:
@@ -135,8 +135,8 @@ def test_nothing_more_is_read_while_too_much_waits_and_nothing_is_lost() -> None
 def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
     async def test() -> None:
         body, many = b"x" * 2000, 5000
-        bounds = ConnectionLimits(unread=100_000)
-        async with replier(bounds=bounds) as broker, peer(broker.endpoint) as slow:
+        limits = ConnectionLimits(unsent=100_000)
+        async with replier(limits=limits) as broker, peer(broker.endpoint) as slow:
             slow.say(b"".join(frame(n) for n in range(many)))
             addresses = [a for a, _ in await broker.take(many)]
             assert {broker.answer(a, body) for a in addresses} == {Sent.YES}
@@ -153,8 +153,8 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
 
 def test_answers_that_a_peer_never_reads_are_refused_in_the_end() -> None:
     async def test() -> None:
-        bounds = ConnectionLimits(unread_limit=1_000_000)
-        async with replier(bounds=bounds) as broker, peer(broker.endpoint) as stuck:
+        limits = ConnectionLimits(unsent_limit=1_000_000)
+        async with replier(limits=limits) as broker, peer(broker.endpoint) as stuck:
             stuck.say(frame(1))
             ((address, _),) = await broker.take(1)
             outcomes = [broker.answer(address, b"x" * 100_000) for _ in range(500)]

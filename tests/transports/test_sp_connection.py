@@ -1,4 +1,4 @@
-"""One requester's connection: the same messages however its bytes come, each with its address."""
+"""One requester's connection: messages do not depend on how bytes are split."""
 
 import pytest
 from hypothesis import given
@@ -14,10 +14,10 @@ NAME = b"12345678"
 
 
 class Notes:
-    """A replier that only remembers."""
+    """A replier that records the calls."""
 
     def __init__(self) -> None:
-        self.bounds = ConnectionLimits(message=20)
+        self.limits = ConnectionLimits(message=20)
         self.taken: list[tuple[Address, bytes]] = []
         self.trouble: list[str] = []
 
@@ -34,8 +34,8 @@ class Notes:
 
     def release(self, connection: SpConnection) -> None: ...
 
-    def note(self, why: str, connection: SpConnection) -> None:
-        self.trouble.append(why)
+    def note(self, reason: str, connection: SpConnection) -> None:
+        self.trouble.append(reason)
 
 
 def connected() -> tuple[Notes, SpConnection, Wire]:
@@ -51,9 +51,7 @@ def ipc(number: int, body: bytes = b"") -> bytes:
 
 
 @given(st.lists(st.binary(max_size=24), max_size=6), st.integers(1, 40))
-def test_however_the_bytes_come_the_same_messages_are_taken(
-    bodies: list[bytes], piece: int
-) -> None:
+def test_messages_do_not_depend_on_how_bytes_are_split(bodies: list[bytes], piece: int) -> None:
     notes, connection, _ = connected()
     data = REQUESTER + b"".join(ipc(n, body) for n, body in enumerate(bodies))
     for at in range(0, len(data), piece):
@@ -70,10 +68,10 @@ def test_answers_are_written_in_one_piece_by_a_flush() -> None:
     _, connection, wire = connected()
     connection.queue(b"\x80\0\0\1", b"one")
     connection.queue(b"\x80\0\0\2", b"")
-    assert (wire.written, connection.unread) == (REPLIER, 11)
+    assert (wire.written, connection.unsent) == (REPLIER, 11)
     connection.flush()
     assert wire.written == REPLIER + ipc(1, b"one") + ipc(2)
-    assert connection.unread == 0
+    assert connection.unsent == 0
 
 
 def test_a_peer_that_does_not_read_is_not_read_from() -> None:
@@ -85,10 +83,10 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "reason"),
     [(b"GET /", "bad greeting"), (REQUESTER + b"\x02" + bytes(8), "bad frame")],
 )
-def test_what_cannot_be_understood_ends_the_connection(data: bytes, why: str) -> None:
+def test_what_cannot_be_understood_ends_the_connection(data: bytes, reason: str) -> None:
     notes, connection, wire = connected()
     connection.data_received(data)
-    assert (notes.trouble, wire.is_aborted) == ([why], True)
+    assert (notes.trouble, wire.is_aborted) == ([reason], True)

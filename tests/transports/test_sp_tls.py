@@ -29,7 +29,7 @@ def peer(own: Certificate | None, authority: Certificate = AUTHORITY) -> PeerTls
 
 
 class Scene:
-    """A replier that says who asked, and its requesters."""
+    """A replier that answers with the requester's key, and its requesters."""
 
     def __init__(self, tls: ServerTls | None, admitted: set[str] | None = None) -> None:
         self.admitted = admitted
@@ -64,9 +64,9 @@ class Scene:
             await arrived.wait()
         return made.drain(1)[0][1]
 
-    async def until_trouble(self, why: str) -> None:
+    async def until_trouble(self, reason: str) -> None:
         async with asyncio.timeout(8):
-            while not self.replier.trouble[why]:
+            while not self.replier.trouble[reason]:
                 await self._tick()
 
     async def _tick(self) -> None:
@@ -98,7 +98,7 @@ def test_real_nng_peers_prove_their_certificates(tls: ServerTls) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "why"),
+    ("own", "reason"),
     [
         (peer(OTTO), "key refused"),
         (peer(None), "no certificate of ours"),
@@ -107,13 +107,13 @@ def test_real_nng_peers_prove_their_certificates(tls: ServerTls) -> None:
     ],
     ids=["another key", "no certificate", "another authority", "plain"],
 )
-def test_others_are_refused_and_counted(tls: ServerTls, own: PeerTls | None, why: str) -> None:
+def test_others_are_refused_and_counted(tls: ServerTls, own: PeerTls | None, reason: str) -> None:
     scene = Scene(tls, {ANNA.key})
 
     async def story() -> None:
         made, _ = await scene.requester(own)
         made.send(b"", [b"t", b"hello", b"5000"])
-        await scene.until_trouble(why)
+        await scene.until_trouble(reason)
         assert scene.asked == []
         # Whoever is in order is served all the same.
         assert await scene.ask(peer(ANNA)) == [b"t", b"heard hello"]

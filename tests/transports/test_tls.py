@@ -12,7 +12,7 @@ from tests.transports.tls_files import AUTHORITY, OURS, write_tls
 from dragoman.sdk.issuing import Certificate, new_authority, new_certificate
 from dragoman.transports import accept_limiter
 from dragoman.transports.tls import (
-    LOOK_EVERY,
+    CHECK_EVERY,
     PeerTls,
     ReloadingContext,
     ServerTls,
@@ -27,7 +27,7 @@ def server(tmp_path: Path) -> ServerTls:
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost") -> str:
-    """Let both sides talk until they agree; return the key that the server saw."""
+    """Run a handshake in memory; return the key that the server saw."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     there = server.wrap_bio(up, down, server_side=True)
     here = client.wrap_bio(down, up, server_hostname=host)
@@ -79,12 +79,12 @@ def test_a_peer_wants_the_host_it_asked_for(server: ServerTls) -> None:
 
 def test_files_that_are_none_are_named(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.pem"
-    with pytest.raises(ValueError, match=r"no TLS with .*nowhere"):
+    with pytest.raises(ValueError, match=r"cannot use .*nowhere"):
         ServerTls(nowhere, nowhere, nowhere).context()
 
 
 class Follower:
-    """A context that follows its files, with a clock of its own."""
+    """A reloading context with a clock of its own."""
 
     def __init__(self, tls: ServerTls) -> None:
         self.tls = tls
@@ -128,8 +128,8 @@ def test_files_are_not_looked_at_for_every_handshake(server: ServerTls) -> None:
     new = new_certificate(AUTHORITY, "broker", ("localhost",))
     server.certificate.write_text(new.certificate)
     server.key.write_text(new.secret)
-    assert follower.shown(later=LOOK_EVERY / 2) == OURS.key
-    assert follower.shown(later=LOOK_EVERY / 2) == new.key
+    assert follower.shown(later=CHECK_EVERY / 2) == OURS.key
+    assert follower.shown(later=CHECK_EVERY / 2) == new.key
 
 
 def test_nothing_secret_is_shown() -> None:
@@ -140,14 +140,14 @@ def test_nothing_secret_is_shown() -> None:
 
 
 class _Heard(asyncio.Protocol):
-    """Says hello to whoever has shaken hands."""
+    """Sends hello after the handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.write(b"hello")
 
 
-def test_too_many_strangers_are_kept_away_and_others_are_not(
+def test_too_many_failed_handshakes_block_their_address_only(
     server: ServerTls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accept_limiter, "FAILURES_AT_ONCE", 3.0)

@@ -1,4 +1,4 @@
-"""One ZeroMQ peer's connection, without a socket: the same messages however its bytes come."""
+"""One ZeroMQ peer's connection, without a socket: messages do not depend on how bytes are split."""
 
 import pytest
 import zmq
@@ -26,35 +26,35 @@ OWN = CurveKeyPair(zmq.curve_keypair()[1])
 
 
 class Notes:
-    """A router that only remembers."""
+    """A router that records the calls."""
 
     def __init__(self) -> None:
-        self.bounds = ConnectionLimits(message=5000, waiting_bytes=20_000, waiting=3)
+        self.limits = ConnectionLimits(message=5000, undrained_bytes=20_000, undrained=3)
         self.trouble: list[str] = []
         self.names: list[Address] = []
         self.taken: set[Address] = set()
         self.greetings = 0
 
-    def admit(self, line: ZmtpConnection) -> bool:
+    def admit(self, connection: ZmtpConnection) -> bool:
         return True
 
-    def greeted(self, line: ZmtpConnection) -> None:
+    def greeted(self, connection: ZmtpConnection) -> None:
         self.greetings += 1
 
-    def release(self, line: ZmtpConnection) -> None: ...
+    def release(self, connection: ZmtpConnection) -> None: ...
 
-    def note(self, why: str, line: ZmtpConnection) -> None:
-        self.trouble.append(why)
+    def note(self, reason: str, connection: ZmtpConnection) -> None:
+        self.trouble.append(reason)
 
-    def shake(self, connection: ZmtpConnection, body: bytes) -> None:
-        connection.shake(body)
+    def schedule_handshake(self, connection: ZmtpConnection, body: bytes) -> None:
+        connection.run_handshake(body)
 
-    def name(self, connection: ZmtpConnection, wanted: Address) -> bool:
+    def assign_address(self, connection: ZmtpConnection, wanted: Address) -> bool:
         self.names.append(wanted)
         return wanted not in self.taken
 
-    def heard(self, connection: ZmtpConnection) -> None:
-        connection.hold_if_full()
+    def messages_arrived(self, connection: ZmtpConnection) -> None:
+        connection.pause_if_full()
 
 
 def connected(curve: bool = False) -> tuple[Notes, ZmtpConnection, Wire]:
@@ -78,7 +78,7 @@ bodies = st.lists(st.lists(st.binary(max_size=400), min_size=1, max_size=4), max
 
 
 @given(bodies, st.integers(1, 500))
-def test_however_the_bytes_come_the_same_messages_are_heard(
+def test_messages_do_not_depend_on_how_bytes_are_split(
     messages: list[list[bytes]], piece: int
 ) -> None:
     notes, connection, _ = connected()
@@ -90,7 +90,7 @@ def test_however_the_bytes_come_the_same_messages_are_heard(
 
 
 @given(bodies, st.integers(1, 500))
-def test_however_the_boxes_come_the_same_messages_are_heard(
+def test_encrypted_messages_do_not_depend_on_how_bytes_are_split(
     messages: list[list[bytes]], piece: int
 ) -> None:
     _, connection, wire = connected(curve=True)
@@ -120,7 +120,7 @@ def test_messages_leave_together_with_a_flush() -> None:
     _, connection, wire = opened()
     connection.queue((b"", b"one"))
     connection.queue((b"x" * 300,))
-    assert (wire.written, connection.unread) == (b"", 303)
+    assert (wire.written, connection.unsent) == (b"", 303)
     connection.flush()
     assert wire.take() == message(b"", b"one") + message(b"x" * 300)
 
@@ -148,7 +148,7 @@ def test_a_peer_that_asks_whether_we_are_there_is_answered() -> None:
 
 def test_a_peer_that_asks_and_never_reads_is_left() -> None:
     notes, connection, wire = opened()
-    notes.bounds.unread_limit = 100
+    notes.limits.unsent_limit = 100
     wire.unsent = 101
     connection.data_received(frame(b"\x04PING\x00\x0a", 4))
     assert (notes.trouble, wire.take(), wire.is_closed) == (["messages unread"], b"", True)
@@ -192,12 +192,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("data", "why"), CASES.values(), ids=CASES)
-def test_what_cannot_be_understood_ends_the_connection(data: bytes, why: str) -> None:
+@pytest.mark.parametrize(("data", "reason"), CASES.values(), ids=CASES)
+def test_what_cannot_be_understood_ends_the_connection(data: bytes, reason: str) -> None:
     notes, connection, wire = connected()
     connection.data_received(data)
     assert len(notes.trouble) == 1
-    assert why in notes.trouble[0]
+    assert reason in notes.trouble[0]
     assert wire.is_closing()
 
 
@@ -208,7 +208,7 @@ def test_too_many_frames_are_no_message(monkeypatch: pytest.MonkeyPatch) -> None
     assert notes.trouble == ["too large"]
 
 
-def test_what_was_said_before_the_nonsense_is_heard() -> None:
+def test_messages_before_malformed_bytes_are_kept() -> None:
     notes, connection, wire = opened()
     connection.data_received(message(b"hello") + b"\x02" + (5001).to_bytes(8))
     assert (notes.trouble, list(connection.inbox)) == (["too large"], [[b"hello"]])
@@ -223,7 +223,7 @@ def test_who_wants_another_mechanism_hears_which_one_is_spoken() -> None:
     assert not wire.is_aborted, "so that it arrives"
 
 
-def test_plain_words_are_not_heard_where_boxes_are_spoken() -> None:
+def test_a_plain_frame_on_an_encrypted_connection_is_refused() -> None:
     notes, connection, wire = connected(curve=True)
     shaken(connection, wire)
     connection.data_received(message(b"", b"hello"))

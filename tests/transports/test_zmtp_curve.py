@@ -20,7 +20,7 @@ OTHER = CurveKeyPair(zmq.curve_keypair()[1])
 
 
 def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
-    """Go through the whole handshake."""
+    """Run the whole handshake."""
     curve, peer = greeted()
     (ready,) = curve.receive(peer.initiate(name))
     assert peer.ready(ready) == ROUTER
@@ -28,7 +28,7 @@ def agreed(name: bytes = b"anna") -> tuple[Curve, CurvePeer]:
 
 
 def greeted(*own: CurveKeyPair, meant: CurveKeyPair = OWN) -> tuple[Curve, CurvePeer]:
-    """Go through the first half of it."""
+    """Run HELLO and WELCOME."""
     curve, peer = Curve(own or [OWN], None), CurvePeer(meant.public)
     assert curve.begin() == []
     (welcome,) = curve.receive(peer.hello())
@@ -41,7 +41,7 @@ def test_a_broker_knows_its_public_key() -> None:
     assert CurveKeyPair(secret).public == z85.decode(public)
 
 
-def test_who_shakes_hands_has_proved_its_key_and_said_its_name() -> None:
+def test_a_handshake_proves_the_key_and_gives_the_identity() -> None:
     curve, peer = agreed()
     assert curve.key == f"curve:{z85.encode(peer.public).decode()}"
     assert curve.properties == {b"socket-type": b"DEALER", b"identity": b"anna"}
@@ -68,7 +68,7 @@ def test_two_connections_of_one_key_share_no_secret() -> None:
         other.unseal(second.seal(b"hello"))
 
 
-def test_a_frame_is_heard_once_and_none_out_of_order() -> None:
+def test_repeated_and_reordered_frames_are_refused() -> None:
     curve, peer = agreed()
     assert curve.unseal is not None
     first, second = peer.seal(b"one"), peer.seal(b"two")
@@ -89,7 +89,7 @@ def test_a_frame_is_heard_once_and_none_out_of_order() -> None:
     ],
     ids=["box", "number", "short", "empty", "name"],
 )
-def test_a_frame_that_was_touched_is_not_heard(spoil: Callable[[bytes], bytes]) -> None:
+def test_a_modified_frame_is_refused(spoil: Callable[[bytes], bytes]) -> None:
     curve, peer = agreed()
     assert curve.unseal is not None
     with pytest.raises(ConnectionRejected, match="forged"):
@@ -159,7 +159,7 @@ def test_a_vouch_for_another_connection_is_refused() -> None:
         curve.receive(thief.initiate(b"anna", stolen))
 
 
-def test_a_key_that_is_not_admitted_is_told_so_and_proves_nothing() -> None:
+def test_a_key_that_is_not_admitted_gets_an_error() -> None:
     asked: list[str] = []
 
     def admits(key: str) -> bool:
@@ -182,7 +182,7 @@ def test_properties_that_cannot_be_read_end_it() -> None:
 
 
 @given(st.sampled_from([b"HELLO", b"INITIATE", b"MESSAGE", b"ERROR", b""]), st.binary(max_size=400))
-def test_whatever_is_said_in_a_handshake_is_refused_and_nothing_else_happens(
+def test_any_malformed_handshake_is_refused_and_nothing_else_happens(
     name: bytes, data: bytes
 ) -> None:
     for curve in (Curve([OWN], None), greeted()[0]):

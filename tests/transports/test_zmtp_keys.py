@@ -1,4 +1,4 @@
-"""A router with keys, and libzmq's own peers: who is let in, who is heard, who is cut off."""
+"""A router with CURVE and libzmq's own peers: admission, identities, revocation."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dragoman.transports.zmtp import Router
 
 
 class Pair:
-    """A key pair, and what the broker calls it."""
+    """A key pair, and its name as `curve:KEY`."""
 
     def __init__(self) -> None:
         self.public, self.secret = zmq.curve_keypair()
@@ -25,11 +25,11 @@ class Pair:
         return CurveKeys(self.public, self.secret, server.public)
 
 
-HOUSES: "list[House]" = []
+SCENES: "list[SecuredRouterScene]" = []
 
 
-class House:
-    """A router with its dealers, and what each has received."""
+class SecuredRouterScene:
+    """A router with its dealers, and the messages each has received."""
 
     def __init__(self, *servers: Pair, admitted: set[str] | None = None) -> None:
         self.server = servers[0] if servers else Pair()
@@ -41,7 +41,7 @@ class House:
         self.inbox: dict[ZmqDealer, list[list[bytes]]] = {}
         self.endpoint = ""
         self.changed = asyncio.Event()
-        HOUSES.append(self)
+        SCENES.append(self)
 
     def admits(self, key: str) -> bool:
         return self.admitted is None or key in self.admitted
@@ -80,63 +80,63 @@ class House:
         await self.router.close()
 
 
-def _has_heard(house: House, count: int) -> bool:
-    return len(house.heard) == count
+def _has_received(scene: SecuredRouterScene, count: int) -> bool:
+    return len(scene.heard) == count
 
 
 def run(story: Callable[[], Any]) -> None:
-    """Tell a story; houses are closed however it ends, lest ZeroMQ waits for them."""
+    """Run a test; close its sockets however it ends, or ZeroMQ would block the exit."""
 
     async def told() -> None:
         try:
             await story()
         finally:
-            while HOUSES:
-                await HOUSES.pop().close()
+            while SCENES:
+                await SCENES.pop().close()
 
     asyncio.run(told())
 
 
-def test_a_peer_with_a_key_is_heard_under_it_and_answered() -> None:
+def test_a_peer_with_a_key_sends_and_receives_under_it() -> None:
     async def story() -> None:
-        house, peer = House(), Pair()
-        await house.open()
-        dealer = await house.dealer(b"anna", peer.keys(house.server))
+        scene, peer = SecuredRouterScene(), Pair()
+        await scene.open()
+        dealer = await scene.dealer(b"anna", peer.keys(scene.server))
         dealer.send(b"", [b"", b"hello"])
-        await house.until(lambda: house.heard)
-        assert house.heard == [(peer.key, b"anna", [b"", b"hello"])]
-        assert house.router.send(b"anna", [b"", b"there"]) is Sent.YES
-        await house.until(lambda: house.inbox[dealer])
-        assert house.inbox[dealer] == [[b"", b"there"]]
+        await scene.until(lambda: scene.heard)
+        assert scene.heard == [(peer.key, b"anna", [b"", b"hello"])]
+        assert scene.router.send(b"anna", [b"", b"there"]) is Sent.YES
+        await scene.until(lambda: scene.inbox[dealer])
+        assert scene.inbox[dealer] == [[b"", b"there"]]
         assert dealer.refusal == ""
 
     run(story)
 
 
-def test_a_key_that_is_not_admitted_is_refused_counted_and_told_so() -> None:
+def test_a_key_that_is_not_admitted_is_refused_counted_and_gets_an_error() -> None:
     async def story() -> None:
-        house, stranger = House(admitted=set()), Pair()
-        await house.open()
-        dealer = await house.dealer(b"anna", stranger.keys(house.server))
+        scene, stranger = SecuredRouterScene(admitted=set()), Pair()
+        await scene.open()
+        dealer = await scene.dealer(b"anna", stranger.keys(scene.server))
         dealer.send(b"", [b"hello"])
-        await house.until(lambda: dealer.refusal)
+        await scene.until(lambda: dealer.refusal)
         assert "refuses this key" in dealer.refusal
-        assert house.router.trouble["key refused"] == 1
-        assert house.heard == []
-        assert house.router.key_of(b"anna") == ""
+        assert scene.router.trouble["key refused"] == 1
+        assert scene.heard == []
+        assert scene.router.key_of(b"anna") == ""
 
     run(story)
 
 
 def test_a_plain_peer_at_a_curve_endpoint_is_refused_on_both_sides() -> None:
     async def story() -> None:
-        house = House()
-        await house.open()
-        dealer = await house.dealer(b"anna", None)
+        scene = SecuredRouterScene()
+        await scene.open()
+        dealer = await scene.dealer(b"anna", None)
         dealer.send(b"", [b"hello"])
-        await house.until(lambda: dealer.refusal and house.router.trouble)
+        await scene.until(lambda: dealer.refusal and scene.router.trouble)
         assert "wants CURVE" in dealer.refusal
-        assert house.heard == []
+        assert scene.heard == []
 
     run(story)
 
@@ -160,68 +160,68 @@ def test_a_curve_peer_does_not_speak_to_a_plain_endpoint() -> None:
 
 def test_a_peer_with_the_key_of_another_broker_hears_that() -> None:
     async def story() -> None:
-        house, peer = House(), Pair()
-        await house.open()
-        dealer = await house.dealer(b"anna", peer.keys(Pair()))
-        await house.until(lambda: dealer.refusal)
+        scene, peer = SecuredRouterScene(), Pair()
+        await scene.open()
+        dealer = await scene.dealer(b"anna", peer.keys(Pair()))
+        await scene.until(lambda: dealer.refusal)
         assert "not the broker's key" in dealer.refusal
-        assert house.heard == []
+        assert scene.heard == []
 
     run(story)
 
 
 def test_a_name_stays_with_the_connection_that_has_it() -> None:
     async def story() -> None:
-        house, anna, thief = House(), Pair(), Pair()
-        await house.open()
-        first = await house.dealer(b"anna", anna.keys(house.server))
+        scene, anna, thief = SecuredRouterScene(), Pair(), Pair()
+        await scene.open()
+        first = await scene.dealer(b"anna", anna.keys(scene.server))
         first.send(b"", [b"mine"])
-        await house.until(lambda: len(house.heard) == 1)
-        second = await house.dealer(b"anna", thief.keys(house.server))
+        await scene.until(lambda: len(scene.heard) == 1)
+        second = await scene.dealer(b"anna", thief.keys(scene.server))
         second.send(b"", [b"no, mine"])
-        await house.until(lambda: house.router.trouble["name taken"])
+        await scene.until(lambda: scene.router.trouble["name taken"])
         assert second.refusal == ""
         first.send(b"", [b"still mine"])
-        await house.until(lambda: len(house.heard) == 2)
-        assert [key for key, _, _ in house.heard] == [anna.key, anna.key]
-        assert house.router.send(b"anna", [b"for anna"]) is Sent.YES
-        await house.until(lambda: house.inbox[first])
-        assert house.inbox[second] == []
+        await scene.until(lambda: len(scene.heard) == 2)
+        assert [key for key, _, _ in scene.heard] == [anna.key, anna.key]
+        assert scene.router.send(b"anna", [b"for anna"]) is Sent.YES
+        await scene.until(lambda: scene.inbox[first])
+        assert scene.inbox[second] == []
 
     run(story)
 
 
 def test_a_silent_peer_under_the_name_of_one_who_is_away_gets_nothing() -> None:
     async def story() -> None:
-        house, anna, thief = House(), Pair(), Pair()
-        await house.open()
-        first = await house.dealer(b"anna", anna.keys(house.server))
+        scene, anna, thief = SecuredRouterScene(), Pair(), Pair()
+        await scene.open()
+        first = await scene.dealer(b"anna", anna.keys(scene.server))
         first.send(b"", [b"a job"])
-        await house.until(lambda: house.heard)
+        await scene.until(lambda: scene.heard)
         await first.close()
-        house.dealers.remove(first)
-        await house.until(lambda: house.router.key_of(b"anna") == "")
-        second = await house.dealer(b"anna", thief.keys(house.server))
-        await house.until(lambda: b"anna" in house.router._names)
-        assert house.router.send(b"anna", [b"the result"]) is Sent.GONE
+        scene.dealers.remove(first)
+        await scene.until(lambda: scene.router.key_of(b"anna") == "")
+        second = await scene.dealer(b"anna", thief.keys(scene.server))
+        await scene.until(lambda: b"anna" in scene.router._by_address)
+        assert scene.router.send(b"anna", [b"the result"]) is Sent.GONE
         second.send(b"", [b"I am anna"])
-        await house.until(lambda: len(house.heard) == 2)
-        assert house.heard[1][0] == thief.key
+        await scene.until(lambda: len(scene.heard) == 2)
+        assert scene.heard[1][0] == thief.key
 
     run(story)
 
 
 def test_a_peer_that_comes_back_at_once_has_its_name_again() -> None:
     async def story() -> None:
-        house, anna = House(), Pair()
-        await house.open()
+        scene, anna = SecuredRouterScene(), Pair()
+        await scene.open()
         for n in range(5):
-            dealer = await house.dealer(b"anna", anna.keys(house.server))
+            dealer = await scene.dealer(b"anna", anna.keys(scene.server))
             dealer.send(b"", [b"hello"])
-            await house.until(partial(_has_heard, house, n + 1))
+            await scene.until(partial(_has_received, scene, n + 1))
             await dealer.close()
-            house.dealers.remove(dealer)
-        assert {key for key, _, _ in house.heard} == {anna.key}
+            scene.dealers.remove(dealer)
+        assert {key for key, _, _ in scene.heard} == {anna.key}
 
     run(story)
 
@@ -229,41 +229,41 @@ def test_a_peer_that_comes_back_at_once_has_its_name_again() -> None:
 def test_a_key_is_cut_off_within_a_second_and_does_not_come_back() -> None:
     async def story() -> None:
         anna, other = Pair(), Pair()
-        house = House(admitted={anna.key, other.key})
-        await house.open()
-        dealer = await house.dealer(b"anna", anna.keys(house.server))
-        innocent = await house.dealer(b"otto", other.keys(house.server))
+        scene = SecuredRouterScene(admitted={anna.key, other.key})
+        await scene.open()
+        dealer = await scene.dealer(b"anna", anna.keys(scene.server))
+        innocent = await scene.dealer(b"otto", other.keys(scene.server))
         dealer.send(b"", [b"hello"])
         innocent.send(b"", [b"hello"])
-        await house.until(lambda: len(house.heard) == 2)
-        assert house.admitted is not None
-        house.admitted.discard(anna.key)
+        await scene.until(lambda: len(scene.heard) == 2)
+        assert scene.admitted is not None
+        scene.admitted.discard(anna.key)
         begun = asyncio.get_running_loop().time()
-        house.router.cut(anna.key)
-        assert house.router.send(b"anna", [b"too late"]) is Sent.GONE
+        scene.router.cut(anna.key)
+        assert scene.router.send(b"anna", [b"too late"]) is Sent.GONE
         dealer.send(b"", [b"am I still there?"])
-        await house.until(lambda: "refuses this key" in dealer.refusal)
+        await scene.until(lambda: "refuses this key" in dealer.refusal)
         # In effect at once, as above; that the peer knows it, too, takes it one reconnection.
         assert asyncio.get_running_loop().time() - begun < 3.0
-        assert len(house.heard) == 2
-        assert house.router.send(b"otto", [b"you are"]) is Sent.YES
+        assert len(scene.heard) == 2
+        assert scene.router.send(b"otto", [b"you are"]) is Sent.YES
 
     run(story)
 
 
-def test_a_key_revoked_between_handshake_and_first_word_is_not_heard() -> None:
+def test_messages_of_a_key_revoked_after_the_handshake_are_dropped() -> None:
     async def story() -> None:
         anna = Pair()
-        house = House(admitted={anna.key})
-        await house.open()
-        dealer = await house.dealer(b"anna", anna.keys(house.server))
-        await house.until(lambda: b"anna" in house.router._names)
-        assert house.admitted is not None
-        house.admitted.discard(anna.key)
-        house.router.cut(anna.key)
+        scene = SecuredRouterScene(admitted={anna.key})
+        await scene.open()
+        dealer = await scene.dealer(b"anna", anna.keys(scene.server))
+        await scene.until(lambda: b"anna" in scene.router._by_address)
+        assert scene.admitted is not None
+        scene.admitted.discard(anna.key)
+        scene.router.cut(anna.key)
         dealer.send(b"", [b"hello"])
-        await house.until(lambda: house.router.trouble["key refused"])
-        assert house.heard == []
+        await scene.until(lambda: scene.router.trouble["key refused"])
+        assert scene.heard == []
 
     run(story)
 
@@ -271,22 +271,22 @@ def test_a_key_revoked_between_handshake_and_first_word_is_not_heard() -> None:
 def test_two_keys_of_the_broker_serve_the_same_names_at_one_endpoint() -> None:
     async def story() -> None:
         old, new, anna, thief = Pair(), Pair(), Pair(), Pair()
-        house = House(new, old)
-        await house.open()
-        before = await house.dealer(b"anna", anna.keys(old))
+        scene = SecuredRouterScene(new, old)
+        await scene.open()
+        before = await scene.dealer(b"anna", anna.keys(old))
         before.send(b"", [b"by the old key"])
-        await house.until(lambda: len(house.heard) == 1)
-        false = await house.dealer(b"anna", thief.keys(new))
+        await scene.until(lambda: len(scene.heard) == 1)
+        false = await scene.dealer(b"anna", thief.keys(new))
         false.send(b"", [b"I am anna"])
-        await house.until(lambda: house.router.trouble["name taken"])
+        await scene.until(lambda: scene.router.trouble["name taken"])
         await false.close()
-        house.dealers.remove(false)
-        after = await house.dealer(b"anna", anna.keys(new))
+        scene.dealers.remove(false)
+        after = await scene.dealer(b"anna", anna.keys(new))
         after.send(b"", [b"by the new key"])
-        await house.until(lambda: len(house.heard) == 2)
-        assert [key for key, _, _ in house.heard] == [anna.key, anna.key]
-        assert house.router.send(b"anna", [b"there you are"]) is Sent.YES
-        await house.until(lambda: house.inbox[after])
+        await scene.until(lambda: len(scene.heard) == 2)
+        assert [key for key, _, _ in scene.heard] == [anna.key, anna.key]
+        assert scene.router.send(b"anna", [b"there you are"]) is Sent.YES
+        await scene.until(lambda: scene.inbox[after])
 
     run(story)
 
@@ -296,7 +296,7 @@ def test_keys_show_nothing_secret() -> None:
     assert pair.secret.decode() not in repr(pair.keys(Pair()))
 
 
-def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
+def test_a_flood_of_handshakes_is_blocked_and_open_connections_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(accept_limiter, "FAILURES_AT_ONCE", 3.0)
@@ -304,21 +304,21 @@ def test_too_many_strangers_are_kept_away_for_a_moment_and_who_is_in_is_served(
 
     async def story() -> None:
         anna, ben = Pair(), Pair()
-        house = House(admitted={anna.key, ben.key})
-        await house.open()
-        inside = await house.dealer(b"anna", anna.keys(house.server))
+        scene = SecuredRouterScene(admitted={anna.key, ben.key})
+        await scene.open()
+        inside = await scene.dealer(b"anna", anna.keys(scene.server))
         inside.send(b"", [b"first"])
-        await house.until(lambda: house.heard)
+        await scene.until(lambda: scene.heard)
         for number in range(8):
-            await house.dealer(b"stranger-%d" % number, Pair().keys(house.server))
-        await house.until(lambda: house.router.trouble[accept_limiter.OVER_LIMIT])
+            await scene.dealer(b"stranger-%d" % number, Pair().keys(scene.server))
+        await scene.until(lambda: scene.router.trouble[accept_limiter.OVER_LIMIT])
         inside.send(b"", [b"second"])
-        await house.until(partial(_has_heard, house, 2))
-        assert house.router.send(b"anna", [b"there"]) is Sent.YES
-        await house.until(lambda: house.inbox[inside])
-        late = await house.dealer(b"ben", ben.keys(house.server))
+        await scene.until(partial(_has_received, scene, 2))
+        assert scene.router.send(b"anna", [b"there"]) is Sent.YES
+        await scene.until(lambda: scene.inbox[inside])
+        late = await scene.dealer(b"ben", ben.keys(scene.server))
         late.send(b"", [b"third"])
-        await house.until(partial(_has_heard, house, 3))
-        assert house.heard[-1] == (ben.key, b"ben", [b"third"]), "the door was opened again"
+        await scene.until(partial(_has_received, scene, 3))
+        assert scene.heard[-1] == (ben.key, b"ben", [b"third"]), "the door was opened again"
 
     run(story)

@@ -1,4 +1,4 @@
-"""NULL: two introductions, and nothing proved."""
+"""NULL: two READY commands, and no key."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_each_end_introduces_itself() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"\x05READY\x09", command(b"HELLO"), command(b"ERROR")])
-def test_anything_else_ends_it(said: bytes) -> None:
+def test_any_other_command_ends_the_handshake(said: bytes) -> None:
     null = Null()
     with pytest.raises(ConnectionRejected, match="broken off"):
         null.receive(said)

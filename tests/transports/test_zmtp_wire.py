@@ -1,4 +1,4 @@
-"""The words of ZMTP, against bytes that libzmq 4.3 was seen to send."""
+"""The encoding of ZMTP, against bytes captured from libzmq 4.3."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def test_our_ready_is_written_as_libzmq_would() -> None:
     assert written == ROUTERS_READY
 
 
-def test_no_is_said_with_a_reason() -> None:
+def test_an_error_command_carries_its_reason() -> None:
     assert words.error(b"400") == b"\x05ERROR\x03400"
 
 

@@ -1,4 +1,4 @@
-"""A broker's certificate in files, and the authority that vouches for it and its peers."""
+"""A broker's certificate in files, and the authority that signs it and its peers'."""
 
 from pathlib import Path
 

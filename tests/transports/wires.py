@@ -1,4 +1,4 @@
-"""An asyncio transport that goes nowhere."""
+"""An asyncio transport without a socket."""
 
 import asyncio
 

@@ -34,7 +34,7 @@ def ready(name: bytes, socket: bytes = b"DEALER") -> bytes:
 
 
 class CurvePeer:
-    """The client's end of CURVE. Whoever tests may spoil what it holds between two steps."""
+    """The client's end of CURVE. Tests may corrupt its state between two steps."""
 
     def __init__(self, server: bytes) -> None:
         self.server = server

@@ -18,7 +18,7 @@ from dragoman.sdk.heartbeat_proxy import (
     pack,
     pack_beat,
 )
-from dragoman.transports.base import Address, Frames, Sent, take
+from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.zmq import CurveKeys
 
 #: The courier stops beating after so many seconds without a sign of life of the worker.
@@ -129,7 +129,7 @@ class ProxiedDealer:
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take what has arrived."""
-        return take(self._arrived, limit, self._wake)
+        return pop_messages(self._arrived, limit, self._wake)
 
     def send(self, address: Address, frames: Frames) -> Sent:
         """Hand a message to the courier."""

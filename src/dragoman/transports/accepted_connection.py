@@ -1,7 +1,7 @@
-"""A line: one connection that somebody made to a listener, whatever is spoken on it.
+"""One connection that a listener accepted, whatever protocol it carries.
 
-Here is what all of them share: when not to read, how writes gather until a flush, how a line ends.
-What the bytes mean is for those who build on it; who listens and who may come in, for `listening`.
+Shared by all protocols: when reading pauses, how writes are batched until a flush, how a connection
+ends. Subclasses give the bytes a meaning; `listener` accepts connections and applies the limits.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import socket
 from typing import Any, Protocol
 
 from dragoman.transports.base import Key
-from dragoman.transports.tls import proved
+from dragoman.transports.tls import peer_key
 
 
 class ConnectionLimits:
-    """What peers may use up. Counts, bytes and seconds."""
+    """The resources that peers may use: counts, bytes and seconds."""
 
     def __init__(
         self,
@@ -22,121 +22,122 @@ class ConnectionLimits:
         connections: int = 10_000,
         ungreeted: int = 256,
         greeting: float = 5.0,
-        waiting: int = 50_000,
-        waiting_bytes: int = 256 * 1024 * 1024,
-        unread: int = 1024 * 1024,
-        unread_limit: int = 256 * 1024 * 1024,
+        undrained: int = 50_000,
+        undrained_bytes: int = 256 * 1024 * 1024,
+        unsent: int = 1024 * 1024,
+        unsent_limit: int = 256 * 1024 * 1024,
     ) -> None:
         #: Bytes of one message, or of one frame where messages have several.
         self.message = message
-        #: Connections at once; one more is closed at once.
+        #: Open connections; one more is closed immediately.
         self.connections = connections
-        #: Connections that have not greeted; the oldest gives way to one more.
+        #: Connections that have not greeted; one more closes the oldest of them.
         self.ungreeted = ungreeted
         #: Seconds a new connection has to greet.
         self.greeting = greeting
-        #: Messages, and bytes, that wait to be drained; beyond them nothing is read.
-        self.waiting = waiting
-        self.waiting_bytes = waiting_bytes
-        #: Bytes that one peer may leave unread before its line is told so (`pause_writing`).
-        self.unread = unread
-        #: Bytes left unread beyond which more of them are refused.
-        self.unread_limit = unread_limit
+        #: Messages, and bytes, that wait to be drained; beyond them reading pauses.
+        self.undrained = undrained
+        self.undrained_bytes = undrained_bytes
+        #: Bytes in the write buffer at which asyncio calls `pause_writing`.
+        self.unsent = unsent
+        #: Unsent bytes of one peer beyond which `send` answers `Sent.FULL`.
+        self.unsent_limit = unsent_limit
 
 
 class ConnectionOwner(Protocol):
-    """What a line tells, and whom."""
+    """What a connection calls on its listener."""
 
-    bounds: ConnectionLimits
+    limits: ConnectionLimits
 
-    def admit(self, line: Any) -> bool:
-        """Let a new line in, or not."""
+    def admit(self, connection: Any) -> bool:
+        """Return whether the listener keeps a new connection."""
         ...
 
-    def greeted(self, line: Any) -> None:
-        """Hear that whoever is on the line has introduced itself as its protocol wants."""
+    def greeted(self, connection: Any) -> None:
+        """Record that the peer has completed its protocol's greeting."""
         ...
 
-    def release(self, line: Any) -> None:
-        """Hear that a line has ended."""
+    def release(self, connection: Any) -> None:
+        """Record that a connection has ended."""
         ...
 
-    def note(self, why: str, line: Any) -> None:
-        """Count what was refused or given up."""
+    def note(self, reason: str, connection: Any) -> None:
+        """Count a refusal or a failure by its reason."""
         ...
 
 
 class AcceptedConnection(asyncio.Protocol):
     """One connection."""
 
-    #: What is said first, before anything was heard.
+    #: Written as soon as the connection is made.
     greeting = b""
 
-    def __init__(self, host: ConnectionOwner, is_ipc: bool) -> None:
-        self.host = host
+    def __init__(self, owner: ConnectionOwner, is_ipc: bool) -> None:
+        self.owner = owner
         self.transport: asyncio.Transport
         self.out: list[bytes] = []
         self.out_bytes = 0
-        self.has_spoken = False
-        #: What the other end has proved.
+        #: Whether a complete message has arrived.
+        self.has_sent = False
+        #: The key that the peer has proved.
         self.key: Key = ""
         self.is_ipc = is_ipc
-        #: Why nothing is read at the moment; reading goes on when there is no reason left.
-        self._holds: set[str] = set()
+        #: Reading is paused while this is not empty.
+        self._pause_reasons: set[str] = set()
 
-    # --- its life -----------------------------------------------------------------------------
+    # --- start and end ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, unless there is no room."""
+        """Send the greeting, unless the listener refuses the connection."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.key = proved(transport)
-        if not self.host.admit(self):
+        self.key = peer_key(transport)
+        if not self.owner.admit(self):
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=self.host.bounds.unread)
+        transport.set_write_buffer_limits(high=self.owner.limits.unsent)
         if not self.is_ipc:
             keep_alive(transport.get_extra_info("socket"))
         transport.write(self.greeting)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the host that the line has ended."""
-        self.host.release(self)
+        """Tell the listener that the connection has ended."""
+        self.owner.release(self)
 
-    def fail(self, why: str) -> None:
-        """End a line that cannot be understood, or is not wanted."""
-        self.host.note(why, self)
+    def fail(self, reason: str) -> None:
+        """Count the reason and abort the connection."""
+        self.owner.note(reason, self)
         self.transport.abort()
 
     # --- reading ------------------------------------------------------------------------------
 
-    def hold(self, why: str) -> None:
-        """Read nothing more for this reason."""
-        self._holds.add(why)
+    def pause_for(self, reason: str) -> None:
+        """Pause reading for this reason."""
+        self._pause_reasons.add(reason)
         self.transport.pause_reading()
 
-    def unhold(self, why: str) -> None:
-        """Read on, if there is no other reason against it."""
-        self._holds.discard(why)
-        if not self._holds and not self.transport.is_closing():
+    def resume_for(self, reason: str) -> None:
+        """Resume reading, unless another reason remains."""
+        self._pause_reasons.discard(reason)
+        if not self._pause_reasons and not self.transport.is_closing():
             self.transport.resume_reading()
 
     # --- writing ------------------------------------------------------------------------------
 
     @property
-    def unread(self) -> int:
-        """Bytes that have not left."""
+    def unsent(self) -> int:
+        """Bytes that have not been written to the socket."""
         return self.out_bytes + self.transport.get_write_buffer_size()
 
     def flush(self) -> None:
-        """Write what was gathered, in one piece."""
+        """Write everything queued with one call."""
         out, self.out, self.out_bytes = self.out, [], 0
         if not self.transport.is_closing():
             self.transport.write(b"".join(out))
 
 
 def keep_alive(sock: Any) -> None:
-    """Let the kernel find peers whose host has vanished, within a minute."""
+    """Have the kernel detect peers whose host has vanished, within a minute."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):

@@ -9,10 +9,10 @@ from typing import Protocol
 
 Address = bytes
 Frames = Sequence[bytes]
-#: What somebody has proved to be: `scheme:value`, or "" for nothing. The schemes are `curve:` (a
-#: Z85 public key), `tls:` (the SHA-256 of a certificate, in hex), `nkey:` and `token:` (its id).
+#: The key that a peer has proved, as `scheme:value`; "" if it proved none. The schemes are `curve:`
+#: (a Z85 public key), `tls:` (SHA-256 of a certificate, in hex), `nkey:` and `token:` (its id).
 Key = str
-#: Asked at every handshake whether the key proved in it may come in.
+#: Called at every handshake: whether the broker accepts a peer with this key.
 Admits = Callable[[Key], bool]
 
 
@@ -24,29 +24,29 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def take(
+def pop_messages(
     arrived: deque[tuple[Address, list[bytes]]], limit: int, wake: Callable[[], None]
 ) -> list[tuple[Address, list[bytes]]]:
-    """Take at most `limit` messages out of a queue, and see to it that the rest is fetched too."""
+    """Take at most `limit` messages out of a queue; if some remain, call `wake` soon."""
     taken = [arrived.popleft() for _ in range(min(limit, len(arrived)))]
     if arrived:
-        # Not at once: whoever is woken may drain on the spot, and would overtake this.
+        # Not at once: `wake` may drain immediately, and its messages would overtake these.
         asyncio.get_running_loop().call_soon(wake)
     return taken
 
 
 class Sent(Enum):
-    """What became of a message."""
+    """The outcome of `send`."""
 
     YES = "yes"
     FULL = "full"  #: the peer's queue is at its high-water mark: back-pressure
-    GONE = "gone"  #: nobody has that address
+    GONE = "gone"  #: no peer has that address
 
 
 class Transport(Protocol):
     """One endpoint of the broker.
 
-    `wake` is called (in the loop's thread) whenever there may be something to drain.
+    The transport calls `wake` in the loop's thread when there may be messages to drain.
     """
 
     async def open(self, wake: Callable[[], None]) -> str:
@@ -62,19 +62,19 @@ class Transport(Protocol):
         ...
 
     def flush(self) -> None:
-        """Push out what was sent since the last flush, where the transport gathers writes."""
+        """Write what was sent since the last flush, if the transport batches writes."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything; messages already accepted get a short time to leave."""
+        """Close everything; messages already accepted get a short time to be written."""
         ...
 
 
 class AuthenticatingTransport(Protocol):
-    """A transport whose peers prove who they are before they are heard."""
+    """A transport whose peers prove a key before their first message is read."""
 
     def key_of(self, address: Address) -> Key:
-        """Return the key that whoever speaks from this address has proved."""
+        """Return the key that the peer at this address has proved."""
         ...
 
     def cut(self, key: Key) -> None:

@@ -1,7 +1,7 @@
-"""HTTP as a peer uses it: requests in lanes, streams that reopen, all of it tried until answered.
+"""The HTTP client of a peer: requests in ordered lanes, and event streams that reopen.
 
-What is asked must be safe to ask twice: a request whose answer was lost is made again. One request
-of a tag is under way at a time; the same tag again is the same request, or begins its stream anew.
+Each request is repeated until it is answered, so requests must be idempotent. At most one request
+of a tag is in flight. The same tag again is the same request; for a stream, it restarts the stream.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from urllib.parse import urlsplit
 
 import h11
 
-from dragoman.transports.base import Address, Frames, Sent, is_loopback, take
+from dragoman.transports.base import Address, Frames, Sent, is_loopback, pop_messages
 from dragoman.transports.tls import PeerTls
 
-#: Connections for requests that are answered at once; polls and streams have their own.
+#: Connections for requests in lanes; long polls and streams have their own.
 CONNECTIONS: Final = 16
-#: Requests that may wait.
-_MOST: Final = 20_000
-#: Seconds between two tries: the first wait, and the longest.
+#: Requests that may be in flight or wait.
+_MAX_REQUESTS: Final = 20_000
+#: Seconds between two attempts: the first wait, and the longest.
 _PAUSE: Final = (0.05, 1.0)
-#: Longer than any broker lets a poll wait; after so long without a byte a connection is dead.
+#: A connection without a byte for this long is dead; longer than any long poll of a broker.
 _DEAD_AFTER: Final = 90.0
 _CONNECT_WITHIN: Final = 5.0
-#: How long what was said has to leave when the peer closes.
+#: Seconds that pending requests have to be answered when the peer closes.
 _GRACE: Final = 3.0
 
 _BROKEN: Final = (OSError, TimeoutError, EOFError, h11.RemoteProtocolError, h11.LocalProtocolError)
@@ -60,7 +60,7 @@ class HttpConnection:
                 return event.status_code
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Yield the answer's body, piece by piece."""
+        """Yield the answer's body in chunks."""
         while True:
             event = await self._next()
             if type(event) is h11.Data:
@@ -81,7 +81,7 @@ class HttpConnection:
             self._http.receive_data(data)
 
     def _event(self) -> Any:
-        """Read on. An answer that breaks off is a broker that died, not one of another tongue."""
+        """Return the next event. A truncated answer is a dead broker, not a protocol error."""
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError:
@@ -90,7 +90,7 @@ class HttpConnection:
             raise
 
     def is_reusable(self) -> bool:
-        """Make ready for the next request, if the connection can have one."""
+        """Prepare for the next request; return whether the connection can carry one."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -98,7 +98,7 @@ class HttpConnection:
         return not self._reader.at_eof()
 
     def close(self) -> None:
-        """Let go; with TLS at once, without waiting for the other end's good-bye."""
+        """Close the connection; with TLS, do not wait for the broker's close_notify."""
         if self._writer.get_extra_info("ssl_object") is None:
             self._writer.close()
         else:
@@ -106,7 +106,7 @@ class HttpConnection:
 
 
 class OutgoingRequest:
-    """One request, as its frames say."""
+    """One request, decoded from its frames."""
 
     def __init__(self, frames: Frames) -> None:
         self.tag, self.lane, self.mode, self.method, self.target, head, self.body = frames
@@ -115,37 +115,37 @@ class OutgoingRequest:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is answered by a stream."""
+        """Whether the answer is an event stream."""
         return self.mode in (b"stream", b"first")
 
 
 class HttpRequester:
-    """A peer's end: what is sent are requests, what arrives are answers and events."""
+    """A transport whose messages are requests, and answers and events in return."""
 
-    #: It reconnects and repeats by itself.
+    #: It reconnects and repeats requests by itself.
     heals_itself = True
 
     def __init__(self, endpoint: str, *, tls: PeerTls | None = None, token: str = "") -> None:
         """Prepare.
 
         Args:
-            endpoint: where the door is.
-            tls: what to prove and whom to believe; without it nothing is encrypted.
-            token: a bearer token that goes with every request.
+            endpoint: the broker's HTTP endpoint.
+            tls: certificates and the trusted authority; None: no encryption.
+            token: a bearer token for every request.
 
         """
         place = urlsplit(endpoint)
         self._tls = tls.context() if tls is not None else None
-        #: Why the broker does not answer, if that is known.
+        #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
-        #: What may be wrong with it, while it is tried again and again.
+        #: The probable cause while attempts fail; they continue.
         self.suspicion = ""
         self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._always = [(b"host", f"{host}:{self._port}".encode())]
         if token:
             if tls is None and not is_loopback(self._host):
-                raise ValueError("a token is not sent in the clear; use https://")
+                raise ValueError("a token is sent only over TLS; use https://")
             self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
@@ -155,27 +155,27 @@ class HttpRequester:
         self._streams: dict[bytes, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(CONNECTIONS)
-        #: Set unless a stream that has to be first is not open yet.
-        self._may_ask = asyncio.Event()
-        self._may_ask.set()
+        #: Cleared while a stream of mode `first` is not open yet: requests wait for it.
+        self._may_send = asyncio.Event()
+        self._may_send.set()
         #: Set whenever a request was answered.
         self._answered = asyncio.Event()
         self._is_closing = False
 
     async def open(self, wake: Callable[[], None]) -> str:
-        """Start; connecting is a matter of each request."""
+        """Start; each request connects when it needs to."""
         self._wake = wake
         return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
 
-    # --- asking -------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------
 
     def send(self, address: Address, frames: Frames) -> Sent:
-        """Make a request, in its turn."""
+        """Start a request or queue it in its lane."""
         request = OutgoingRequest(frames)
         if request.is_stream:
             self._open_stream(request)
         elif request.tag not in self._under_way:
-            if len(self._under_way) >= _MOST:
+            if len(self._under_way) >= _MAX_REQUESTS:
                 return Sent.FULL
             self._under_way.add(request.tag)
             self._start(request)
@@ -201,7 +201,7 @@ class HttpRequester:
     async def _run_lane(self, name: bytes) -> None:
         lane = self._lanes[name]
         while lane:
-            await self._may_ask.wait()
+            await self._may_send.wait()
             async with self._room:
                 await self._ask(lane[0])
             lane.popleft()
@@ -209,44 +209,44 @@ class HttpRequester:
         self._answered.set()
 
     async def _ask_last(self, request: OutgoingRequest) -> None:
-        await self._said(lambda: bool(self._lanes))
+        await self._wait_while(lambda: bool(self._lanes))
         await self._ask(request)
 
-    async def _said(self, is_more: Callable[[], bool]) -> None:
-        """Wait until there is no more to say."""
-        while is_more():
+    async def _wait_while(self, is_busy: Callable[[], bool]) -> None:
+        """Wait while a condition holds; it is checked after each answer."""
+        while is_busy():
             self._answered.clear()
             await self._answered.wait()
 
     async def _ask(self, request: OutgoingRequest) -> None:
-        """Make a request until it is answered."""
+        """Repeat a request until it is answered."""
         status, body = await self._until_done(lambda: self._exchange(request))
         self._under_way.discard(request.tag)
         self._answered.set()
         self._arrive([bytes(request.tag), str(status).encode(), body])
 
     async def _exchange(self, request: OutgoingRequest) -> tuple[int, bytes]:
-        wire = self._idle.pop() if self._idle else await self._connect()
+        connection = self._idle.pop() if self._idle else await self._connect()
         try:
-            status = await wire.ask(
+            status = await connection.ask(
                 request.method, request.target, self._always + request.headers, request.body
             )
-            body = b"".join([piece async for piece in wire.body()])
-            self._heed(status, body)
-            if wire.is_reusable() and not self._is_closing:
-                self._idle.append(wire)
+            body = b"".join([piece async for piece in connection.body()])
+            self._note_refusal(status, body)
+            if connection.is_reusable() and not self._is_closing:
+                self._idle.append(connection)
                 return status, body
         except BaseException:
-            wire.close()
-            if wire.is_used:
-                # Its end may have been on the way before the request was: try a new one first.
+            connection.close()
+            if connection.is_used:
+                # The broker may have closed it before the request: retry on a new connection.
                 self._drop_idle()
             raise
-        wire.close()
+        connection.close()
         return status, body
 
-    def _heed(self, status: int, body: bytes) -> None:
-        """Keep why the door does not know us, if it does not."""
+    def _note_refusal(self, status: int, body: bytes) -> None:
+        """Remember the broker's reason if it rejects the credentials."""
         self.refusal = self.suspicion = ""
         if status in (401, 421) or (status == 403 and b'"code":"forbidden"' in body):
             try:
@@ -254,21 +254,21 @@ class HttpRequester:
             except (ValueError, KeyError, TypeError):
                 self.refusal = f"the broker answers {status}"
 
-    def _despair(self, error: Exception) -> None:
-        """Keep why there is no talking to whoever is there."""
+    def _note_failure(self, error: Exception) -> None:
+        """Remember why an attempt failed, if that explains more than a lost connection."""
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return
         if isinstance(error, ssl.SSLError):
             self.refusal = f"no TLS with the broker: {error.reason or error}"
         elif isinstance(error, h11.RemoteProtocolError):
-            self.refusal = "what is there does not speak HTTP; if it has TLS, use https://"
+            self.refusal = "the answer is not HTTP; if the broker has TLS, use https://"
         elif isinstance(error, EOFError) and self._tls is None:
-            # So does whatever stands before a broker that is down, so it is tried again.
-            self.suspicion = "it hangs up without an answer; if it has TLS, use https://"
+            # A proxy in front of a broker that is down does the same, so attempts continue.
+            self.suspicion = "it closes connections without an answer; if it has TLS, use https://"
 
     def _drop_idle(self) -> None:
-        for wire in self._idle:
-            wire.close()
+        for connection in self._idle:
+            connection.close()
         self._idle.clear()
 
     async def _until_done(self, attempt: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -277,7 +277,7 @@ class HttpRequester:
             try:
                 return await attempt()
             except _BROKEN as error:
-                self._despair(error)
+                self._note_failure(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE[1])
 
@@ -290,12 +290,12 @@ class HttpRequester:
     # --- streams ------------------------------------------------------------------------------
 
     def _open_stream(self, request: OutgoingRequest) -> None:
-        """Begin a stream, in place of an older one of the same tag."""
+        """Start a stream; it replaces an older one of the same tag."""
         previous = self._streams.pop(request.tag, None)
         if previous is not None:
             previous.cancel()
         if request.mode == b"first":
-            self._may_ask.clear()
+            self._may_send.clear()
         self._streams[request.tag] = self._task(self._keep_open(request))
 
     async def _keep_open(self, request: OutgoingRequest) -> None:
@@ -303,23 +303,23 @@ class HttpRequester:
         while True:
             with contextlib.suppress(*_BROKEN):
                 await self._read_stream(request, stream)
-            # Whoever waits for it has waited long enough: what is missed is asked for later.
-            self._may_ask.set()
+            # Requests wait for the first attempt only; a reopened stream asks for missed events.
+            self._may_send.set()
             await asyncio.sleep(_PAUSE[1] / 4)
 
     async def _read_stream(self, request: OutgoingRequest, stream: "SseReader") -> None:
-        wire = await self._connect()
+        connection = await self._connect()
         try:
-            status = await wire.ask(b"GET", request.target, stream.headers(), b"")
+            status = await connection.ask(b"GET", request.target, stream.headers(), b"")
             if status != 200:
                 return
             self._arrive([bytes(request.tag), b"open"])
-            self._may_ask.set()
-            async for piece in wire.body():
+            self._may_send.set()
+            async for piece in connection.body():
                 for name, data in stream.feed(piece):
                     self._arrive([bytes(request.tag), b"event", name, data])
         finally:
-            wire.close()
+            connection.close()
 
     # --- the rest of a transport --------------------------------------------------------------
 
@@ -329,18 +329,18 @@ class HttpRequester:
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take what has arrived."""
-        return take(self._arrived, limit, self._wake)
+        return pop_messages(self._arrived, limit, self._wake)
 
     def flush(self) -> None:
         """Nothing is gathered here."""
 
     async def close(self) -> None:
-        """Let what was said leave, for a short time, then let go."""
+        """Give pending requests a short time to be answered, then close."""
         self._is_closing = True
         with contextlib.suppress(TimeoutError):
-            # Who is refused will not be heard however long it waits.
+            # A refused peer gets no answers: do not wait.
             async with asyncio.timeout(0 if self.refusal else _GRACE):
-                await self._said(lambda: bool(self._lanes) or b"leave" in self._under_way)
+                await self._wait_while(lambda: bool(self._lanes) or b"leave" in self._under_way)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -349,7 +349,7 @@ class HttpRequester:
 
 
 class SseReader:
-    """Reads a stream of events, and remembers where it was for when it begins anew."""
+    """Parses server-sent events; remembers the last event ID for the next connection."""
 
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
         self._headers = headers
@@ -357,13 +357,13 @@ class SseReader:
         self._rest = b""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of a request for what follows the last event seen."""
+        """Return the headers of a request for the events after the last one seen."""
         self._rest = b""
         asked = [*self._headers, (b"accept", b"text/event-stream")]
         return [*asked, (b"last-event-id", self._last)] if self._last else asked
 
     def feed(self, piece: bytes) -> list[tuple[bytes, bytes]]:
-        """Take bytes in; return the events they complete: name and data."""
+        """Parse bytes; return the events they complete: name and data."""
         *whole, self._rest = (self._rest + piece).split(b"\n\n")
         return [event for text in whole if (event := self._event(text)) is not None]
 

@@ -1,9 +1,7 @@
-"""Listening on asyncio: endpoints over TCP and IPC, and the lines that others made to them.
+"""A listener on asyncio: endpoints over TCP and IPC, and the connections they accept.
 
-Everything is bounded (`line.ConnectionLimits`): how many lines there are, how many may be there
-that have not
-introduced themselves yet, and for how long. What is said on a line, what waits to be drained and to
-whom it is sent is for the transports that build on this.
+`ConnectionLimits` bounds everything: the connections, those that have not greeted, and the time a
+greeting may take. The transports that subclass this decide what is read, queued and sent.
 """
 
 import asyncio
@@ -21,50 +19,50 @@ from dragoman.transports.base import Admits, Key
 
 log = logging.getLogger(__name__)
 
-L = TypeVar("L", bound=AcceptedConnection)
+C = TypeVar("C", bound=AcceptedConnection)
 
-#: How long what was sent may take to leave at the close.
+#: Seconds that unsent bytes have to be written at the close.
 _LINGER: Final = 1.0
-#: Connections that may wait to be accepted: a fleet that comes back after a restart.
+#: Connections that may wait to be accepted: a whole fleet reconnects after a restart.
 _BACKLOG: Final = 4096
-#: Connections accepted before everybody else has a turn.
+#: Connections accepted in one turn of the event loop.
 _AT_ONCE: Final = 8
 
 
-class Listener(Generic[L]):
-    """One or more listening endpoints, written `tcp://host:port` or `ipc:///path`, by commas."""
+class Listener(Generic[C]):
+    """One or more endpoints, `tcp://host:port` or `ipc:///path`, separated by commas."""
 
     def __init__(
-        self, endpoints: str, bounds: ConnectionLimits, admits: Admits | None = None
+        self, endpoints: str, limits: ConnectionLimits, admits: Admits | None = None
     ) -> None:
-        self.bounds = bounds
+        self.limits = limits
         self.admits = admits
-        #: What was refused or given up, by reason.
+        #: Refusals and failures, counted by reason.
         self.trouble: Counter[str] = Counter()
         self._endpoints = [e.strip() for e in endpoints.split(",") if e.strip()]
         self._servers: list[asyncio.Server] = []
         self._paths: list[str] = []
-        self._wake: Callable[[], None] = _nobody
-        self._lines: dict[L, None] = {}
-        self._ungreeted: OrderedDict[L, asyncio.TimerHandle] = OrderedDict()
-        self._dirty: dict[L, None] = {}
+        self._wake: Callable[[], None] = _no_wake
+        self._accepted: dict[C, None] = {}
+        self._ungreeted: OrderedDict[C, asyncio.TimerHandle] = OrderedDict()
+        self._dirty: dict[C, None] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
     def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of each new connection at an endpoint."""
+        """Return the protocol factory for the connections of one endpoint."""
         raise NotImplementedError
 
     def _listens(self, number: int, fd: int) -> None:
-        """Hear that an endpoint over TCP listens at this descriptor."""
+        """Called when a TCP endpoint listens on this file descriptor."""
 
-    def _released(self, line: L) -> None:
-        """Hear that a line has ended that had been let in."""
+    def _released(self, connection: C) -> None:
+        """Called when an admitted connection has ended."""
 
     # --- opening and closing ------------------------------------------------------------------
 
     async def open(self, wake: Callable[[], None]) -> str:
-        """Listen on every endpoint; return them in full."""
+        """Listen on every endpoint; return them with their real ports."""
         self._wake = wake
         try:
             return ",".join([await self._listen_at(n, e) for n, e in enumerate(self._endpoints)])
@@ -76,21 +74,21 @@ class Listener(Generic[L]):
         try:
             return await self._listen(number, endpoint)
         except OSError as error:
-            words = error.strerror or error
-            raise OSError(error.errno, f"cannot listen on {endpoint}: {words}") from None
+            cause = error.strerror or error
+            raise OSError(error.errno, f"cannot listen on {endpoint}: {cause}") from None
 
     async def _listen(self, number: int, endpoint: str) -> str:
         parts = urlsplit(endpoint)
         if parts.scheme == "ipc" and (parts.netloc or parts.path):
             return await self._listen_ipc(number, parts.netloc + parts.path)
-        with suppress(ValueError):  # a port that is no number
+        with suppress(ValueError):  # the port is not a number
             if parts.scheme == "tcp" and parts.hostname and parts.port is not None:
                 return await self._listen_tcp(number, parts.hostname, parts.port)
         raise ValueError(f"{endpoint!r} is neither tcp://host:port nor ipc:///path")
 
     async def _listen_tcp(self, number: int, host: str, port: int) -> str:
         loop = asyncio.get_running_loop()
-        # Everywhere means everywhere in IPv4, as with libzmq; `[::]` means the other.
+        # As in libzmq, `*` means every IPv4 address; `[::]` means every IPv6 address.
         family, wanted = (socket.AF_INET, None) if host == "*" else (socket.AF_UNSPEC, host)
         found = await loop.getaddrinfo(
             wanted, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -112,24 +110,24 @@ class Listener(Generic[L]):
         return f"ipc://{path}"
 
     def _serve(self, server: asyncio.Server) -> None:
-        """Keep a server. What asyncio accepts at once is what it lets wait; more may wait here."""
+        """Keep a server, with a longer backlog than the number asyncio accepts in one turn."""
         self._servers.append(server)
         for each in server.sockets:
             with socket.fromfd(each.fileno(), each.family, each.type) as same:
                 same.listen(_BACKLOG)
 
     async def close(self) -> None:
-        """Stop listening, let what was sent leave for a moment, and close every line."""
+        """Stop listening, then close every connection once its bytes are written."""
         self.flush()
         for server in self._servers:
             server.close()
-        for line in list(self._lines):
-            line.transport.close()
+        for connection in list(self._accepted):
+            connection.transport.close()
         try:
             await asyncio.wait_for(self._idle.wait(), _LINGER)
         except TimeoutError:
-            for line in list(self._lines):
-                line.transport.abort()
+            for connection in list(self._accepted):
+                connection.transport.abort()
             await self._idle.wait()
         for server in self._servers:
             await server.wait_closed()
@@ -137,63 +135,63 @@ class Listener(Generic[L]):
             _remove(path)
         self._servers, self._paths = [], []
 
-    # --- lines --------------------------------------------------------------------------------
+    # --- connections --------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write out what was gathered since the last flush, one write for each line."""
+        """Write what was queued since the last flush, one write for each connection."""
         dirty, self._dirty = self._dirty, {}
-        for line in dirty:
-            line.flush()
+        for connection in dirty:
+            connection.flush()
 
     def cut(self, key: Key) -> None:
-        """End every line of a key."""
-        for line in [each for each in self._lines if each.key == key]:
-            line.fail("cut off")
+        """Abort every connection of a key."""
+        for connection in [each for each in self._accepted if each.key == key]:
+            connection.fail("cut off")
 
-    def admit(self, line: L) -> bool:
-        """Let a new line in, if there is room."""
-        if len(self._lines) >= self.bounds.connections:
-            self.note("too many connections", line)
+    def admit(self, connection: C) -> bool:
+        """Keep a new connection if the limits allow it."""
+        if len(self._accepted) >= self.limits.connections:
+            self.note("too many connections", connection)
             return False
-        self._lines[line] = None
+        self._accepted[connection] = None
         self._idle.clear()
         timer = asyncio.get_running_loop().call_later(
-            self.bounds.greeting, line.fail, "no greeting"
+            self.limits.greeting, connection.fail, "no greeting"
         )
-        self._ungreeted[line] = timer
-        if len(self._ungreeted) > self.bounds.ungreeted:
+        self._ungreeted[connection] = timer
+        if len(self._ungreeted) > self.limits.ungreeted:
             next(iter(self._ungreeted)).fail("gave way before it greeted")
         return True
 
-    def greeted(self, line: L) -> None:
-        """Stop the clock for a line that has introduced itself."""
-        timer = self._ungreeted.pop(line, None)
+    def greeted(self, connection: C) -> None:
+        """Stop the greeting timer of a connection."""
+        timer = self._ungreeted.pop(connection, None)
         if timer is not None:
             timer.cancel()
 
-    def release(self, line: L) -> None:
-        """Forget a line that has ended."""
-        self.greeted(line)
-        self._dirty.pop(line, None)
-        if line not in self._lines:
+    def release(self, connection: C) -> None:
+        """Forget a connection that has ended."""
+        self.greeted(connection)
+        self._dirty.pop(connection, None)
+        if connection not in self._accepted:
             return
-        del self._lines[line]
-        if not self._lines:
+        del self._accepted[connection]
+        if not self._accepted:
             self._idle.set()
-        self._released(line)
+        self._released(connection)
 
-    def note(self, why: str, line: Any) -> None:
-        """Count what was refused or given up."""
-        self.trouble[why] += 1
-        log.info("%s: %s", line, why)
+    def note(self, reason: str, connection: Any) -> None:
+        """Count a refusal or a failure by its reason."""
+        self.trouble[reason] += 1
+        log.info("%s: %s", connection, reason)
 
 
-def _nobody() -> None:
-    """Stand in until somebody wants to be woken."""
+def _no_wake() -> None:
+    """Do nothing: `wake` before the listener is open."""
 
 
 def _is_in_use(path: str) -> bool:
-    """Whether somebody listens there; a socket that was left behind is in nobody's use."""
+    """Return whether a process listens there; a socket file left behind is not in use."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:

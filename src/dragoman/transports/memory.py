@@ -1,4 +1,4 @@
-"""A transport without a network: two ends in one process, for tests and embedded use."""
+"""A transport inside one process: two ends without a network, for tests and embedded use."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,15 +16,15 @@ class MemoryHub:
         self._wake: Callable[[], None] = lambda: None
 
     def check(self, address: Address) -> None:
-        """Raise what fits if whoever asks may not speak from this address; here all may."""
+        """Raise an exception if a peer may not use this address; subclasses restrict it."""
 
     def connect(self, address: Address) -> "MemoryPeer":
-        """Make a peer; one of the same address is replaced."""
+        """Make a peer; it replaces one with the same address."""
         peer = self._peers[address] = MemoryPeer(self, address)
         return peer
 
     def disconnect(self, address: Address) -> None:
-        """Let a peer vanish: what is sent to it finds nobody."""
+        """Remove a peer; `send` to it answers `Sent.GONE`."""
         self._peers.pop(address, None)
 
     def arrive(self, address: Address, frames: Frames) -> None:
@@ -56,15 +56,15 @@ class MemoryHub:
         return Sent.YES
 
     def flush(self) -> None:
-        """Nothing is gathered here."""
+        """Do nothing: `send` delivers immediately."""
 
     async def close(self) -> None:
-        """Let go of every peer."""
+        """Remove every peer."""
         self._peers.clear()
 
 
 class MemoryPeer:
-    """A peer's end: an inbox, and a way to speak to the broker."""
+    """A peer's end: an inbox, and a way to send to the broker."""
 
     def __init__(self, hub: MemoryHub, address: Address) -> None:
         self._hub = hub

@@ -1,17 +1,16 @@
-"""NATS, for the broker and for workers: subjects as addresses, one connection, order kept.
+"""NATS for the broker and for workers: subjects as addresses, one connection, order kept.
 
-What arrives on the subscriptions is drained as `(subject, [body, headers, reply])`: headers are
-compact JSON of the NATS headers, empty when there are none; reply is the reply subject, empty when
-there is none. When nobody listens where something with a reply subject was sent, the server's
-answer arrives like any message, with an empty body and `{"Status":"503"}` as headers. After a
-reconnection `(b"", [b"", b"", b""])` arrives: whatever was under way may be lost.
+Messages of the subscriptions are drained as `(subject, [body, headers, reply])`. The headers are
+compact JSON, the reply is a subject; both are empty if absent. If a message with a reply subject
+has no subscriber, the server's answer arrives as a message with an empty body and the headers
+`{"Status":"503"}`. After a reconnection `(b"", [b"", b"", b""])` arrives: messages may be lost.
 
 `send(subject, frames)` takes the same three frames. A peer without addresses of its own uses
-`NatsPeer`, whose frames are `[subject, body, headers, reply]` both ways.
+`NatsPeer`, whose frames are `[subject, body, headers, reply]` in both directions.
 
-The connection is made, and made again, in the background; what is sent meanwhile waits, bounded.
-nats-py hands each message over in its read loop, before any queue of its own, so messages arrive
-in the order in which they were on the wire, whatever subscription they came by.
+The connection is made, and made again, in the background; messages sent meanwhile wait in a bounded
+queue. nats-py hands over each message in its read loop, before any queue of its own, so messages
+arrive in wire order across all subscriptions.
 """
 
 import asyncio
@@ -32,11 +31,11 @@ from dragoman.transports.tls import PeerTls
 
 log = logging.getLogger(__name__)
 
-#: Messages that may wait to be drained; what comes beyond that is dropped, counted and logged.
-_WAITING: Final = 200_000
-#: Messages and bytes that may wait to be sent before `send` says that it is full.
-_UNSENT: Final = 100_000
-_UNSENT_BYTES: Final = 256 * 1024 * 1024
+#: Messages that may wait to be drained; more are dropped, counted and logged.
+_MAX_ARRIVED: Final = 200_000
+#: Messages and bytes that may wait to be sent before `send` answers `Sent.FULL`.
+_MAX_UNSENT: Final = 100_000
+_MAX_UNSENT_BYTES: Final = 256 * 1024 * 1024
 #: Seconds between attempts to connect.
 _RECONNECT: Final = 0.25
 _OPTIONS: Final[dict[str, Any]] = {
@@ -44,17 +43,17 @@ _OPTIONS: Final[dict[str, Any]] = {
     "reconnect_time_wait": _RECONNECT,
     "ping_interval": 10,
 }
-#: How long what was sent may take to leave when the transport closes.
+#: Seconds that queued messages have to be sent when the transport closes.
 _LINGER: Final = 1.0
-#: How long the broker's own connection may take before opening fails.
-_PATIENCE: Final = 30.0
+#: Seconds that the broker's own connection may take before `open` fails.
+_CONNECT_TIMEOUT: Final = 30.0
 
 _REFUSED: Final = re.compile(r"(?i)authorization|permissions|certificate|tls|ssl")
 _RECONNECTED: Final = (b"", [b"", b"", b""])
 
 
 class SupervisedServer(Protocol):
-    """A NATS server that is started with the transport and stopped with it."""
+    """A NATS server that the transport starts and stops."""
 
     async def start(self) -> str:
         """Start it and return its URL."""
@@ -66,11 +65,11 @@ class SupervisedServer(Protocol):
 
     @property
     def nkey(self) -> Nkey | None:
-        """What its owner proves to it; None: it asks for nothing."""
+        """The key with which its owner authenticates; None: no authentication."""
         ...
 
     def refresh(self) -> None:
-        """Let it know at once who may use it now."""
+        """Pass the current users to the server now."""
         ...
 
 
@@ -97,13 +96,13 @@ class Nats:
             url: `nats://`, `tls://` or `tcp://`, with a token or user if the server asks for one;
                 not used with a supervised server.
             subscriptions: the subjects to subscribe to, before anything is sent.
-            name: what the server shows for this connection.
+            name: the connection's name in the server's listings.
             server: a server to start and stop together with the connection.
-            connects_in_background: `open` returns at once, whether the server is there or not.
-            nkey: what to prove to the server; a supervised one has its own.
-            jwt: goes with the nkey where an operator has signed one.
-            tls: whom to believe; without it nothing is encrypted.
-            keys: returns the key that a server has proved of whoever speaks on a subject.
+            connects_in_background: `open` returns at once, even if the server is down.
+            nkey: the key to authenticate with; a supervised server has its own.
+            jwt: the JWT that an operator signed for the nkey, if there is one.
+            tls: the trusted authority; None: no encryption.
+            keys: returns the key that the server has verified for the sender on a subject.
             options: more options of nats-py (`token`, `tls`, ...).
 
         """
@@ -127,12 +126,12 @@ class Nats:
         self._is_closed = asyncio.Event()
         self._client: Client | None = None
         self._runner: asyncio.Task[None] | None = None
-        #: Messages that were thrown away: arrived too fast, or were refused by NATS.
+        #: Messages that were dropped: the queue was full, or NATS refused them.
         self.dropped = 0
         self.reconnections = 0
         self.last_error = ""
 
-    # --- the interface of transports ------------------------------------------------------------
+    # --- the transport interface ----------------------------------------------------------------
 
     async def open(self, wake: Callable[[], None]) -> str:
         """Connect and subscribe; return the endpoint as `tcp://host:port`."""
@@ -143,13 +142,13 @@ class Nats:
         self._runner = asyncio.create_task(self._run(), name=f"dragoman nats {self._name}")
         if not self._is_patient:
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_CONNECT_TIMEOUT):
                     await self._is_up.wait()
             except TimeoutError:
                 await self.close()
-                words = f"no NATS server at {_shown(self._url)}: {self.last_error}"
-                raise ConnectionError(words) from None
-        return _shown(self._url)
+                message = f"no NATS server at {_without_secrets(self._url)}: {self.last_error}"
+                raise ConnectionError(message) from None
+        return _without_secrets(self._url)
 
     def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
         """Yield at most `limit` messages that have arrived."""
@@ -161,7 +160,7 @@ class Nats:
 
     def send(self, address: Address, frames: Frames) -> Sent:
         """Send one message to a subject, without waiting."""
-        if len(self._unsent) >= _UNSENT or self._unsent_bytes >= _UNSENT_BYTES:
+        if len(self._unsent) >= _MAX_UNSENT or self._unsent_bytes >= _MAX_UNSENT_BYTES:
             return Sent.FULL
         if self._is_closed.is_set():
             return Sent.GONE
@@ -170,12 +169,12 @@ class Nats:
         return Sent.YES
 
     def flush(self) -> None:
-        """Push out what was sent."""
+        """Let the writer send what is queued."""
         if self._unsent:
             self._has_unsent.set()
 
     async def close(self) -> None:
-        """Let what was sent leave, then let go; stop the server that was started here."""
+        """Send what is queued, disconnect, and stop a supervised server."""
         self.flush()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER):
@@ -194,13 +193,13 @@ class Nats:
     # --- the connection -------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Keep a connection, whatever becomes of it, and write what is to be sent."""
+        """Connect, write what is queued, and reconnect after every failure."""
         while True:
             try:
                 await self._connect()
                 await self._write_all()
             except (OSError, nats.errors.Error, TimeoutError) as error:
-                self._note(error)
+                self._log_error(error)
             self._is_up.clear()
             await self._disconnect()
             await asyncio.sleep(_RECONNECT)
@@ -208,10 +207,10 @@ class Nats:
     async def _connect(self) -> None:
         was_there = self._client is not None or self.reconnections > 0
         client = self._client = Client()
-        # Called for every message in the read loop; what is not a message ends there.
-        client.msg_class = self._take  # type: ignore[assignment]
+        # nats-py calls this for every message in its read loop; the result is discarded.
+        client.msg_class = self._receive  # type: ignore[assignment]
         if self._nkey is not None:
-            # With a seed of its own nats-py would need another library for the same signature.
+            # If nats-py had the seed, it would need another library for the same signature.
             client._public_nkey = self._nkey.public
             client._auth_configured = True
         await client.connect(
@@ -221,18 +220,18 @@ class Nats:
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
             closed_cb=self._on_disconnected,
-            **{**_OPTIONS, **self._proofs(), **self._options},
+            **{**_OPTIONS, **self._credentials(), **self._options},
         )
         for subject in self._subscriptions:
             await client.subscribe(subject)
-        # A round trip: the server has the subscriptions before anything is sent.
+        # A round trip: the server has the subscriptions before the first message is sent.
         await client.flush()
         self._is_up.set()
         if was_there:
             self._reconnected()
 
-    def _proofs(self) -> dict[str, Any]:
-        """Return what nats-py needs to prove who we are, and to see who the server is."""
+    def _credentials(self) -> dict[str, Any]:
+        """Return nats-py's options for authentication and TLS."""
         found: dict[str, Any] = {}
         if self._nkey is not None:
             found["signature_cb"] = self._nkey.sign
@@ -240,18 +239,22 @@ class Nats:
             found["user_jwt_cb"] = self._jwt.encode
         if self._tls is not None:
             found["tls"] = context = self._tls.context()
-            # A server of our own is reached by whatever address it was given.
+            # Our own server is reached by its bind address, which its certificate may not name.
             context.check_hostname = self.server is None
         return found
 
-    def _take(self, subject: str, reply: str, data: bytes, headers: Any, **_: Any) -> None:
-        if len(self._arrived) >= _WAITING:
+    def _receive(self, subject: str, reply: str, data: bytes, headers: Any, **_: Any) -> None:
+        if len(self._arrived) >= _MAX_ARRIVED:
             self.dropped += 1
             if self.dropped % 1000 == 1:
-                log.warning("too many messages from NATS wait; %d dropped so far", self.dropped)
+                log.warning(
+                    "NATS at %s: the receive queue is full; %d messages dropped so far",
+                    _without_secrets(self._url),
+                    self.dropped,
+                )
             return
-        said = msgspec.json.encode(dict(headers)) if headers else b""
-        self._arrived.append((subject.encode(), [bytes(data), said, reply.encode()]))
+        headers_json = msgspec.json.encode(dict(headers)) if headers else b""
+        self._arrived.append((subject.encode(), [bytes(data), headers_json, reply.encode()]))
         self._wake()
 
     async def _write_all(self) -> None:
@@ -271,8 +274,8 @@ class Nats:
             self._is_empty.set()
 
     async def _publish(self, client: Client, subject: str, frames: Frames) -> None:
-        body, said, reply = frames
-        headers = msgspec.json.decode(said) if said else None
+        body, headers_json, reply = frames
+        headers = msgspec.json.decode(headers_json) if headers_json else None
         try:
             await client.publish(subject, bytes(body), reply.decode(), headers)
         except (
@@ -280,9 +283,9 @@ class Nats:
             nats.errors.BadSubjectError,
             nats.errors.BadHeaderError,
         ) as error:
-            # No other attempt would fare better.
+            # A retry would fail in the same way.
             self.dropped += 1
-            log.warning("NATS does not take a message for %s: %s", subject, error)
+            log.warning("dropped a message for %s: NATS refuses it: %s", subject, error)
 
     async def _disconnect(self) -> None:
         client, self._client = self._client, None
@@ -295,29 +298,29 @@ class Nats:
     # --- keys -----------------------------------------------------------------------------------
 
     def key_of(self, address: Address) -> Key:
-        """Return the key that the server has proved of whoever speaks on a subject."""
+        """Return the key that the server has verified for the sender on a subject."""
         return self._keys(address.decode(errors="replace")) if self._keys is not None else ""
 
     def cut(self, key: Key) -> None:
-        """Have a server of our own close every connection of a key."""
+        """Have our own server close the connections of users that are no longer allowed."""
         if self.server is not None:
             self.server.refresh()
 
     @property
     def refusal(self) -> str:
-        """Why the server does not let us in, if it said so."""
+        """Why the server refuses this connection, if it gave a reason."""
         if self._is_up.is_set() or not _REFUSED.search(self.last_error):
             return ""
-        return f"NATS at {_shown(self._url)} refuses: {self.last_error}"
+        return f"NATS at {_without_secrets(self._url)} refuses: {self.last_error}"
 
-    # --- what nats-py reports -------------------------------------------------------------------
+    # --- callbacks of nats-py -------------------------------------------------------------------
 
     async def _on_error(self, error: Exception) -> None:
-        self._note(error)
+        self._log_error(error)
 
     async def _on_disconnected(self) -> None:
         self._is_up.clear()
-        # Let the writer see that the connection is gone, should it be gone for good.
+        # Wake the writer: it ends if the connection is closed for good.
         self._has_unsent.set()
 
     async def _on_reconnected(self) -> None:
@@ -330,17 +333,17 @@ class Nats:
         self._has_unsent.set()
         self._wake()
 
-    def _note(self, error: BaseException) -> None:
-        words = str(error) or type(error).__name__
-        if words != self.last_error:
-            log.info("NATS at %s: %s", _shown(self._url), words)
-        self.last_error = words
+    def _log_error(self, error: BaseException) -> None:
+        message = str(error) or type(error).__name__
+        if message != self.last_error:
+            log.info("NATS at %s: %s", _without_secrets(self._url), message)
+        self.last_error = message
 
 
 class NatsPeer(Nats):
     """The same for a peer without addresses: its frames begin with the subject."""
 
-    #: It reconnects, and the sides of its dialect repeat what was not acked.
+    #: It reconnects, and the sides of its dialect repeat unacknowledged messages.
     heals_itself = True
 
     def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
@@ -357,6 +360,6 @@ def _nats_url(url: str) -> str:
     return "nats://" + url.removeprefix("tcp://") if url.startswith("tcp://") else url
 
 
-def _shown(url: str) -> str:
-    """Return the endpoint without what is secret in it."""
+def _without_secrets(url: str) -> str:
+    """Return the endpoint without user, password or token."""
     return "tcp://" + url.partition("://")[2].rpartition("@")[2].rstrip("/")

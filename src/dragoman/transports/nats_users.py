@@ -1,19 +1,20 @@
-"""Who may use a NATS server, as its configuration says it.
+"""The users of a NATS server, in the syntax of its configuration.
 
-Users prove an nkey; each may publish and subscribe to some subjects, and answer what it was asked.
+Users authenticate with an nkey. Each may publish and subscribe to some subjects, and may answer the
+requests it receives.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-#: How many answers to one request, and how long after it: a stream of logs is one request.
+#: Answers to one request, and how long it may be answered: a log stream answers one request.
 _ANSWERS: Final = '{ max: 1000000, expires: "24h" }'
-#: Seconds that a connection has to prove itself, and connections at a time.
+#: Seconds that a connection has to authenticate, and most connections.
 _PROVE_WITHIN: Final = 2
 _CONNECTIONS: Final = 20_000
 _NKEY: Final = re.compile(r"U[A-Z2-7]{55}")
-#: What may stand in a subject of ours; anything else could end the string it is in.
+#: Characters of a subject; others could end the quoted string in the configuration.
 _SUBJECT: Final = re.compile(r"[^\s\"\\]+")
 
 
@@ -26,9 +27,9 @@ class NatsUser(NamedTuple):
 
 
 def authorization(owner: str, users: Sequence[NatsUser]) -> str:
-    """Write the part of a configuration that lets an owner do everything and users their own."""
-    said = [f"    {{ nkey: {_checked(_NKEY, owner)} }}", *map(_user, users)]
-    body = ",\n".join(said)
+    """Return the configuration section: the owner may do everything, users only their subjects."""
+    entries = [f"    {{ nkey: {_checked(_NKEY, owner)} }}", *map(_user, users)]
+    body = ",\n".join(entries)
     return (
         f"max_connections: {_CONNECTIONS}\n"
         f"authorization {{\n  timeout: {_PROVE_WITHIN}\n  users = [\n{body}\n  ]\n}}"

@@ -1,7 +1,7 @@
-"""NATS's keys: Ed25519, in the text form that NATS has for them.
+"""NATS's nkeys: Ed25519 key pairs in NATS's text form.
 
-A key in text is base 32 of one prefix (two in a seed), the 32 bytes, and a CRC-16 of it all. The
-signatures are `cryptography`'s.
+The text is base 32 of one prefix byte (two in a seed), the 32 key bytes and a CRC-16 of both.
+`cryptography` makes the signatures.
 """
 
 import base64
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 _SEED: Final = 18 << 3
 _USER: Final = 20 << 3
 _RAW: Final = 32
-#: A part of the files that NATS's own tools write.
+#: A section of a `.creds` file, as NATS's tools write it.
 _PART: Final = re.compile(r"-+BEGIN ([A-Z ]+?)-+\s+(\S+)\s+-+END")
 
 
@@ -44,7 +44,7 @@ class Nkey:
 
     @classmethod
     def from_seed(cls, seed: str) -> "Nkey":
-        """Read a seed, `SU...`. Raises ValueError, without the seed in it."""
+        """Read a seed, `SU...`. Raises ValueError; its text does not contain the seed."""
         try:
             data = base64.b32decode(seed + "=" * (-len(seed) % 8))
         except ValueError:
@@ -53,7 +53,7 @@ class Nkey:
         is_user = len(body) == _RAW + 2 and body[0] & 0xF8 == _SEED
         is_user = is_user and ((body[0] & 7) << 5 | body[1] >> 3) == _USER
         if not is_user or _sum(body) != sum_:
-            raise ValueError("that is no seed of a NATS user (SU...)")
+            raise ValueError("this is not the seed of a NATS user (SU...)")
         return cls(body[2:])
 
     @property
@@ -62,14 +62,14 @@ class Nkey:
         return _text(bytes([_SEED | _USER >> 5, (_USER & 31) << 3]) + self._raw)
 
     def sign(self, nonce: str) -> bytes:
-        """Sign what a server asks to have signed; base 64, as it goes over the wire."""
+        """Sign a server's nonce; return the signature in base 64, as NATS sends it."""
         return base64.b64encode(self._private.sign(nonce.encode()))
 
 
 def read_secret(text: str) -> tuple[Nkey, str]:
     """Read a seed, alone or in a `.creds` file; return the pair and the JWT, empty if none.
 
-    Raises ValueError, without anything of the text in it.
+    Raises ValueError; its text does not contain the secret.
     """
     found = dict(_PART.findall(text))
     seed = found.get("USER NKEY SEED", text).strip()

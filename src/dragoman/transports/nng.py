@@ -1,15 +1,14 @@
-"""The requester's end of NNG for client and worker shells: pynng contexts on asyncio.
+"""The requester's end of NNG for clients and workers: pynng contexts on asyncio.
 
-NNG matches an answer to its request by context, and the answer itself names nothing. So frames
-begin with a *ticket* that stays in the process:
+NNG matches an answer to its request by context; the answer itself has no id. So frames begin with a
+*ticket* that stays in the process:
 
-* `send(b"", [ticket, message])`, or `[ticket, message, milliseconds]` for how long to wait;
-* `drain` yields `(b"", [ticket, answer])`, or `(b"", [ticket])` when no answer came in time.
+* `send(b"", [ticket, message])`, or `[ticket, message, milliseconds]` with a timeout;
+* `drain` yields `(b"", [ticket, answer])`, or `(b"", [ticket])` if no answer came in time.
 
-A ticket has one open request: the same message again is the same request, another message takes
-its place. NNG reconnects by itself and sends what is open again, so there is nothing to rebuild.
-How many requests are open at once is the gate's decision (see `RequestWindow`); the others wait
-in order.
+A ticket has one open request: the same message again is the same request, another message replaces
+it. NNG reconnects by itself and resends open requests, so there is nothing to rebuild.
+`RequestWindow` decides how many requests are open at once; the others wait in order.
 """
 
 import asyncio
@@ -21,28 +20,28 @@ from urllib.parse import urlsplit
 
 import pynng
 
-from dragoman.transports.base import Address, Frames, Sent, take
+from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.tls import PeerTls
 
-#: NNG's own default; long enough that a healthy broker has answered.
+#: NNG's own default; a healthy broker answers sooner.
 RESEND_AFTER: Final = 60.0
-#: For requests that are repeated by whoever asked: only a reconnect makes NNG send them again.
+#: For callers that repeat their requests themselves: NNG resends only after a reconnect.
 RESEND_NEVER: Final = 20 * 86_400.0
-#: Requests that may wait for the gate.
+#: Requests that may wait for the window.
 _MAX_WAITING: Final = 100_000
 _RECONNECT_MS: Final = (50, 2000)
 
 
 class RequestWindow(Protocol):
-    """Decides how many requests may be open. Each has a number from `sent` until it ends."""
+    """Limits the open requests. `sent` numbers each request until it ends."""
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be sent."""
+        """Whether one more request may be sent."""
         ...
 
     def sent(self) -> int:
-        """Count one that is sent, and number it."""
+        """Count a sent request; return its number."""
         ...
 
     def answered(self, number: int) -> None:
@@ -50,16 +49,16 @@ class RequestWindow(Protocol):
         ...
 
     def dropped(self, number: int) -> None:
-        """Count one that got no answer in time."""
+        """Count a request that got no answer in time."""
         ...
 
     def withdrawn(self, number: int) -> None:
-        """Count one that was replaced or given up here."""
+        """Count a request that was replaced or abandoned by the caller."""
         ...
 
 
-class _Open:
-    """A gate that is always open."""
+class _UnlimitedWindow:
+    """A window without a limit."""
 
     has_room = True
 
@@ -75,13 +74,13 @@ class _Open:
 class NngRequester:
     """One connection with any number of open requests, each on a context of its own."""
 
-    #: NNG reconnects, and sends what is open again under the same request ID: nobody need rebuild.
+    #: NNG reconnects and resends open requests under the same request ID.
     heals_itself = True
 
     def __init__(
         self,
         endpoint: str,
-        gate: RequestWindow | None = None,
+        window: RequestWindow | None = None,
         *,
         resend_after: float = RESEND_AFTER,
         max_message: int = 32 * 1024 * 1024,
@@ -89,20 +88,20 @@ class NngRequester:
     ) -> None:
         self._tls = tls
         self._endpoint = f"tls+{endpoint}" if tls and endpoint.startswith("tcp:") else endpoint
-        self._gate: RequestWindow = gate or _Open()
+        self._window: RequestWindow = window or _UnlimitedWindow()
         self._resend_after = resend_after
         self._max_message = max_message
         self._wake: Callable[[], None] = lambda: None
         self._socket: pynng.Req0 | None = None
         self._idle: list[pynng.Context] = []
         self._open: dict[bytes, tuple[bytes, asyncio.Task[bytes | None]]] = {}
-        #: Replaced requests that are still winding up.
+        #: Replaced requests whose tasks have not ended.
         self._ending: set[asyncio.Task[bytes | None]] = set()
         self._waiting: dict[bytes, tuple[bytes, float | None]] = {}
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
 
     async def open(self, wake: Callable[[], None]) -> str:
-        """Start to connect; requests wait until that has come about."""
+        """Start to connect; requests wait for the connection."""
         self._wake = wake
         self._socket = pynng.Req0(
             resend_time=round(self._resend_after * 1000),
@@ -127,7 +126,7 @@ class NngRequester:
         )
 
     def send(self, address: Address, frames: Frames) -> Sent:
-        """Open a request, as soon as the gate allows."""
+        """Open a request as soon as the window has room."""
         if self._socket is None:
             return Sent.GONE
         ticket, message = bytes(frames[0]), bytes(frames[1])
@@ -146,16 +145,16 @@ class NngRequester:
         return Sent.YES
 
     def _start(self) -> None:
-        """Open what waits, in order, while the gate allows."""
-        while self._waiting and self._gate.has_room and self._socket is not None:
+        """Open waiting requests in order while the window has room."""
+        while self._waiting and self._window.has_room and self._socket is not None:
             ticket = next(iter(self._waiting))
             message, limit = self._waiting.pop(ticket)
             task = asyncio.create_task(self._exchange(message, limit))
             self._open[ticket] = (message, task)
-            task.add_done_callback(partial(self._ended, ticket, self._gate.sent()))
+            task.add_done_callback(partial(self._ended, ticket, self._window.sent()))
 
     async def _exchange(self, message: bytes, limit: float | None) -> bytes | None:
-        """Send one request; return its answer, or None when there was none in time."""
+        """Send one request; return its answer, or None if there was none in time."""
         try:
             async with asyncio.timeout(limit):
                 return await self._ask(message)
@@ -163,7 +162,7 @@ class NngRequester:
             return None
 
     async def _ask(self, message: bytes) -> bytes:
-        """Use a context for one exchange; only one that got its answer is used again."""
+        """Use a context for one exchange; reuse it only if it got its answer."""
         assert self._socket is not None
         context = self._idle.pop() if self._idle else self._socket.new_context()
         try:
@@ -177,17 +176,17 @@ class NngRequester:
         return answer
 
     def _ended(self, ticket: bytes, number: int, task: "asyncio.Task[bytes | None]") -> None:
-        """Tell the gate what became of a request, and pass its answer on if it still counts."""
+        """Report the outcome to the window; queue the answer unless the request was replaced."""
         self._ending.discard(task)
         counts = self._open.get(ticket, (b"", None))[1] is task
         if counts:
             del self._open[ticket]
         if task.cancelled() or task.exception() is not None:
-            # Replaced, or the socket is closing: neither is the broker's doing.
-            self._gate.withdrawn(number)
+            # Replaced, or the socket is closing: not a failure of the broker.
+            self._window.withdrawn(number)
         else:
             answer = task.result()
-            (self._gate.dropped if answer is None else self._gate.answered)(number)
+            (self._window.dropped if answer is None else self._window.answered)(number)
             if counts:
                 self._arrived.append((b"", [ticket] if answer is None else [ticket, answer]))
         self._start()
@@ -196,13 +195,13 @@ class NngRequester:
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
         """Take the answers that have arrived."""
-        return take(self._arrived, limit, self._wake)
+        return pop_messages(self._arrived, limit, self._wake)
 
     def flush(self) -> None:
-        """Nothing is gathered here: NNG has its own threads for that."""
+        """Do nothing: NNG writes from its own threads."""
 
     async def close(self) -> None:
-        """Give up what is open, then let go of the contexts, then of the socket."""
+        """Cancel open requests, then close the contexts, then the socket."""
         sock, self._socket = self._socket, None
         self._waiting.clear()
         tasks = [*self._ending, *(task for _, task in self._open.values())]

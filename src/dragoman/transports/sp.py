@@ -1,16 +1,14 @@
-"""The replier's end of SP's request and reply (nanomsg, NNG), on asyncio: TCP, TLS and IPC.
+"""The replier of SP's request/reply protocol (nanomsg, NNG), on asyncio: TCP, TLS and IPC.
 
-Many requests may be open at once on each connection, and each is answered by its own address.
+Each connection may have many open requests; each request has its own address for the answer.
 
-An address is 8 bytes that name the connection, then the request's backtrace: words of 4 bytes, the
-last of which (top bit set) is the requester's request ID. The same request sent again has the
-same address. When a connection ends, `drain` yields `(connection, [])`: its 8 bytes and no frame.
-That comes after all messages of the connection, and only if there were any.
+An address is the connection's name of 8 bytes, then the request's backtrace: words of 4 bytes, the
+last of which (top bit set) is the requester's request ID. A resent request has the same address.
+When a connection ends, `drain` yields `(connection, [])`: its 8 bytes and no frame. That comes
+after all messages of the connection, and only if there were any.
 
-Everything is bounded, see `line.ConnectionLimits`. What one connection says and hears is in
-`sp_connection`,
-who listens in `listening`; here is what waits to be drained, and beyond which bound answers are
-refused (`Sent.FULL`).
+`sp_connection` parses one connection, `listener` accepts them; this module queues what arrives, and
+refuses answers (`Sent.FULL`) beyond `ConnectionLimits`.
 """
 
 import asyncio
@@ -29,19 +27,19 @@ from dragoman.transports.tls import ServerTls, TlsHandshakes
 class SpReplier(Listener[SpConnection]):
     """One or more listening endpoints.
 
-    With `tls` those on TCP speak TLS and nothing else, as NNG does at `tls+tcp://`; every peer has
-    a certificate then, and `admits` is asked with its key.
+    With `tls`, TCP endpoints speak only TLS, as NNG does at `tls+tcp://`. Every peer must have a
+    certificate then, and `admits` is called with its key.
     """
 
     def __init__(
         self,
         endpoints: str,
-        bounds: ConnectionLimits | None = None,
+        limits: ConnectionLimits | None = None,
         *,
         tls: ServerTls | None = None,
         admits: Admits | None = None,
     ) -> None:
-        super().__init__(endpoints, bounds or ConnectionLimits(), admits)
+        super().__init__(endpoints, limits or ConnectionLimits(), admits)
         self._tls = tls
         self._handshakes: dict[int, TlsHandshakes] = {}
         self._process = os.urandom(4)
@@ -61,8 +59,8 @@ class SpReplier(Listener[SpConnection]):
             self._tls.reloading_context(),
             make,
             self._count_trouble,
-            within=self.bounds.greeting,
-            at_once=self.bounds.ungreeted,
+            within=self.limits.greeting,
+            at_once=self.limits.ungreeted,
         )
         return handshakes.protocol
 
@@ -71,7 +69,7 @@ class SpReplier(Listener[SpConnection]):
             self._handshakes[number].attach(fd)
 
     async def close(self) -> None:
-        """Break off handshakes, then close as every listener does."""
+        """Abort the handshakes, then close the listener."""
         for handshakes in self._handshakes.values():
             handshakes.close()
         await super().close()
@@ -79,7 +77,7 @@ class SpReplier(Listener[SpConnection]):
     # --- the transport ------------------------------------------------------------------------
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
-        """Take what has arrived, in order, at most `limit` messages."""
+        """Take at most `limit` messages, in order of arrival."""
         arrived = self._arrived
         taken = [arrived.popleft() for _ in range(min(limit, len(arrived)))]
         self._arrived_bytes -= sum(len(frames[0]) for _, frames in taken if frames)
@@ -88,15 +86,15 @@ class SpReplier(Listener[SpConnection]):
         if self._held and not self._is_full(0.5):
             held, self._held = self._held, {}
             for connection in held:
-                connection.unhold("undrained messages")
+                connection.resume_for("undrained messages")
         return taken
 
     def send(self, address: Address, frames: Frames) -> Sent:
-        """Answer one request; it leaves with the next `flush`."""
+        """Queue the answer to one request; `flush` writes it."""
         connection = self._connections.get(address[:CONNECTION])
         if connection is None or connection.transport.is_closing():
             return Sent.GONE
-        if connection.unread > self.bounds.unread_limit:
+        if connection.unsent > self.limits.unsent_limit:
             self.note("answers unread", connection)
             return Sent.FULL
         connection.queue(address[CONNECTION:], b"".join(frames))
@@ -108,47 +106,47 @@ class SpReplier(Listener[SpConnection]):
         connection = self._connections.get(address[:CONNECTION])
         return "" if connection is None else connection.key
 
-    # --- what connections tell ----------------------------------------------------------------
+    # --- called by connections ----------------------------------------------------------------
 
     def next_name(self) -> bytes:
-        """Name a connection, differently in every process."""
+        """Return a connection name that is unique across restarts."""
         return self._process + (next(self._count) & 0xFFFFFFFF).to_bytes(4)
 
-    def admit(self, line: SpConnection) -> bool:
-        """Let a new connection in, if there is room and its key may."""
-        if self.admits is not None and not self.admits(line.key):
-            self.note("key refused", line)
+    def admit(self, connection: SpConnection) -> bool:
+        """Keep a new connection if its key and the limits allow it."""
+        if self.admits is not None and not self.admits(connection.key):
+            self.note("key refused", connection)
             return False
-        if not super().admit(line):
+        if not super().admit(connection):
             return False
-        self._connections[line.name] = line
+        self._connections[connection.name] = connection
         return True
 
     def take(self, connection: SpConnection, address: Address, body: bytes) -> None:
-        """Let a message wait to be drained."""
+        """Queue a message to be drained; if the queue is full, pause its connection."""
         if not self._arrived:
             self._wake()
         self._arrived.append((address, [body]))
         self._arrived_bytes += len(body)
-        connection.has_spoken = True
+        connection.has_sent = True
         if self._is_full(1.0):
             self._held[connection] = None
-            connection.hold("undrained messages")
+            connection.pause_for("undrained messages")
 
     def _is_full(self, share: float) -> bool:
         return (
-            len(self._arrived) > self.bounds.waiting * share
-            or self._arrived_bytes > self.bounds.waiting_bytes * share
+            len(self._arrived) > self.limits.undrained * share
+            or self._arrived_bytes > self.limits.undrained_bytes * share
         )
 
-    def _released(self, line: SpConnection) -> None:
-        """Say to whoever drains that a connection has ended."""
-        self._held.pop(line, None)
-        del self._connections[line.name]
-        if line.has_spoken:
+    def _released(self, connection: SpConnection) -> None:
+        """Queue the end of a connection to be drained."""
+        self._held.pop(connection, None)
+        del self._connections[connection.name]
+        if connection.has_sent:
             if not self._arrived:
                 self._wake()
-            self._arrived.append((line.name, []))
+            self._arrived.append((connection.name, []))
 
-    def _count_trouble(self, why: str) -> None:
-        self.trouble[why] += 1
+    def _count_trouble(self, reason: str) -> None:
+        self.trouble[reason] += 1

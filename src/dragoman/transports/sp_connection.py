@@ -1,9 +1,8 @@
-"""One requester's connection: bytes to messages and back, within bounds, and when not to read.
+"""One requester's connection: bytes to messages and back, within limits.
 
-Who listens, what waits to be drained and whom to let in is the replier's business (`sp`). A message
-that is too large is read and thrown away while its connection lives on: closing it would only make
-NNG send everything of that socket again. A peer that does not read its answers is not read from
-either, so it loses nothing.
+The replier (`sp`) listens, admits peers and queues messages. A message that is too large is read
+and dropped, and its connection stays open: if it were closed, NNG would resend everything of that
+socket. If a peer does not read its answers, reading from it pauses, so it loses nothing.
 """
 
 from struct import Struct
@@ -18,21 +17,21 @@ REPLIER: Final = bytes.fromhex("0053500000310000")
 _IPC_MESSAGE: Final = 1
 _LENGTH: Final = Struct(">Q")
 _WORD: Final = 4
-#: Bytes of a connection's name, which every address begins with.
+#: Length of a connection's name, the first part of every address.
 CONNECTION: Final = 8
-#: A request may come over so many devices; NNG allows 15 at most.
+#: Most devices that a request may pass; NNG allows 15.
 _MAX_HOPS: Final = 15
 
 
 class SpConnectionOwner(ConnectionOwner, Protocol):
-    """What a connection tells, and whom."""
+    """What a connection calls on its replier."""
 
     def next_name(self) -> bytes:
-        """Name a connection."""
+        """Return a new connection name."""
         ...
 
     def take(self, connection: "SpConnection", address: Address, body: bytes) -> None:
-        """Take a message in."""
+        """Queue a message."""
         ...
 
 
@@ -49,24 +48,24 @@ class SpConnection(AcceptedConnection):
         self._head = len(self._prefix) + _LENGTH.size
         self._is_greeted = False
         self._buffer = bytearray()
-        #: Bytes of a message that is too large, still to be thrown away.
+        #: Bytes of a message that is too large, still to be dropped.
         self._skip = 0
 
     def __repr__(self) -> str:
         """Name it for the log."""
         return f"connection {self.name.hex()}"
 
-    def fail(self, why: str) -> None:
-        """End it, and read nothing of what it said last."""
+    def fail(self, reason: str) -> None:
+        """Abort the connection and drop its incomplete input."""
         self._buffer.clear()
         self._skip = 0
         self._is_greeted = False
-        super().fail(why)
+        super().fail(reason)
 
     # --- reading ------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in, and pass on the messages that are complete."""
+        """Parse bytes; pass complete messages to the replier."""
         if self._skip:
             data = self._throw_away(data)
         if self._buffer:
@@ -86,16 +85,16 @@ class SpConnection(AcceptedConnection):
         return data[gone:]
 
     def _needed(self) -> int:
-        """How many bytes the first piece in the buffer takes."""
+        """Return how many bytes the first message in the buffer needs."""
         if not self._is_greeted:
             return len(REQUESTER)
         if len(self._buffer) < self._head:
             return self._head
         (length,) = _LENGTH.unpack_from(self._buffer, len(self._prefix))
-        return self._head + (int(length) if length <= self.replier.bounds.message else 0)
+        return self._head + (int(length) if length <= self.replier.limits.message else 0)
 
     def _greeting(self, data: bytes) -> int:
-        """Check the greeting; return where the messages begin."""
+        """Check the greeting; return the offset after it."""
         size = len(REQUESTER)
         if not REQUESTER.startswith(data[:size]):
             self.fail("bad greeting")
@@ -107,8 +106,8 @@ class SpConnection(AcceptedConnection):
         return size
 
     def _messages(self, data: bytes, at: int) -> int:
-        """Pass on each complete message; return where the rest begins."""
-        head, size, limit = self._head, len(data), self.replier.bounds.message
+        """Pass on each complete message; return the offset of the rest."""
+        head, size, limit = self._head, len(data), self.replier.limits.message
         while size - at >= head:
             (length,) = _LENGTH.unpack_from(data, at + head - _LENGTH.size)
             if self.is_ipc and data[at] != _IPC_MESSAGE:
@@ -128,7 +127,7 @@ class SpConnection(AcceptedConnection):
         return at
 
     def _message(self, data: bytes, start: int, end: int) -> bool:
-        """Pass one message on, with the address its answer has to go to."""
+        """Pass one message on, with the address for its answer."""
         body = start + _WORD
         while body <= end and not data[body - _WORD] & 0x80:
             body += _WORD
@@ -141,15 +140,15 @@ class SpConnection(AcceptedConnection):
     # --- writing ------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
-        """Stop reading from a peer that does not read."""
-        self.hold("unread answers")
+        """Pause reading from a peer that does not read its answers."""
+        self.pause_for("unread answers")
 
     def resume_writing(self) -> None:
-        """Read again from a peer that has read."""
-        self.unhold("unread answers")
+        """Resume reading: the peer has read its answers."""
+        self.resume_for("unread answers")
 
     def queue(self, backtrace: bytes, body: bytes) -> None:
-        """Gather an answer for the next flush."""
+        """Queue an answer for the next flush."""
         length = len(backtrace) + len(body)
         self.out += (self._prefix, _LENGTH.pack(length), backtrace, body)
         self.out_bytes += length

@@ -1,11 +1,11 @@
-"""TLS for every transport that has it: contexts, and the key that a certificate is.
+"""TLS for every transport that has it: contexts, handshakes, and the key of a certificate.
 
-The key of a peer is the SHA-256 of its certificate. Certificates come from an authority that the
-broker trusts (usually its own), and are proved in the handshake; whether such a certificate may
-come in is decided by its key. At least TLS 1.2, because NNG's peers have nothing newer.
+The key of a peer is the SHA-256 of its certificate. An authority that the broker trusts (usually
+its own) signs the certificates. The handshake proves a certificate; its key decides on admission.
+The minimum is TLS 1.2, because NNG's peers have nothing newer.
 
-Files that are replaced are read again: handshakes that begin afterwards see the new certificate,
-and connections that are there go on as they are.
+If the files are replaced, they are read again: later handshakes use the new certificate, and open
+connections stay as they are.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from typing import Any, Final
 from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.base import Key
 
-#: How long a handshake may take, and how many may be under way; the oldest gives way to one more.
+#: Seconds that a handshake may take, and how many may run; one more aborts the oldest.
 HANDSHAKE_WITHIN: Final = 5.0
 HANDSHAKES: Final = 256
 log = logging.getLogger(__name__)
 
-#: How often files are looked at, in seconds, while handshakes come.
-LOOK_EVERY: Final = 0.2
-#: How long the other end has to say good-bye when a connection is closed.
-_GOOD_BYE: Final = 1.0
+#: Minimum seconds between two checks of the files; a handshake triggers a check.
+CHECK_EVERY: Final = 0.2
+#: Seconds that the peer has to answer TLS's close_notify.
+_SHUTDOWN_TIMEOUT: Final = 1.0
 
 
 class ServerTls:
-    """What a listener proves itself with, and whom it believes."""
+    """A listener's certificate and key, and the authority it trusts, as files."""
 
     __slots__ = ("authority", "certificate", "key")
 
@@ -46,7 +46,7 @@ class ServerTls:
         self.authority = authority
 
     def context(self, *, is_optional: bool = False) -> ssl.SSLContext:
-        """Make a context that asks for a certificate; with `is_optional` none will do as well."""
+        """Make a context that requires a peer certificate, or only asks for it (`is_optional`)."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -54,16 +54,16 @@ class ServerTls:
             context.load_verify_locations(self.authority)
         except (OSError, ssl.SSLError) as error:
             names = f"{self.certificate}, {self.key}, {self.authority}"
-            raise ValueError(f"no TLS with {names}: {error}") from None
+            raise ValueError(f"cannot use {names} for TLS: {error}") from None
         context.verify_mode = ssl.CERT_OPTIONAL if is_optional else ssl.CERT_REQUIRED
         return context
 
     def reloading_context(self, *, is_optional: bool = False) -> "ReloadingContext":
-        """Make a context that follows the files."""
+        """Make a context that is reloaded when the files change."""
         return ReloadingContext(self, is_optional)
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when a file is replaced; shorter while one is not there."""
+        """Return a value that changes if a file is replaced; missing files are left out."""
         found = []
         for path in (self.certificate, self.key, self.authority):
             with suppress(OSError):
@@ -73,10 +73,10 @@ class ServerTls:
 
 
 class ReloadingContext:
-    """The context for the next handshake: of the files as they are, or as they were when good.
+    """The context for the next handshake, reloaded when the files change.
 
-    Files are replaced one after the other, so for a moment a certificate and a key may not belong
-    together: then what was good stays in force until they do.
+    Files are replaced one after the other, so for a moment certificate and key may not match. The
+    last good context stays in force until they do.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class ReloadingContext:
         self._clock = clock
         self._stamp = tls.stamp()
         self._context = tls.context(is_optional=is_optional)
-        self._looked_at = clock()
+        self._checked_at = clock()
 
     def __call__(self) -> ssl.SSLContext:
-        """Return it."""
+        """Return the current context, after a check of the files if one is due."""
         now = self._clock()
-        if now - self._looked_at >= LOOK_EVERY:
-            self._looked_at = now
-            self._look()
+        if now - self._checked_at >= CHECK_EVERY:
+            self._checked_at = now
+            self._check()
         return self._context
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         stamp = self._tls.stamp()
         if stamp == self._stamp:
             return
@@ -111,7 +111,7 @@ class ReloadingContext:
 
 
 class PeerTls:
-    """What a peer proves itself with and whom it believes, as PEM texts; none is an empty text."""
+    """A peer's authority, certificate and key as PEM texts; an empty text means none."""
 
     __slots__ = ("authority", "certificate", "key")
 
@@ -125,7 +125,7 @@ class PeerTls:
         return f"PeerTls({'with' if self.certificate else 'without'} a certificate)"
 
     def context(self) -> ssl.SSLContext:
-        """Make a context that believes the authority, or else those of the system."""
+        """Make a context that trusts the authority, or else those of the system."""
         context = ssl.create_default_context(cadata=self.authority or None)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.certificate:
@@ -136,7 +136,7 @@ class PeerTls:
 
 @contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """Lend a text as a file of one's own: OpenSSL reads certificates from nowhere else."""
+    """Provide a text as a private file: OpenSSL reads certificates only from files."""
     descriptor, path = tempfile.mkstemp()
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -147,22 +147,22 @@ def _as_file(text: str) -> Iterator[str]:
 
 
 def key_of_certificate(der: bytes | None) -> Key:
-    """Return the key that a certificate is; empty for none."""
+    """Return the key of a certificate; empty for none."""
     return f"tls:{sha256(der).hexdigest()}" if der else ""
 
 
-def proved(transport: Any) -> Key:
-    """Return the key that the other end of an asyncio transport has proved."""
+def peer_key(transport: Any) -> Key:
+    """Return the key that the peer of an asyncio transport has proved."""
     tls = transport.get_extra_info("ssl_object")
     return "" if tls is None else key_of_certificate(tls.getpeercert(binary_form=True))
 
 
 class TlsHandshakes:
-    """The TLS handshakes of one listener: bounded in time and number, so that none is a burden.
+    """The TLS handshakes of one listener, limited in time and number.
 
-    A connection is nobody's until its handshake is done; then the protocol that was made for it
-    gets it. Reasons of those that failed go to `note`. They happen in the broker's own loop, so
-    those who fail too often are kept away, once it is known where (`attach`).
+    After the handshake the connection goes to the protocol that `make` returns. `note` is called
+    with the reason of each failure. Handshakes run in the broker's own loop, so an `AcceptLimiter`
+    blocks addresses that fail too often, once `attach` has set the listening socket.
     """
 
     def __init__(
@@ -179,32 +179,32 @@ class TlsHandshakes:
         self._note = note
         self._within = within
         self._at_once = at_once
-        self._doorstep = AcceptLimiter(lambda: note(OVER_LIMIT))
+        self._limiter = AcceptLimiter(lambda: note(OVER_LIMIT))
         self._under_way: OrderedDict[asyncio.Transport, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attach(self, fd: int) -> None:
-        """Know the listening socket, to turn strangers away there."""
-        self._doorstep.attach(fd)
+        """Set the listening socket, so that the limiter can block connections there."""
+        self._limiter.attach(fd)
 
     def protocol(self, make: Callable[[], asyncio.Protocol] | None = None) -> asyncio.Protocol:
-        """Make what asyncio wants for a new connection; `make` if this one needs another."""
+        """Return the protocol for a new connection; `make` replaces the default factory."""
         return _BeforeHandshake(self, make or self._make)
 
     def begin(self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]) -> None:
-        """Shake hands with whoever has connected."""
+        """Start the handshake of a new connection."""
         transport.pause_reading()
-        self._doorstep.arrived()
+        self._limiter.arrived()
         self._under_way[transport] = None
         if len(self._under_way) > self._at_once:
             oldest, _ = self._under_way.popitem(last=False)
             self._failed(oldest, "gave way in its handshake")
             oldest.abort()
-        task = asyncio.get_running_loop().create_task(self._shake(transport, make))
+        task = asyncio.get_running_loop().create_task(self._handshake(transport, make))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake(
+    async def _handshake(
         self, transport: asyncio.Transport, make: Callable[[], asyncio.Protocol]
     ) -> None:
         waiting = _AfterHandshake()
@@ -215,7 +215,7 @@ class TlsHandshakes:
                 self._context(),
                 server_side=True,
                 ssl_handshake_timeout=self._within,
-                ssl_shutdown_timeout=_GOOD_BYE,
+                ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT,
             )
         except (OSError, ssl.SSLError) as error:
             if transport in self._under_way:
@@ -229,11 +229,11 @@ class TlsHandshakes:
     def _failed(self, transport: asyncio.Transport, why: str) -> None:
         self._note(why)
         name = transport.get_extra_info("peername")
-        self._doorstep.failed(str(name[0]) if name else "")
+        self._limiter.failed(str(name[0]) if name else "")
 
     def close(self) -> None:
-        """Break off what is under way."""
-        self._doorstep.close()
+        """Abort the handshakes that are under way."""
+        self._limiter.close()
         for transport in self._under_way:
             transport.abort()
         self._under_way.clear()
@@ -254,7 +254,7 @@ class _BeforeHandshake(asyncio.Protocol):
 
 
 class _AfterHandshake(asyncio.Protocol):
-    """Keeps what arrives between the handshake and the protocol that it is meant for."""
+    """Buffers bytes that arrive between the handshake and the start of the real protocol."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -267,7 +267,7 @@ class _AfterHandshake(asyncio.Protocol):
         self._has_ended = True
 
     def hand_over(self, transport: asyncio.Transport, protocol: asyncio.Protocol) -> None:
-        """Let the protocol go on from here."""
+        """Pass the connection and the buffered bytes to its protocol."""
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         if self._data:
@@ -277,10 +277,10 @@ class _AfterHandshake(asyncio.Protocol):
 
 
 def reason(error: Exception) -> str:
-    """Name why a handshake failed, in few words that are worth counting."""
-    words = getattr(error, "reason", "") or ""
-    if "HTTP_REQUEST" in words or "WRONG_VERSION_NUMBER" in words or "UNEXPECTED_MESSAGE" in words:
+    """Return a short reason for a failed handshake, to count it by."""
+    code = getattr(error, "reason", "") or ""
+    if "HTTP_REQUEST" in code or "WRONG_VERSION_NUMBER" in code or "UNEXPECTED_MESSAGE" in code:
         return "no TLS"
-    if "CERTIFICATE" in words:
+    if "CERTIFICATE" in code:
         return "no certificate of ours"
     return "handshake broken off"

@@ -1,9 +1,9 @@
 """A peer's end of ZeroMQ: libzmq's DEALER, driven by its file descriptor.
 
-A ZeroMQ descriptor is edge-triggered: it says once that something changed and then stays silent
-until the socket was drained. So it is drained until empty (or the stated bound, and then asks to
-be called again), and its events are looked at once more after sending. Waiting for each message on
-an asyncio wrapper costs more than twice as much. The broker's end is in `zmtp`.
+A ZeroMQ descriptor is edge-triggered: it signals a change once, then not again until the socket is
+drained. So `drain` reads until the socket is empty, or up to its limit and then calls `wake`; and
+`flush` checks the events again after sending. An asyncio wrapper that waits for each message costs
+more than twice as much. The broker's end is in `zmtp`.
 """
 
 import asyncio
@@ -15,25 +15,25 @@ import zmq
 
 from dragoman.transports.base import Address, Frames, Sent
 
-#: Messages that may wait for one peer inside ZeroMQ before it counts as full.
+#: Messages that ZeroMQ queues for one peer before `send` answers `Sent.FULL`.
 SEND_HWM: Final = 10_000
 RECV_HWM: Final = 10_000
 #: Frames above this size end the connection they came on.
 MAX_FRAME: Final = 64 * 1024 * 1024
-#: How long messages already accepted may take to leave when the socket closes.
+#: Milliseconds that accepted messages have to be written when the socket closes.
 LINGER_MS: Final = 500
 _EVENT: Final = Struct("=Hi")
-_REFUSED: Final = int(zmq.Event.HANDSHAKE_FAILED_AUTH)
-_BROKEN_OFF: Final = int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL)
+_AUTH_FAILED: Final = int(zmq.Event.HANDSHAKE_FAILED_AUTH)
+_NO_DETAIL: Final = int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL)
 _MISMATCH: Final = int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
-_AGREED: Final = int(zmq.Event.HANDSHAKE_SUCCEEDED)
+_SUCCEEDED: Final = int(zmq.Event.HANDSHAKE_SUCCEEDED)
 _UNKNOWN_KEY: Final = (
     "the broker refuses this key: it is unknown there, waits for approval, or has ended"
 )
 _NO_CURVE: Final = "no CURVE handshake came about: that is not the broker's key, or it has none"
 _NO_KEYS: Final = "the handshake failed: the broker wants CURVE, and this peer was given no keys"
-#: Handshakes, as far as a peer wants to know.
-HANDSHAKE_EVENTS: Final = _REFUSED | _BROKEN_OFF | _MISMATCH | _AGREED
+#: The monitor events about handshakes.
+HANDSHAKE_EVENTS: Final = _AUTH_FAILED | _NO_DETAIL | _MISMATCH | _SUCCEEDED
 _LAST: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
@@ -43,7 +43,7 @@ def _not_open(frame: bytes, flags: int) -> object:
 
 
 class CurveKeys:
-    """What a peer needs for CURVE: its own pair, and the broker's public key. All in Z85."""
+    """A peer's CURVE keys: its own pair and the broker's public key, in Z85."""
 
     __slots__ = ("public", "secret", "server")
 
@@ -53,39 +53,39 @@ class CurveKeys:
         self.server = server
 
     def __repr__(self) -> str:
-        """Show what is not secret."""
+        """Show the public keys only."""
         return f"CurveKeys({self.public!r}, ..., {self.server!r})"
 
     def prepare(self, socket: "zmq.Socket[bytes]") -> None:
-        """Make a socket use them; must happen before it connects."""
+        """Set the keys on a socket; call it before the socket connects."""
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self.secret)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
 
 
 class HandshakeMonitor:
-    """Says in words what becomes of a peer's handshakes.
+    """Translates the outcome of a peer's handshakes into text.
 
-    A connection that ends in the middle of one is no refusal by itself: a broker that dies, or a
-    wire that is cut, looks the same, and ZeroMQ tries again. Only a peer with keys that has never
-    been let in takes it for one, because another broker's key shows in no other way.
+    If a connection ends during a handshake, that alone is no refusal: a broker that dies or a
+    broken network looks the same, and ZeroMQ retries. A peer with keys takes it for a refusal if no
+    handshake has ever succeeded, because a wrong broker key has no other symptom.
     """
 
     def __init__(self, has_keys: bool) -> None:
         self._has_keys = has_keys
-        self._has_agreed = False
-        #: Why the broker is not heard; empty while nothing is known against it.
+        self._has_succeeded = False
+        #: Why the broker refuses this peer; empty if it is not known to.
         self.refusal = ""
 
     def read(self, event: bytes) -> str:
-        """Take an event of the socket's monitor in; return the refusal as it stands now."""
+        """Read an event of the socket's monitor; return the current refusal."""
         number, _ = _EVENT.unpack_from(event)
-        if number == _AGREED:
-            self._has_agreed = True
+        if number == _SUCCEEDED:
+            self._has_succeeded = True
             self.refusal = ""
-        elif number == _REFUSED:
+        elif number == _AUTH_FAILED:
             self.refusal = _UNKNOWN_KEY
-        elif number == _MISMATCH or (self._has_keys and not self._has_agreed):
+        elif number == _MISMATCH or (self._has_keys and not self._has_succeeded):
             self.refusal = _NO_CURVE if self._has_keys else _NO_KEYS
         return self.refusal
 
@@ -113,7 +113,7 @@ class ZmqDealer:
         #: a message of eight frames costs 3 us this way and 18 us that way.
         self._send: Callable[[bytes, int], object] = _not_open
         self._handshakes = HandshakeMonitor(keys is not None)
-        #: Why the broker is not heard, if that is known.
+        #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
         self.refused = asyncio.Event()
 
@@ -124,7 +124,7 @@ class ZmqDealer:
         return self._socket
 
     async def open(self, wake: Callable[[], None]) -> str:
-        """Connect; ZeroMQ goes on trying in the background."""
+        """Connect; ZeroMQ retries in the background."""
         self._wake = wake
         self._context = zmq.Context()
         self._socket = socket = self._context.socket(zmq.DEALER)
@@ -132,21 +132,21 @@ class ZmqDealer:
         self._prepare(socket)
         self._monitor = socket.get_monitor_socket(HANDSHAKE_EVENTS)
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._monitor.fileno(), self._look)
-        # The descriptor is silent until the socket has been found empty once.
-        self._look()
+        loop.add_reader(self._monitor.fileno(), self._read_monitor)
+        # The descriptor signals nothing until the socket has been read empty once.
+        self._read_monitor()
         socket.connect(self._endpoint)
         loop.add_reader(socket.fileno(), wake)
         wake()
         return self._endpoint
 
     def _prepare(self, socket: "zmq.Socket[bytes]") -> None:
-        """Set what has to be set before the socket connects."""
+        """Set the socket options before the socket connects."""
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.SNDHWM, SEND_HWM)
         socket.setsockopt(zmq.RCVHWM, RECV_HWM)
         socket.setsockopt(zmq.MAXMSGSIZE, self._max_frame)
-        # With it on, an IPv4 endpoint would be reported in its IPv6 form.
+        # If it were on, an IPv4 endpoint would be reported in its IPv6 form.
         socket.setsockopt(zmq.IPV6, int("[" in self._endpoint))
         socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         if self._identity:
@@ -154,8 +154,8 @@ class ZmqDealer:
         if self._keys is not None:
             self._keys.prepare(socket)
 
-    def _look(self) -> None:
-        """See what became of handshakes."""
+    def _read_monitor(self) -> None:
+        """Read the monitor's events about handshakes."""
         while self._monitor is not None:
             try:
                 event = self._monitor.recv_multipart(_LAST)[0]
@@ -194,12 +194,12 @@ class ZmqDealer:
         return Sent.YES
 
     def flush(self) -> None:
-        """Look again whether something came in while we sent: the descriptor will not tell."""
+        """Check for messages that arrived during `send`: the descriptor does not signal them."""
         if self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
             self._wake()
 
     async def close(self) -> None:
-        """Close the socket; what was accepted has a short time to leave."""
+        """Close the socket; accepted messages have a short time to be written."""
         if self._socket is None:
             return
         loop = asyncio.get_running_loop()

@@ -1,13 +1,13 @@
-"""ZeroMQ's ROUTER on asyncio, speaking ZMTP itself: many peers, each with its name as address.
+"""A ZeroMQ ROUTER on asyncio that speaks ZMTP itself: many peers, addressed by their identity.
 
-A peer names itself in its handshake; one without a name gets five bytes that begin with zero, as
-from libzmq. In plain, a peer that connects under a name that is taken has it from then on: it is
-somebody who comes back. With keys (CURVE) that is so for the same key only. And nothing is sent to
-a name before its connection has spoken, unless the key is the one that spoke under it last: a
-silent stranger that sits on the name of somebody who is away gets nothing.
+A peer sends its identity in the handshake. Without one it gets five bytes that begin with zero, as
+in libzmq. Without CURVE, a new connection takes over an identity in use: the peer has reconnected.
+With CURVE, only the same key may take it over. With CURVE, a connection also receives nothing
+before its first message, unless its key was the last to send under that identity. So a silent
+stranger that claims an absent peer's identity receives nothing.
 
-What came from a connection is heard even if it has ended since, and its name is nobody else's until
-then: `key_of` is the key of whoever said what was just drained. What peers may use up is bounded.
+Messages of an ended connection are still drained, and its identity stays reserved until then:
+`key_of` is the key that sent the messages just drained. `ConnectionLimits` bounds what peers use.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ from dragoman.transports.zmtp_mechanism import BROKEN_OFF, ConnectionRejected, M
 
 #: Frames above this size end the connection they came on.
 MAX_FRAME: Final = 64 * 1024 * 1024
-#: Messages heard of one peer before the next one has its turn.
-TURN: Final = 32
-#: Handshakes with keys that are considered before everybody else has a turn: each costs 0.1 ms.
-SHAKES: Final = 2
-#: Names whose last speaker is remembered.
+#: Messages drained from one peer before the next peer has its turn.
+MESSAGES_PER_TURN: Final = 32
+#: CURVE handshake commands per turn of the event loop: each costs 0.1 ms.
+HANDSHAKES_PER_TURN: Final = 2
+#: Identities whose last key is remembered.
 _REMEMBERED: Final = 100_000
 
 
-def _bounds(max_frame: int) -> ConnectionLimits:
-    """Return what peers may use up; what waits to be drained is counted for each of them."""
+def _limits(max_frame: int) -> ConnectionLimits:
+    """Return the default limits; undrained messages are counted for each peer."""
     return ConnectionLimits(
         message=max_frame,
         connections=50_000,
         ungreeted=4096,
-        waiting=1000,
-        waiting_bytes=max(2 * max_frame, 4 * 1024 * 1024),
-        unread_limit=64 * 1024 * 1024,
+        undrained=1000,
+        undrained_bytes=max(2 * max_frame, 4 * 1024 * 1024),
+        unsent_limit=64 * 1024 * 1024,
     )
 
 
@@ -56,36 +56,36 @@ class Router(Listener[ZmtpConnection]):
         secrets: Sequence[bytes] = (),
         admits: Admits | None = None,
         max_frame: int = MAX_FRAME,
-        bounds: ConnectionLimits | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         """Prepare.
 
         Args:
-            endpoints: where to listen, by commas.
-            secrets: the broker's secret keys in Z85; peers may know any. None: no encryption.
-            admits: asked with each peer's key at its handshake.
+            endpoints: the endpoints, separated by commas.
+            secrets: the broker's secret keys in Z85; peers may use any. None: no encryption.
+            admits: called with each peer's key at its handshake.
             max_frame: bytes of the largest frame.
-            bounds: what peers may use up, instead of what is usual.
+            limits: replaces the default limits.
 
         """
-        super().__init__(endpoints, bounds or _bounds(max_frame), admits)
-        self._identities = [CurveKeyPair(secret) for secret in secrets]
+        super().__init__(endpoints, limits or _limits(max_frame), admits)
+        self._key_pairs = [CurveKeyPair(secret) for secret in secrets]
         guarded = self._endpoints if secrets else []
-        self._doorsteps = [AcceptLimiter(self._turned_away) for _ in guarded]
-        self._names: dict[Address, ZmtpConnection] = {}
-        #: Who said something last under a name, by their keys.
-        self._speakers: OrderedDict[Address, Key] = OrderedDict()
-        #: Connections whose inboxes are not empty, in the order of their turns.
-        self._in_line: deque[ZmtpConnection] = deque()
-        #: Those that ended and have been heard to the end.
-        self._departed: list[ZmtpConnection] = []
-        self._shaking: deque[tuple[ZmtpConnection, bytes]] = deque()
-        self._unnamed = count(1)
+        self._limiters = [AcceptLimiter(self._count_over_limit) for _ in guarded]
+        self._by_address: dict[Address, ZmtpConnection] = {}
+        #: The key that last sent a message under each identity.
+        self._last_keys: OrderedDict[Address, Key] = OrderedDict()
+        #: Connections whose inbox is not empty, in round-robin order.
+        self._ready: deque[ZmtpConnection] = deque()
+        #: Ended connections that are fully drained.
+        self._ended: list[ZmtpConnection] = []
+        self._handshakes_due: deque[tuple[ZmtpConnection, bytes]] = deque()
+        self._next_unnamed = count(1)
 
     @property
     def is_secured(self) -> bool:
-        """Whether peers have to prove a key."""
-        return bool(self._identities)
+        """Whether peers must prove a CURVE key."""
+        return bool(self._key_pairs)
 
     # --- listening ----------------------------------------------------------------------------
 
@@ -93,59 +93,59 @@ class Router(Listener[ZmtpConnection]):
         return lambda: ZmtpConnection(self, is_ipc, self._mechanism(), number)
 
     def _mechanism(self) -> Mechanism:
-        return Curve(self._identities, self.admits) if self._identities else Null()
+        return Curve(self._key_pairs, self.admits) if self._key_pairs else Null()
 
     def _listens(self, number: int, fd: int) -> None:
-        if self._doorsteps:
-            self._doorsteps[number].attach(fd)
+        if self._limiters:
+            self._limiters[number].attach(fd)
 
     async def close(self) -> None:
-        """Close as every listener does."""
-        for doorstep in self._doorsteps:
-            doorstep.close()
+        """Stop the limiters, then close the listener."""
+        for limiter in self._limiters:
+            limiter.close()
         await super().close()
 
     # --- the transport ------------------------------------------------------------------------
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
-        """Take what has arrived, some of each peer in turn: (name, frames)."""
-        departed, self._departed = self._departed, []
-        for connection in departed:
+        """Take what has arrived, round robin over the peers: (identity, frames)."""
+        ended, self._ended = self._ended, []
+        for connection in ended:
             self._forget(connection)
         taken: list[tuple[Address, list[bytes]]] = []
-        in_line = self._in_line
-        while in_line and len(taken) < limit:
-            connection = in_line.popleft()
+        ready = self._ready
+        while ready and len(taken) < limit:
+            connection = ready.popleft()
             inbox, address = connection.inbox, connection.address
-            turn = range(min(len(inbox), limit - len(taken), TURN))
+            turn = range(min(len(inbox), limit - len(taken), MESSAGES_PER_TURN))
             taken += [(address, inbox.popleft()) for _ in turn]
             if inbox:
-                in_line.append(connection)
+                ready.append(connection)
             else:
-                self._is_heard(connection)
-        if in_line:
+                self._drained(connection)
+        if ready:
             asyncio.get_running_loop().call_soon(self._wake)
         return taken
 
-    def _is_heard(self, connection: ZmtpConnection) -> None:
-        connection.is_in_line = False
+    def _drained(self, connection: ZmtpConnection) -> None:
+        connection.is_ready = False
         connection.drained()
         if connection.has_ended:
-            # Not yet: what was taken of it is still to be looked at, under its key.
-            self._departed.append(connection)
+            # Forgotten at the next drain: the caller still asks for the key of these messages.
+            self._ended.append(connection)
             asyncio.get_running_loop().call_soon(self._wake)
 
     def send(self, address: Address, frames: Frames) -> Sent:
-        """Send to the peer of this name; it leaves with the next `flush`."""
-        connection = self._names.get(address)
+        """Queue a message for the peer of this identity; `flush` writes it."""
+        connection = self._by_address.get(address)
         if (
             connection is None
-            or not connection.may_hear
+            or not connection.may_receive
             or connection.has_ended
             or connection.transport.is_closing()
         ):
             return Sent.GONE
-        if connection.unread > self.bounds.unread_limit:
+        if connection.unsent > self.limits.unsent_limit:
             self.note("messages unread", connection)
             return Sent.FULL
         connection.queue(frames)
@@ -153,92 +153,94 @@ class Router(Listener[ZmtpConnection]):
         return Sent.YES
 
     def key_of(self, address: Address) -> Key:
-        """Return the key of whoever speaks under this name."""
-        connection = self._names.get(address)
-        return connection.key if connection is not None and connection.has_spoken else ""
+        """Return the key of the peer that sends under this identity."""
+        connection = self._by_address.get(address)
+        return connection.key if connection is not None and connection.has_sent else ""
 
-    # --- what connections tell ----------------------------------------------------------------
+    # --- called by connections ----------------------------------------------------------------
 
-    def admit(self, line: ZmtpConnection) -> bool:
-        """Let a new connection in, if there is room."""
-        if self._doorsteps:
-            self._doorsteps[line.number].arrived()
-        return super().admit(line)
+    def admit(self, connection: ZmtpConnection) -> bool:
+        """Count a new connection and keep it if the limits allow it."""
+        if self._limiters:
+            self._limiters[connection.number].arrived()
+        return super().admit(connection)
 
-    def shake(self, connection: ZmtpConnection, body: bytes) -> None:
-        """Consider a command of a handshake: at once, or where it costs something in its turn."""
-        if not self._identities:
-            connection.shake(body)
+    def schedule_handshake(self, connection: ZmtpConnection, body: bytes) -> None:
+        """Run a handshake command: NULL at once, CURVE (which costs CPU) in its turn."""
+        if not self._key_pairs:
+            connection.run_handshake(body)
             return
-        connection.is_shaking = True
-        self._shaking.append((connection, body))
-        if len(self._shaking) == 1:
-            asyncio.get_running_loop().call_soon(self._shake_some)
+        connection.has_handshake_due = True
+        self._handshakes_due.append((connection, body))
+        if len(self._handshakes_due) == 1:
+            asyncio.get_running_loop().call_soon(self._run_handshakes)
 
-    def _shake_some(self) -> None:
-        for _ in range(min(SHAKES, len(self._shaking))):
-            connection, body = self._shaking.popleft()
+    def _run_handshakes(self) -> None:
+        for _ in range(min(HANDSHAKES_PER_TURN, len(self._handshakes_due))):
+            connection, body = self._handshakes_due.popleft()
             if connection.has_ended or connection.transport.is_closing():
                 continue
             try:
-                connection.shake(body)
+                connection.run_handshake(body)
             except ConnectionRejected as refused:
                 connection.refuse(refused)
-        if self._shaking:
-            asyncio.get_running_loop().call_soon(self._shake_some)
+        if self._handshakes_due:
+            asyncio.get_running_loop().call_soon(self._run_handshakes)
 
-    def name(self, connection: ZmtpConnection, wanted: Address) -> bool:
-        """Let a connection have a name, unless it is another key's."""
-        address = wanted or b"\0" + (next(self._unnamed) & 0xFFFFFFFF).to_bytes(4)
-        before = self._names.get(address)
+    def assign_address(self, connection: ZmtpConnection, wanted: Address) -> bool:
+        """Give a connection its identity, unless another key holds it."""
+        address = wanted or b"\0" + (next(self._next_unnamed) & 0xFFFFFFFF).to_bytes(4)
+        before = self._by_address.get(address)
         if before is not None and before.key != connection.key:
             return False
         connection.address = address
-        connection.may_hear = not self._identities or self._speakers.get(address) == connection.key
-        self._names[address] = connection
+        connection.may_receive = (
+            not self._key_pairs or self._last_keys.get(address) == connection.key
+        )
+        self._by_address[address] = connection
         if before is not None:
-            # What it said before comes first; nothing of it is heard after that.
+            # The messages of the old connection come first; it delivers nothing after that.
             connection.inbox.extend(before.inbox)
             before.inbox.clear()
             before.transport.abort()
             if connection.inbox:
-                self.heard(connection)
+                self.messages_arrived(connection)
         return True
 
-    def heard(self, connection: ZmtpConnection) -> None:
-        """Have a connection in line to be drained."""
-        if not connection.has_spoken:
-            self._spoke(connection)
-        if not connection.is_in_line:
-            connection.is_in_line = True
-            self._in_line.append(connection)
-        connection.hold_if_full()
+    def messages_arrived(self, connection: ZmtpConnection) -> None:
+        """Queue a connection to be drained."""
+        if not connection.has_sent:
+            self._remember_key(connection)
+        if not connection.is_ready:
+            connection.is_ready = True
+            self._ready.append(connection)
+        connection.pause_if_full()
         self._wake()
 
-    def _spoke(self, connection: ZmtpConnection) -> None:
-        connection.has_spoken = connection.may_hear = True
-        if self._identities:
-            self._speakers[connection.address] = connection.key
-            self._speakers.move_to_end(connection.address)
-            if len(self._speakers) > _REMEMBERED:
-                self._speakers.popitem(last=False)
+    def _remember_key(self, connection: ZmtpConnection) -> None:
+        connection.has_sent = connection.may_receive = True
+        if self._key_pairs:
+            self._last_keys[connection.address] = connection.key
+            self._last_keys.move_to_end(connection.address)
+            if len(self._last_keys) > _REMEMBERED:
+                self._last_keys.popitem(last=False)
 
-    def _released(self, line: ZmtpConnection) -> None:
-        if not line.is_open and not line.is_refused:
-            self.note(BROKEN_OFF, line)
-        if not line.inbox:
-            self._forget(line)
+    def _released(self, connection: ZmtpConnection) -> None:
+        if not connection.is_open and not connection.is_refused:
+            self.note(BROKEN_OFF, connection)
+        if not connection.inbox:
+            self._forget(connection)
 
     def _forget(self, connection: ZmtpConnection) -> None:
-        if self._names.get(connection.address) is connection:
-            del self._names[connection.address]
+        if self._by_address.get(connection.address) is connection:
+            del self._by_address[connection.address]
 
-    def note(self, why: str, line: ZmtpConnection) -> None:
-        """Count what was refused or given up; a handshake that fails is paid for."""
-        super().note(why, line)
-        if self._doorsteps and not line.is_open:
-            source = line.transport.get_extra_info("peername")
-            self._doorsteps[line.number].failed(str(source[0]) if source else "")
+    def note(self, reason: str, connection: ZmtpConnection) -> None:
+        """Count a failure by its reason; a failed handshake also counts at the limiter."""
+        super().note(reason, connection)
+        if self._limiters and not connection.is_open:
+            source = connection.transport.get_extra_info("peername")
+            self._limiters[connection.number].failed(str(source[0]) if source else "")
 
-    def _turned_away(self) -> None:
+    def _count_over_limit(self) -> None:
         self.trouble[OVER_LIMIT] += 1

@@ -1,8 +1,8 @@
-"""One ZeroMQ peer's connection: bytes to messages and back, within bounds.
+"""One ZeroMQ peer's connection: bytes to messages and back, within limits.
 
-Who may have which name and whose turn it is to be heard is the router's business (`zmtp`). Messages
-wait in the connection's own inbox, so that nobody who says much is heard before those who say
-little; while too much waits there, nothing more is read.
+The router (`zmtp`) assigns identities and decides whose messages are drained next. Each connection
+has its own inbox, so that a busy peer cannot delay a quiet one. If the inbox is full, reading
+pauses.
 """
 
 from collections import deque
@@ -38,30 +38,30 @@ from dragoman.transports.zmtp_wire import (
     rest_of_greeting,
 )
 
-#: Bytes of a frame before the handshake is over: nobody needs more to introduce itself.
+#: Largest frame before the handshake is over: no handshake command needs more.
 _INTRODUCTION: Final = 8 * 1024
 _FLAGS: Final = MORE | LONG | COMMAND
-#: Frames of one message.
+#: Most frames of one message.
 MAX_FRAMES: Final = 100_000
 _UNDRAINED: Final = "undrained messages"
 _NOT_ZMTP: Final = "no ZeroMQ"
-#: Whoever wants another mechanism than ours, by whether ours is CURVE.
+#: The reason if the peer wants another mechanism, by whether ours is CURVE.
 _OTHER: Final = ("another mechanism than NULL", NO_CURVE)
 
 
 class ZmtpConnectionOwner(ConnectionOwner, Protocol):
-    """What a connection tells its router."""
+    """What a connection calls on its router."""
 
-    def shake(self, connection: "ZmtpConnection", body: bytes) -> None:
-        """Have a command of the handshake considered when it is its turn."""
+    def schedule_handshake(self, connection: "ZmtpConnection", body: bytes) -> None:
+        """Schedule `run_handshake` for a command."""
         ...
 
-    def name(self, connection: "ZmtpConnection", wanted: Address) -> bool:
-        """Give a connection whose handshake is over its name, if it may have it."""
+    def assign_address(self, connection: "ZmtpConnection", wanted: Address) -> bool:
+        """Give a connection its identity after the handshake; return whether it may have it."""
         ...
 
-    def heard(self, connection: "ZmtpConnection") -> None:
-        """Hear that messages wait in the inbox."""
+    def messages_arrived(self, connection: "ZmtpConnection") -> None:
+        """Record that the inbox is not empty."""
         ...
 
 
@@ -75,7 +75,7 @@ class ZmtpConnection(AcceptedConnection):
     ) -> None:
         super().__init__(router, is_ipc)
         self.router = router
-        #: Which of the router's endpoints it came to.
+        #: The number of the endpoint that accepted it.
         self.number = number
         self.address: Address = b""
         self.inbox: deque[list[bytes]] = deque()
@@ -83,12 +83,12 @@ class ZmtpConnection(AcceptedConnection):
         #: Whether the handshake is over, and whether we ended the connection.
         self.is_open = False
         self.is_refused = False
-        #: Whether a command of the handshake waits for its turn: no peer sends two at once.
-        self.is_shaking = False
-        #: Whether the router has it in line to be heard.
-        self.is_in_line = False
-        #: Whether it may be sent to; with keys not before it has spoken, see the router.
-        self.may_hear = True
+        #: Whether a handshake command waits for its turn; a peer may not send two at once.
+        self.has_handshake_due = False
+        #: Whether the router has queued it to be drained.
+        self.is_ready = False
+        #: Whether messages may be sent to it; see the router for CURVE.
+        self.may_receive = True
         self.has_ended = False
         self.mechanism = mechanism
         self._seal: Seal | None = None
@@ -98,7 +98,7 @@ class ZmtpConnection(AcceptedConnection):
         self._is_greeted_in_full = False
         self._frames: list[bytes] = []
         self._gathered = 0
-        #: What came of a frame that is not complete, and how much of it is needed to go on.
+        #: The bytes of an incomplete frame, and the size at which reading can continue.
         self._rest = bytearray()
         self._needed = 0
 
@@ -107,21 +107,21 @@ class ZmtpConnection(AcceptedConnection):
         return f"ZeroMQ peer {self.address!r} at {self.transport.get_extra_info('peername')}"
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remember that it is over: what waits is still heard."""
+        """Mark the end; messages in the inbox are still drained."""
         self.has_ended = True
         super().connection_lost(exc)
 
-    def fail(self, why: str) -> None:
-        """End it now, and hear nothing more of it."""
+    def fail(self, reason: str) -> None:
+        """Abort the connection and drop its inbox."""
         self.is_refused = True
         self.inbox.clear()
         self._frames = []
-        super().fail(why)
+        super().fail(reason)
 
     def refuse(self, refused: ConnectionRejected) -> None:
-        """End it, after it was told as much as it can understand."""
+        """Close the connection after sending the rejection's last command."""
         self.is_refused = True
-        self.host.note(refused.why, self)
+        self.owner.note(refused.reason, self)
         if refused.answer:
             self.transport.write(frame(COMMAND, refused.answer))
         self.transport.close()
@@ -129,7 +129,7 @@ class ZmtpConnection(AcceptedConnection):
     # --- reading ------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in, and pass on the messages that are complete."""
+        """Parse bytes; complete messages go to the inbox."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -147,19 +147,19 @@ class ZmtpConnection(AcceptedConnection):
             self.refuse(refused)
         if self.inbox:
             self.inbox_bytes += len(data)
-            self.router.heard(self)
+            self.router.messages_arrived(self)
 
     def _gather(self, size: int) -> None:
-        """Bound what one message may take in the making."""
+        """Limit the size of an incomplete message."""
         self._gathered += size
-        bounds = self.host.bounds
-        if self._gathered > bounds.waiting_bytes or len(self._frames) > MAX_FRAMES:
+        limits = self.owner.limits
+        if self._gathered > limits.undrained_bytes or len(self._frames) > MAX_FRAMES:
             raise ConnectionRejected("too large")
 
     # --- greetings ----------------------------------------------------------------------------
 
     def _greet(self, data: bytes) -> int:
-        """Read the greeting; return where what follows it begins."""
+        """Read the greeting; return the offset after it."""
         if data[0] != SIGNATURE[0] or (len(data) > 9 and not data[9] & 1):
             raise ConnectionRejected(_NOT_ZMTP)
         if len(data) < len(OPENING):
@@ -175,11 +175,11 @@ class ZmtpConnection(AcceptedConnection):
         if mechanism_of(data) != self.mechanism.name:
             raise ConnectionRejected(_OTHER[self.mechanism.is_server])
         self._has_greeted = True
-        self._say(self.mechanism.begin())
+        self._send_commands(self.mechanism.begin())
         return GREETING
 
     def _greet_2(self, data: bytes) -> int:
-        """Read the greeting of ZMTP 2: socket, then the name as a frame."""
+        """Read the greeting of ZMTP 2: socket type, then the identity as a frame."""
         at = len(OPENING)
         if len(data) < at + 3 or len(data) < at + 3 + data[at + 2]:
             return self._need(at + 3 if len(data) < at + 3 else at + 3 + data[at + 2])
@@ -194,14 +194,14 @@ class ZmtpConnection(AcceptedConnection):
         return end
 
     def _need(self, size: int) -> int:
-        """Wait until so many bytes are there; nothing is used up until then."""
+        """Wait until this many bytes have arrived; consume nothing until then."""
         self._needed = size
         return 0
 
     # --- frames -------------------------------------------------------------------------------
 
     def _read(self, data: bytes, at: int) -> int:
-        """Read every complete frame; return where the rest begins."""
+        """Read every complete frame; return the offset of the rest."""
         size, frames = len(data), self._frames
         unseal, is_open = self._unseal, self.is_open
         while size - at >= 2:
@@ -227,7 +227,7 @@ class ZmtpConnection(AcceptedConnection):
             if unseal is not None:
                 flags, body = unseal(body)
             if flags & COMMAND:
-                self._hear(body)
+                self._handle_command(body)
                 unseal, is_open = self._unseal, self.is_open
             elif not is_open:
                 raise ConnectionRejected(BROKEN_OFF)
@@ -241,23 +241,23 @@ class ZmtpConnection(AcceptedConnection):
             self._needed = 2
         return at
 
-    def _hear(self, body: bytes) -> None:
-        """Take a command: of the handshake, or a question whether we are there."""
+    def _handle_command(self, body: bytes) -> None:
+        """Handle a command: of the handshake, or PING or ERROR after it."""
         if not self.is_open:
-            if self.is_shaking:
+            if self.has_handshake_due:
                 raise ConnectionRejected(BROKEN_OFF)
-            self.router.shake(self, body)
+            self.router.schedule_handshake(self, body)
             return
         name, data = read_command(body)
         if name == b"PING":
-            self._say([command(b"PONG", data[2:])])
+            self._send_commands([command(b"PONG", data[2:])])
         elif name == b"ERROR":
             raise ConnectionRejected(BROKEN_OFF)
 
-    def shake(self, body: bytes) -> None:
-        """Take a command of the handshake now. Raises `ConnectionRejected`."""
-        self.is_shaking = False
-        self._say(self.mechanism.receive(body))
+    def run_handshake(self, body: bytes) -> None:
+        """Handle a handshake command now. Raises `ConnectionRejected`."""
+        self.has_handshake_due = False
+        self._send_commands(self.mechanism.receive(body))
         found = self.mechanism.properties
         if found is not None:
             if found.get(b"socket-type") not in PARTNERS:
@@ -269,17 +269,17 @@ class ZmtpConnection(AcceptedConnection):
     def _open(self, wanted: Address) -> None:
         if len(wanted) > 255 or wanted[:1] == b"\0":
             raise ConnectionRejected("no name that a peer may have")
-        if not self.router.name(self, wanted):
+        if not self.router.assign_address(self, wanted):
             raise ConnectionRejected("name taken")
         self.is_open = True
-        self._limit = self.host.bounds.message + (OVERHEAD if self._seal else 0)
-        self.host.greeted(self)
+        self._limit = self.owner.limits.message + (OVERHEAD if self._seal else 0)
+        self.owner.greeted(self)
 
     # --- writing ------------------------------------------------------------------------------
 
-    def _say(self, commands: list[bytes]) -> None:
-        """Say commands at once, unless too much of what was said is unread."""
-        if self.unread > self.host.bounds.unread_limit:
+    def _send_commands(self, commands: list[bytes]) -> None:
+        """Write commands immediately, unless the peer has too many unsent bytes."""
+        if self.unsent > self.owner.limits.unsent_limit:
             raise ConnectionRejected("messages unread")
         for body in commands:
             if self._seal is None:
@@ -288,7 +288,7 @@ class ZmtpConnection(AcceptedConnection):
                 self.transport.write(frame(0, self._seal(COMMAND, body)))
 
     def queue(self, frames: Frames) -> None:
-        """Gather a message for the next flush."""
+        """Queue a message for the next flush."""
         if self._seal is not None:
             self._queue_sealed(frames, self._seal)
             return
@@ -304,7 +304,7 @@ class ZmtpConnection(AcceptedConnection):
         self.out_bytes += size + length
 
     def _queue_sealed(self, frames: Frames, seal: Seal) -> None:
-        """Gather a message whose frames only the peer can read, their flags included."""
+        """Queue a message with encrypted frames; their flags are encrypted too."""
         sealed = [seal(MORE, body) for body in frames[:-1]]
         sealed.append(seal(0, frames[-1]))
         for box in sealed:
@@ -312,16 +312,16 @@ class ZmtpConnection(AcceptedConnection):
             self.out += (last_head(size), box)
             self.out_bytes += size
 
-    # --- being drained ------------------------------------------------------------------------
+    # --- the inbox ----------------------------------------------------------------------------
 
-    def hold_if_full(self) -> None:
-        """Read nothing more while too much waits."""
-        bounds = self.host.bounds
-        if len(self.inbox) > bounds.waiting or self.inbox_bytes > bounds.waiting_bytes:
-            self.hold(_UNDRAINED)
+    def pause_if_full(self) -> None:
+        """Pause reading while the inbox is full."""
+        limits = self.owner.limits
+        if len(self.inbox) > limits.undrained or self.inbox_bytes > limits.undrained_bytes:
+            self.pause_for(_UNDRAINED)
 
     def drained(self) -> None:
-        """Read on."""
+        """Resume reading: the inbox is empty."""
         self.inbox_bytes = 0
-        if _UNDRAINED in self._holds:
-            self.unhold(_UNDRAINED)
+        if _UNDRAINED in self._pause_reasons:
+            self.resume_for(_UNDRAINED)

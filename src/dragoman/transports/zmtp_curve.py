@@ -1,11 +1,11 @@
-"""CURVE (ZeroMQ RFC 26) from the listener's end: who is there has proved a key.
+"""CURVE (ZeroMQ RFC 26), the server's end: a peer proves its key in the handshake.
 
-Four commands: HELLO shows that the peer knows our public key, WELCOME brings it our short-lived
-one, INITIATE its own and the proof that it holds it, READY ends it. After that each frame is boxed
-for itself. The boxes are libsodium's; here is only who boxes what for whom.
+Four commands: HELLO shows that the peer knows our public key. WELCOME carries our short-term key.
+INITIATE carries the peer's key and the proof that it holds it. READY ends the handshake. After that
+each frame is encrypted on its own. libsodium does the cryptography; this module has the protocol.
 
-Capital letters are public keys, small ones secret: `S` is ours, `C` the peer's; those with `_now`
-live as long as the connection, so that nobody who learns `s` later can read what was said.
+As in the RFC, capital letters are public keys and small letters secret ones: `S` is the server's,
+`C` the client's. Short-term keys live as long as the connection (forward secrecy).
 """
 
 from collections.abc import Sequence
@@ -42,17 +42,17 @@ _COOKIE: Final = 96
 _VOUCH: Final = 96
 _HELLO: Final = 194
 _MESSAGE: Final = b"\x07MESSAGE"
-#: Bytes that a frame grows by.
+#: Bytes that encryption adds to a frame.
 OVERHEAD: Final = 33
-#: How a box says what its frame is: MORE as outside, and that it is a command.
-_MEANT: Final = {0: b"\0", MORE: b"\1", COMMAND: b"\2"}
+#: The flags byte inside a MESSAGE, by the flags of the frame.
+_FLAGS_BYTE: Final = {0: b"\0", MORE: b"\1", COMMAND: b"\2"}
 _FORGED: Final = "forged or repeated frame"
-#: ZAP's word for "no, and do not ask again" (ZeroMQ RFC 27).
+#: ZAP's status for a permanent refusal (ZeroMQ RFC 27).
 _NOT_ADMITTED: Final = error(b"400")
 
 
 class CurveKeyPair:
-    """The broker's own long-lived pair, from its secret key in Z85."""
+    """The broker's permanent key pair, from its secret key in Z85."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = z85.decode(secret)
@@ -60,13 +60,13 @@ class CurveKeyPair:
 
 
 class Curve:
-    """One connection's handshake, and then its boxes."""
+    """One connection's handshake, then the encryption of its frames."""
 
     name = b"CURVE"
     is_server = True
 
     def __init__(self, own: Sequence[CurveKeyPair], admits: Admits | None) -> None:
-        """Prepare; whoever comes may mean any of our own keys."""
+        """Create a mechanism; the peer may use any of our own keys."""
         self.key: Key = ""
         self.properties: dict[bytes, bytes] | None = None
         self.unseal: Unseal | None = None
@@ -74,15 +74,15 @@ class Curve:
         self._own = own
         self._admits = admits
         self._steps = {b"HELLO": self._hello}
-        #: The numbers of the newest box heard and said: each may be used once.
-        self._heard = self._said = 0
+        #: The last nonce received and the last one sent: each nonce is used once.
+        self._last_received = self._last_sent = 0
 
     def begin(self) -> list[bytes]:
-        """Wait: the peer speaks first."""
+        """Return nothing: the client sends the first command."""
         return []
 
     def receive(self, body: bytes) -> list[bytes]:
-        """Take the one command whose turn it is."""
+        """Handle the one command that is expected now."""
         name, data = read_command(body)
         step = self._steps.pop(name, None)
         if step is None:
@@ -90,42 +90,42 @@ class Curve:
         try:
             return [step(data)]
         except (CryptoError, ValueError):
-            # A box that does not open, a public key that is no point: all the same to us.
+            # A box that does not open, or a public key that is no point on the curve.
             raise ConnectionRejected(NO_CURVE) from None
 
     # --- the handshake ------------------------------------------------------------------------
 
     def _hello(self, data: bytes) -> bytes:
-        """Version, padding, C_now, number, box of zeros from C_now to S. Answer WELCOME."""
+        """Version, padding, C', nonce, box of zeros from C' to S. Answer WELCOME."""
         if len(data) != _HELLO or data[:2] != b"\x01\x00":
             raise ConnectionRejected(NO_CURVE)
-        self._peer_now, number, box = data[74:106], data[106:114], data[114:]
-        self._meant, shared = self._who_is_meant(box, b"CurveZMQHELLO---" + number)
-        self._heard = int.from_bytes(number)
-        self._now, self._now_secret = crypto_box_keypair()
-        # RFC 26 lets a server that keeps nothing find its short-lived key in the cookie. There is a
-        # connection to keep it in, so the cookie only has to come back.
+        self._peer_short_term, number, box = data[74:106], data[106:114], data[114:]
+        self._own_pair, shared = self._find_own_pair(box, b"CurveZMQHELLO---" + number)
+        self._last_received = int.from_bytes(number)
+        self._short_term, self._short_term_secret = crypto_box_keypair()
+        # RFC 26 lets a stateless server recover its short-term key from the cookie. The connection
+        # keeps that key here, so the cookie is random and only has to come back.
         self._cookie, nonce = urandom(_COOKIE), urandom(16)
-        boxed = shared.close(self._now + self._cookie, b"WELCOME-" + nonce)
+        boxed = shared.close(self._short_term + self._cookie, b"WELCOME-" + nonce)
         self._steps = {b"INITIATE": self._initiate}
         return command(b"WELCOME", nonce + boxed)
 
-    def _who_is_meant(self, box: bytes, nonce: bytes) -> tuple[CurveKeyPair, CurveBox]:
-        """Find which of our keys a HELLO is for: nothing tells but that its box opens."""
+    def _find_own_pair(self, box: bytes, nonce: bytes) -> tuple[CurveKeyPair, CurveBox]:
+        """Find which of our key pairs a HELLO is for: the one that opens its box."""
         for own in self._own:
-            shared = CurveBox(crypto_box_beforenm(self._peer_now, own.secret))
+            shared = CurveBox(crypto_box_beforenm(self._peer_short_term, own.secret))
             with suppress(CryptoError):
                 shared.open(box, nonce)
                 return own, shared
         raise ConnectionRejected(NO_CURVE)
 
     def _initiate(self, data: bytes) -> bytes:
-        """Cookie, number, box from C_now to S_now: C, vouch, properties. Answer READY."""
+        """Cookie, nonce, box from C' to S' with C, vouch, properties. Answer READY."""
         cookie, number, box = data[:_COOKIE], data[_COOKIE : _COOKIE + 8], data[_COOKIE + 8 :]
         if not compare_digest(cookie, self._cookie):
             raise ConnectionRejected(NO_CURVE)
-        self._boxes = CurveBox(crypto_box_beforenm(self._peer_now, self._now_secret))
-        self._require_new(number)
+        self._boxes = CurveBox(crypto_box_beforenm(self._peer_short_term, self._short_term_secret))
+        self._check_nonce(number)
         plain = self._boxes.open(box, b"CurveZMQINITIATE" + number)
         public, vouch = plain[:_KEY], plain[_KEY : _KEY + _VOUCH]
         self._check_vouch(public, vouch)
@@ -135,13 +135,13 @@ class Curve:
         self._admit(public)
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
         ready = self._boxes.close(ROUTER, b"CurveZMQREADY---" + self._next())
-        return command(b"READY", self._said.to_bytes(8) + ready)
+        return command(b"READY", self._last_sent.to_bytes(8) + ready)
 
     def _check_vouch(self, public: bytes, vouch: bytes) -> None:
-        """Open the box of C_now and S from C to S_now: only who holds `c` could have made it."""
-        shared = CurveBox(crypto_box_beforenm(public, self._now_secret))
+        """Open the box of C' and S from C to S': only the holder of `c` can make it."""
+        shared = CurveBox(crypto_box_beforenm(public, self._short_term_secret))
         plain = shared.open(vouch[16:], b"VOUCH---" + vouch[:16])
-        if not compare_digest(plain, self._peer_now + self._meant.public):
+        if not compare_digest(plain, self._peer_short_term + self._own_pair.public):
             raise ConnectionRejected(NO_CURVE)
 
     def _admit(self, public: bytes) -> None:
@@ -150,16 +150,14 @@ class Curve:
             raise ConnectionRejected("key refused", _NOT_ADMITTED)
         self.key = key
 
-    # --- the boxes ----------------------------------------------------------------------------
+    # --- encrypted frames ---------------------------------------------------------------------
 
     def _unseal(self, body: bytes) -> tuple[int, bytes]:
-        """Open one frame. Raises `ConnectionRejected` for what the peer cannot have said, or
-        said before.
-        """
+        """Decrypt one frame. Raises `ConnectionRejected` if it is forged or repeated."""
         if len(body) < OVERHEAD or not body.startswith(_MESSAGE):
             raise ConnectionRejected(_FORGED)
         number = body[8:16]
-        self._require_new(number)
+        self._check_nonce(number)
         try:
             plain = self._boxes.open(body[16:], b"CurveZMQMESSAGEC" + number)
         except CryptoError:
@@ -168,18 +166,18 @@ class Curve:
         return (flags & MORE) | (flags & 2) << 1, plain[1:]
 
     def _seal(self, flags: int, body: bytes) -> bytes:
-        """Box one frame."""
+        """Encrypt one frame."""
         number = self._next()
-        plain = _MEANT[flags] + body
+        plain = _FLAGS_BYTE[flags] + body
         return _MESSAGE + number + self._boxes.close(plain, b"CurveZMQMESSAGES" + number)
 
-    def _require_new(self, number: bytes) -> None:
-        """See that numbers only go up, so that nothing can be played again."""
-        heard = int.from_bytes(number)
-        if heard <= self._heard:
+    def _check_nonce(self, number: bytes) -> None:
+        """Require that nonces increase, so that no frame can be replayed."""
+        nonce = int.from_bytes(number)
+        if nonce <= self._last_received:
             raise ConnectionRejected(_FORGED)
-        self._heard = heard
+        self._last_received = nonce
 
     def _next(self) -> bytes:
-        self._said += 1
-        return self._said.to_bytes(8)
+        self._last_sent += 1
+        return self._last_sent.to_bytes(8)

@@ -1,7 +1,7 @@
-"""What a mechanism of ZMTP is, and the one that proves nothing: NULL.
+"""The interface of a ZMTP security mechanism, and NULL, the one without security.
 
-A mechanism is one connection's handshake: commands in, commands out, until the other end's
-properties are known. Where it also encrypts, it seals and unseals every frame afterwards.
+A mechanism is one connection's handshake: commands in, commands out, until the peer's properties
+are known. If it encrypts, it seals and unseals every frame afterwards.
 """
 
 from collections.abc import Callable
@@ -10,53 +10,51 @@ from typing import Final, Protocol
 from dragoman.transports.base import Key
 from dragoman.transports.zmtp_wire import ROUTER, command, read_command, read_properties
 
-#: Flags and body of a frame as it was meant, from the bytes that came; and the way back.
+#: Decrypts a frame's body to its flags and plain body; and the reverse.
 Unseal = Callable[[bytes], tuple[int, bytes]]
 Seal = Callable[[int, bytes], bytes]
 
 
-#: Reasons that several of those who take part can have.
+#: Reasons for a rejection that several modules share.
 BROKEN_OFF: Final = "handshake broken off"
 NO_CURVE: Final = "no CURVE, or another broker's key"
 
 
 class ConnectionRejected(Exception):
-    """Whoever is there cannot be talked to: why, in words worth counting, and what it is told."""
+    """The connection must end: the reason to count, and the last command to send."""
 
-    def __init__(self, why: str, answer: bytes = b"") -> None:
-        super().__init__(why)
-        self.why = why
-        #: A command that is sent before the end, or nothing.
+    def __init__(self, reason: str, answer: bytes = b"") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        #: A command to send before the end; empty for none.
         self.answer = answer
 
 
 class Mechanism(Protocol):
-    """One connection's handshake, from the listener's end."""
+    """One connection's handshake, the listener's end."""
 
-    #: What it goes by in a greeting.
+    #: Its name in the greeting.
     name: bytes
     is_server: bool
-    #: What the other end has proved, once it has.
+    #: The key that the peer has proved; empty before that.
     key: Key
-    #: What the other end says of itself; None until the handshake is over.
+    #: The peer's properties; None until the handshake is over.
     properties: dict[bytes, bytes] | None
-    #: Set where frames are encrypted.
+    #: Set if frames are encrypted.
     unseal: Unseal | None
     seal: Seal | None
 
     def begin(self) -> list[bytes]:
-        """Return the commands to be said once both have greeted."""
+        """Return the commands to send after the greetings."""
         ...
 
     def receive(self, body: bytes) -> list[bytes]:
-        """Take a command of the handshake; return those to answer with. Raises
-        `ConnectionRejected`.
-        """
+        """Handle a handshake command; return the answers. Raises `ConnectionRejected`."""
         ...
 
 
 class Null:
-    """No proof, no secrets: each end says READY with its properties."""
+    """No authentication, no encryption: each end sends READY with its properties."""
 
     name = b"NULL"
     is_server = False
@@ -68,11 +66,11 @@ class Null:
         self.properties: dict[bytes, bytes] | None = None
 
     def begin(self) -> list[bytes]:
-        """Introduce ourselves."""
+        """Return our READY."""
         return [command(b"READY", ROUTER)]
 
     def receive(self, body: bytes) -> list[bytes]:
-        """Hear the other end introduce itself."""
+        """Read the peer's READY."""
         name, data = read_command(body)
         found = read_properties(data) if name == b"READY" else None
         if found is None:

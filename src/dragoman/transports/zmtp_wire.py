@@ -1,8 +1,8 @@
-"""The words of ZMTP (ZeroMQ RFC 23 and 37): greeting, commands, properties, frames. Stateless.
+"""The encoding of ZMTP (ZeroMQ RFC 23 and 37): greeting, commands, properties, frames. Stateless.
 
-Both ends of a connection greet, agree on a mechanism (`zmtp_mechanism`), tell each other properties
-and then exchange messages of one or more frames. ZMTP 2 (libzmq 3) has a shorter greeting and no
-commands; its frames are the same. Who says what when must not live here.
+Both ends of a connection greet, agree on a mechanism (`zmtp_mechanism`), exchange properties and
+then messages of one or more frames. ZMTP 2 (libzmq 3) has a shorter greeting and no commands; its
+frames are the same. The order of messages must not live here.
 """
 
 from typing import Final
@@ -11,54 +11,54 @@ MORE: Final = 0x01
 LONG: Final = 0x02
 COMMAND: Final = 0x04
 
-#: Ten bytes that no earlier protocol begins with; the eight in between mean nothing any more.
+#: The signature distinguishes ZMTP 2 and 3 from ZMTP 1; the eight bytes between are padding.
 SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
-#: Our greeting up to the version, which is all that may be said before theirs is known.
+#: Our greeting up to the major version: the rest depends on the peer's version.
 OPENING: Final = SIGNATURE + b"\x03"
 GREETING: Final = 64
 _MINOR: Final = b"\x01"
 _MECHANISM: Final = slice(12, 32)
-#: What peers of a ROUTER may be.
+#: Socket types that may connect to a ROUTER.
 PARTNERS: Final = frozenset({b"DEALER", b"REQ", b"ROUTER"})
-#: The same in ZMTP 2, where sockets have numbers.
+#: The same in ZMTP 2, where socket types are numbers.
 PARTNERS_2: Final = frozenset({3, 5, 6})
-#: What ZMTP 2 is told after the version: a ROUTER without a name.
+#: The rest of our greeting in ZMTP 2: a ROUTER without an identity.
 ROUTER_2: Final = b"\x06\x00\x00"
 
 SHORT: Final = 255
-#: The first bytes of short frames, by length: those that are followed by more, and the last.
+#: Headers of short frames by length: frames with MORE, and last frames.
 _HEAD: Final = [bytes((MORE, size)) for size in range(SHORT + 1)]
 _LAST: Final = [bytes((0, size)) for size in range(SHORT + 1)]
 
 
 def rest_of_greeting(mechanism: bytes, is_server: bool) -> bytes:
-    """Return what follows the opening in ZMTP 3: minor version, mechanism, role."""
+    """Return the rest of a ZMTP 3 greeting: minor version, mechanism, role."""
     return _MINOR + mechanism.ljust(20, b"\0") + bytes([is_server]) + bytes(31)
 
 
 def mechanism_of(greeting: bytes) -> bytes:
-    """Return the mechanism that a greeting asks for."""
+    """Return the mechanism that a greeting names."""
     return greeting[_MECHANISM].rstrip(b"\0")
 
 
 def command(name: bytes, data: bytes = b"") -> bytes:
-    """Write the body of a command."""
+    """Encode the body of a command."""
     return bytes([len(name)]) + name + data
 
 
 def read_command(body: bytes) -> tuple[bytes, bytes]:
-    """Return name and data of a command; a name that does not fit is none."""
+    """Return name and data of a command; the name is cut if the body is too short."""
     size = body[0] if body else 0
     return body[1 : 1 + size], body[1 + size :]
 
 
 def error(reason: bytes) -> bytes:
-    """Write the command that says no."""
+    """Encode an ERROR command."""
     return command(b"ERROR", bytes([len(reason)]) + reason)
 
 
 def properties(**pairs: bytes) -> bytes:
-    """Write properties; an underscore in a name stands for a hyphen."""
+    """Encode properties; an underscore in a name stands for a hyphen."""
     written = []
     for word, value in pairs.items():
         name = word.replace("_", "-").encode()
@@ -66,12 +66,12 @@ def properties(**pairs: bytes) -> bytes:
     return b"".join(written)
 
 
-#: What a ROUTER says of itself.
+#: The properties of our ROUTER.
 ROUTER: Final = properties(Socket_Type=b"ROUTER", Identity=b"")
 
 
 def read_properties(data: bytes) -> dict[bytes, bytes] | None:
-    """Return properties by their names in small letters; None if they cannot be read."""
+    """Return properties by name in lower case; None if they are malformed."""
     found, at = {}, 0
     while at < len(data):
         start = at + 1 + data[at]
@@ -84,7 +84,7 @@ def read_properties(data: bytes) -> dict[bytes, bytes] | None:
 
 
 def frame(flags: int, body: bytes) -> bytes:
-    """Write one frame."""
+    """Encode one frame."""
     size = len(body)
     if size <= SHORT:
         return bytes((flags, size)) + body
@@ -92,10 +92,10 @@ def frame(flags: int, body: bytes) -> bytes:
 
 
 def head(size: int) -> bytes:
-    """Write what precedes a frame that others follow."""
+    """Encode the header of a frame with MORE."""
     return _HEAD[size] if size <= SHORT else b"\x03" + size.to_bytes(8)
 
 
 def last_head(size: int) -> bytes:
-    """Write what precedes the last frame of a message."""
+    """Encode the header of the last frame of a message."""
     return _LAST[size] if size <= SHORT else b"\x02" + size.to_bytes(8)

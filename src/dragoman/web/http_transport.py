@@ -24,7 +24,7 @@ from dragoman.dialects.http import wire
 from dragoman.security.gate import BUILTIN_KEY
 from dragoman.transports.base import Key, is_loopback
 from dragoman.transports.memory import MemoryHub
-from dragoman.transports.tls import ServerTls, TlsHandshakes, proved
+from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
 from dragoman.web.identity import (
     CALLER,
@@ -75,7 +75,7 @@ class HeadTimeoutProtocol(H11Protocol):
         """Begin to wait."""
         # Requests find it in their state. They must not find the connection itself, which has their
         # state: only the collector of cycles would let go of it, and of all that was read on it.
-        self.proven = ProvenKeys(proved(transport))
+        self.proven = ProvenKeys(peer_key(transport))
         self.app_state = {**self.app_state, PROVEN_KEYS: self.proven}
         self.lines.add(self)
         super().connection_made(transport)

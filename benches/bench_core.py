@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from dragoman.cli.up import calm_the_collector
+from dragoman.cli.up import tune_garbage_collector
 from dragoman.core.broker import Broker
 from dragoman.core.effects import SendWork
 from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
@@ -33,7 +33,7 @@ QUESTION, ANSWER = Body("nfp", (b"x" * 200,)), Body("nfp", (b"y" * 200,))
 
 def run(requests: int = REQUESTS, records: int = RECORDS) -> list[Row]:
     """Measure everything, with the collector as a broker has it."""
-    calm_the_collector()
+    tune_garbage_collector()
     free = min(_request_and_reply(requests, backlog=0) for _ in range(3))
     queued = min(_request_and_reply(requests, backlog=1000) for _ in range(3))
     return [

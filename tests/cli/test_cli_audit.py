@@ -62,5 +62,5 @@ def test_a_ledger_is_named_by_its_file_and_none_is_an_error(audit: Command, tmp_
 def test_a_head_has_a_form() -> None:
     assert read_head("") is None
     assert read_head("5:abc") == (5, "abc")
-    with pytest.raises(ValueError, match="is no head"):
+    with pytest.raises(ValueError, match="is not a head"):
         read_head("abc")

@@ -24,7 +24,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_listing(run: Run) -> None:
     assert run("files", "list") == (0, "drop\nsub\n", "")
-    assert run("files", "list", "drop")[1] == "nothing there\n"
+    assert run("files", "list", "drop")[1] == "no files\n"
     code, out, _ = run("files", "list", "-r", "--json")
     assert (code, json.loads(out)) == (0, ["nf://sub/a.txt"])
     assert json.loads(run("files", "details", "sub/a.txt")[1])["size_bytes"] == 5

@@ -10,7 +10,7 @@ from zmq.auth import load_certificate
 from dragoman import Client, Worker
 from dragoman.cli.broker_files import find_settings
 from dragoman.cli.exit_codes import run_to_exit_code
-from dragoman.cli.init import PORTS, descriptor
+from dragoman.cli.init import PORTS, peers_text
 from dragoman.cli.main import app
 from dragoman.security.policy_file import PolicyFile
 from dragoman.testing.harness import LocalBroker
@@ -49,7 +49,7 @@ def test_the_peers_file_contains_no_secret(made: Path) -> None:
 def test_the_public_key_is_a_certificate_of_pyzmqs(made: Path) -> None:
     public, secret = load_certificate(made / "keys" / "broker.key")
     assert secret is None
-    assert public.decode() in descriptor("h", public.decode(), "")
+    assert public.decode() in peers_text("h", public.decode(), "")
 
 
 def test_nothing_that_is_there_is_replaced(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`dragoman keys`: who may speak, from the command line, with and without a running broker."""
+"""`dragoman keys`: the keys of principals, with and without a running broker."""
 
 import io
 import json
@@ -69,7 +69,7 @@ def test_a_pending_key_is_listed_and_approved(keys: Command, registry: KeyRegist
     registry.refresh(0.0)
     assert [row["key"] for row in listed(keys, "--state", "pending")] == [KEY]
     code, said, _ = keys("approve", "tls:0f0f0f0f0f0f...", "--name", "w1", "--role", "worker")
-    assert (code, "may speak for w1" in said) == (0, True)
+    assert (code, "for w1" in said) == (0, True)
     registry.refresh(0.0)
     assert registry.admits(KEY, 1.0)
     assert listed(keys, "--state", "pending") == []
@@ -98,7 +98,7 @@ def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
     keys("new", "w1", "--role", "worker", "--key", KEY)
     out = tmp_path / "new.key"
     code, said, _ = keys("rotate", "w1", "--out", str(out), "--grace", "1")
-    assert (code, "1 old key(s) end in 1 h" in said) == (0, True)
+    assert (code, "1 old key(s) expire in 1 h" in said) == (0, True)
     registry.refresh(0.0)
     now = time.time()
     assert registry.admits(KEY, now)
@@ -114,7 +114,9 @@ def test_a_worker_lets_itself_in_with_an_invitation(
 ) -> None:
     token = keys("invite", "--service", "lift", "--name", "edge-*")[1].strip()
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
-    assert keys("enrol", KEY, "--name", "edge-1")[1] == "tls:0f0f0f0f0f0f... may speak for edge-1\n"
+    assert (
+        keys("enrol", KEY, "--name", "edge-1")[1] == "registered tls:0f0f0f0f0f0f... for edge-1\n"
+    )
     registry.refresh(0.0)
     assert registry.entry_of("edge-1").services == ("lift",)
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))

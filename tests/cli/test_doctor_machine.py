@@ -9,15 +9,15 @@ from itertools import count
 import pytest
 
 from dragoman.cli.doctor import machine
-from dragoman.cli.doctor.findings import BAD, OK, WARNING
+from dragoman.cli.doctor.check_results import BAD, OK, WARNING
 
 
 @pytest.mark.process
 def test_this_machine_runs_the_tests_so_it_is_well() -> None:
     for check in (machine.python, machine.packages, machine.nats_server):
         assert [f.verdict for f in check()] == [OK]
-    (found,) = machine.packages()
-    assert "pyzmq" in found.words
+    (results,) = machine.packages()
+    assert "pyzmq" in results.text
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_a_wrong_clock_is_bad_and_a_jumping_one_is_reported(
 
 def test_few_open_files_are_a_warning_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
-    (found,) = machine.open_files()
-    assert found.verdict == WARNING
-    assert "ulimit -n 4096" in found.words
-    assert os.sep not in found.words
+    (results,) = machine.open_files()
+    assert results.verdict == WARNING
+    assert "ulimit -n 4096" in results.text
+    assert os.sep not in results.text

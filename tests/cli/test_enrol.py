@@ -1,4 +1,4 @@
-"""`dragoman enrol`: a machine that nobody attends to lets itself in, over HTTP."""
+"""`dragoman enrol`: a machine registers its own key over HTTP."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.enrol import trade
+from dragoman.cli.enrol import exchange_token
 from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 from dragoman.sdk.credentials import read_credentials
@@ -78,12 +78,12 @@ def test_credentials_that_are_there_are_not_replaced(enrol: Enrol, tmp_path: Pat
 
 
 def test_a_token_does_not_travel_in_the_open() -> None:
-    with pytest.raises(ValueError, match="https only"):
-        trade("http://broker.example:8420", {}, "")
+    with pytest.raises(ValueError, match="only over https"):
+        exchange_token("http://broker.example:8420", {}, "")
 
 
 def test_an_unreachable_broker_is_reported(enrol: Enrol) -> None:
-    code = run_to_exit_code(lambda: trade("http://127.0.0.1:1", {}, ""))
+    code = run_to_exit_code(lambda: exchange_token("http://127.0.0.1:1", {}, ""))
     assert code == 3
 
 
@@ -91,5 +91,5 @@ def test_an_unreachable_broker_is_reported(enrol: Enrol) -> None:
 def test_without_security_there_is_nothing_to_be_let_into() -> None:
     with LocalBroker("http", ledger={"seal": False}) as broker:
         said = {"token": "t", "key": "k", "name": ""}
-        code = run_to_exit_code(lambda: trade(broker.endpoints["http"], said, ""))
+        code = run_to_exit_code(lambda: exchange_token(broker.endpoints["http"], said, ""))
     assert code == 4

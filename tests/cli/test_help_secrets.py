@@ -1,4 +1,4 @@
-"""What `--help` teaches, it teaches without what is in the environment of whoever asks."""
+"""`--help` never prints values from the environment."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -66,5 +66,5 @@ def test_a_broker_that_is_not_there_exits_with_three(run: Run) -> None:
 
 def test_memoised_answers_can_be_forgotten(run: Run) -> None:
     code, out, _ = run("forget", "math")
-    assert (code, out) == (0, "the answers of math are forgotten\n")
+    assert (code, out) == (0, "dropped the memoised answers of math\n")
     assert '"service": "math"' in run("events", "broker.forgotten")[1]

@@ -66,7 +66,7 @@ def test_settings_that_cannot_be_edited_are_left_alone(
     config.write_text(config.read_text().replace("curve = [", otherwise))
     before = config.read_text()
     assert rotate(config) == 2
-    assert "put in yourself: curve = " in capsys.readouterr().err
+    assert "by hand under [credentials]: curve = " in capsys.readouterr().err
     assert config.read_text() == before
     assert not (config.parent / "keys" / "broker-2.key_secret").exists()
 

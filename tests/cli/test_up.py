@@ -1,4 +1,4 @@
-"""`dragoman up` as a process: ready file, clean stop, errors in words."""
+"""`dragoman up` as a process: ready file, clean stop, error messages."""
 
 import json
 import os

@@ -9,7 +9,7 @@ from tests.pipeline.oracle import assert_told
 from tests.pipeline.records import read_records, rows
 from tests.pipeline.test_pipeline_stream import assert_equal
 
-from dragoman.cli.demo.acts import totals
+from dragoman.cli.demo.steps import totals
 from dragoman.pipeline.run import run
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.stream import stream

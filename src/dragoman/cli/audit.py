@@ -1,4 +1,4 @@
-"""`dragoman audit`: prove that the account is what was written."""
+"""`dragoman audit`: verify the ledger's hash chain."""
 
 from pathlib import Path
 
@@ -7,22 +7,22 @@ import typer
 from dragoman.cli.broker_files import CONFIG, DATA, find_settings
 from dragoman.cli.output import AS_JSON, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Prove that the ledger is what was written.")
+app = typer.Typer(no_args_is_help=True, help="Verify that the ledger is unchanged.")
 
 
 @app.command()
 def verify(
     ledger: Path | None = typer.Argument(None, help="A ledger's file; the broker's if not given."),
-    head: str = typer.Option("", help="What an earlier audit printed: SEQ:LINK."),
+    head: str = typer.Option("", help="The head that an earlier audit printed: SEQ:LINK."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Check every record and body, beside a running broker or without.
+    """Check every record and body, whether the broker runs or not.
 
-    Finds any record that was changed, removed or put in another place; ends with 1 if there is
-    one. Keep the head that it prints where nobody who can write the ledger can write, and give it
-    to the next audit: then not even making the whole chain anew goes unnoticed.
+    Finds records that were changed, removed or moved; exits with 1 if there is one. Store the
+    printed head where users who can write the ledger cannot write, and pass it to the next audit.
+    Then even a chain that was rebuilt as a whole is found.
     """
     from dragoman.ledger.audit import audit, read_key
     from dragoman.server.server import LEDGER_FILE
@@ -54,10 +54,10 @@ def verify(
 
 
 def read_head(text: str) -> tuple[int, str] | None:
-    """Read a head that an earlier audit printed."""
+    """Parse a head that an earlier audit printed."""
     if not text:
         return None
     seq, _, link = text.partition(":")
     if not seq.isdigit() or not link:
-        raise ValueError(f"{text!r} is no head; it is printed as SEQ:LINK")
+        raise ValueError(f"{text!r} is not a head; an audit prints it as SEQ:LINK")
     return int(seq), link

@@ -1,4 +1,4 @@
-"""Where a broker's files are, for commands that work on them whether it runs or not."""
+"""The files of a broker, for commands that work on them whether it runs or not."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,25 +18,25 @@ DATA = typer.Option(
 
 
 def find_settings(config: Path | None, data: Path | None) -> "BrokerSettings":
-    """Read the settings of a broker. Relative paths in them are from its working folder."""
-    # Here, not above: the settings take as long to load as the rest of a command.
+    """Read the settings of a broker. Relative paths in them start at its working folder."""
+    # Imported here: the settings take as long to load as the rest of a command.
     from dragoman.server.settings import load
 
     return load(config, data=data) if data is not None else load(config)
 
 
 def registry_file(settings: "BrokerSettings") -> Path:
-    """Return where a broker's keys are."""
+    """Return the path of a broker's key registry."""
     return settings.security.registry or settings.data / "registry.json"
 
 
 def policy_file(settings: "BrokerSettings") -> Path:
-    """Return where a broker's policy is."""
+    """Return the path of a broker's policy."""
     return settings.security.policy or settings.data / "policy.toml"
 
 
 def open_registry(settings: "BrokerSettings") -> "KeyRegistry":
-    """Read a broker's keys."""
+    """Read a broker's key registry."""
     from dragoman.security.registry import KeyRegistry
 
     return KeyRegistry.open(registry_file(settings))

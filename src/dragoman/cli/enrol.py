@@ -1,4 +1,4 @@
-"""`dragoman enrol`: a machine lets itself in, with a one-time token and a key of its own."""
+"""`dragoman enrol`: register a new key of this machine with a one-time token."""
 
 import json
 import os
@@ -13,60 +13,62 @@ import typer
 from dragoman.sdk.credentials import SERVER_VARIABLE, Credentials, write_credentials
 from dragoman.sdk.errors import Refused, Unreachable
 
-_PATIENCE: Final = 20.0
+_TIMEOUT: Final = 20.0
 
 
 def enrol(
-    url: str = typer.Argument(help="The broker's HTTP door, e.g. https://broker.example:8420."),
-    name: str = typer.Option("", help="The name you are to have; must fit the token's globs."),
-    out: Path = typer.Option(Path("worker.key"), help="Where the new credentials go."),
+    url: str = typer.Argument(help="The broker's HTTP URL, e.g. https://broker.example:8420."),
+    name: str = typer.Option("", help="The principal's name; must match the token's globs."),
+    out: Path = typer.Option(Path("worker.key"), help="The file for the new credentials."),
     authority: Path | None = typer.Option(
         None, help="The broker's authority, in PEM (from its peers.txt)."
     ),
 ) -> None:
-    """Make a CURVE key here and let it in with a one-time token, read from standard input.
+    """Make a CURVE key and register it with a one-time token, read from standard input.
 
     The token comes from `dragoman keys invite` on the broker's machine. The secret key never leaves
-    this one. Say the broker's public key with `--server-key` before the command, or in
-    DRAGOMAN_SERVER_KEY: it goes into the file as well. Never give a token as an argument: other
-    users of the machine can read those.
+    this machine. Give the broker's public key with `--server-key` before the command, or in
+    DRAGOMAN_SERVER_KEY; the file then contains it. Never give a token as an argument: other users
+    of the machine can read those.
     """
     from dragoman.sdk.issuing import new_curve
 
     if out.exists():
-        raise ValueError(f"{out} is there already; nothing was changed")
+        raise ValueError(f"{out} exists already; nothing was changed. Give another --out")
     token = typer.get_text_stream("stdin").readline().strip()
     if not token:
-        raise ValueError("the token is read from standard input, and there is none")
+        raise ValueError("no token on standard input; pipe it in: echo TOKEN | dragoman enrol ...")
     public, secret = new_curve()
-    vouching = authority.read_text().strip() if authority is not None else ""
-    principal = trade(url, {"token": token, "key": f"curve:{public}", "name": name}, vouching)
+    authority_pem = authority.read_text().strip() if authority is not None else ""
+    principal = exchange_token(
+        url, {"token": token, "key": f"curve:{public}", "name": name}, authority_pem
+    )
     server = os.environ.get(SERVER_VARIABLE, "")
-    write_credentials(out, Credentials(public, secret, server, authority=vouching))
+    write_credentials(out, Credentials(public, secret, server, authority=authority_pem))
     typer.echo(f"wrote {out}: you are {principal}")
 
 
-def trade(url: str, said: dict[str, str], vouching: str) -> str:
-    """Give a token for a key; return whom the key speaks for."""
+def exchange_token(url: str, body: dict[str, str], authority_pem: str) -> str:
+    """Register a key with a token; return its principal."""
     if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-        raise ValueError(f"{url}: a token goes over https only, or to this machine")
-    context = ssl.create_default_context(cadata=vouching or None)
+        raise ValueError(f"{url}: a token is sent only over https, or to this machine")
+    context = ssl.create_default_context(cadata=authority_pem or None)
     request = urllib.request.Request(
         f"{url.rstrip('/')}/v1/enrol",
-        json.dumps(said).encode(),
+        json.dumps(body).encode(),
         {"Content-Type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as answer:
             return str(json.load(answer)["principal"])
     except urllib.error.HTTPError as error:
-        raise Refused(_words(error)) from None
+        raise Refused(_detail(error)) from None
     except (OSError, ValueError) as error:
         raise Unreachable(f"{url}: {error}") from None
 
 
-def _words(error: urllib.error.HTTPError) -> str:
-    """Return what the broker says is wrong, in its own words if they can be read."""
+def _detail(error: urllib.error.HTTPError) -> str:
+    """Return the broker's error text, or else its HTTP status."""
     try:
         return str(json.load(error)["detail"])
     except (ValueError, KeyError):

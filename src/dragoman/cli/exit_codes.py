@@ -1,4 +1,4 @@
-"""How commands end: every error becomes one line and the exit code that belongs to it."""
+"""Exit codes: every error becomes one line on standard error and an exit code."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,7 +16,7 @@ from dragoman.sdk.errors import (
     Unreachable,
 )
 
-#: The first class that fits decides.
+#: The first class that matches decides.
 _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (Unreachable, 3),
     (ConnectionError, 3),
@@ -33,11 +33,11 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def run_to_exit_code(app: Callable[[], Any]) -> int:
-    """Run the application; print what went wrong and return the exit code."""
+    """Run the application; print the error, if any, and return the exit code."""
     try:
         app()
     except SystemExit as leaving:
-        # Wrong usage was told by the argument parser already.
+        # The argument parser has printed wrong usage already.
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
         for kind, code in _CODES:

@@ -33,18 +33,18 @@ def as_url(text: str) -> str:
 @app.command("list")
 def list_files(
     folder: str = FOLDER,
-    recursive: bool = typer.Option(False, "--recursive", "-r", help="Everything below it, too."),
+    recursive: bool = typer.Option(False, "--recursive", "-r", help="Include subfolders."),
     url: str = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """List what is in a folder."""
+    """List the files in a folder."""
     with Client(url) as client:
         files = Files(client)
         found = files.walk(as_url(folder)) if recursive else files.list(as_url(folder))
     if as_json:
         print_json(found)
     else:
-        typer.echo("\n".join(found) if found else "nothing there")
+        typer.echo("\n".join(found) if found else "no files")
 
 
 @app.command()
@@ -57,11 +57,11 @@ def details(file: str = FILE, url: str = URL) -> None:
 @app.command()
 def fetch(
     file: str = FILE,
-    destination: Path = typer.Argument(None, help="Where to put it (the file's name, here)."),
+    destination: Path = typer.Argument(None, help="A file or folder here (default: its name)."),
     url: str = URL,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
-    """Bring a file here. One that was broken off is gone on with."""
+    """Download a file. Resumes an interrupted download."""
     source = as_url(file)
     name = source.rpartition("/")[2]
     target = destination / name if destination and destination.is_dir() else destination
@@ -77,16 +77,16 @@ def put(
     url: str = URL,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
 ) -> None:
-    """Put a file where the broker allows it."""
+    """Upload a file into a folder that the broker allows."""
     if not path.is_file():
-        raise ValueError(f"there is no file {path}")
+        raise ValueError(f"{path} is not a file")
     with Client(url) as client, _bar(path.name, quiet) as report:
         Files(client).put(path, as_url(file), report)
 
 
 @contextmanager
 def _bar(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how a transfer goes, on standard error and only to people."""
+    """Show a progress bar on standard error, if that is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""`dragoman init`: a broker with security on, from nothing: settings, keys, and what peers need."""
+"""`dragoman init`: create settings, keys and policy of a broker with security on."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-#: Listeners and the ports they have everywhere.
+#: Listeners and their default ports.
 PORTS: Final = {
     "nfp": 5555,
     "dcp": 5566,
@@ -20,9 +20,9 @@ _LOCAL: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 
 _POLICY: Final = """\
-# Who may do what. Nobody may do anything that no rule allows. `dragoman policy roles` lists the
-# roles that ship: viewer, submitter, operator, worker, auditor, admin. Changes are in force at
-# once; a file with a mistake is not used, and `dragoman policy check` names the mistake.
+# Who may do what. Everything that no rule allows is denied. `dragoman policy roles` lists the
+# built-in roles: viewer, submitter, operator, worker, auditor, admin. Changes take effect at once.
+# If the file has an error, the last good one stays in force; `dragoman policy check` prints it.
 
 # [roles.resizer]                    # a role of your own; several rules: [[roles.resizer]]
 # verbs = ["submit", "read-own", "cancel"]
@@ -32,46 +32,46 @@ _POLICY: Final = """\
 # [principals]                       # roles by name or glob, beside those of `dragoman keys`
 # "edge-*" = ["worker"]
 
-[limits."*"]                         # for everybody; later ones that fit say more
+[limits."*"]                         # for every principal; more specific limits override these
 requests_per_second = 1000
 open_jobs = 100000
 """
 
 
 def init(
-    folder: Path = typer.Argument(Path(), help="Where everything goes."),
+    folder: Path = typer.Argument(Path(), help="The folder for all files."),
     host: str = typer.Option(_LOCAL, help="The address to listen on; 0.0.0.0 for all."),
     name: list[str] = typer.Option(
         [], "--name", help="A host name or address that peers use; may be repeated."
     ),
 ) -> None:
-    """Make the settings and keys of a broker with security on.
+    """Create the settings and keys of a broker with security on.
 
     Writes `dragoman.toml`, `policy.toml`, the broker's keys in `keys/`, your own credentials in
-    `admin.key`, and `peers.txt` with what every peer needs to know. Replaces nothing that is there.
+    `admin.key`, and `peers.txt` with the addresses and public keys for peers. Overwrites nothing.
     """
     config = folder / "dragoman.toml"
     if config.exists():
-        raise ValueError(f"{config} is there already; nothing was changed")
+        raise ValueError(f"{config} exists already; nothing was changed")
     folder = folder.resolve()
     keys = folder / "keys"
     keys.mkdir(parents=True, exist_ok=True)
     os.chmod(keys, 0o700)
     hosts = tuple(dict.fromkeys([*name, *([host] if host != "0.0.0.0" else []), "localhost"]))
     public = write_curve_pair(keys / "broker.key_secret")
-    vouching = write_certificates(keys, hosts)
+    authority_pem = write_certificates(keys, hosts)
     write_private(folder / "policy.toml", _POLICY)
     write_private(folder / "dragoman.toml", settings_text(folder, host))
-    _let_the_admin_in(folder)
-    said = descriptor(hosts[0], public, vouching)
-    (folder / "peers.txt").write_text(said)
-    typer.echo(said)
+    _issue_admin_credentials(folder)
+    text = peers_text(hosts[0], public, authority_pem)
+    (folder / "peers.txt").write_text(text)
+    typer.echo(text)
     typer.echo(f"Start it with:  dragoman up --config {config}")
     typer.echo(f"Use it with:    dragoman --key {folder / 'admin.key'} workers")
 
 
 def write_curve_pair(path: Path) -> str:
-    """Make a CURVE pair in the form of pyzmq's certificates; return the public key."""
+    """Make a CURVE key pair in pyzmq's certificate format; return the public key."""
     from dragoman.sdk.issuing import new_curve
 
     public, secret = new_curve()
@@ -101,7 +101,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def settings_text(folder: Path, host: str) -> str:
-    """Write the settings of a broker that listens on a host, with security on."""
+    """Return the settings of a broker that listens on a host, with security on."""
     lines = [
         f'data = "{folder / "data"}"',
         "",
@@ -124,7 +124,7 @@ def settings_text(folder: Path, host: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _let_the_admin_in(folder: Path) -> None:
+def _issue_admin_credentials(folder: Path) -> None:
     from dragoman.cli.broker_files import find_settings, open_registry
     from dragoman.cli.keys import issue
 
@@ -134,13 +134,13 @@ def _let_the_admin_in(folder: Path) -> None:
     issue(settings, registry, ADMIN, ("admin",), folder / "admin.key")
 
 
-def descriptor(host: str, public: str, vouching: str) -> str:
-    """Write what every peer needs to know: nothing of it is secret."""
+def peers_text(host: str, public: str, authority_pem: str) -> str:
+    """Return the addresses and public keys that every peer needs; none of it is secret."""
     ports = PORTS
     return "\n".join(
         [
             f"# What peers of this broker need to know ({time.strftime('%Y-%m-%d')}). Not secret.",
-            "# Credentials of their own come from `dragoman keys new NAME --role ROLE`.",
+            "# `dragoman keys new NAME --role ROLE` makes the credentials of a peer.",
             "",
             f"nfp   nfp://{host}:{ports['nfp']}",
             f"dcp   dcp://{host}:{ports['dcp']}",
@@ -156,8 +156,8 @@ def descriptor(host: str, public: str, vouching: str) -> str:
             "curve",
             f'    public-key = "{public}"',
             "",
-            "# The authority that vouches for the broker, for memo, http and nats:",
-            vouching,
+            "# The certificate authority of the broker, for memo, http and nats:",
+            authority_pem,
             "",
         ]
     )

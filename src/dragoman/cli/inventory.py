@@ -1,4 +1,4 @@
-"""`dragoman inventory`: what the broker says to its workers, and changing it."""
+"""`dragoman inventory`: show and change the inventory of workers."""
 
 import json
 from typing import Any
@@ -8,13 +8,13 @@ import typer
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.sdk.blocking import Client
 
-app = typer.Typer(no_args_is_help=True, help="Look at the inventory of workers, and change it.")
+app = typer.Typer(no_args_is_help=True, help="Show and change the inventory of workers.")
 INVENTORY = "sid.service.broker"
 
 NAME = typer.Argument(help="A worker's name.")
 PATTERN = typer.Argument(help="A worker's name, or a pattern such as 'probe-*'.")
-PATH = typer.Argument(help="Where in it: names with dots between.")
-VERSION = typer.Option(None, help="Only if the inventory is at this version.")
+PATH = typer.Argument(help="A path in it: names separated by dots.")
+VERSION = typer.Option(None, help="Change it only if it is at this version.")
 
 
 def _ask(url: str, task: str, **kwargs: Any) -> Any:
@@ -24,13 +24,13 @@ def _ask(url: str, task: str, **kwargs: Any) -> Any:
 
 @app.command()
 def show(url: str = URL) -> None:
-    """Print the version, the patterns, and what is wrong with the files, if anything."""
+    """Print the version, the patterns, and errors in the files, if any."""
     print_json(_ask(url, "show"))
 
 
 @app.command()
 def get(name: str = NAME, path: str = typer.Argument("", help=PATH.help), url: str = URL) -> None:
-    """Print what is said to a worker, without secrets."""
+    """Print a worker's inventory, without secrets."""
     print_json(_ask(url, "get", name=name, path=path))
 
 
@@ -38,20 +38,20 @@ def get(name: str = NAME, path: str = typer.Argument("", help=PATH.help), url: s
 def set_(
     pattern: str = PATTERN,
     path: str = PATH,
-    value: str = typer.Argument(help="JSON, or text as it is."),
+    value: str = typer.Argument(help="JSON, or plain text."),
     version: int | None = VERSION,
     url: str = URL,
 ) -> None:
-    """Set what stands at a path, for all workers a pattern means."""
-    said = {"pattern": pattern, "path": path, "value": _value(value), "version": version}
-    print_json(_ask(url, "set", **said))
+    """Set the value at a path for all workers that match a pattern."""
+    arguments = {"pattern": pattern, "path": path, "value": _value(value), "version": version}
+    print_json(_ask(url, "set", **arguments))
 
 
 @app.command()
 def delete(
     pattern: str = PATTERN, path: str = PATH, version: int | None = VERSION, url: str = URL
 ) -> None:
-    """Delete what stands at a path, for all workers a pattern means."""
+    """Delete the value at a path for all workers that match a pattern."""
     print_json(_ask(url, "delete", pattern=pattern, path=path, version=version))
 
 
@@ -60,13 +60,13 @@ def undo(
     change: int | None = typer.Argument(None, help="The change; the last if not given."),
     url: str = URL,
 ) -> None:
-    """Take a change back."""
+    """Undo a change."""
     print_json(_ask(url, "undo", version=change))
 
 
 @app.command()
 def history(
-    limit: int = typer.Option(20, min=1, help="At most so many."),
+    limit: int = typer.Option(20, min=1, help="Most changes to list."),
     url: str = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -78,7 +78,7 @@ def history(
 
 @app.command()
 def reload(url: str = URL) -> None:
-    """Read the files again; broken ones are named, and the last good ones stay in force."""
+    """Read the files again. If one is broken, print its error and keep the last good files."""
     print_json(_ask(url, "reload"))
 
 

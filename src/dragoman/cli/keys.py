@@ -1,4 +1,4 @@
-"""`dragoman keys`: who may speak. Works on the files of a broker; a running one follows at once."""
+"""`dragoman keys`: the keys of principals. Edits the broker's files; a running broker reloads."""
 
 import os
 import time
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     help="Make, list, approve, revoke and rotate the keys of principals."
-    " A running broker follows within a second.",
+    " A running broker applies changes within a second.",
 )
 
-NAME = typer.Argument(help="Whose: the name of a principal.")
-ROLE = typer.Option([], "--role", help="A role of theirs; may be repeated.")
-OUT = typer.Option(None, "--out", help="Where the credentials go (NAME.key).")
-DAYS = typer.Option(0.0, min=0, help="How long the key may speak; 0: for ever.")
+NAME = typer.Argument(help="The name of a principal.")
+ROLE = typer.Option([], "--role", help="A role of the principal; may be repeated.")
+OUT = typer.Option(None, "--out", help="The file for the credentials (NAME.key).")
+DAYS = typer.Option(0.0, min=0, help="Days until the key expires; 0: never.")
 _DAY: Final = 86_400.0
 
 
@@ -35,16 +35,16 @@ def new(
     role: list[str] = ROLE,
     out: Path | None = OUT,
     key: list[str] = typer.Option(
-        [], "--key", help="Public keys that they have already; nothing is made then."
+        [], "--key", help="An existing public key, scheme:value; no key is made then."
     ),
     days: float = DAYS,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Make the credentials of a principal, and let them in.
+    """Make and register the credentials of a principal.
 
-    They are written to a file that only you can read: bring it to the peer, and say
-    `dragoman --key FILE ...` there. With --key, what a peer made itself is let in instead.
+    Writes them to a file that only you can read. Copy it to the peer and use it there with
+    `dragoman --key FILE ...`. With --key, registers a key that the peer made itself instead.
     """
     settings = find_settings(config, data)
     registry = open_registry(settings)
@@ -53,7 +53,7 @@ def new(
     if key:
         for each in key:
             registry.add(each, name, now=now, roles=tuple(role), expires_at=until)
-        typer.echo(f"{name} may speak with {len(key)} key(s)")
+        typer.echo(f"registered {len(key)} key(s) of {name}")
         return
     path = out or Path(f"{name}.key")
     keys = issue(settings, registry, name, tuple(role), path, until)
@@ -67,7 +67,7 @@ def list_(
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
 ) -> None:
-    """List keys with whose they are and where they stand; strangers who knocked are pending."""
+    """List keys with their principal and state. Unknown keys that tried to connect are pending."""
     registry = open_registry(find_settings(config, data))
     now = time.time()
     rows = [
@@ -87,17 +87,17 @@ def list_(
 
 @app.command()
 def approve(
-    key: str = typer.Argument(help="A key, or as much of it as is shown."),
-    name: str = typer.Option("", help="The name of the principal it is to speak for."),
+    key: str = typer.Argument(help="A key, or its beginning as `dragoman keys list` shows it."),
+    name: str = typer.Option("", help="The name of the key's principal."),
     role: list[str] = ROLE,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Let a key speak that waits for it."""
+    """Approve a pending key."""
     registry = open_registry(find_settings(config, data))
     found = find_key(registry, key)
     registry.approve(found, name, tuple(role))
-    typer.echo(f"{brief(found)} may speak for {registry.principal_of(found)}")
+    typer.echo(f"approved {brief(found)} for {registry.principal_of(found)}")
 
 
 @app.command()
@@ -106,7 +106,7 @@ def revoke(
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Take the word from a key or a principal, for good; connections are closed at once."""
+    """Revoke a key, or all keys of a principal, for good. Their connections close at once."""
     registry = open_registry(find_settings(config, data))
     is_name = bool(registry.keys_of(whom))
     keys = registry.revoke(whom if is_name else find_key(registry, whom))
@@ -116,11 +116,11 @@ def revoke(
 @app.command()
 def roles(
     name: str = NAME,
-    role: list[str] = typer.Argument(None, help="All roles they have from now on; none: none."),
+    role: list[str] = typer.Argument(None, help="All roles of the principal; without: no roles."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Say which roles a principal has, instead of those it had."""
+    """Replace the roles of a principal."""
     open_registry(find_settings(config, data)).set_roles(name, tuple(role or ()))
     typer.echo(f"{name}: {', '.join(role or ()) or 'no roles'}")
 
@@ -129,16 +129,16 @@ def roles(
 def rotate(
     name: str = NAME,
     out: Path | None = OUT,
-    grace: float = typer.Option(24.0, min=0, help="Hours for which the old keys go on."),
+    grace: float = typer.Option(24.0, min=0, help="Hours until the old keys expire."),
     days: float = DAYS,
-    finish: bool = typer.Option(False, help="For `broker`: serve the new key alone from now on."),
+    finish: bool = typer.Option(False, help="For `broker`: serve only the new key from now on."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Give a principal new credentials; its old keys end after a grace.
+    """Make new credentials for a principal; its old keys expire after --grace.
 
-    With the name `broker`, make another CURVE key of the broker itself, and have its settings serve
-    both. Restart it and give peers the new key one by one; --finish takes the old key out.
+    With the name `broker`, makes another CURVE key of the broker itself and puts both into its
+    settings. Restart it and give peers the new key one by one; --finish removes the old key.
     """
     settings = find_settings(config, data)
     if name == "broker":
@@ -151,12 +151,12 @@ def rotate(
     now = time.time()
     old = [k for k in registry.keys_of(name) if registry.state_of(k, now) is KeyState.ALLOWED]
     if not old:
-        raise ValueError(f"{name!r} has no key that may speak; `dragoman keys new` makes one")
+        raise ValueError(f"{name!r} has no valid key; make one with `dragoman keys new {name}`")
     path = out or Path(f"{name}.key")
     issue(settings, registry, name, (), path, now + days * _DAY if days else 0.0)
     for key in old:
         registry.expire(key, now + grace * 3600)
-    typer.echo(f"wrote {path}; {len(old)} old key(s) end in {grace:g} h")
+    typer.echo(f"wrote {path}; {len(old)} old key(s) expire in {grace:g} h")
 
 
 @app.command()
@@ -164,14 +164,14 @@ def invite(
     service: list[str] = typer.Option(["*"], help="A glob of services; may be repeated."),
     name: list[str] = typer.Option(["*"], help="A glob of worker names; may be repeated."),
     role: list[str] = typer.Option(["worker"], help="A role; may be repeated."),
-    minutes: float = typer.Option(15.0, min=0.1, help="How long it may be used."),
-    days: float = typer.Option(0.0, min=0, help="How long the key may speak; 0: for ever."),
+    minutes: float = typer.Option(15.0, min=0.1, help="Minutes until the token expires."),
+    days: float = typer.Option(0.0, min=0, help="Days until the enrolled key expires; 0: never."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Make a one-time token with which a worker lets itself in, unattended.
+    """Make a one-time token with which a worker registers its own key.
 
-    It can be used once, for a worker of these services whose name fits. It is shown only now.
+    It works once, for a worker of these services whose name matches. It is not shown again.
     """
     registry = open_registry(find_settings(config, data))
     token = registry.new_enrolment(
@@ -187,19 +187,19 @@ def invite(
 
 @app.command()
 def enrol(
-    key: str = typer.Argument(help="The public key that is to be let in, as scheme:value."),
-    name: str = typer.Option("", help="The name of the principal; must fit the token's globs."),
+    key: str = typer.Argument(help="The public key to register, as scheme:value."),
+    name: str = typer.Option("", help="The name of the principal; must match the token's globs."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Let a key in on the strength of a one-time token, read from standard input.
+    """Register a key with a one-time token, read from standard input.
 
     Never give a token as an argument: other users of the machine can read those.
     """
     token = typer.get_text_stream("stdin").readline().strip()
     registry = open_registry(find_settings(config, data))
     principal = registry.enrol(token, key, time.time(), name)
-    typer.echo(f"{brief(key)} may speak for {brief(principal)}")
+    typer.echo(f"registered {brief(key)} for {brief(principal)}")
 
 
 def issue(
@@ -210,13 +210,13 @@ def issue(
     path: Path,
     until: float = 0.0,
 ) -> tuple[str, ...]:
-    """Make credentials for everything the broker listens with; register them, and write them."""
+    """Make credentials for every listener of the broker, register them, and write the file."""
     from dragoman.sdk.credentials import write_credentials
     from dragoman.sdk.issuing import new_credentials
 
     now = time.time()
     if path.exists() and not os.access(path, os.W_OK):
-        raise ValueError(f"{path} cannot be written")
+        raise ValueError(f"cannot write {path}: permission denied")
     token = registry.new_token(name, now=now, roles=roles, expires_at=until)
     made, keys = new_credentials(name, public_key(settings), authority(settings), token)
     for key in keys:
@@ -236,7 +236,7 @@ def public_key(settings: "BrokerSettings") -> str:
 
 
 def authority(settings: "BrokerSettings") -> "Certificate | None":
-    """Return the broker's own authority with its secret, where that is beside it."""
+    """Return the broker's own authority with its secret key, if that is beside it."""
     from dragoman.sdk.issuing import Certificate
 
     path = settings.credentials.authority
@@ -247,13 +247,13 @@ def authority(settings: "BrokerSettings") -> "Certificate | None":
 
 
 def find_key(registry: "KeyRegistry", text: str) -> str:
-    """Complete a key that was shortened. Raises ValueError unless exactly one fits."""
+    """Find a key by its beginning. Raises ValueError unless exactly one matches."""
     found = [key for key in registry.entries() if key.startswith(text.removesuffix("..."))]
     if text in registry.entries():
         return text
     if len(found) != 1:
         how = "no key begins" if not found else f"{len(found)} keys begin"
-        raise ValueError(f"{how} with {text!r}; `dragoman keys list --json` shows them whole")
+        raise ValueError(f"{how} with {text!r}; `dragoman keys list --json` prints full keys")
     return found[0]
 
 

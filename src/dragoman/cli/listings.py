@@ -1,4 +1,4 @@
-"""Looking at the broker: services, workers, clients, jobs, events."""
+"""Listings of a broker's services, workers, clients, jobs and events."""
 
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -10,7 +10,7 @@ from dragoman.cli.output import AS_JSON, URL, print_json_line, print_rows
 from dragoman.model.job import JobState
 from dragoman.sdk.blocking import Client
 
-#: What a person wants to see first; `--json` has the rest.
+#: The columns of the table; `--json` has all fields.
 _WORKER: Final = ("name", "dialect", "services", "status", "holding", "silent_for", "alive_for")
 _JOB: Final = ("job", "state", "service", "task", "workers", "attempts", "fault")
 
@@ -25,7 +25,7 @@ def _ask(url: str, task: str, **kwargs: Any) -> Any:
 
 
 def services(url: str = URL, as_json: bool = AS_JSON) -> None:
-    """List services with their workers and what waits."""
+    """List services with their workers and queued jobs."""
     print_rows(_ask(url, "list_services"), as_json, "no services; start a worker")
 
 
@@ -37,13 +37,13 @@ def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
 
 
 def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
-    """List the clients that were heard lately."""
+    """List the clients that sent something lately."""
     print_rows(_ask(url, "list_clients"), as_json, "no clients")
 
 
 def jobs(
     state: str = typer.Option("", help=f"Only jobs in this state: {', '.join(JobState)}."),
-    limit: int = typer.Option(50, min=1, help="At most so many, the newest first."),
+    limit: int = typer.Option(50, min=1, help="Most jobs to list."),
     url: str = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -55,20 +55,20 @@ def jobs(
 
 def events(
     topics: list[str] = typer.Argument(None, help="Topics or globs; all if none is given."),
-    follow: bool = typer.Option(False, help="Go on for ever."),
+    follow: bool = typer.Option(False, help="Wait for new events until interrupted."),
     from_seq: int = typer.Option(
-        -1, "--from", help="Ledger position to start after; -1 from now on, 0 from the start."
+        -1, "--from", help="Ledger position to start after; -1: new events only, 0: all."
     ),
-    limit: int = typer.Option(0, help="Stop after so many."),
+    limit: int = typer.Option(0, help="Stop after this many events; 0: no limit."),
     url: str = URL,
 ) -> None:
-    """Print events of the fabric, one JSON object a line.
+    """Print the broker's events, one JSON object a line.
 
-    Without --follow, prints what the ledger has after --from (0 if not given) and stops. Topics are
-    `broker.KIND` for what the broker did (submitted, dispatched, ended, joined, left, ...), and the
-    publisher's own for what workers publish.
+    Without --follow, prints the ledger's events after --from (0 if not given) and stops. Topics are
+    `broker.KIND` for events of the broker (submitted, dispatched, ended, joined, left, ...).
+    Workers publish under topics of their own.
 
-    `dragoman events 'broker.*' --follow --from 0` shows all that was and all that comes.
+    `dragoman events 'broker.*' --follow --from 0` prints all past and future events.
     """
     wanted = tuple(topics or ["*"])
     last = _ask(url, "show_totals")["records"]
@@ -77,7 +77,7 @@ def events(
         return
     shown = 0
     with Client(url) as client:
-        # Without --follow, the end is told by records that nobody asked for as well.
+        # Without --follow, subscribe to all topics: the last record may have another topic.
         for event in client.subscribe(*(wanted if follow else ["*"]), after=after):
             if any(fnmatchcase(event.topic, glob) for glob in wanted):
                 print_json_line({"seq": event.seq, "topic": event.topic, "event": event.event})

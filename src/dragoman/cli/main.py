@@ -1,4 +1,4 @@
-"""`dragoman`: the command line, put together.
+"""`dragoman`: the command line.
 
 Exit codes: 0 ok, 1 the job failed, 2 wrong usage, 3 the broker cannot be reached, 4 denied, 5 timed
 out.
@@ -81,19 +81,19 @@ def _root(
         None,
         "--key",
         envvar=FILE_VARIABLE,
-        help="Your credentials, a file of `dragoman keys new`, for brokers that ask for them.",
+        help="Your credentials (a file of `dragoman keys new`), if the broker requires them.",
     ),
     server_key: str = typer.Option(
         "",
         "--server-key",
         envvar=SERVER_VARIABLE,
-        help="The broker's public CURVE key, where the file does not say it.",
+        help="The broker's public CURVE key, if the credentials file does not contain it.",
     ),
 ) -> None:
-    """Let every command, and the processes it starts, find the credentials."""
-    for name, said in ((FILE_VARIABLE, str(key or "")), (SERVER_VARIABLE, server_key)):
-        if said:
-            os.environ[name] = said
+    """Pass the credentials to the command, and to the processes it starts."""
+    for name, value in ((FILE_VARIABLE, str(key or "")), (SERVER_VARIABLE, server_key)):
+        if value:
+            os.environ[name] = value
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`dragoman nodes`: the compute nodes, and letting them in or keeping them out."""
+"""`dragoman nodes`: list, approve and reject compute nodes."""
 
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ from dragoman.sdk.blocking import Client
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look at compute nodes (NCL), and approve or reject them. With `manual_approval` in"
+    help="List compute nodes (NCL), and approve or reject them. With `manual_approval` in"
     " the settings, a new node gets no work before it is approved.",
 )
 
 NODE = typer.Argument(help="The node's id, as `dragoman nodes list` shows it.")
-#: What a person wants to see first; `--json` has the rest.
+#: The columns of the table; `--json` has all fields.
 _SHOWN: Final = ("node", "membership", "status", "services", "slots", "cpu", "free_cpu")
 
 
@@ -34,18 +34,18 @@ def list_(url: str = URL, as_json: bool = AS_JSON) -> None:
 
 @app.command()
 def approve(node: str = NODE, url: str = URL, as_json: bool = AS_JSON) -> None:
-    """Let a node have work, also one that was rejected before."""
-    _tell(_ask(url, "approve_node", node=node), as_json)
+    """Approve a node, even if it was rejected before."""
+    _print_membership(_ask(url, "approve_node", node=node), as_json)
 
 
 @app.command()
 def reject(node: str = NODE, url: str = URL, as_json: bool = AS_JSON) -> None:
-    """Send a node away; its work goes to others, and its handshakes are refused."""
-    _tell(_ask(url, "reject_node", node=node), as_json)
+    """Reject a node; its jobs go to other nodes, and its handshakes are refused."""
+    _print_membership(_ask(url, "reject_node", node=node), as_json)
 
 
-def _tell(said: dict[str, Any], as_json: bool) -> None:
+def _print_membership(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(said)
+        print_json(answer)
     else:
-        typer.echo(f"{said['node']} is {said['membership']}")
+        typer.echo(f"{answer['node']} is {answer['membership']}")

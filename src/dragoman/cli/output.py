@@ -1,4 +1,4 @@
-"""How things are shown: tables for people, JSON for programs."""
+"""Output of commands: tables for people, JSON for programs."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ AS_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON; bytes as text where they are, else in hex."""
+    """Print a value as JSON; bytes as text if they are UTF-8, else in hex."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
@@ -49,7 +49,7 @@ def print_rows(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(_cell(cell) for cell in row.values()))
-    # Piped into a program or a file there is no width to keep to.
+    # A pipe or a file has no width.
     is_terminal = sys.stdout.isatty()
     Console(width=None if is_terminal else 240).print(table)
 

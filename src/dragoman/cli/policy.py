@@ -1,4 +1,4 @@
-"""`dragoman policy`: what the policy says, and why."""
+"""`dragoman policy`: test and check the policy, list its roles."""
 
 from pathlib import Path
 
@@ -9,24 +9,24 @@ from dragoman.cli.output import AS_JSON, print_json, print_rows
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.verbs import AccessRequest, TargetClass, Verb, canonical_service
 
-app = typer.Typer(no_args_is_help=True, help="Try the policy, check it, and list the roles it has.")
+app = typer.Typer(no_args_is_help=True, help="Test and check the policy, and list its roles.")
 
 
 @app.command("test")
 def try_(
     principal: str = typer.Argument(help="A name, or `anonymous`."),
-    verb: Verb = typer.Argument(help="What they would do."),
-    service: str = typer.Argument("", help="With which service; any if not given."),
-    task: str = typer.Option("", help="With which task of it."),
-    target: TargetClass = typer.Option(TargetClass.ANY, help="For whom."),
-    name: list[str] = typer.Option([], help="Of which workers, by name; may be repeated."),
+    verb: Verb = typer.Argument(help="The operation."),
+    service: str = typer.Argument("", help="The service; any if not given."),
+    task: str = typer.Option("", help="The task of the service."),
+    target: TargetClass = typer.Option(TargetClass.ANY, help="The kind of target."),
+    name: list[str] = typer.Option([], help="A worker's name; may be repeated."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say whether a principal may do something, and which rule decides.
+    """Print whether a principal may do something, and which rule decides.
 
-    Ends with 0 if it is allowed and with 4 if it is denied. Example:
+    Exits with 0 if it is allowed and with 4 if it is denied. Example:
     `dragoman policy test alice submit resize --task run`.
     """
     settings = find_settings(config, data)
@@ -37,8 +37,8 @@ def try_(
     decision = policy.decide(roles, ask)
     word = "allowed" if decision.is_allowed else "denied"
     if as_json:
-        said = {"decision": word, "reason": decision.reason, "roles": roles, "asked": str(ask)}
-        print_json(said)
+        answer = {"decision": word, "reason": decision.reason, "roles": roles, "asked": str(ask)}
+        print_json(answer)
     else:
         typer.echo(f"{word}: {principal} ({', '.join(roles) or 'no roles'}): {decision.reason}")
     if not decision.is_allowed:
@@ -51,10 +51,10 @@ def check(
     config: Path | None = CONFIG,
     data: Path | None = DATA,
 ) -> None:
-    """Read a policy and name the first mistake in it, if there is one."""
+    """Read a policy and print its first error, if there is one."""
     path = file or policy_file(find_settings(config, data))
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file")
+        raise ValueError(f"{path}: no such file")
     policy = PolicyFile(path).policy
     typer.echo(f"{path}: {len(policy.roles)} roles, {len(policy.grants)} rules about principals")
 

@@ -1,7 +1,7 @@
-"""Another CURVE key for the broker: both serve for a while, then the new one alone.
+"""Rotation of the broker's CURVE key: both keys are served for a while, then only the new one.
 
-The settings are edited in one line, and only if they mean afterwards exactly what they should:
-somebody wrote them by hand, and whatever else is in them stays as it is.
+The settings file is written by hand, so only its `curve` line is edited. The result is parsed and
+compared first: every other setting must be unchanged.
 """
 
 import json
@@ -19,7 +19,7 @@ _CURVE: Final = re.compile(r"^curve[ \t]*=.*$", re.MULTILINE)
 
 
 def begin(settings: "BrokerSettings", config: Path | None) -> str:
-    """Make another key and have the settings serve both; return what is left to do.
+    """Make another key and put both into the settings; return the next steps as text.
 
     Raises ValueError, with nothing changed, if the settings cannot be edited.
     """
@@ -30,7 +30,7 @@ def begin(settings: "BrokerSettings", config: Path | None) -> str:
         raise ValueError("the broker has no CURVE key yet; `dragoman init` makes one")
     if len(files) > 1:
         raise ValueError(
-            "the broker has two CURVE keys already; end that rotation with --finish first"
+            "the broker has two CURVE keys already; finish that rotation first, with --finish"
         )
     path = _free_name(files[0])
     text = _edited(config, (path, files[0]))
@@ -38,14 +38,14 @@ def begin(settings: "BrokerSettings", config: Path | None) -> str:
     _write(config, text)
     return (
         f"wrote {path}; {config} serves both keys\n"
-        "1. Restart the broker: it takes its keys at the start only.\n"
+        "1. Restart the broker: it reads its keys only at the start.\n"
         f"2. Give peers the new key, {public}\n   one by one; their URLs stay as they are.\n"
-        "3. When none uses the old one any more:  dragoman keys rotate broker --finish"
+        "3. When no peer uses the old key any more:  dragoman keys rotate broker --finish"
     )
 
 
 def finish(settings: "BrokerSettings", config: Path | None) -> str:
-    """Have the settings serve the new key alone, and put the old one aside."""
+    """Keep only the new key in the settings, and rename the old key's file."""
     files = settings.credentials.curve
     if len(files) < 2:
         raise ValueError("no rotation is under way: the broker has one CURVE key")
@@ -68,19 +68,19 @@ def _free_name(old: Path) -> Path:
 def _edited(config: Path | None, curve: tuple[Path, ...]) -> str:
     """Return the text of the settings with other keys. Raises ValueError."""
     if config is None:
-        raise ValueError("say with --config which settings the broker has")
+        raise ValueError("give the broker's settings file with --config")
     line = f"curve = {json.dumps([str(each) for each in curve])}"
     before = config.read_text()
     text = _CURVE.sub(lambda _: line, before, count=1)
     if not _means(text, before, curve):
         raise ValueError(
-            f"{config} is written in a way that cannot be edited here; put in yourself: {line}"
+            f"cannot edit the `curve` line of {config}; set it by hand under [credentials]: {line}"
         )
     return text
 
 
 def _means(text: str, before: str, curve: tuple[Path, ...]) -> bool:
-    """Tell whether the text says what it should, and everything else as before."""
+    """Return whether only the CURVE keys differ between two texts of the settings."""
     try:
         new, old = tomllib.loads(text), tomllib.loads(before)
     except tomllib.TOMLDecodeError:

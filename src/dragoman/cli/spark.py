@@ -1,7 +1,7 @@
 """`dragoman spark-worker`: one Spark session as a worker for clients of every dialect.
 
-Spark is loaded when the command runs, so that the rest of the command line starts fast and works
-without the `spark` extra.
+The command imports Spark when it runs, so that the other commands start fast and work without the
+`spark` extra.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ _FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "or
 
 def spark_worker(
     url: str = URL,
-    service: str = typer.Option("spark", help="The service name to offer it under."),
+    service: str = typer.Option("spark", help="The service name."),
     config: Path | None = typer.Option(
         None, "--config", "-c", help="A TOML file: data, pipelines, limits. See docs/spark.md."
     ),
@@ -30,20 +30,20 @@ def spark_worker(
         [], help="Files as a table, NAME=PATH (repeatable): Parquet, or CSV, JSON, ... by ending."
     ),
     results: str = typer.Option(
-        "", help="Where large results go: a folder of the file service, as in nf://drop/spark."
+        "", help="Folder of the file service for large results, as in nf://drop/spark."
     ),
     results_folder: str = typer.Option(
-        "", help="The same folder on this machine; without it files are put through the service."
+        "", help="The same folder on this machine; without it, files are uploaded to the service."
     ),
     executor_key: str = typer.Option(
         "",
-        help="Where executors find their credentials for steps that call services: a path there,"
-        " or env:NAME, a variable that names it. [DRAGOMAN_KEY_FILE, where it is set]",
+        help="Credentials of executors for steps that call services: a path on the executor,"
+        " or env:NAME, a variable with the path. [DRAGOMAN_KEY_FILE, if it is set]",
     ),
     allow_writes: bool = typer.Option(False, help="Run any statement, not only queries."),
     files_url: str = typer.Option("", help="The file service's broker, if --url has no clients."),
-    name: str | None = typer.Option(None, help="The worker's name; made up if not given."),
-    concurrency: int = typer.Option(4, min=1, help="Jobs to run at a time."),
+    name: str | None = typer.Option(None, help="The worker's name; generated if not given."),
+    concurrency: int = typer.Option(4, min=1, help="Jobs to run at the same time."),
     master: str = typer.Option(
         "local[*]",
         envvar="DRAGOMAN_SPARK_MASTER",
@@ -53,7 +53,7 @@ def spark_worker(
     conf: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value."),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
-    """Run Spark as a worker: clients of every dialect ask it in SQL and have it run pipelines.
+    """Run Spark as a worker: clients of every dialect send it SQL and run pipelines.
 
     Tasks: `sql` (query, args), `tables`, `describe` (table), `pipelines`, `run` (pipeline,
     parameters).
@@ -95,9 +95,9 @@ def _chosen(settings: "SparkSettings", conf: list[str]) -> dict[str, str]:
     if wrong := [pair for pair in conf if "=" not in pair]:
         raise ValueError(f"--conf takes name=value, not {wrong[0]!r}")
     return {
-        # Small questions do not wait for large ones to end.
+        # Small queries do not wait for large ones.
         "spark.scheduler.mode": "FAIR",
-        # Spark itself stops a result that would not be given out, before it is all in memory.
+        # Spark stops a result that is too large to return, before it is all in memory.
         "spark.driver.maxResultSize": str(2 * settings.limits.bytes),
         **dict(pair.split("=", 1) for pair in conf),
     }
@@ -112,21 +112,21 @@ def merged(
     allow_writes: bool,
     executor_key: str = "",
 ) -> "SparkSettings":
-    """Put the file and the options together; options win. Raises ValueError."""
+    """Merge the file and the options; options win. Raises ValueError."""
     from dragoman.spark.settings import ResultsSection, SparkSettings, load, settled
 
     found = load(config) if config is not None else SparkSettings()
-    said = SparkSettings(
+    options_given = SparkSettings(
         tables=tables,
         data=dict(_data(pair) for pair in table),
         results=ResultsSection(url=results, folder=results_folder),
     )
-    said = settled(said, Path.cwd())
+    options_given = settled(options_given, Path.cwd())
     return found.model_copy(
         update={
-            "tables": said.tables or found.tables,
-            "data": {**found.data, **said.data},
-            "results": found.results.model_copy(update=_where(said.results))
+            "tables": options_given.tables or found.tables,
+            "data": {**found.data, **options_given.data},
+            "results": found.results.model_copy(update=_where(options_given.results))
             if results
             else found.results,
             "credentials": executor_key or found.credentials,
@@ -135,9 +135,9 @@ def merged(
     )
 
 
-def _where(said: "ResultsSection") -> dict[str, str]:
-    """Return where results go; how long they are kept is for the file to say."""
-    return {"url": said.url, "folder": said.folder}
+def _where(options_given: "ResultsSection") -> dict[str, str]:
+    """Return the location of results; only the file sets how long they are kept."""
+    return {"url": options_given.url, "folder": options_given.folder}
 
 
 def _data(pair: str) -> "tuple[str, Data]":

@@ -31,27 +31,27 @@ def up(
     memo: str | None = typer.Option(None, help="memo01 endpoint, or off (tcp://127.0.0.1:12703)."),
     nats: str | None = typer.Option(
         None,
-        help="Endpoint of the broker's own nats-server, nats://URL of another, or off"
+        help="Endpoint of the broker's own nats-server, nats://URL of another server, or off"
         " (127.0.0.1, port 4222 if free).",
     ),
     http: str | None = typer.Option(None, help="HTTP endpoint, or off (http://127.0.0.1:8420)."),
     insecure: bool = typer.Option(
-        False, "--insecure", help="Let listeners without security be reached by other machines."
+        False, "--insecure", help="Let listeners without security accept other machines."
     ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
 
-    Listeners without credentials are for this machine alone, unless --insecure is said.
+    Listeners without credentials accept only this machine, unless --insecure is given.
     An endpoint is `tcp://HOST:PORT`, `HOST:PORT` or `off`; port 0 picks a free one. Settings come
-    from the file, then DRAGOMAN_... environment variables, then these flags. The first signal
-    drains (running jobs get some time), the second stops at once; open jobs are safe in the
-    ledger either way.
+    from the file, then DRAGOMAN_... environment variables, then these flags; later ones win. The
+    first signal drains (running jobs get some time), the second stops at once. Open jobs are in
+    the ledger either way.
 
-    `dragoman up --data try --nfp 127.0.0.1:0 --ready-file ready.json` takes a free port for NFP,
-    which the file then names.
+    `dragoman up --data try --nfp 127.0.0.1:0 --ready-file ready.json` picks a free port for NFP
+    and writes it to the file.
     """
-    # Here, not above: the other commands start in a third of the time without the server.
+    # Imported here: the other commands start in a third of the time without the server.
     from dragoman.server.server import Server, write_ready_file
     from dragoman.server.settings import load
 
@@ -66,9 +66,9 @@ def up(
         "http": http,
     }
     flags: dict[str, Any] = {}
-    said = {name: endpoint(value) for name, value in listen.items() if value is not None}
-    if said:
-        flags["listen"] = said
+    endpoints = {name: endpoint(value) for name, value in listen.items() if value is not None}
+    if endpoints:
+        flags["listen"] = endpoints
     if insecure:
         flags["credentials"] = {"insecure": True}
     if data is not None:
@@ -81,15 +81,15 @@ def up(
         if ready_file is not None:
             write_ready_file(ready_file, endpoints)
 
-    calm_the_collector()
+    tune_garbage_collector()
     asyncio.run(Server(settings).run(ready))
 
 
-def calm_the_collector() -> None:
-    """Look for garbage less often, and never among what is loaded at the start.
+def tune_garbage_collector() -> None:
+    """Collect garbage less often, and never scan the objects loaded at the start.
 
-    A broker makes many small objects that live as long as their job; with the defaults a fifth of
-    its time goes into looking them over again and again.
+    A broker makes many small objects that live as long as their job. With the defaults it spends a
+    fifth of its time on scanning them repeatedly.
     """
     gc.collect()
     gc.freeze()
@@ -97,22 +97,22 @@ def calm_the_collector() -> None:
 
 
 def endpoint(text: str) -> str:
-    """Complete an endpoint that names no transport."""
+    """Add `tcp://` to an endpoint without a scheme."""
     return text if text == "off" or "://" in text else f"tcp://{text}"
 
 
 def start_logging(level: str) -> None:
-    """Log to standard error, in colour for people and as JSON for programs."""
+    """Log to standard error: in colour on a terminal, else as JSON."""
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
-        raise ValueError(f"{level!r} is no log level; use debug, info, warning or error")
-    is_person = sys.stderr.isatty()
+        raise ValueError(f"unknown log level {level!r}; use debug, info, warning or error")
+    is_terminal = sys.stderr.isatty()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer() if is_person else structlog.processors.JSONRenderer(),
+            structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

@@ -20,16 +20,16 @@ def worker(
     what: str = typer.Argument(
         metavar="MODULE[:OBJECT]", help="A module, or a function or object in it."
     ),
-    service: str = typer.Option(..., help="The service name to offer it under."),
+    service: str = typer.Option(..., help="The service name."),
     url: str = URL,
-    name: str | None = typer.Option(None, help="The worker's name; made up if not given."),
-    concurrency: int = typer.Option(8, min=1, help="Jobs to run at a time."),
+    name: str | None = typer.Option(None, help="The worker's name; generated if not given."),
+    concurrency: int = typer.Option(8, min=1, help="Jobs to run at the same time."),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run functions as a worker on any dialect.
 
-    A module or object offers its public functions, each under its name. The first Ctrl-C or SIGTERM
-    finishes what runs and takes no more; the second hands it back.
+    A module or object offers its public functions as tasks of the same name. After the first Ctrl-C
+    or SIGTERM the worker finishes its jobs and takes no more; after the second it returns them.
 
     `dragoman worker tasks --service math` offers the functions of ./tasks.py.
     `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
@@ -62,7 +62,7 @@ def find(what: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
-        raise ValueError(f"there is no module {module_name!r} here") from None
+        raise ValueError(f"no module {module_name!r} in this folder or on the path") from None
     for part in attribute.split(".") if attribute else ():
         if not hasattr(thing, part):
             raise ValueError(f"{module_name} has no {part!r}")

@@ -1,1 +1,1 @@
-"""`dragoman demo`: the whole mission in one finite run."""
+"""`dragoman demo`: everything the broker does, in one finite run."""

@@ -12,31 +12,31 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dragoman.cli.demo.acts import bridge, crash, pipeline, totals
+from dragoman.cli.demo.steps import bridge, crash, pipeline, totals
 from dragoman.sdk.errors import DragomanError
 from dragoman.testing.fabric import CheckFailed, Fabric, client_dialects, worker_dialects
 
-#: The exit code of what was stopped by Ctrl-C, as shells have it.
+#: The usual exit code after Ctrl-C.
 INTERRUPTED: Final = 130
 
 
 def demo(
-    folder: Path | None = typer.Option(None, help="Where to work; a new folder if not given."),
+    folder: Path | None = typer.Option(None, help="The folder to use; a new one if not given."),
     keep: bool = typer.Option(False, help="Leave broker and workers running at the end."),
     spark: bool = typer.Option(True, help="Run the Spark pipeline over the ledger at the end."),
 ) -> None:
-    """Show the whole mission in one finite run.
+    """Show everything the broker does, in one finite run.
 
-    Starts a broker and a worker of every dialect, lets a client of every dialect use each of
-    them, kills a worker and the broker in the middle of work and counts what comes back, then
-    runs the Spark pipeline over the ledger. Exits with 0 only if all of it held.
+    Starts a broker and a worker of every dialect, and calls each worker with a client of every
+    dialect. Kills a worker and the broker during work and counts the results. Then runs the Spark
+    pipeline over the ledger. Exits with 0 only if every check passed.
     """
     console = Console()
     place = folder or Path(tempfile.mkdtemp(prefix="dragoman-demo-"))
     fabric = Fabric(place)
     started = time.monotonic()
     has_held = False
-    # Whoever stops the demo, by whatever signal, wants its processes to stop too.
+    # SIGTERM must stop the demo's processes too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _show(console, fabric, spark=spark, keep=keep)
@@ -50,7 +50,7 @@ def demo(
     finally:
         if not (keep and has_held):
             _stop(fabric)
-    console.print(f"[green]all of it held[/], in {time.monotonic() - started:.0f} s")
+    console.print(f"[green]all checks passed[/], in {time.monotonic() - started:.0f} s")
     if keep:
         console.print(fabric.describe())
         console.print(f"stop it with: pkill -f {place}")
@@ -59,7 +59,7 @@ def demo(
 
 
 def _stop(fabric: Fabric) -> None:
-    """Stop every process; told again, do not wait for them."""
+    """Stop every process; after a second Ctrl-C, do not wait for them."""
     try:
         fabric.stop()
     except KeyboardInterrupt:
@@ -78,12 +78,12 @@ def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
         # A live table ends its last line only where it can move the cursor.
         console.print()
     console.print(f"   {pairs} pairs, values and failures across all of them")
-    console.print("[bold]3.[/] a worker and the broker are killed in the middle of work")
-    crash(fabric, lambda words: console.print(f"   {words}"))
+    console.print("[bold]3.[/] a worker and the broker are killed during work")
+    crash(fabric, lambda text: console.print(f"   {text}"))
     counted = totals(fabric)
     console.print(
         f"   the ledger: {counted['records']} records, {counted['jobs']} jobs,"
-        f" {counted['succeeded']} succeeded, {counted['requeued']} given to another worker"
+        f" {counted['succeeded']} succeeded, {counted['requeued']} requeued"
     )
     if spark and not keep:
         fabric.stop()
@@ -104,8 +104,8 @@ def _bridge_with_table(console: Console, fabric: Fabric) -> int:
 
     with Live(table(), console=console, refresh_per_second=8) as live:
 
-        def tell(caller: str, worker: str, words: str) -> None:
-            cells[caller, worker] = words
+        def tell(caller: str, worker: str, text: str) -> None:
+            cells[caller, worker] = text
             live.update(table())
 
         return bridge(fabric, tell)

@@ -1,4 +1,4 @@
-"""The demo's acts: every pair of dialects, a crash in mid-work, and the ledger's tale."""
+"""The steps of the demo: every pair of dialects, a crash during work, the pipeline."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.testing.fabric import CheckFailed, Fabric, client_dialects, worker_dialects
 
-#: A value of every kind that all dialects can carry.
+#: A value of every type that all dialects can carry.
 VALUE: Final[dict[str, Any]] = {
     "text": "naïve",
     "list": [1, -2.5, None, True, []],
@@ -23,7 +23,7 @@ Tell = Callable[[str, str, str], None]
 
 
 def bridge(fabric: Fabric, tell: Tell) -> int:
-    """Let a client of every dialect use a worker of every dialect; return the number of pairs."""
+    """Call a worker of every dialect with a client of every dialect; return the pairs."""
     pairs = 0
     for caller in client_dialects():
         with Client(fabric.url(caller)) as client:
@@ -38,23 +38,23 @@ def bridge(fabric: Fabric, tell: Tell) -> int:
 
 def _check_pair(client: Client, caller: str, worker: str) -> None:
     service = f"demo-{worker}"
-    said = client.call(service, "echo", VALUE, timeout=20)
-    if said != VALUE:
-        raise CheckFailed(f"{caller} to {worker}: sent {VALUE!r}, got {said!r}")
+    answer = client.call(service, "echo", VALUE, timeout=20)
+    if answer != VALUE:
+        raise CheckFailed(f"{caller} to {worker}: sent {VALUE!r}, got {answer!r}")
     if caller == "memo":
-        # Its text has no word for failure: a failed request is never answered.
+        # memo01 has no message for a failure: a failed request is never answered.
         return
     try:
         client.call(service, "refuse", timeout=20)
     except DragomanError as error:
         if "refused" not in str(error):
-            raise CheckFailed(f"{caller} to {worker}: the failure says {error}") from None
+            raise CheckFailed(f"{caller} to {worker}: unexpected error: {error}") from None
     else:
         raise CheckFailed(f"{caller} to {worker}: a failed task was reported as a success")
 
 
 def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
-    """Kill a worker and the broker in the middle of work, and count what comes back."""
+    """Kill a worker and the broker during work, and count the results."""
     for name in ("square-1", "square-2"):
         fabric.start_worker("nfp", "squares", name)
     fabric.wait_for(["squares"])
@@ -67,27 +67,27 @@ def crash(fabric: Fabric, say: Callable[[str], None]) -> None:
         fabric.kill_worker("square-1")
         fabric.kill_broker()
         fabric.start_broker()
-        say("broker restarted on its ledger; waiting for the answers")
+        say("broker restarted on its ledger; waiting for the results")
         answers = [job.result(120) for job in jobs]
     if answers != [n * n for n in range(JOBS)]:
-        raise CheckFailed("some answers are wrong or missing")
-    say(f"{JOBS} of {JOBS} answers came back, all of them right")
+        raise CheckFailed("some results are wrong or missing")
+    say(f"{JOBS} of {JOBS} results arrived, all correct")
 
 
 def totals(fabric: Fabric) -> dict[str, Any]:
-    """Return what the broker counted."""
+    """Return the broker's totals."""
     with Client(fabric.url("nfp")) as client:
         found: dict[str, Any] = client.call("mmi.service.broker", "show_totals", timeout=10)
         return found
 
 
 def pipeline(fabric: Fabric) -> Path:
-    """Run Spark over the ledger that was just made; return where the report is."""
+    """Run the Spark pipeline over the demo's ledger; return the path of the report."""
     source, tables = str(fabric.data / "sealed"), str(fabric.folder / "tables")
     report = fabric.folder / "report.html"
     command = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "pipeline"]
-    words = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
-    done = subprocess.run([*command, *words], check=False)
+    text = ["run", "--source", source, "--tables", tables, "--audit", "--report", str(report)]
+    done = subprocess.run([*command, *text], check=False)
     if done.returncode != 0:
         raise CheckFailed(f"`dragoman pipeline run` exited with {done.returncode}")
     return report

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.demo import acts
+from dragoman.cli.demo import steps
 from dragoman.testing.fabric import Fabric, client_dialects, worker_dialects
 
 
 @pytest.mark.interop
 @pytest.mark.timeout(180)
 def test_every_pair_and_a_crash_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acts, "JOBS", 100)
+    monkeypatch.setattr(steps, "JOBS", 100)
     fabric = Fabric(tmp_path)
     told: list[tuple[str, str]] = []
     try:
@@ -19,12 +19,12 @@ def test_every_pair_and_a_crash_hold(tmp_path: Path, monkeypatch: pytest.MonkeyP
         for dialect in worker_dialects():
             fabric.start_worker(dialect, f"demo-{dialect}", f"demo-{dialect}-1")
         fabric.wait_for([f"demo-{d}" for d in worker_dialects()])
-        pairs = acts.bridge(fabric, lambda caller, worker, words: told.append((caller, worker)))
+        pairs = steps.bridge(fabric, lambda caller, worker, text: told.append((caller, worker)))
         assert pairs == len(set(told)) == len(client_dialects()) * len(worker_dialects())
-        said: list[str] = []
-        acts.crash(fabric, said.append)
-        assert said[-1].startswith("100 of 100")
-        assert acts.totals(fabric)["succeeded"] >= 100 + pairs
+        answer: list[str] = []
+        steps.crash(fabric, answer.append)
+        assert answer[-1].startswith("100 of 100")
+        assert steps.totals(fabric)["succeeded"] >= 100 + pairs
     finally:
         fabric.stop()
     assert (fabric.data / "sealed" / "manifest.json").is_file()

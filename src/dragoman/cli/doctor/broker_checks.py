@@ -1,4 +1,4 @@
-"""The place: settings, ports, the data folder, what its disk takes to be sure of a write."""
+"""Checks of a broker's settings: ports, data folder, disk, ledger."""
 
 import os
 import shutil
@@ -10,14 +10,14 @@ from statistics import median
 from typing import Final
 from urllib.parse import urlsplit
 
-from dragoman.cli.doctor.findings import CheckResult, bad, ok, warning
+from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.server.server import LEDGER_FILE
 from dragoman.server.settings import BrokerSettings, Listen
 
 _WRITES: Final = 25
-#: A write that is sure within this is a good disk; above the second figure it limits everything.
+#: Seconds of an fsync: below the first it is fast, above the second it limits throughput.
 _FAST: Final = 0.010
 _SLOW: Final = 0.050
 _LITTLE: Final = 2**30
@@ -26,7 +26,7 @@ _PATIENCE: Final = 2.0
 
 
 class BrokerChecks:
-    """The settings of a broker, and where they put it."""
+    """Checks of the ports and folders that the settings name."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
@@ -35,21 +35,21 @@ class BrokerChecks:
 
     def ports(self) -> Iterator[CheckResult]:
         """Check that every listener's port is free, or that a broker has it already."""
-        listen, taken = self.settings.listen, list[CheckResult]()
+        listen, in_use = self.settings.listen, list[CheckResult]()
         for name in Listen.model_fields:
             endpoint = getattr(listen, name)
-            found = _port(name, endpoint)
-            if found.verdict == "bad":
-                taken.append(found)
+            results = _port(name, endpoint)
+            if results.verdict == "bad":
+                in_use.append(results)
             else:
-                yield found
-        if taken and (words := self._running()):
-            yield from (ok(each.what, f"{words} listens there") for each in taken)
+                yield results
+        if in_use and (text := self._running()):
+            yield from (ok(each.what, f"{text} listens there") for each in in_use)
         else:
-            yield from taken
+            yield from in_use
 
     def _running(self) -> str:
-        """Say which broker answers where this one would listen; empty if none does."""
+        """Describe the broker that answers on the NFP endpoint; empty if none does."""
         endpoint = self.settings.listen.nfp
         if endpoint == "off":
             return ""
@@ -63,10 +63,10 @@ class BrokerChecks:
     # --- disk ---------------------------------------------------------------------------------
 
     def disk(self) -> Iterator[CheckResult]:
-        """Check that the data folder can be written, has room, and how long a sure write takes."""
+        """Check that the data folder is writable and has space; measure fsync."""
         folder = _nearest(self.settings.data)
         if not os.access(folder, os.W_OK):
-            yield bad("data folder", f"{self.settings.data}: {folder} cannot be written to")
+            yield bad("data folder", f"{self.settings.data}: {folder} is not writable")
             return
         yield ok("data folder", f"{self.settings.data.absolute()}")
         free = shutil.disk_usage(folder).free
@@ -75,15 +75,15 @@ class BrokerChecks:
         yield _fsync(folder)
 
     def ledger(self) -> Iterator[CheckResult]:
-        """Check that the clock is not before what was written last."""
+        """Check that the clock is not before the last write of the ledger."""
         path = self.settings.data / LEDGER_FILE
         if not path.exists():
-            yield ok("ledger", "none yet; the first start makes it")
+            yield ok("ledger", "none yet; the first start creates it")
             return
         size = path.stat().st_size / 2**20
         ahead = path.stat().st_mtime - time.time()
         if ahead > 1:
-            yield bad("ledger", f"written {ahead:.0f} s in the future: the clock has gone back")
+            yield bad("ledger", f"last written {ahead:.0f} s in the future; check the clock")
         else:
             yield ok("ledger", f"{path}, {size:.1f} MiB")
 
@@ -92,20 +92,20 @@ def _port(name: str, endpoint: str) -> CheckResult:
     what = f"port {name}"
     if endpoint == "off":
         return ok(what, "off")
-    place = urlsplit(endpoint)
-    if not endpoint or not place.port:
-        return ok(what, "any free one")
-    if place.scheme in ("nats", "tls"):
+    parts = urlsplit(endpoint)
+    if not endpoint or not parts.port:
+        return ok(what, "any free port")
+    if parts.scheme in ("nats", "tls"):
         return ok(what, f"uses {endpoint}")
-    host = place.hostname or "127.0.0.1"
+    host = parts.hostname or "127.0.0.1"
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("" if host == "*" else host, place.port))
+            probe.bind(("" if host == "*" else host, parts.port))
     except OSError as error:
-        return bad(what, f"{host}:{place.port}: {error.strerror or error}")
-    return ok(what, f"{host}:{place.port} is free")
+        return bad(what, f"{host}:{parts.port}: {error.strerror or error}")
+    return ok(what, f"{host}:{parts.port} is free")
 
 
 def _nearest(folder: Path) -> Path:
@@ -117,7 +117,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _fsync(folder: Path) -> CheckResult:
-    """Write as the ledger does, and see how long it takes until the disk has it."""
+    """Write and fsync as the ledger does; report the latency."""
     took: list[float] = []
     path = folder / f".dragoman-doctor-{os.getpid()}"
     try:
@@ -131,8 +131,8 @@ def _fsync(folder: Path) -> CheckResult:
     finally:
         path.unlink(missing_ok=True)
     middle, worst = median(took), max(took)
-    words = f"{middle * 1000:.2f} ms in the middle, {worst * 1000:.1f} ms at worst"
+    text = f"median {middle * 1000:.2f} ms, worst {worst * 1000:.1f} ms"
     if middle <= _FAST:
-        return ok("fsync", words)
+        return ok("fsync", text)
     hint = "acknowledgements wait for it; a local SSD is faster"
-    return warning("fsync", f"{words}; {hint}" if middle <= _SLOW else f"{words}: slow; {hint}")
+    return warning("fsync", f"{text}; {hint}" if middle <= _SLOW else f"{text}: slow; {hint}")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.doctor import place as places
-from dragoman.cli.doctor.findings import BAD, OK, WARNING
-from dragoman.cli.doctor.place import BrokerChecks
+from dragoman.cli.doctor import broker_checks as places
+from dragoman.cli.doctor.broker_checks import BrokerChecks
+from dragoman.cli.doctor.check_results import BAD, OK, WARNING
 from dragoman.server.settings import BrokerSettings, Listen, load
 from dragoman.testing.fabric import free_port
 from dragoman.testing.harness import LocalBroker
@@ -22,32 +22,32 @@ def settings(folder: Path, **listen: str) -> BrokerSettings:
 
 
 def test_a_free_port_is_well_and_a_taken_one_is_bad(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as in_use:
         listen = {
-            "dcp": f"tcp://127.0.0.1:{taken.getsockname()[1]}",
+            "dcp": f"tcp://127.0.0.1:{in_use.getsockname()[1]}",
             "zss": f"tcp://127.0.0.1:{free_port()}",
             "nats": "nats://far:4222",
             "memo": "tcp://127.0.0.1:0",
         }
-        found = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path, **listen)).ports()}
-    assert found.pop("port dcp") == BAD
-    assert set(found.values()) == {OK}
-    assert len(found) == len(Listen.model_fields) - 1
+        results = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path, **listen)).ports()}
+    assert results.pop("port dcp") == BAD
+    assert set(results.values()) == {OK}
+    assert len(results) == len(Listen.model_fields) - 1
 
 
 @pytest.mark.process
 def test_ports_that_a_broker_has_are_well(tmp_path: Path) -> None:
     with LocalBroker("nfp", "dcp") as broker:
         listen = {name: broker.endpoints[name] for name in ("nfp", "dcp")}
-        found = list(BrokerChecks(settings(tmp_path, **listen)).ports())
-    assert {f.verdict for f in found} == {OK}
-    assert sum("a broker with" in f.words for f in found) == 2
+        results = list(BrokerChecks(settings(tmp_path, **listen)).ports())
+    assert {f.verdict for f in results} == {OK}
+    assert sum("a broker with" in f.text for f in results) == 2
 
 
 def test_a_disk_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
-    found = {f.what: f for f in BrokerChecks(settings(tmp_path)).disk()}
-    assert set(found) == {"data folder", "disk space", "fsync"}
-    assert "ms in the middle" in found["fsync"].words
+    results = {f.what: f for f in BrokerChecks(settings(tmp_path)).disk()}
+    assert set(results) == {"data folder", "disk space", "fsync"}
+    assert "median " in results["fsync"].text
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,24 +57,24 @@ def test_a_slow_disk_and_a_full_one_are_reported(
     monkeypatch.setattr(places, "_FAST", 0.0)
     monkeypatch.setattr(places, "_LITTLE", 2**80)
     monkeypatch.setattr(places, "_TOO_LITTLE", 2**80)
-    found = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path)).disk()}
-    assert (found["fsync"], found["disk space"]) == (WARNING, BAD)
+    results = {f.what: f.verdict for f in BrokerChecks(settings(tmp_path)).disk()}
+    assert (results["fsync"], results["disk space"]) == (WARNING, BAD)
 
 
 def test_a_folder_that_cannot_be_written_is_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    (found,) = BrokerChecks(settings(tmp_path)).disk()
-    assert found.verdict == BAD
+    (results,) = BrokerChecks(settings(tmp_path)).disk()
+    assert results.verdict == BAD
 
 
 def test_a_ledger_of_tomorrow_means_that_the_clock_went_back(tmp_path: Path) -> None:
-    place = BrokerChecks(settings(tmp_path))
-    assert next(place.ledger()).words.startswith("none yet")
+    broker = BrokerChecks(settings(tmp_path))
+    assert next(broker.ledger()).text.startswith("none yet")
     file = tmp_path / "data" / "ledger.sqlite"
     file.parent.mkdir()
     file.write_bytes(b"x")
-    assert next(place.ledger()).verdict == OK
+    assert next(broker.ledger()).verdict == OK
     os.utime(file, (time.time() + 3600, time.time() + 3600))
-    assert next(place.ledger()).verdict == BAD
+    assert next(broker.ledger()).verdict == BAD

@@ -1,7 +1,7 @@
-"""A whole NCL fabric in memory: the true broker, its orchestrator side, compute nodes, and a NATS.
+"""A whole NCL fabric in memory: the real broker, its orchestrator side, compute nodes, and NATS.
 
-Messages are delivered by `settle`, in the order they were published; time passes by `wait` only.
-Every message that crossed is in `traffic`, so that a test can look at the wire.
+`settle` delivers messages in the order they were published. Time passes only in `wait`. `traffic`
+has every message, so that a test can inspect the wire.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ CODECS = {"ncl": NclBodyCodec()}
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Tell whether a subject is subscribed to by a pattern."""
+    """Whether a subscription pattern matches a subject."""
     wanted, found = pattern.split("."), subject.split(".")
     return len(wanted) == len(found) and all(
         w in ("*", f) for w, f in zip(wanted, found, strict=True)
@@ -66,7 +66,7 @@ class Crossing:
 
 
 class Node:
-    """A compute node with everything it was told."""
+    """A compute node and the notices it received."""
 
     def __init__(self, fabric: "Fabric", side: NclWorkerSide) -> None:
         self.fabric, self.side = fabric, side
@@ -112,7 +112,7 @@ class Fabric:
         self.nodes: dict[str, Node] = {}
         self.traffic: list[Crossing] = []
         self.malformed: list[str] = []
-        #: Messages for which this is true are lost.
+        #: Drops the messages for which it returns True.
         self.loses: Callable[[Crossing], bool] = lambda crossing: False
         self.is_broker_up = True
         self._queue: deque[Crossing] = deque()
@@ -133,7 +133,7 @@ class Fabric:
         store: NodeStore | None = None,
         join: bool = True,
     ) -> Node:
-        """Let a node come, or come again as a new process."""
+        """Add a node, or restart it as a new process."""
         side = NclWorkerSide(
             name,
             services,
@@ -188,14 +188,14 @@ class Fabric:
     # --- the wire -------------------------------------------------------------------------------
 
     def publish(self, source: str, subject: str, frames: Sequence[bytes]) -> None:
-        """Put a message on the wire."""
+        """Publish a message."""
         crossing = Crossing(source, subject, frames)
         self.traffic.append(crossing)
         if not self.loses(crossing):
             self._queue.append(crossing)
 
     def settle(self) -> None:
-        """Deliver until nothing is under way."""
+        """Deliver until no message is queued."""
         while self._queue:
             self._deliver(self._queue.popleft())
 
@@ -233,7 +233,7 @@ class Fabric:
         for effect in effects:
             if isinstance(effect, Append):
                 self.entries.append((effect.record, effect.body))
-                to_row(effect.record)  # what cannot be stored would end a real broker
+                to_row(effect.record)  # a real broker stops if a record cannot be stored
             elif isinstance(effect, SendReply):
                 self.replies.append(effect)
             elif isinstance(effect, SendStatus):
@@ -257,7 +257,7 @@ class Fabric:
     # --- time -----------------------------------------------------------------------------------
 
     def wait(self, seconds: float, step: float = 1.0) -> None:
-        """Let time pass in steps; nodes tick, the broker and its side do what is due."""
+        """Advance the clock in steps; nodes, broker and side do what is due."""
         until = self.now + seconds
         while self.now < until - 1e-9:
             self.now = min(until, self.now + step)
@@ -286,5 +286,5 @@ class Fabric:
         self.settle()
 
     def sent(self, type_name: str, source: str = "") -> list[Crossing]:
-        """Return the messages of a type that crossed, of one sender if it is named."""
+        """Return the messages of a type, of one sender if it is named."""
         return [c for c in self.traffic if c.type == type_name and source in ("", c.source)]

@@ -1,4 +1,4 @@
-"""Dress: calls as engine parameters, answers as run results, and what has no form."""
+"""The NCL body codec: calls as engine parameters, answers as run results, refusals."""
 
 from typing import Any
 

@@ -1,11 +1,21 @@
-"""The orchestrator side against whatever a peer may send, and its own timers."""
+"""The orchestrator side: hostile input, effects and timers."""
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from tests.dialects.ncl_desk import CTRL, DATA, NOW, connected, error_in, info, noted_in, say, side
 from tests.dialects.ncl_fabric import Fabric
+from tests.dialects.ncl_orchestrator import (
+    CTRL,
+    DATA,
+    NOW,
+    connected,
+    error_in,
+    info,
+    noted_in,
+    say,
+    side,
+)
 from tests.dialects.ncl_vectors import VECTORS, body, labels
 
 from dragoman.core.effects import Dismiss, SendBeat, SendPoll, SendWork
@@ -32,19 +42,19 @@ from dragoman.model.record import Kind
 
 @pytest.mark.parametrize("label", labels("decode."))
 def test_an_undecodable_request_is_answered_and_recorded(label: str) -> None:
-    told = list(connected().receive(CTRL.encode(), [body(label), b"", b"r"], NOW))
-    assert [t for t in told if isinstance(t, Send)]
+    outputs = list(connected().receive(CTRL.encode(), [body(label), b"", b"r"], NOW))
+    assert [t for t in outputs if isinstance(t, Send)]
     if label in ("decode.badcrc", "decode.null-metadata", "decode.unknown-type", "decode.empty"):
-        assert error_in(told).Cause.startswith("failed to deserialize request: ")
-        assert noted_in(told).kind is Kind.REJECTED
+        assert error_in(outputs).Cause.startswith("failed to deserialize request: ")
+        assert noted_in(outputs).kind is Kind.REJECTED
 
 
 @pytest.mark.parametrize("label", labels("decode."))
 def test_undecodable_data_is_acked_and_recorded_and_never_refused(label: str) -> None:
-    told = list(connected().receive(DATA.encode(), [body(label), b"", b"ack"], NOW))
-    (ack,) = [t for t in told if isinstance(t, Send)]
+    outputs = list(connected().receive(DATA.encode(), [body(label), b"", b"ack"], NOW))
+    (ack,) = [t for t in outputs if isinstance(t, Send)]
     assert (ack.address, ack.frames[0], ack.is_strict) == (b"ack", b"{}", True)
-    assert noted_in(told).kind is Kind.REJECTED
+    assert noted_in(outputs).kind is Kind.REJECTED
 
 
 def test_a_node_may_only_speak_for_itself() -> None:
@@ -54,28 +64,28 @@ def test_a_node_may_only_speak_for_itself() -> None:
         HeartbeatRequest("n-2"),
         UpdateNodeInfoRequest(info("n-2")),
     ):
-        told = say(made, CTRL, payload)
-        assert error_in(told).Code == "BadRequest"
-        assert "n-2" in noted_in(told).detail
+        outputs = say(made, CTRL, payload)
+        assert error_in(outputs).Code == "BadRequest"
+        assert "n-2" in noted_in(outputs).detail
     assert list(made.nodes) == ["n-1"]
 
 
 def test_data_under_a_wrong_name_is_acked_recorded_and_not_applied() -> None:
-    told = say(connected(), DATA, RunResult("e"), source="n-2")
-    assert noted_in(told).kind is Kind.REJECTED
-    assert not [t for t in told if isinstance(t, ReplyReceived)]
+    outputs = say(connected(), DATA, RunResult("e"), source="n-2")
+    assert noted_in(outputs).kind is Kind.REJECTED
+    assert not [t for t in outputs if isinstance(t, ReplyReceived)]
 
 
 def test_a_node_id_that_is_no_token_is_refused() -> None:
     subject = "bacalhau.global.compute.a b.out.ctrl"
-    told = say(side(), subject, HandshakeRequest(info("a b")))
-    assert error_in(told).Code == "BadRequest"
+    outputs = say(side(), subject, HandshakeRequest(info("a b")))
+    assert error_in(outputs).Code == "BadRequest"
 
 
 def test_data_of_a_node_that_never_shook_hands_is_not_acked() -> None:
-    told = say(side(), DATA, RunResult("e"))
-    assert not [t for t in told if isinstance(t, Send)]
-    assert noted_in(told).kind is Kind.REJECTED
+    outputs = say(side(), DATA, RunResult("e"))
+    assert not [t for t in outputs if isinstance(t, Send)]
+    assert noted_in(outputs).kind is Kind.REJECTED
 
 
 @pytest.mark.parametrize("subject", [CTRL, DATA, "bacalhau.global.compute.n-1.out.requests"])
@@ -109,13 +119,13 @@ def test_the_legacy_probe_is_refused_with_exactly_the_known_line() -> None:
 
 def test_a_request_for_a_managed_publisher_is_answered_with_an_error() -> None:
     subject = b"bacalhau.global.compute.n-1.out.requests"
-    told = list(side().receive(subject, [body("req.presign.request"), b"", b"r"], NOW))
-    assert error_in(told).Code == "BadRequest"
-    (send,) = told
+    outputs = list(side().receive(subject, [body("req.presign.request"), b"", b"r"], NOW))
+    assert error_in(outputs).Code == "BadRequest"
+    (send,) = outputs
     assert isinstance(send, Send)
     assert wire.decode(send.frames[0]).source == "orchestrator-data-plane-responder"
-    told = list(side().receive(subject, [b"nonsense", b"", b"r"], NOW))
-    assert noted_in(told).kind is Kind.REJECTED
+    outputs = list(side().receive(subject, [b"nonsense", b"", b"r"], NOW))
+    assert noted_in(outputs).kind is Kind.REJECTED
 
 
 def test_an_error_carries_status_and_code_in_its_metadata() -> None:
@@ -137,8 +147,8 @@ def test_the_message_id_of_a_request_s_header_comes_back() -> None:
 def test_a_peer_without_headers_is_served() -> None:
     payload = HandshakeRequest(info())
     raw = wire.encode(payload, {wire.TYPE: "transport.HandshakeRequest", wire.ENCODING: "json"})
-    told = side().receive(CTRL.encode(), [raw, b"", b"r"], NOW)
-    assert [t for t in told if isinstance(t, WorkerJoined)]
+    outputs = side().receive(CTRL.encode(), [raw, b"", b"r"], NOW)
+    assert [t for t in outputs if isinstance(t, WorkerJoined)]
 
 
 @pytest.mark.parametrize("token", ["", "x", "1-2", "a-b-n-1", "1-2-n-9"])
@@ -234,9 +244,9 @@ def test_a_new_connection_to_nats_sends_at_once_what_may_be_lost() -> None:
     fabric.loses = lambda c: c.type == "AskForBid"
     fabric.submit()
     fabric.loses = lambda c: False
-    told = fabric.side.receive(b"", [b"", b"", b""], fabric.now)
-    assert len(told) >= 1
-    fabric._take(told)
+    outputs = fabric.side.receive(b"", [b"", b"", b""], fabric.now)
+    assert len(outputs) >= 1
+    fabric._take(outputs)
     fabric.settle()
     assert len(node.works) == 1
 
@@ -259,7 +269,7 @@ def test_a_node_that_is_rejected_is_dropped_and_kept_out() -> None:
     fabric.wait(40)
     assert not fabric.side.nodes["n-1"].is_connected
     assert fabric.side.nodes["n-1"].last_error == "node rejected"
-    assert "node has been rejected" in fabric.nodes["n-1"].side.trouble
+    assert "node has been rejected" in fabric.nodes["n-1"].side.last_error
     with pytest.raises(KeyError):
         fabric.side.set_membership("nobody", APPROVED, fabric.now)
 

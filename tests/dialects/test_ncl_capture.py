@@ -1,8 +1,8 @@
-"""The captured conversation of real peers, replayed against each of our sides in turn.
+"""A captured conversation of real peers, replayed against each of our sides.
 
-What a real node said goes to our orchestrator, what a real orchestrator said goes to our node; what
-ours answer is compared, decoded, with what the real ones answered. Ids and instants that each side
-makes up for itself are mapped or left out of the comparison.
+The real node's messages go to our orchestrator, the real orchestrator's messages to our node. The
+test compares our decoded answers with the real ones. It maps or ignores ids and times that each
+side makes up.
 """
 
 from itertools import count
@@ -49,7 +49,7 @@ def name_of(vector: dict[str, Any]) -> str:
 
 
 class Orchestrator:
-    """Our side, fed with what the real node said."""
+    """Our orchestrator, fed with the real node's messages."""
 
     def __init__(self) -> None:
         settings = OrchestratorSettings(follow_logs=False)
@@ -83,7 +83,7 @@ class Orchestrator:
         return payload
 
     def dispatch(self, captured: AskForBid) -> list[Send]:
-        """Give out the job that the real orchestrator gave out here."""
+        """Dispatch the job that the real orchestrator dispatched."""
         job = JobId(f"job-{next(self._jobs)}")
         assert captured.Execution.Job is not None
         self.ours[captured.Execution.ID] = execution_id(job, PEER, 1)
@@ -123,7 +123,7 @@ def test_our_orchestrator_answers_a_real_node_as_the_real_one_did() -> None:
             assert_same_ask(send, asked)
             ours.ack(send)
     kinds = [wire.decode(s.frames[0]).metadata[wire.TYPE] for s in ours.sent if s.frames[2]]
-    # As the real one, but for the cancels it sends for executions that are over.
+    # Like the real one, except its cancels of ended executions.
     assert kinds == [
         "AskForBid", "BidAccepted", "AskForBid", "AskForBid", "BidAccepted", "AskForBid",
         "BidAccepted",
@@ -189,7 +189,7 @@ def test_the_core_hears_the_whole_story() -> None:
 
 
 class ComputeNode:
-    """Our node, fed with what the real orchestrator said."""
+    """Our node, fed with the real orchestrator's messages."""
 
     def __init__(self) -> None:
         self.now = 1_794_772_037.0
@@ -244,7 +244,7 @@ def test_our_node_answers_a_real_orchestrator_as_the_real_one_did() -> None:
         started = at if started is None else started
         node.now = 1_794_772_037.0 + at - started
         if name.startswith("RegisterNode"):
-            continue  # A node of ours speaks NCL at once; the notes permit it.
+            continue  # Our node skips the legacy registration.
         if name.startswith("transport.") and vector["direction"] == "compute->orchestrator":
             awaiting = expect_request(node, raw)
         elif name.startswith("transport."):
@@ -259,7 +259,7 @@ def test_our_node_answers_a_real_orchestrator_as_the_real_one_did() -> None:
 
 
 def expect_request(node: ComputeNode, real: bytes) -> str:
-    """Let our node send the request that the real one sent now; return its reply subject."""
+    """Make our node send the request that the real one sent; return its reply subject."""
     expected = wire.decode(real).payload
     if isinstance(expected, HandshakeRequest):
         frames = node.side.join()
@@ -278,7 +278,7 @@ def expect_request(node: ComputeNode, real: bytes) -> str:
 
 
 def expect_data(node: ComputeNode, real: bytes) -> None:
-    """Let our node come to the outcome that the real one came to, and compare what it says."""
+    """Give our node the real one's outcome, and compare what it sends."""
     message = wire.decode(real)
     expected = message.payload
     if isinstance(expected, RunResult):

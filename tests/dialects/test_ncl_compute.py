@@ -1,4 +1,4 @@
-"""Executions of a node: every message in every state, and what a restart leaves."""
+"""Executions of a node: every message in every state, and restarts."""
 
 import copy
 
@@ -29,11 +29,11 @@ from dragoman.dialects.ncl.models import (
     RUN,
     RUNNING,
     Execution,
+    ExecutionState,
     InputSource,
     JobSpec,
     NclTask,
     SpecConfig,
-    State,
     TaskResources,
     TaskTimeouts,
     WireObject,
@@ -48,7 +48,7 @@ NOW = 1_700_000_000.0
 
 
 class Bench:
-    """A node's executions with what they say."""
+    """The executions of a node and the messages they publish."""
 
     def __init__(self, slots: int = 2, store: NodeStore | None = None) -> None:
         self.said: list[WireObject] = []
@@ -57,22 +57,24 @@ class Bench:
         self.compute = Compute(("Math", "noop"), slots, most, self.store, self.say)
 
     def say(self, payload: WireObject) -> None:
-        self.store.say(payload)
+        self.store.add_message(payload)
         self.said.append(payload)
 
     def hear(self, payload: WireObject) -> list[object]:
         return list(self.compute.receive(payload, NOW))
 
     def state(self, name: str = "e1") -> int:
-        held = self.compute.find(name)
-        assert held is not None
-        return held.state
+        stored = self.compute.find(name)
+        assert stored is not None
+        return stored.state
 
 
 def ask(name: str = "e1", *, desired: int = 0, kind: str = "batch", **task: object) -> AskForBid:
     said = {"Name": "main", "Engine": SpecConfig("math", {"task": "add"}), **task}
     job = JobSpec(ID="j1", Name="n", Namespace="d", Type=kind, Meta={}, Tasks=[NclTask(**said)])  # type: ignore[arg-type]
-    return AskForBid(None, Execution(ID=name, JobID="j1", Job=job, DesiredState=State(desired)))
+    return AskForBid(
+        None, Execution(ID=name, JobID="j1", Job=job, DesiredState=ExecutionState(desired))
+    )
 
 
 @pytest.fixture
@@ -117,12 +119,12 @@ def test_null_meta_runs_like_any_other(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (ask(Engine=SpecConfig("docker")), "engine 'docker' is not here"),
+        (ask(Engine=SpecConfig("docker")), "no engine 'docker'"),
         (ask(Engine=SpecConfig("")), "no task with an engine"),
-        (ask(kind="cron"), "job type 'cron' is unknown"),
+        (ask(kind="cron"), "unknown job type 'cron'"),
         (ask(Resources=TaskResources(CPU="8")), "more than this node has"),
         (ask(InputSources=[InputSource()]), "input sources"),
-        (ask(Engine=SpecConfig("math", {"task": 5})), "not a call"),
+        (ask(Engine=SpecConfig("math", {"task": 5})), "not an NCL call"),
         (AskForBid(None, Execution(ID="e1")), "no task"),
     ],
 )
@@ -174,9 +176,9 @@ def partition(index: int, count: int, kind: str = "batch") -> AskForBid:
 
 def test_partitions_of_a_job_are_told_apart(bench: Bench) -> None:
     works = [bench.hear(partition(index, 2))[0] for index in (0, 1)]
-    told = [work.call.headers for work in works if isinstance(work, Assigned)]
-    assert [h["BACALHAU_PARTITION_INDEX"] for h in told] == ["0", "1"]
-    assert {h["BACALHAU_PARTITION_COUNT"] for h in told} == {"2"}
+    outputs = [work.call.headers for work in works if isinstance(work, Assigned)]
+    assert [h["BACALHAU_PARTITION_INDEX"] for h in outputs] == ["0", "1"]
+    assert {h["BACALHAU_PARTITION_COUNT"] for h in outputs} == {"2"}
 
 
 def test_a_partition_that_the_job_does_not_have_is_refused(bench: Bench) -> None:
@@ -257,8 +259,8 @@ def test_a_restart_fails_batch_work_and_runs_lasting_work_again() -> None:
     store = NodeStore()
     store.load(lines)
     after = Bench(slots=5, store=store)
-    again = after.compute.restart(NOW)
-    assert [w.ticket for w in again] == ["e2"]
+    restarted = after.compute.restart(NOW)
+    assert [w.ticket for w in restarted] == ["e2"]
     failed = [s.ExecutionID for s in after.said if isinstance(s, ComputeError)]
     assert failed == ["e1", "e3"]
     assert after.compute.live == 1

@@ -1,4 +1,4 @@
-"""The orchestrator's control plane: every request, its answer, what the core is told."""
+"""The orchestrator's control plane: each request, its answer, its events."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_a_node_that_lost_its_state_gets_what_it_lost_again(plane: ControlPlane)
     node = plane.nodes["n-1"]
     node.publisher.last = 1300
     assert shake(plane, last=0).LastOrchestratorSeqNum == 0
-    assert node.had == 0
+    assert node.session_start == 0
 
 
 def test_a_new_process_may_have_lost_anything_whatever_it_says(plane: ControlPlane) -> None:
@@ -93,9 +93,9 @@ def test_a_new_process_may_have_lost_anything_whatever_it_says(plane: ControlPla
     node.publisher.last = 1300
     request = HandshakeRequest(info(), "2026-01-02T03:04:05Z", 1300)
     plane.answer(request, NOW)
-    assert node.had == 0
+    assert node.session_start == 0
     plane.answer(request, NOW)
-    assert node.had == 1300
+    assert node.session_start == 1300
 
 
 def test_a_handshake_while_connected_is_a_reconnection(plane: ControlPlane) -> None:
@@ -175,7 +175,7 @@ def test_a_known_type_without_a_handler_is_not_found(plane: ControlPlane) -> Non
     assert answer.Code == "NotFound"
 
 
-def test_a_real_change_is_taken_over_and_told(plane: ControlPlane) -> None:
+def test_a_real_change_is_accepted_and_reported(plane: ControlPlane) -> None:
     shake(plane)
     changed = info(Labels={"zone": "eu"})
     answer, events = plane.answer(UpdateNodeInfoRequest(changed), NOW)
@@ -226,7 +226,7 @@ def test_for_a_node_too_many_the_one_is_forgotten_that_was_not_heard_for_longest
     assert events[0].detail == "forgotten ncl node older"
 
 
-def test_where_nobody_can_be_forgotten_a_new_node_is_refused_on_record() -> None:
+def test_where_no_node_can_be_forgotten_a_new_one_is_refused_on_record() -> None:
     plane = control("busy", max_nodes=3)
     for name in ("here", "busy", "rejected"):
         shake(plane, NodeID=name)
@@ -235,7 +235,7 @@ def test_where_nobody_can_be_forgotten_a_new_node_is_refused_on_record() -> None
     plane.nodes["rejected"].membership = REJECTED
     answer, (noted,) = plane.answer(HandshakeRequest(info(NodeID="new")), NOW)
     assert answer == HandshakeResponse(
-        False, "3 nodes are here or have work, the most there may be"
+        False, "max_nodes: all 3 known nodes are connected or have work"
     )
     assert isinstance(noted, Noted)
     assert (noted.kind, noted.peer) == (Kind.REJECTED, "ncl/new")

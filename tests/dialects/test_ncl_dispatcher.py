@@ -1,4 +1,4 @@
-"""What leaves for the nodes: numbers, subjects, replies, and what is sent again."""
+"""The dispatcher: sequence numbers, subjects, replies, resending."""
 
 import pytest
 
@@ -38,9 +38,9 @@ class Stage:
         return self.executions.live[execution_id(job, PEER, 1)].state
 
     def leave(self) -> list[tuple[str, int]]:
-        """Return the types and numbers of what leaves now."""
+        """Return the types and numbers of the messages that are sent now."""
         found = []
-        for send in self.dispatcher.leave(self.node, NOW):
+        for send in self.dispatcher.pending_sends(self.node, NOW):
             assert isinstance(send, Send)
             message = wire.decode(send.frames[0])
             found.append((NAMES[type(message.payload)], message.seq))
@@ -67,12 +67,12 @@ def test_numbers_are_the_ledger_s_and_rise(stage: Stage) -> None:
     stage.start("j2", 10)
     stage.start("j3", 25)
     assert [seq for _, seq in stage.leave()] == [10, 11, 25]
-    assert stage.dispatcher.newest == 25
+    assert stage.dispatcher.newest_seq == 25
 
 
 def test_a_message_names_where_it_goes_and_where_its_ack_goes(stage: Stage) -> None:
     stage.start()
-    (send,) = stage.dispatcher.leave(stage.node, NOW)
+    (send,) = stage.dispatcher.pending_sends(stage.node, NOW)
     assert isinstance(send, Send)
     assert send.is_strict
     assert send.address == b"bacalhau.global.compute.n-1.in.msgs"
@@ -117,7 +117,7 @@ def test_a_claim_sends_only_what_the_node_may_have_lost(stage: Stage) -> None:
     stage.leave()
     stage.node.publisher.ack(10)
     stage.node.publisher.ack(20)
-    # It comes back with less than it had acked: it lost what came after 10.
+    # It reports a lower position than it acked: it lost what came after 10.
     stage.node.connect(10, "", NOW)
     assert stage.dispatcher.claim(stage.node, poll("j1"))
     assert stage.dispatcher.claim(stage.node, poll("j2"))
@@ -130,7 +130,7 @@ def test_a_claim_sends_all_that_followed_what_may_be_lost(stage: Stage) -> None:
     stage.dispatcher.accept(stage.node, execution)
     stage.leave()
     stage.node.publisher.ack(10)
-    # A new process: the ask is lost for sure, and the taken bid means nothing without it.
+    # A new process lost the ask, and the accepted bid needs the ask.
     stage.node.connect(10, "another", NOW)
     assert stage.dispatcher.claim(stage.node, poll())
     assert stage.leave() == [("BidAccepted", 11), ("AskForBid", 12), ("BidAccepted", 13)]
@@ -150,7 +150,7 @@ def test_a_claim_of_nothing_known_stops_it_on_the_node(stage: Stage) -> None:
 
 
 def test_what_was_out_before_a_restart_is_sent_again_when_claimed(stage: Stage) -> None:
-    stage.dispatcher.remember(OpenDispatch(work(seq=10), NOW, accepted=12))
+    stage.dispatcher.restore(OpenDispatch(work(seq=10), NOW, accepted=12))
     assert stage.live() == BID_ACCEPTED
     assert stage.leave() == []
     stage.node.connect(50, "", NOW)
@@ -164,11 +164,11 @@ def test_what_has_no_form_is_refused(stage: Stage) -> None:
     for body in (Body("ncl", (b"[]",)), Body("ncl"), Body("zzz", (b"",))):
         with pytest.raises(Unmappable):
             stage.dispatcher.params(body)
-    with pytest.raises(Unmappable, match="more than NATS carries"):
+    with pytest.raises(Unmappable, match="exceed max_payload of NATS"):
         stage.dispatcher.params(Body("ncl", (b"x" * 2**20,)))
 
 
 def test_what_was_out_and_has_no_form_is_left_out(stage: Stage) -> None:
     lost = SendWork(PEER, JobId("j"), 1, ServiceName("s"), PeerId("test/c"), Body("ncl", (b"[]",)))
-    stage.dispatcher.remember(OpenDispatch(lost, NOW))
+    stage.dispatcher.restore(OpenDispatch(lost, NOW))
     assert stage.executions.live == {}

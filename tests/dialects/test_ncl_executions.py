@@ -1,4 +1,4 @@
-"""Executions of the orchestrator: ids, outcomes, what is asked, what is remembered."""
+"""The orchestrator's executions: ids, outcomes, asks, bounds."""
 
 import re
 
@@ -91,7 +91,7 @@ def test_without_bids_and_for_all_it_is_run_at_once() -> None:
     assert (ask.Execution.Job.Type, ask.Execution.Job.Count) == ("ops", 0)
 
 
-def test_needs_and_time_are_told_to_the_node() -> None:
+def test_needs_and_time_limit_are_sent_to_the_node() -> None:
     needs = Capacity(0.5, 10**9, 0, 2)
     ask = ask_for_bid(work(needs=needs, run_until=NOW + 90), {}, OrchestratorSettings(), NOW)
     assert ask.Execution.Job is not None
@@ -160,7 +160,7 @@ def test_live_executions_are_counted_by_node() -> None:
     assert executions.on("n-1") == []
 
 
-def test_news_about_a_stopped_one_is_told_once_and_a_replay_never() -> None:
+def test_a_new_message_about_a_stopped_one_is_reported_once_and_a_replay_never() -> None:
     executions = Executions(10)
     one, other = tracked("j1"), tracked("j2")
     executions.add(one)

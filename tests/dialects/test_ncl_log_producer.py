@@ -1,4 +1,4 @@
-"""A node's log streams: who follows, who came early, who is gone."""
+"""A node's log streams: followers, early requests, lost consumers."""
 
 from typing import Any
 
@@ -24,7 +24,9 @@ class Stage:
     def ask(self, name: str = "e1", stream: str = "s1", **more: Any) -> list[Any]:
         consumer = more.pop("consumer", "_SINBOX.c.")
         request = logs.LogRequest(name, "n-1", stream, consumer, "_HEARTBEAT.c", **more)
-        return read(self.producing.asked(logs.write_request(request), f"to.{stream}", NOW))
+        return read(
+            self.producing.receive_request(logs.write_request(request), f"to.{stream}", NOW)
+        )
 
 
 def read(frames: Any) -> list[Any]:
@@ -32,7 +34,7 @@ def read(frames: Any) -> list[Any]:
 
 
 def texts(frames: Any) -> list[str]:
-    return [found.text for _, found in read(frames) if isinstance(found, logs.Line)]
+    return [found.text for _, found in read(frames) if isinstance(found, logs.LogLine)]
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def test_a_follower_gets_what_was_and_what_comes_and_the_end(stage: Stage) -> No
     assert (subject, logs.read_line(line)) == ("to.s1", (1, None))
     assert len(stage.producing.progress("e1", 2)) == 1
     assert len(stage.producing.chunk("e1", b"x")) == 1
-    assert read(stage.producing.ended("e1")) == [("to.s1", logs.Close(logs.NORMAL))]
-    assert stage.producing.ended("e1") == []
+    assert read(stage.producing.close_streams("e1")) == [("to.s1", logs.Close(logs.NORMAL))]
+    assert stage.producing.close_streams("e1") == []
 
 
 def test_tail_means_from_now_on(stage: Stage) -> None:
@@ -73,7 +75,7 @@ def test_what_is_over_is_shown_and_closed(stage: Stage) -> None:
 def test_a_request_that_came_before_the_work_waits_for_it(stage: Stage) -> None:
     assert stage.ask("e2", "s2") == []
     stage.held["e2"] = StoredExecution("e2", "j", "batch", RUNNING)
-    assert stage.producing.begun(Assigned("e2", JobId("j"), Call()), NOW) == []
+    assert stage.producing.on_notice(Assigned("e2", JobId("j"), Call()), NOW) == []
     assert len(stage.producing.progress("e2", 1)) == 1
 
 
@@ -85,14 +87,14 @@ def test_a_request_for_nothing_is_refused_after_a_moment(stage: Stage) -> None:
 
 
 def test_a_request_that_cannot_be_read_is_refused(stage: Stage) -> None:
-    ((_, close),) = read(stage.producing.asked(b"nonsense", "to.x", NOW))
+    ((_, close),) = read(stage.producing.receive_request(b"nonsense", "to.x", NOW))
     assert close.code == logs.BAD_REQUEST
-    assert stage.producing.asked(b"nonsense", "", NOW) == []
+    assert stage.producing.receive_request(b"nonsense", "", NOW) == []
 
 
 def test_a_stopped_execution_ends_its_streams(stage: Stage) -> None:
     stage.ask()
-    assert read(stage.producing.begun(Stop("e1"), NOW)) == [("to.s1", logs.Close(logs.NORMAL))]
+    assert read(stage.producing.on_notice(Stop("e1"), NOW)) == [("to.s1", logs.Close(logs.NORMAL))]
 
 
 def question(stage: Stage, after: float) -> tuple[str, dict[str, list[str]]]:
@@ -106,14 +108,14 @@ def test_consumers_are_asked_every_ten_seconds(stage: Stage) -> None:
     assert stage.producing.tick(NOW + 9) == []
     token, active = question(stage, 10)
     assert active == {"node.compute.n-1.ExecutionLogs/v1": ["s1"]}
-    assert stage.producing.answered(token, logs.write_unwanted({})) == []
+    assert stage.producing.receive_heartbeat_reply(token, logs.write_non_active({})) == []
     assert len(stage.producing.progress("e1", 1)) == 1
 
 
 def test_what_a_consumer_does_not_want_any_more_is_dropped(stage: Stage) -> None:
     stage.ask()
     token, active = question(stage, 10)
-    stage.producing.answered(token, logs.write_unwanted(active))
+    stage.producing.receive_heartbeat_reply(token, logs.write_non_active(active))
     assert stage.producing.progress("e1", 1) == []
 
 
@@ -127,12 +129,12 @@ def test_a_consumer_that_does_not_answer_is_dropped_with_all_its_streams(stage: 
     assert stage.producing.progress("e1", 2) == []
 
 
-def test_nobody_listening_to_the_question_drops_it_too(stage: Stage) -> None:
+def test_a_heartbeat_without_responders_drops_it_too(stage: Stage) -> None:
     stage.ask()
     token, _ = question(stage, 10)
-    stage.producing.answered(token, b"")
+    stage.producing.receive_heartbeat_reply(token, b"")
     assert stage.producing.progress("e1", 1) == []
-    assert stage.producing.answered("b99", b"") == []
+    assert stage.producing.receive_heartbeat_reply("b99", b"") == []
 
 
 def test_a_node_that_goes_says_so_to_all(stage: Stage) -> None:

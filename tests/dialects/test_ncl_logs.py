@@ -1,4 +1,4 @@
-"""Log streams on the wire: the vectors both ways, and lines that carry progress."""
+"""The codec of log streams: the vectors in both directions, and lines that carry progress."""
 
 import pytest
 from hypothesis import given
@@ -18,13 +18,13 @@ def test_a_request_is_byte_equal_both_ways() -> None:
 
 def test_a_line_is_byte_equal_both_ways() -> None:
     line = logs.read_stream(body("logs.data"))
-    assert line == logs.Line("hello\n")
+    assert line == logs.LogLine("hello\n")
     assert logs.write_line(line) == body("logs.data")
 
 
 def test_the_answer_of_a_consumer_is_read_and_written() -> None:
-    assert logs.read_unwanted(body("logs.consumer.heartbeat-reply")) == {}
-    assert logs.write_unwanted({}) == body("logs.consumer.heartbeat-reply")
+    assert logs.read_non_active(body("logs.consumer.heartbeat-reply")) == {}
+    assert logs.write_non_active({}) == body("logs.consumer.heartbeat-reply")
 
 
 def test_a_close_says_why() -> None:
@@ -35,7 +35,7 @@ def test_a_close_says_why() -> None:
 
 
 def test_an_error_travels_instead_of_a_line() -> None:
-    line = logs.Line("", error="no such engine")
+    line = logs.LogLine("", error="no such engine")
     assert logs.read_stream(logs.write_line(line)) == line
     assert logs.read_line(line) == ({"error": "no such engine"}, None)
 
@@ -52,13 +52,13 @@ def test_progress_and_pieces_cross_as_lines() -> None:
 
 @pytest.mark.parametrize("text", ["hello\n", "{", '{"progress":1,"more":2}', '{"chunk":"?"}', "{}"])
 def test_other_lines_are_events_of_their_own(text: str) -> None:
-    assert logs.read_line(logs.Line(text)) == ({"stdout": text}, None)
-    assert logs.read_line(logs.Line(text, logs.STDERR)) == ({"stderr": text}, None)
+    assert logs.read_line(logs.LogLine(text)) == ({"stdout": text}, None)
+    assert logs.read_line(logs.LogLine(text, logs.STDERR)) == ({"stderr": text}, None)
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_read_or_malformed(data: bytes) -> None:
-    for read in (logs.read_request, logs.read_stream, logs.read_active, logs.read_unwanted):
+    for read in (logs.read_request, logs.read_stream, logs.read_active, logs.read_non_active):
         try:
             read(data)
         except MalformedMessage:

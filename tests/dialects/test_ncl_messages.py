@@ -1,4 +1,4 @@
-"""Messages: every type of the protocol is known by its name, and has a vector."""
+"""Messages: each type has its name and a vector."""
 
 from tests.dialects.ncl_vectors import body, enveloped
 

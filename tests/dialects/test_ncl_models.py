@@ -1,4 +1,4 @@
-"""Models: what is written when it is empty, and what is not."""
+"""Models: which empty members are written."""
 
 import pytest
 from tests.dialects.ncl_vectors import body

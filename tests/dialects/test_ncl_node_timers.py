@@ -1,4 +1,4 @@
-"""What time does to nodes: progress is recorded, and who stays away is forgotten, on record."""
+"""Node timers: progress is recorded, and absent nodes are forgotten."""
 
 from tests.dialects.ncl_fabric import Fabric, Node
 
@@ -8,7 +8,7 @@ from dragoman.model.content import Answer
 
 
 def goes(fabric: Fabric, node: Node) -> None:
-    """Let a node be switched off."""
+    """Switch a node off."""
     del fabric.nodes[node.side.name]
 
 

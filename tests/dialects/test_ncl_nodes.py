@@ -1,4 +1,4 @@
-"""Nodes: what the core is told of them, and what is put on record."""
+"""Nodes: their events for the core and their records."""
 
 import pytest
 from tests.dialects.ncl_vectors import body
@@ -62,7 +62,7 @@ def test_a_real_node_s_handshake_is_a_worker_with_its_capacity_as_credit() -> No
     request = wire.decode(body("ctrl.handshake.request")).payload
     assert isinstance(request, HandshakeRequest)
     made = Node("ncl", request.NodeInfo, OrchestratorSettings())
-    joined = made.joined()
+    joined = made.joined_event()
     assert (joined.worker, joined.credit) == (f"ncl/{request.NodeInfo.NodeID}", 3)
     assert joined.services == ("docker", "wasm")
     assert joined.capacity == Capacity(3.2, 13421772800, 85899345920, 1)
@@ -73,7 +73,7 @@ def test_a_real_node_s_handshake_is_a_worker_with_its_capacity_as_credit() -> No
 
 def test_the_core_s_patience_is_longer_than_ours_with_the_grace() -> None:
     settings = OrchestratorSettings()
-    joined = node().joined()
+    joined = node().joined_event()
     assert joined.beat_every is not None
     patience = settings.disconnect_timeout + settings.grace
     assert joined.beat_every * joined.missed_allowed > patience
@@ -82,10 +82,10 @@ def test_the_core_s_patience_is_longer_than_ours_with_the_grace() -> None:
 def test_a_beat_tells_what_there_is_for_us_in_all() -> None:
     made = node()
     made.available = Resources(CPU=1)
-    assert made.beat(Capacity(cpu=2)).capacity == Capacity(cpu=3)
+    assert made.beat_event(Capacity(cpu=2)).capacity == Capacity(cpu=3)
     made.available = Resources(CPU=4)
-    assert made.beat(Capacity(cpu=2)).capacity == Capacity(cpu=4)
-    assert made.beat(NOTHING).capacity == Capacity(cpu=4)
+    assert made.beat_event(Capacity(cpu=2)).capacity == Capacity(cpu=4)
+    assert made.beat_event(NOTHING).capacity == Capacity(cpu=4)
 
 
 def test_progress_is_what_is_surely_acked() -> None:
@@ -104,7 +104,7 @@ def test_its_state_is_on_record_and_comes_back() -> None:
     made = node()
     made.connect(7, "", NOW)
     made.compute_seq = 3
-    noted = made.noted(NOW)
+    noted = made.state_note(NOW)
     assert (noted.kind, noted.detail) == (Kind.CHANGED, "ncl node n-1")
     assert not made.is_dirty
     assert noted.body is not None

@@ -1,4 +1,4 @@
-"""What nodes may do on NATS covers what our own node does, and nothing of another's."""
+"""NATS permissions allow what our own node does, and no subject of another node."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from dragoman.dialects.ncl.worker_side import NclWorkerSide
 
 
 def covers(allowed: tuple[str, ...], subject: str) -> bool:
-    """Match as NATS does."""
+    """Match a subject as NATS does."""
     return any(_match(pattern.split("."), subject.split(".")) for pattern in allowed)
 
 

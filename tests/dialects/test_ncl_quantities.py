@@ -1,4 +1,4 @@
-"""Amounts as tasks write them."""
+"""Amounts in task resources."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Records -> what the orchestrator knew."""
+"""Nodes and executions restored from records."""
 
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.models import ConnectionRecord, NodeInfo, NodeState

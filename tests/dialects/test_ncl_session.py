@@ -42,7 +42,7 @@ class Story:
         self.asked = self.session.join(7, self.now)
 
     def answer(self, payload: WireObject | None) -> HandshakeResponse | None:
-        """Answer the last request; None: nobody listens."""
+        """Answer the last request; None: no responders."""
         token, _ = self.asked[-1]
         data = b""
         if payload is not None:
@@ -90,13 +90,13 @@ def test_failed_handshakes_wait_longer_each_time(story: Story) -> None:
             waited += 1
         waits.append(waited + 1)
     assert waits == [10, 20, 30, 30]
-    assert story.session.trouble == "nobody listens"
+    assert story.session.last_error == "no orchestrator is subscribed"
 
 
 def test_a_refusal_is_a_failed_handshake_with_a_reason(story: Story) -> None:
     story.join()
     assert story.answer(HandshakeResponse(False, "node has been rejected")) is None
-    assert story.session.trouble == "node has been rejected"
+    assert story.session.last_error == "node has been rejected"
     assert story.tick(9.9) == []
     assert story.tick(0.1) == [HandshakeRequest]
 
@@ -122,7 +122,7 @@ def test_another_error_is_only_noted(story: Story) -> None:
     story.tick(15)
     story.answer(BacError(Cause="concurrent modification detected", Code="ConcurrentUpdate"))
     assert story.session.state == CONNECTED
-    assert story.session.trouble == "concurrent modification detected"
+    assert story.session.last_error == "concurrent modification detected"
 
 
 def test_five_silent_intervals_end_the_session(story: Story) -> None:
@@ -133,7 +133,7 @@ def test_five_silent_intervals_end_the_session(story: Story) -> None:
     assert story.tick(1) == [HandshakeRequest]
 
 
-def test_a_real_change_is_told_and_told_again_until_it_is_accepted(story: Story) -> None:
+def test_a_real_change_is_sent_again_until_it_is_accepted(story: Story) -> None:
     story.connected()
     story.info = NodeInfo("n-1", "Compute", {"zone": "us"})
     assert story.tick(59.9) == [HeartbeatRequest]

@@ -41,11 +41,11 @@ def test_options_of_a_url_are_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("heartbeat", "1", "no option"),
+        ("heartbeat", "1", "unknown option"),
         ("heartbeat_interval", "soon", "not a number"),
-        ("heartbeat_interval", "0", "more than nothing"),
+        ("heartbeat_interval", "0", "greater than 0"),
     ],
 )
-def test_a_wrong_option_is_said_in_words(name: str, text: str, words: str) -> None:
+def test_a_wrong_option_is_named(name: str, text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_settings({name: text})

@@ -1,4 +1,4 @@
-"""A node's own ledger: what is written is what is known after a restart."""
+"""A node's own ledger: what is written is restored after a restart."""
 
 from dragoman.dialects.ncl.messages import BidResult, ComputeError
 from dragoman.dialects.ncl.models import (
@@ -18,11 +18,11 @@ def full_store(lines: list[bytes]) -> NodeStore:
         StoredExecution("e2", "j2", "daemon", BID_ACCEPTED),
     )
     live.spec = Execution(ID="e2", Job=JobSpec(ID="j2", Type="daemon"))
-    store.learn(done)
-    store.say(BidResult("e1", "j1", "batch", None, True))
-    store.move(done, COMPLETED)
-    store.learn(live)
-    store.say(ComputeError("e1", "j1", "batch"))
+    store.add(done)
+    store.add_message(BidResult("e1", "j1", "batch", None, True))
+    store.set_state(done, COMPLETED)
+    store.add(live)
+    store.add_message(ComputeError("e1", "j1", "batch"))
     store.save_progress(received=7, acked=2)
     return store
 
@@ -85,8 +85,8 @@ def test_ended_executions_are_remembered_up_to_a_bound() -> None:
     store = NodeStore(remember=2)
     for number in range(4):
         held = StoredExecution(f"e{number}", "j", "batch", BID_OFFERED)
-        store.learn(held)
-        store.move(held, COMPLETED)
+        store.add(held)
+        store.set_state(held, COMPLETED)
     assert list(store.executions) == ["e2", "e3"]
 
 
@@ -96,5 +96,5 @@ def test_only_lasting_work_keeps_its_description() -> None:
     for kind in ("batch", "service"):
         held = StoredExecution(kind, "j", kind, BID_ACCEPTED)
         held.spec = Execution(ID=kind)
-        store.learn(held)
+        store.add(held)
     assert [b'"spec"' in line for line in lines] == [False, True]

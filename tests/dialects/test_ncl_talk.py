@@ -1,4 +1,4 @@
-"""Orchestrator and compute nodes talk, with the true broker between: whole stories on the wire."""
+"""Orchestrator and compute nodes with the real broker between them, on the wire."""
 
 import pytest
 from tests.dialects.ncl_fabric import CLIENT, Crossing, Fabric
@@ -49,7 +49,7 @@ def test_every_data_message_is_acked_and_none_is_refused(fabric: Fabric) -> None
     assert acks == dict.fromkeys(asked, b"{}")
 
 
-def test_a_failing_task_fails_the_job_with_its_words(fabric: Fabric) -> None:
+def test_a_failing_task_fails_the_job_with_its_message(fabric: Fabric) -> None:
     node = fabric.add()
     fabric.submit()
     node.finish(node.works[0], Answer(fault=Fault(FaultCode.TASK_FAILED, "boom")))
@@ -164,12 +164,12 @@ def test_progress_crosses_as_log_lines(fabric: Fabric) -> None:
     assert codec.read_answer(found[1][1]).raw == b"piece"
 
 
-def test_what_is_too_large_for_nats_is_refused_with_words(fabric: Fabric) -> None:
+def test_what_is_too_large_for_nats_is_refused_with_a_reason(fabric: Fabric) -> None:
     fabric.add()
     fabric.submit(x="y" * (1024 * 1024))
     fault = fabric.final().fault
     assert fault is not None
-    assert "more than NATS carries" in fault.message
+    assert "exceed max_payload of NATS" in fault.message
 
 
 def test_input_has_no_form_here(fabric: Fabric) -> None:
@@ -245,7 +245,7 @@ def test_a_partition_of_three_minutes_loses_no_work(fabric: Fabric) -> None:
     assert "requeued" not in fabric.kinds("j1")
 
 
-def test_a_node_away_for_longer_loses_its_work_to_another_and_is_told(fabric: Fabric) -> None:
+def test_a_node_away_for_longer_loses_its_work_to_another_and_gets_a_cancel(fabric: Fabric) -> None:
     away = fabric.add("n-1")
     fabric.submit()
     cut = {"n-1"}
@@ -355,7 +355,7 @@ def test_a_node_that_restarts_with_its_store_gives_its_batch_work_back(fabric: F
     again = NodeStore(lines.append)
     assert again.load(list(lines)) == 0
     node = fabric.add(store=again)
-    # It fails what its restart interrupted; the job is dispatched anew, as a second attempt.
+    # It fails the interrupted work; the job is dispatched again as a second attempt.
     assert fabric.sent("ComputeError")
     fabric.wait(5)
     assert [w.job for w in node.works] == ["j1"]
@@ -363,7 +363,7 @@ def test_a_node_that_restarts_with_its_store_gives_its_batch_work_back(fabric: F
     assert fabric.value() == 5
 
 
-def test_a_node_that_restarts_without_its_store_is_told_again(fabric: Fabric) -> None:
+def test_a_node_that_restarts_without_its_store_gets_its_work_again(fabric: Fabric) -> None:
     fabric.add()
     fabric.submit()
     node = fabric.add()

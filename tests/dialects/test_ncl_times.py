@@ -1,4 +1,4 @@
-"""Instants in text, and alarms."""
+"""Times in text, and wake-up times."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The compute node against whatever an orchestrator, or a stranger, may send."""
+"""The compute node: hostile input of an orchestrator or another peer."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ from dragoman.dialects.ncl.messages import (
 from dragoman.dialects.ncl.models import (
     RUN,
     Execution,
+    ExecutionState,
     JobSpec,
     NclTask,
     SpecConfig,
-    State,
     WireObject,
 )
 from dragoman.dialects.ncl.settings import ComputeSettings
@@ -54,7 +54,7 @@ class Stage:
     def hear(self, subject: str, data: bytes, reply: str = "") -> list[Any]:
         return self.side.receive([subject.encode(), data, b"", reply.encode()])
 
-    def told(self, payload: WireObject, seq: int, reply: str = "ack") -> list[Any]:
+    def outputs(self, payload: WireObject, seq: int, reply: str = "ack") -> list[Any]:
         pairs = wire.data_metadata(payload, "orchestrator-n-1", self.now, seq, IN)
         return self.hear(IN, wire.encode(payload, pairs), reply)
 
@@ -70,7 +70,7 @@ class Stage:
 def ask(name: str = "e1") -> AskForBid:
     task = NclTask(Name="main", Engine=SpecConfig("math", {"task": "t"}))
     job = JobSpec(ID="j", Name="n", Namespace="d", Type="batch", Meta={}, Tasks=[task])
-    return AskForBid(None, Execution(ID=name, JobID="j", Job=job, DesiredState=State(RUN)))
+    return AskForBid(None, Execution(ID=name, JobID="j", Job=job, DesiredState=ExecutionState(RUN)))
 
 
 def sent(words: list[Any]) -> list[list[bytes]]:
@@ -94,14 +94,14 @@ def test_whatever_comes_as_data_is_acked(label: str) -> None:
 def test_what_cannot_be_used_is_kept_for_the_log(label: str) -> None:
     stage = Stage().connected()
     stage.hear(IN, body(label), "ack")
-    assert len(stage.side.troubles) == 1
+    assert len(stage.side.unreadable) == 1
 
 
 def test_troubles_are_bounded() -> None:
     stage = Stage()
     for _ in range(300):
         stage.hear(IN, b"nonsense", "ack")
-    assert len(stage.side.troubles) == 100
+    assert len(stage.side.unreadable) == 100
 
 
 @given(
@@ -125,9 +125,9 @@ def test_frames_that_are_no_message_are_ignored(frames: list[bytes]) -> None:
 
 def test_the_number_it_reports_never_falls_by_a_replay() -> None:
     stage = Stage().connected(start=5)
-    stage.told(ask("e1"), 9)
-    stage.told(ask("e2"), 12)
-    stage.told(ask("e1"), 9)
+    stage.outputs(ask("e1"), 9)
+    stage.outputs(ask("e2"), 12)
+    stage.outputs(ask("e1"), 9)
     stage.now += 15
     (beat,) = [p for p in payloads(stage.side.beat()) if isinstance(p, HeartbeatRequest)]
     assert beat.LastOrchestratorSeqNum == 12
@@ -143,12 +143,12 @@ def test_it_adopts_where_the_orchestrator_says_it_is() -> None:
 def test_sequences_of_the_orchestrator_may_start_anew() -> None:
     stage = Stage().connected(start=500)
     stage.connected(start=0)
-    assert any(isinstance(w, Assigned) for w in stage.told(ask(), 1))
+    assert any(isinstance(w, Assigned) for w in stage.outputs(ask(), 1))
 
 
 def test_results_wait_for_a_session() -> None:
     stage = Stage().connected()
-    stage.told(ask(), 1)
+    stage.outputs(ask(), 1)
     stage.side.join()
     assert stage.side.finish("e1", Answer(value=1)) == []
     response = HandshakeResponse(True, "node reconnected", 0, 1)
@@ -162,7 +162,7 @@ def test_results_wait_for_a_session() -> None:
 
 def test_an_old_ack_counts_for_nothing_and_a_new_one_does() -> None:
     stage = Stage().connected()
-    stage.told(ask(), 1)
+    stage.outputs(ask(), 1)
     (result,) = stage.side.finish("e1", Answer(value=1))
     stage.connected()
     stage.hear(result[3].decode(), b"{}")
@@ -178,7 +178,7 @@ def test_an_old_ack_counts_for_nothing_and_a_new_one_does() -> None:
     assert len(stage.side.store.out) == 0
 
 
-def test_labels_and_slots_that_change_are_told() -> None:
+def test_labels_and_slots_that_change_are_sent() -> None:
     stage = Stage().connected()
     stage.side.labels["zone"] = "eu"
     stage.side.slots = 7
@@ -243,7 +243,7 @@ def test_a_real_orchestrator_s_cancel_after_the_result_is_harmless() -> None:
 def test_what_was_written_is_checkpointed_at_intervals() -> None:
     lines: list[bytes] = []
     stage = Stage(NodeStore(lines.append)).connected()
-    stage.told(ask(), 9)
+    stage.outputs(ask(), 9)
     assert not any(b'"k":"at"' in line for line in lines)
     stage.now += 30
     stage.side.beat()
@@ -253,8 +253,8 @@ def test_what_was_written_is_checkpointed_at_intervals() -> None:
 def test_a_bid_is_sent_as_data_with_an_ack_inbox() -> None:
     stage = Stage().connected()
     asked = ask()
-    asked.Execution.DesiredState = State(0)
-    words = stage.told(asked, 1)
+    asked.Execution.DesiredState = ExecutionState(0)
+    words = stage.outputs(asked, 1)
     (frames,) = [f for f in sent(words) if f[0].endswith(b"out.msgs")]
     message = wire.decode(frames[1])
     assert isinstance(message.payload, BidResult)

@@ -33,7 +33,7 @@ def test_a_replacement_is_whole_and_goes_on(tmp_path: Path) -> None:
 def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     store = NodeStore(journal.append)
-    store.learn(StoredExecution("e1", "j1", "batch", BID_ACCEPTED))
+    store.add(StoredExecution("e1", "j1", "batch", BID_ACCEPTED))
     journal.close()
     with (tmp_path / "journal").open("ab") as file:
         file.write(b'{"k":"new","id":"e2"')
@@ -47,10 +47,10 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
 def test_a_store_is_there_again_and_short(tmp_path: Path) -> None:
     path = str(tmp_path / "store")
     store = open_store(path, 10)
-    held = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
-    store.learn(held)
+    stored = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
+    store.add(stored)
     for _ in range(5):
-        store.move(held, BID_ACCEPTED)
+        store.set_state(stored, BID_ACCEPTED)
     again = open_store(path, 10)
     assert list(again.executions) == ["e1"]
     assert again.seq == store.seq
@@ -63,10 +63,10 @@ def test_a_store_that_grows_long_is_written_anew(
     monkeypatch.setattr("dragoman.sdk.journal.LONG", 10)
     path = tmp_path / "store"
     store = open_store(str(path), 10, is_synced=True)
-    held = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
-    store.learn(held)
+    stored = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)
+    store.add(stored)
     for _ in range(95):
-        store.move(held, BID_ACCEPTED)
+        store.set_state(stored, BID_ACCEPTED)
     assert len(path.read_bytes().splitlines()) < 20
     again = open_store(str(path), 10)
     assert (again.seq, list(again.executions)) == (store.seq, ["e1"])

@@ -1,7 +1,7 @@
-"""Seeded chaos over NCL: lost messages, partitions, restarts of either side; nothing may be lost.
+"""Seeded chaos over NCL: lost messages, partitions, restarts of both sides.
 
-The whole fabric of `tests.dialects.ncl_fabric`, with chance. After the chaos everything heals, and
-every job must have ended exactly once. Nothing may have run twice on a node that kept its memory.
+Runs the fabric of `tests.dialects.ncl_fabric` with random faults, then heals everything. Each job
+must have ended exactly once. A node that kept its memory must not have run anything twice.
 """
 
 import random
@@ -37,7 +37,7 @@ class Chaos:
         self.cut: set[str] = set()
         self.loss = 0.0
         self.submitted: list[str] = []
-        #: Tickets that a node was given while it remembered; each may be given once.
+        #: Tickets per node and memory; each may be assigned once.
         self.given: Counter[tuple[str, int, str]] = Counter()
         self.lives: Counter[str] = Counter()
         self.seen: dict[str, int] = {}
@@ -51,7 +51,7 @@ class Chaos:
         to = next((n for n in NODES if n in parts), "")
         if crossing.source in self.cut or to in self.cut:
             return True
-        # Acks and answers go to inboxes; whose they are does not matter to chance.
+        # Acks and answers go to inboxes; the faults do not depend on the receiver.
         return self.random.random() < self.loss
 
     def start_node(self, name: str) -> None:
@@ -105,7 +105,7 @@ class Chaos:
         self.fabric.submit(job, target=target, terms=TERMS)
 
     def work(self, everything: bool = False) -> None:
-        """Let nodes finish some of what they hold."""
+        """Let nodes finish some of their work."""
         for name, node in self.fabric.nodes.items():
             for work in list(node.works)[0 if everything else -6 :]:
                 if everything or self.random.random() < 0.5:
@@ -124,7 +124,7 @@ class Chaos:
             self.seen[name] = len(node.works)
 
     def heal(self) -> None:
-        """End all trouble and let everything run out."""
+        """End all faults and let everything finish."""
         self.cut.clear()
         self.loss = 0.0
         for _ in range(25):
@@ -133,7 +133,7 @@ class Chaos:
             self.count()
             if not self.unfinished():
                 break
-        # Nodes that came back last are reconciled a moment later.
+        # The last returned nodes are reconciled a little later.
         self.fabric.wait(60.0)
 
     def unfinished(self) -> list[str]:

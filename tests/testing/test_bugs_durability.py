@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.core.builders import body, joined, peer, submitted
-from tests.testing.house import House
 from tests.testing.promises import around
+from tests.testing.server_bench import ServerBench
 
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind, ReplyReceived
@@ -22,39 +22,39 @@ ANSWER = ReplyReceived(
 )
 
 
-def restarted(house: House) -> House:
-    house.run(3.0)
-    house.server.crash()
-    house.server.start()
-    house.run(3.0)
-    return house
+def restarted(bench: ServerBench) -> ServerBench:
+    bench.run(3.0)
+    bench.server.crash()
+    bench.server.start()
+    bench.run(3.0)
+    return bench
 
 
-def nothing_strict_leaves_before_it_is_on_the_disk(house: House) -> bool:
-    house.say(submitted("j1"))
-    return house.run(0.5) == []
+def nothing_strict_leaves_before_it_is_on_the_disk(bench: ServerBench) -> bool:
+    bench.say(submitted("j1"))
+    return bench.run(0.5) == []
 
 
-def nothing_strict_leaves_when_it_cannot_be_written(house: House) -> bool:
-    house.disk.is_full = True
-    house.say(submitted("j1"))
-    return house.run(5.0) == []
+def nothing_strict_leaves_when_it_cannot_be_written(bench: ServerBench) -> bool:
+    bench.disk.is_full = True
+    bench.say(submitted("j1"))
+    return bench.run(5.0) == []
 
 
-def what_has_ended_has_ended_after_a_crash_too(house: House) -> bool:
-    house.say(joined("w1"), submitted("j1"), ANSWER)
-    (job,) = restarted(house).server.broker.state.store.jobs.values()
+def what_has_ended_has_ended_after_a_crash_too(bench: ServerBench) -> bool:
+    bench.say(joined("w1"), submitted("j1"), ANSWER)
+    (job,) = restarted(bench).server.broker.state.store.jobs.values()
     return job.is_final
 
 
-def what_waited_is_asked_in_the_same_words_after_a_crash(house: House) -> bool:
-    house.say(submitted("j1"))
-    restarted(house).say(joined("w1"))
-    house.run(3.0)
-    return [e.body for e in house.heard if isinstance(e, SendWork)] == [body()]
+def what_waited_is_asked_in_the_same_words_after_a_crash(bench: ServerBench) -> bool:
+    bench.say(submitted("j1"))
+    restarted(bench).say(joined("w1"))
+    bench.run(3.0)
+    return [e.body for e in bench.heard if isinstance(e, SendWork)] == [body()]
 
 
-STORIES: dict[str, Callable[[House], bool]] = {
+STORIES: dict[str, Callable[[ServerBench], bool]] = {
     "ack_before_sync": nothing_strict_leaves_before_it_is_on_the_disk,
     "send_after_failed_append": nothing_strict_leaves_when_it_cannot_be_written,
     "result_forgotten_after_recovery": what_has_ended_has_ended_after_a_crash_too,
@@ -68,4 +68,4 @@ def test_every_bug_has_its_story() -> None:
 
 @pytest.mark.parametrize("name", list(BUGS))
 def test_a_promise_is_broken_while_its_bug_is_in_and_only_then(name: str) -> None:
-    assert around(BUGS[name], STORIES[name], House) == [True, False, True]
+    assert around(BUGS[name], STORIES[name], ServerBench) == [True, False, True]

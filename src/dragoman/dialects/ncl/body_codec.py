@@ -1,8 +1,9 @@
 """How content is dressed for NCL: a call is an engine's `Params`, a result a `RunResult`.
 
 A request body has one part, the JSON of `Params`. A result body has one part, the JSON of a
-`RunResult`, whose `PublishResult` of type `dragoman` holds the value; the command output repeats it
-for people, cut as upstream cuts it. Results of other nodes are read as what their command left.
+`RunResult`. Its `PublishResult` of type `dragoman` holds the value. The command output repeats the
+value for people, truncated as upstream does. Results of other nodes are read from their command
+output.
 """
 
 from base64 import b64decode, b64encode
@@ -22,9 +23,9 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
 NAME: Final = "ncl"
-#: The publisher type under which a Dragoman worker puts the value of a result.
+#: The publisher type that marks the value of a Dragoman result.
 PUBLISHER: Final = "dragoman"
-#: Upstream cuts each output stream at this many bytes.
+#: Upstream truncates each output stream at this many bytes.
 OUTPUT_LIMIT: Final = 2048
 
 _CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers", "timeout"})
@@ -48,7 +49,7 @@ class NclBodyCodec:
         try:
             result = read_payload(RunResult, body.parts[0])
         except (MalformedMessage, IndexError) as error:
-            raise Unmappable(f"this body is not an ncl result: {error}") from None
+            raise Unmappable(f"not an NCL result body: {error}") from None
         return answer_of(result)
 
     def write_answer(self, answer: Answer) -> Body:
@@ -60,14 +61,14 @@ def _params(body: Body) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body.parts[0], type=dict[str, Any])
     except (*BAD_JSON, IndexError) as error:
-        raise Unmappable(f"this body is not an ncl request: {error}") from None
+        raise Unmappable(f"not an NCL request body: {error}") from None
 
 
 def params_of(call: Call) -> dict[str, Any]:
-    """Write a call as the parameters of an engine.
+    """Write a call as engine parameters.
 
-    A call without a task, arguments and headers is the parameters themselves: that is how a
-    client of any dialect uses a real engine (`docker` with its `Image`).
+    The keyword arguments of a call without task, positional arguments and headers become the
+    parameters themselves. A client of any dialect uses a real engine (`docker`) this way.
     """
     call = raw_as_argument(call)
     if call.raw is not None:
@@ -85,7 +86,7 @@ def params_of(call: Call) -> dict[str, Any]:
 
 
 def call_of(params: Mapping[str, Any]) -> Call:
-    """Read the parameters of an engine as a call."""
+    """Read engine parameters as a call."""
     if set(params) == {"raw"} and isinstance(params["raw"], str):
         return Call(raw=_from_base64(params["raw"]))
     if "task" not in params or not _CALL_KEYS.issuperset(params):
@@ -93,7 +94,7 @@ def call_of(params: Mapping[str, Any]) -> Call:
     try:
         return msgspec.convert(params, _NclCall).call()
     except msgspec.ValidationError as error:
-        raise Unmappable(f"these ncl parameters are not a call: {error}") from None
+        raise Unmappable(f"not an NCL call: {error}") from None
 
 
 class _NclCall(msgspec.Struct):
@@ -109,7 +110,7 @@ class _NclCall(msgspec.Struct):
 
 
 def result_of(answer: Answer) -> RunResult:
-    """Write an answer as a result; execution and job are filled in by who knows them."""
+    """Write an answer as a result. The caller fills in execution and job."""
     if answer.fault is not None:
         fault = answer.fault
         params: dict[str, Any] = {"fault": fault.code.value, "message": fault.message}
@@ -119,8 +120,8 @@ def result_of(answer: Answer) -> RunResult:
         output = _output(answer.raw)
     else:
         params = {"value": to_jsonable(answer.value)}
-        shown = answer.value if isinstance(answer.value, str) else dump(params["value"]).decode()
-        output = _output(shown.encode())
+        text = answer.value if isinstance(answer.value, str) else dump(params["value"]).decode()
+        output = _output(text.encode())
     return RunResult(PublishResult=SpecConfig(PUBLISHER, params), RunCommandResult=output)
 
 
@@ -130,15 +131,15 @@ def _output(text: bytes) -> CommandResult:
 
 
 def answer_of(result: RunResult) -> Answer:
-    """Read a result: ours by its published value, any other by what its command left."""
+    """Read a result: a Dragoman one by its published value, others by their command output."""
     published = result.PublishResult
     if published is not None and published.Type == PUBLISHER and published.Params is not None:
         return _published(published.Params)
     output = result.RunCommandResult or CommandResult()
     if output.ExitCode != 0:
-        words = output.ErrorMsg or output.stderr.strip() or f"exit code {output.ExitCode}"
-        return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
-    return Answer(value=_left_behind(output, published))
+        message = output.ErrorMsg or output.stderr.strip() or f"exit code {output.ExitCode}"
+        return Answer(fault=Fault(FaultCode.TASK_FAILED, message))
+    return Answer(value=_command_output(output, published))
 
 
 def _published(params: Mapping[str, Any]) -> Answer:
@@ -156,20 +157,20 @@ def _fault_code(text: Any) -> FaultCode:
         return FaultCode.TASK_FAILED
 
 
-def _left_behind(output: CommandResult, published: SpecConfig | None) -> dict[str, Any]:
-    left: dict[str, Any] = {
+def _command_output(output: CommandResult, published: SpecConfig | None) -> dict[str, Any]:
+    output_value: dict[str, Any] = {
         "stdout": output.Stdout,
         "stderr": output.stderr,
         "exit_code": output.ExitCode,
         "truncated": output.StdoutTruncated or output.StderrTruncated,
     }
     if published is not None and published.Type:
-        left["published"] = {"type": published.Type, "params": published.Params or {}}
-    return left
+        output_value["published"] = {"type": published.Type, "params": published.Params or {}}
+    return output_value
 
 
 def _from_base64(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError as error:
-        raise Unmappable(f"raw content that is not base64: {error}") from None
+        raise Unmappable(f"raw content is not base64: {error}") from None

@@ -1,8 +1,8 @@
-"""The orchestrator: what compute nodes say becomes events, effects become messages to them.
+"""The orchestrator side: turns messages of compute nodes into events, and effects into messages.
 
-This module knows subjects and who is called when; the control plane, the publisher, executions,
-results, upkeep and logs do the work. A data message is acked, with `{}`, after its records are on
-disk, and never refused on the wire: what is wrong with it is put on record.
+This module maps subjects to handlers. The control plane, dispatcher, result handler, node timers
+and log follower do the work. The broker acks a data message with `{}` after its records are on
+disk. It never refuses one on the wire; it records what is wrong with it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from dragoman.dialects.ncl.control import (
     status_of,
     undecodable,
 )
-from dragoman.dialects.ncl.dispatcher import Dispatcher, Told
+from dragoman.dialects.ncl.dispatcher import Dispatcher, Outputs
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.executions import Executions, LiveExecution, execution_id
 from dragoman.dialects.ncl.log_follower import LogFollower
@@ -46,7 +46,7 @@ from dragoman.model.record import Record
 CONTROL_SOURCE: Final = "orchestrator-control"
 REQUESTS_SOURCE: Final = "orchestrator-data-plane-responder"
 _ACK: Final = [b"{}", b"", b""]
-#: The one answer that moves a real node to NCL at once, without a warning.
+#: The only refusal after which a real node switches to NCL without a warning.
 LEGACY_REFUSAL: Final = dump(
     {
         "value": {
@@ -58,7 +58,7 @@ LEGACY_REFUSAL: Final = dump(
 
 
 class NclBrokerSide:
-    """The broker's end of an NCL link. Its transport subscribes to `subscriptions`."""
+    """The broker's side of an NCL link. Its transport subscribes to `subscriptions`."""
 
     def __init__(
         self,
@@ -73,22 +73,22 @@ class NclBrokerSide:
         token = wire.inbox_token(ids())
         self._inbox = f"_INBOX.{token}"
         self.executions = Executions(self.settings.remember)
-        self._following = LogFollower(token, self.executions)
+        self._log_follower = LogFollower(token, self.executions)
         self.dispatcher = Dispatcher(
-            self._inbox, codecs, self.settings, self.executions, self._following
+            self._inbox, codecs, self.settings, self.executions, self._log_follower
         )
         self.control = ControlPlane(
             link,
             self.settings,
             self.executions.taken,
             self.executions.is_free,
-            lambda: self.dispatcher.newest,
+            lambda: self.dispatcher.newest_seq,
         )
         self._results = ResultHandler(self.executions, self.dispatcher)
-        self._upkeep = NodeTimers(self.settings, self.control, self.executions, self.dispatcher)
-        #: What a render found out that only `advance` may tell.
-        self._untold: Told = []
-        self._channels: dict[str, Callable[[str, Frames, float], Told]] = {
+        self._timers = NodeTimers(self.settings, self.control, self.executions, self.dispatcher)
+        #: Events found while rendering. `render` returns messages only, so `advance` returns them.
+        self._deferred: Outputs = []
+        self._channels: dict[str, Callable[[str, Frames, float], Outputs]] = {
             wire.CTRL: self._ctrl,
             wire.OUT_MSGS: self._data,
             wire.REQUESTS: self._request,
@@ -109,154 +109,154 @@ class NclBrokerSide:
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
-        """What the transport has to subscribe to, before anything else."""
+        """The subjects that the transport subscribes to first."""
         return (
             wire.compute_subject("*", wire.CTRL),
             wire.compute_subject("*", wire.OUT_MSGS),
             wire.compute_subject("*", wire.REQUESTS),
             f"{wire.MANAGEMENT}.*.*",
             f"{self._inbox}.*",
-            *self._following.subscriptions,
+            *self._log_follower.subscriptions,
         )
 
     def node_rows(self, now: float) -> list[dict[str, Any]]:
-        """Say how every node stands that is known."""
+        """Return the status of every known node."""
         return [node.row(now) for _, node in sorted(self.nodes.items())]
 
-    def set_membership(self, name: str, membership: str, now: float) -> Told:
-        """Let an operator approve or reject a node; an unknown one raises KeyError."""
+    def set_membership(self, name: str, membership: str, now: float) -> Outputs:
+        """Approve or reject a node for an operator. An unknown node raises KeyError."""
         node = self.nodes[name]
         node.membership = membership
         if membership == REJECTED and node.is_connected:
             node.disconnect("node rejected", now)
-            return [node.left(0.0), node.noted(now)]
-        told: Told = [node.joined()] if node.is_connected else []
-        return [*told, node.noted(now)]
+            return [node.left_event(0.0), node.state_note(now)]
+        outputs: Outputs = [node.joined_event()] if node.is_connected else []
+        return [*outputs, node.state_note(now)]
 
     def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
-        """Know again what an earlier process put on record, before anything else happens."""
+        """Restore nodes and executions from the records of an earlier process. Call it first."""
         fold = Fold(self.link, records)
-        self.dispatcher.newest = max(self.dispatcher.newest, fold.last)
+        self.dispatcher.newest_seq = max(self.dispatcher.newest_seq, fold.last)
         for state in fold.nodes(load_body):
             node = Node(self.link, state.Info, self.settings)
             node.restore(state, now)
             self.nodes[node.id] = node
-            self._upkeep.watch(node)
-        for was_out in fold.dispatches(load_body):
-            if name_of(was_out.work.worker) in self.nodes:
-                self.dispatcher.remember(was_out)
+            self._timers.schedule(node)
+        for dispatch in fold.dispatches(load_body):
+            if name_of(dispatch.work.worker) in self.nodes:
+                self.dispatcher.restore(dispatch)
 
     # --- in -------------------------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event | Send]:
-        """Take one message in."""
+        """Handle one message."""
         try:
             subject = address.decode()
         except UnicodeDecodeError:
-            raise MalformedMessage("a subject that is not text") from None
+            raise MalformedMessage("the subject is not UTF-8") from None
         if len(frames) != 3:
             raise MalformedMessage(f"{len(frames)} frames instead of body, headers and reply")
         if not subject:
             return self._reconnected(now)
         if subject.startswith(self._inbox):
             return self._acked(subject, frames, now)
-        if self._following.owns(subject):
-            return self._following.receive(subject, frames)
+        if self._log_follower.owns(subject):
+            return self._log_follower.receive(subject, frames)
         channel, node = wire.parse_subject(subject)
         handler = self._channels.get(channel)
         if handler is None:
             raise MalformedMessage(f"nothing is served on subject {subject}")
         return handler(node, frames, now)
 
-    def _ctrl(self, name: str, frames: Frames, now: float) -> Told:
+    def _ctrl(self, name: str, frames: Frames, now: float) -> Outputs:
         reply = _reply_of(frames)
-        told: Told = []
+        outputs: Outputs = []
         try:
             message = wire.decode(frames[0])
         except MalformedMessage as error:
             answer: WireObject = undecodable(str(error))
-            told.append(self._rejected(name, str(error)))
+            outputs.append(self._rejected(name, str(error)))
         else:
-            said = node_of(message.payload)
-            if said is not None and (said != name or not wire.is_node_id(said)):
-                words = f"node {said!r} speaks on the subject of node {name!r}"
-                answer = bad_request(words, "ConnectionManager")
-                told.append(self._rejected(name, words))
+            claimed = node_of(message.payload)
+            if claimed is not None and (claimed != name or not wire.is_node_id(claimed)):
+                reason = f"node {claimed!r} sent a request on the subject of node {name!r}"
+                answer = bad_request(reason, "ConnectionManager")
+                outputs.append(self._rejected(name, reason))
             else:
                 answer, events = self.control.answer(message.payload, now)
-                told += events
-        told.append(_answer(reply, answer, CONTROL_SOURCE, frames[1], now))
+                outputs += events
+        outputs.append(_answer(reply, answer, CONTROL_SOURCE, frames[1], now))
         node = self.nodes.get(name)
-        return told + self._upkeep.serve(node, now) if node is not None else told
+        return outputs + self._timers.send_pending(node, now) if node is not None else outputs
 
-    def _data(self, name: str, frames: Frames, now: float) -> Told:
+    def _data(self, name: str, frames: Frames, now: float) -> Outputs:
         reply = _reply_of(frames)
         node = self.nodes.get(name)
         if node is None:
-            # Not acked: the sender tries again after the handshake it owes us.
-            return [self._rejected(name, "data from a node that never shook hands")]
+            # No ack: the node sends it again after its handshake.
+            return [self._rejected(name, "data message from a node without a handshake")]
         ack = Send(reply.encode(), _ACK, is_strict=True)
         try:
             message = wire.decode(frames[0])
         except MalformedMessage as error:
             return [self._rejected(name, str(error)), ack]
         if message.source not in ("", name):
-            words = f"{message.source!r} speaks on the subject of node {name!r}"
-            return [self._rejected(name, words), ack]
-        told = self._results.take(node, message.payload)
+            reason = f"{message.source!r} sent data on the subject of node {name!r}"
+            return [self._rejected(name, reason), ack]
+        outputs = self._results.take(node, message.payload)
         node.heard_at = now
         node.compute_seq = message.seq or node.compute_seq
-        return [*told, ack, *self._upkeep.serve(node, now)]
+        return [*outputs, ack, *self._timers.send_pending(node, now)]
 
-    def _request(self, name: str, frames: Frames, now: float) -> Told:
+    def _request(self, name: str, frames: Frames, now: float) -> Outputs:
         reply = _reply_of(frames)
         try:
             wire.decode(frames[0])
             answer = bad_request("managed publishing is not offered here", "ManagedPublisher")
-            told: Told = []
+            outputs: Outputs = []
         except MalformedMessage as error:
             answer = undecodable(str(error))
-            told = [self._rejected(name, str(error))]
-        return [*told, _answer(reply, answer, REQUESTS_SOURCE, frames[1], now)]
+            outputs = [self._rejected(name, str(error))]
+        return [*outputs, _answer(reply, answer, REQUESTS_SOURCE, frames[1], now)]
 
-    def _legacy(self, name: str, frames: Frames, now: float) -> Told:
+    def _legacy(self, name: str, frames: Frames, now: float) -> Outputs:
         return [Send(_reply_of(frames).encode(), [LEGACY_REFUSAL, b"", b""])]
 
-    def _acked(self, subject: str, frames: Frames, now: float) -> Told:
-        """Take an ack, a refusal, or the server's word that nobody listens."""
+    def _acked(self, subject: str, frames: Frames, now: float) -> Outputs:
+        """Handle an ack, a refusal, or the NATS server's "no responders"."""
         try:
             session, seq, name = subject[len(self._inbox) + 1 :].split("-", 2)
             node, at = self.nodes[name], int(seq)
         except (ValueError, KeyError):
-            raise MalformedMessage(f"an ack of nothing that was sent: {subject}") from None
+            raise MalformedMessage(f"ack for a message that was never sent: {subject}") from None
         if str(node.session) != session:
             return []
         if wire.is_ack(frames[0]):
             node.publisher.ack(at)
-            return self._following.begin(node, at) + self._upkeep.serve(node, now)
-        # Nothing is lost by a refusal: the message is sent again until its execution is over.
+            return self._log_follower.request_acked(node, at) + self._timers.send_pending(node, now)
+        # A refusal loses nothing: the message is sent again until its execution ends.
         node.publisher.fail(now)
-        return self._upkeep.serve(node, now)
+        return self._timers.send_pending(node, now)
 
-    def _reconnected(self, now: float) -> Told:
-        """Send again at once what may have been lost with the connection to NATS."""
-        told: Told = []
+    def _reconnected(self, now: float) -> Outputs:
+        """Resend everything unacked: the lost NATS connection may have dropped it."""
+        outputs: Outputs = []
         for node in self.nodes.values():
             node.publisher.replay()
-            told += self._upkeep.serve(node, now)
-        return told
+            outputs += self._timers.send_pending(node, now)
+        return outputs
 
-    def _rejected(self, name: str, words: str) -> Noted:
-        return rejected(Node.name_peer(self.link, name), words)
+    def _rejected(self, name: str, reason: str) -> Noted:
+        return rejected(Node.name_peer(self.link, name), reason)
 
     def speaks_as(self, address: Address, frames: Frames) -> str:
-        """Name the node whose subject a message came on.
+        """Return the node whose subject a message came on.
 
-        Nobody, if it is an answer on a subject of ours: those are for the node that was asked, and
-        the NATS server lets no other use them.
+        An answer on one of our inboxes names no node: the NATS server lets only the node that was
+        asked publish there.
         """
         subject = address.decode(errors="replace")
-        if subject.startswith(self._inbox) or self._following.owns(subject):
+        if subject.startswith(self._inbox) or self._log_follower.owns(subject):
             return ""
         return wire.parse_subject(subject)[1] or subject
 
@@ -268,7 +268,7 @@ class NclBrokerSide:
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Turn a node away that asks for something; results are acked, and count for nothing."""
+        """Refuse a control request of a denied node. Its results are acked and ignored."""
         channel, _ = wire.parse_subject(address.decode(errors="replace"))
         if channel != wire.CTRL or len(frames) != 3 or not frames[2]:
             return sends or []
@@ -278,14 +278,14 @@ class NclBrokerSide:
     # --- out ------------------------------------------------------------------------------------
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a peer of this link into messages."""
+        """Return the messages for one effect on a peer of this link."""
         renderer = self._renderers.get(type(effect))
         return renderer(effect, now) if renderer is not None else []
 
     def _work(self, effect: SendWork, now: float) -> list[Send]:
         node = self.nodes.get(name_of(effect.worker))
         if node is None:
-            raise Unmappable(f"no compute node {name_of(effect.worker)!r} is known")
+            raise Unmappable(f"compute node {name_of(effect.worker)!r} is unknown")
         self.dispatcher.start(node, effect, now)
         return self._sends(node, now)
 
@@ -299,44 +299,44 @@ class NclBrokerSide:
         return self._sends(node, now)
 
     def _poll(self, effect: SendPoll, now: float) -> list[Send]:
-        """Let the core claim what a returned node holds; give back what nobody knows."""
+        """Claim an execution of a returned node for the core. Hand back an unknown one."""
         node = self.nodes.get(name_of(effect.worker))
         if node is None:
             return []
         if not self.dispatcher.claim(node, effect):
-            words = f"nothing is known of this work on {node.id}"
+            reason = f"the orchestrator has no execution of this attempt on node {node.id}"
             stray = LiveExecution(effect.job, effect.worker, effect.attempt)
-            fault = Fault(FaultCode.HANDED_BACK, words)
-            self._untold.append(stray.reply(ReplyKind.FINAL, fault=fault))
+            fault = Fault(FaultCode.HANDED_BACK, reason)
+            self._deferred.append(stray.reply(ReplyKind.FINAL, fault=fault))
         return self._sends(node, now)
 
     def _input(self, effect: SendInput, now: float) -> list[Send]:
         raise Unmappable("NCL has no message for input to a running execution")
 
     def _dismiss(self, effect: Dismiss, now: float) -> list[Send]:
-        """Make a node shake hands anew: its next heartbeat is answered with just that."""
+        """Disconnect a node. Its next heartbeat is answered with `HandshakeRequired`."""
         node = self.nodes.get(name_of(effect.peer))
         if node is not None and node.is_connected:
             node.disconnect(effect.reason, now)
-            self._upkeep.watch(node)
+            self._timers.schedule(node)
         return []
 
     def _sends(self, node: Node, now: float) -> list[Send]:
-        """Serve a node in a render, which returns messages only."""
-        told = self._upkeep.serve(node, now)
-        self._untold += [t for t in told if type(t) is not Send]
-        return [t for t in told if type(t) is Send]
+        """Return the messages for a node and defer its events to `advance`."""
+        outputs = self._timers.send_pending(node, now)
+        self._deferred += [item for item in outputs if type(item) is not Send]
+        return [item for item in outputs if type(item) is Send]
 
     # --- time -----------------------------------------------------------------------------------
 
     def advance(self, now: float) -> Sequence[Event | Send]:
-        """Do what the side's own timers ask for."""
-        told, self._untold = self._untold, []
-        return told + self._upkeep.advance(now)
+        """Return deferred events and whatever the node timers produce."""
+        outputs, self._deferred = self._deferred, []
+        return outputs + self._timers.advance(now)
 
     def next_deadline(self) -> float | None:
-        """When `advance` wants to be called next."""
-        return 0.0 if self._untold else self._upkeep.next_deadline()
+        """Return when `advance` is due next."""
+        return 0.0 if self._deferred else self._timers.next_deadline()
 
 
 def _reply_of(frames: Frames) -> str:
@@ -345,15 +345,15 @@ def _reply_of(frames: Frames) -> str:
     except UnicodeDecodeError:
         reply = ""
     if not reply:
-        raise MalformedMessage("a request without a reply subject")
+        raise MalformedMessage("request without a reply subject")
     return reply
 
 
 def _answer(reply: str, payload: WireObject, source: str, headers: bytes, now: float) -> Send:
-    more = {}
-    if wanted := wire.header_of(headers, wire.MESSAGE_ID):
-        more[wire.MESSAGE_ID] = wanted
+    extra = {}
+    if message_id := wire.header_of(headers, wire.MESSAGE_ID):
+        extra[wire.MESSAGE_ID] = message_id
     if isinstance(payload, BacError):
-        more |= {wire.STATUS_CODE: str(status_of(payload)), wire.ERROR_CODE: payload.Code}
-    pairs = wire.metadata(payload, source, now, **more)
+        extra |= {wire.STATUS_CODE: str(status_of(payload)), wire.ERROR_CODE: payload.Code}
+    pairs = wire.metadata(payload, source, now, **extra)
     return Send(reply.encode(), wire.frames(payload, pairs), is_strict=True)

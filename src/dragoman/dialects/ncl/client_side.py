@@ -1,4 +1,4 @@
-"""NCL has no client role: work is given to an orchestrator in another way, here in any dialect."""
+"""NCL has no client role. Clients submit NCL work through any other dialect."""
 
 from typing import Any, Final, NoReturn
 
@@ -6,15 +6,15 @@ from dragoman.dialects.base import Frames
 from dragoman.dialects.peer_sides import ClientNotice, Submission, Unsupported
 from dragoman.model.names import JobId
 
-_WORDS: Final = "NCL has no client role; connect with nfp, dcp, zss, memo or http instead"
+_MESSAGE: Final = "NCL has no client role; connect with nfp, dcp, zss, memo or http instead"
 
 
 def _refuse() -> NoReturn:
-    raise Unsupported(_WORDS)
+    raise Unsupported(_MESSAGE)
 
 
 class NclClientSide:
-    """A client's end that does not exist, and says so."""
+    """A client side whose methods all raise `Unsupported`."""
 
     def hello(self) -> list[Frames]:
         """Refuse."""

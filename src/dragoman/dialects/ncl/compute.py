@@ -1,4 +1,4 @@
-"""Executions as the compute node sees them: bids, runs, results.
+"""The executions of a compute node: bids, runs, results.
 
     state          on                          then
     -----          --                          ----
@@ -6,11 +6,11 @@
     (unknown)      ask, desired Running        BID_ACCEPTED: work; or BID_REFUSED and a refusal
     BID_OFFERED    bid accepted                BID_ACCEPTED: work
     BID_OFFERED    bid rejected                BID_REJECTED
-    any live       cancel                      CANCELLED, stop what runs; nothing is sent
+    any live       cancel                      CANCELLED, the task is stopped; nothing is sent
     any live       finished                    COMPLETED or FAILED, and the result
     any other pair                             nothing: a replay never runs anything twice
 
-Everything that decides is the execution's id and state; sequence numbers decide nothing.
+The execution's id and state decide what a message does. Sequence numbers do not.
 """
 
 from collections.abc import Callable
@@ -56,9 +56,9 @@ from dragoman.dialects.peer_sides import Assigned, Stop, WorkerNotice
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId
-from dragoman.model.target import resources_of as named_in
+from dragoman.model.target import resources_of as resources_in
 
-#: What upstream's nodes tell their tasks about the partition they are.
+#: Upstream's environment variables for the partition of a task.
 PARTITION_INDEX: Final = "BACALHAU_PARTITION_INDEX"
 PARTITION_COUNT: Final = "BACALHAU_PARTITION_COUNT"
 #: Job types that run once on every node.
@@ -67,26 +67,26 @@ _JOB_TYPES: Final = frozenset({"batch", "ops", "service", "daemon"})
 
 
 class BidRefused(Exception):
-    """This node will not take that execution; the message is the reason."""
+    """This node refuses an execution. The message is the reason."""
 
 
 class Compute:
-    """The executions of one node. `say` stores a message and sees to it that it is sent."""
+    """The executions of one node. `publish` stores a message and queues it for sending."""
 
     def __init__(
         self,
         services: tuple[str, ...],
         slots: int,
-        most: Capacity,
+        capacity: Capacity,
         store: NodeStore,
-        say: Callable[[WireObject], None],
+        publish: Callable[[WireObject], None],
     ) -> None:
         self._services = {name.lower(): name for name in services}
         self.slots = slots
-        self._most = most
+        self._capacity = capacity
         self._store = store
-        self._say = say
-        #: What each live execution takes.
+        self._publish = publish
+        #: Capacity that each live execution uses.
         self._needs: dict[str, Capacity] = {}
         self.runs = 0
         self.failures = 0
@@ -102,7 +102,7 @@ class Compute:
         return type(payload) in self._handlers
 
     def receive(self, payload: WireObject, now: float) -> list[WorkerNotice]:
-        """Take one message in. Anything may come at any time, and again."""
+        """Handle one message. Messages may arrive in any order and more than once."""
         return self._handlers[type(payload)](payload, now)
 
     def find(self, name: str) -> StoredExecution | None:
@@ -111,56 +111,56 @@ class Compute:
 
     @property
     def live(self) -> int:
-        """How many executions it has that are not over."""
+        """The number of executions that have not ended."""
         return len(self._needs)
 
     @property
     def free(self) -> Resources:
-        """What is not taken."""
+        """The capacity that no live execution uses."""
         used = NOTHING
         for needs in self._needs.values():
             used = used.plus(needs)
-        return resources_of(self._most.minus(used))
+        return resources_of(self._capacity.minus(used))
 
-    # --- asked ----------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------
 
     def _ask_for_bid(self, ask: AskForBid, now: float) -> list[WorkerNotice]:
         spec = ask.Execution
         if not spec.ID or spec.ID in self._store.executions:
             return []
         job = spec.Job
-        held = StoredExecution(spec.ID, spec.JobID, job.Type if job else "", BID_OFFERED)
-        held.spec = spec
+        stored = StoredExecution(spec.ID, spec.JobID, job.Type if job else "", BID_OFFERED)
+        stored.spec = spec
         try:
             work = self._work(spec)
             needs = self._fit(_task_of(spec))
         except (BidRefused, Unmappable) as reason:
-            self._refuse(held, str(reason), now)
+            self._refuse(stored, str(reason), now)
             return []
-        self._needs[held.id] = needs
+        self._needs[stored.id] = needs
         if spec.DesiredState.StateType == RUN:
-            # Desired Running: the work begins, and no bid is sent.
-            held.state = BID_ACCEPTED
-            self._store.learn(held)
+            # Desired state Running: the work starts without a bid.
+            stored.state = BID_ACCEPTED
+            self._store.add(stored)
             return [work]
-        self._store.learn(held)
-        self._say(BidResult(held.id, held.job, held.kind, None, True))
+        self._store.add(stored)
+        self._publish(BidResult(stored.id, stored.job, stored.kind, None, True))
         return []
 
-    def _refuse(self, held: StoredExecution, reason: str, now: float) -> None:
-        held.state = BID_REFUSED
-        self._store.learn(held)
+    def _refuse(self, stored: StoredExecution, reason: str, now: float) -> None:
+        stored.state = BID_REFUSED
+        self._store.add(stored)
         events = [NclEvent(f"rejected bid: {reason}", "Exec Scanning", time_text(now))]
-        self._say(BidResult(held.id, held.job, held.kind, events, False))
+        self._publish(BidResult(stored.id, stored.job, stored.kind, events, False))
 
     def _work(self, spec: Execution) -> Assigned:
-        """Read an execution as work, or refuse it."""
+        """Return an execution as an assignment for the SDK. Raises `BidRefused`."""
         job, task = spec.Job, _task_of(spec)
         if job is None or job.Type not in _JOB_TYPES:
-            raise BidRefused(f"job type {job.Type if job else ''!r} is unknown")
+            raise BidRefused(f"unknown job type {job.Type if job else ''!r}")
         service = self._services.get(task.Engine.Type.lower())
         if service is None:
-            raise BidRefused(f"engine {task.Engine.Type!r} is not here")
+            raise BidRefused(f"this node has no engine {task.Engine.Type!r}")
         if task.InputSources:
             raise BidRefused("input sources are not supported")
         meta = job.Meta or {}
@@ -176,124 +176,126 @@ class Compute:
             service,
             meta.get(META_CLIENT, ""),
             float(limit) or None,
-            named_in(meta.get(META_RESOURCES) or ""),
+            resources_in(meta.get(META_RESOURCES) or ""),
         )
 
     def _fit(self, task: NclTask) -> Capacity:
-        """Return what a task takes, if there is room for it."""
+        """Return the capacity a task needs. Raises `BidRefused` if this node has too little."""
         needs = needs_of(task.Resources)
-        if not self._most.holds(needs):
+        if not self._capacity.holds(needs):
             raise BidRefused("not enough capacity: it needs more than this node has")
         if self.live >= self.slots:
             raise BidRefused(f"not enough capacity: all {self.slots} slots are taken")
         return needs
 
     def _bid_accepted(self, message: BidAccepted, now: float) -> list[WorkerNotice]:
-        held = self.find(message.ExecutionID)
-        if held is None or held.state != BID_OFFERED or held.spec is None:
+        stored = self.find(message.ExecutionID)
+        if stored is None or stored.state != BID_OFFERED or stored.spec is None:
             return []
-        self._store.move(held, BID_ACCEPTED)
-        return [self._work(held.spec)]
+        self._store.set_state(stored, BID_ACCEPTED)
+        return [self._work(stored.spec)]
 
     def _bid_rejected(self, message: BidRejected, now: float) -> list[WorkerNotice]:
-        held = self.find(message.ExecutionID)
-        if held is not None and held.state == BID_OFFERED:
-            self._end(held, BID_REJECTED)
+        stored = self.find(message.ExecutionID)
+        if stored is not None and stored.state == BID_OFFERED:
+            self._end(stored, BID_REJECTED)
         return []
 
     def _cancel(self, message: CancelExecution, now: float) -> list[WorkerNotice]:
-        held = self.find(message.ExecutionID)
-        if held is None or held.is_over:
+        stored = self.find(message.ExecutionID)
+        if stored is None or stored.is_over:
             return []
-        was_work = held.state in (BID_ACCEPTED, RUNNING)
-        self._end(held, CANCELLED)
-        return [Stop(held.id)] if was_work else []
+        was_work = stored.state in (BID_ACCEPTED, RUNNING)
+        self._end(stored, CANCELLED)
+        return [Stop(stored.id)] if was_work else []
 
-    # --- done -----------------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     def begin(self, name: str) -> None:
-        """Note that it runs now."""
-        held = self.find(name)
-        if held is not None and held.state == BID_ACCEPTED:
+        """Record that an execution runs."""
+        stored = self.find(name)
+        if stored is not None and stored.state == BID_ACCEPTED:
             self.runs += 1
-            self._store.move(held, RUNNING)
+            self._store.set_state(stored, RUNNING)
 
     def finish(self, name: str, answer: Answer, now: float) -> bool:
-        """Report how it ended; whether that was news (a cancelled one is over already)."""
-        held = self.find(name)
-        if held is None or held.is_over:
+        """Report the result. Returns False if the execution had ended already (a cancel)."""
+        stored = self.find(name)
+        if stored is None or stored.is_over:
             return False
         if answer.fault is not None:
             words = answer.fault.message or answer.fault.code.value
-            self._fail(held, words, {"IsError": "true"}, now)
+            self._fail(stored, words, {"IsError": "true"}, now)
             return True
         result = result_of(answer)
-        result.ExecutionID, result.JobID, result.JobType = held.id, held.job, held.kind
+        result.ExecutionID, result.JobID, result.JobType = stored.id, stored.job, stored.kind
         result.Events = [NclEvent("Completed successfully", "Execution", time_text(now))]
-        self._end(held, COMPLETED)
-        self._say(result)
+        self._end(stored, COMPLETED)
+        self._publish(result)
         return True
 
     def hand_back(self, name: str, now: float) -> bool:
-        """Return an execution unrun, so that it may go to another node."""
-        held = self.find(name)
-        if held is None or held.is_over:
+        """Hand an execution back unrun, so that it can go to another node."""
+        stored = self.find(name)
+        if stored is None or stored.is_over:
             return False
         details = {"ErrorCode": HANDED_BACK, "Retryable": "true"}
-        self._fail(held, "handed back unrun", details, now)
+        self._fail(stored, "handed back unrun", details, now)
         return True
 
     def restart(self, now: float) -> list[Assigned]:
-        """Settle what a restart of this process interrupted: run it again, or fail it."""
-        again = []
-        for held in [h for h in self._store.executions.values() if not h.is_over]:
+        """After a restart of this process, restart or fail each execution that had not ended."""
+        restarted = []
+        for stored in [h for h in self._store.executions.values() if not h.is_over]:
             if (
-                held.kind in RESTARTED_JOB_TYPES
-                and held.spec is not None
-                and held.state != BID_OFFERED
+                stored.kind in RESTARTED_JOB_TYPES
+                and stored.spec is not None
+                and stored.state != BID_OFFERED
             ):
-                self._needs[held.id] = needs_of(_task_of(held.spec).Resources)
-                self._store.move(held, BID_ACCEPTED)
-                again.append(self._work(held.spec))
+                self._needs[stored.id] = needs_of(_task_of(stored.spec).Resources)
+                self._store.set_state(stored, BID_ACCEPTED)
+                restarted.append(self._work(stored.spec))
             else:
-                self._fail(held, NODE_RESTART, {"FailsExecution": "true"}, now)
-        return again
+                self._fail(stored, NODE_RESTART, {"FailsExecution": "true"}, now)
+        return restarted
 
-    def _fail(self, held: StoredExecution, words: str, details: dict[str, str], now: float) -> None:
+    def _fail(
+        self, stored: StoredExecution, words: str, details: dict[str, str], now: float
+    ) -> None:
         self.failures += 1
-        self._end(held, FAILED)
+        self._end(stored, FAILED)
         events = [NclEvent(words, "Running Execution", time_text(now), details)]
-        self._say(ComputeError(held.id, held.job, held.kind, events))
+        self._publish(ComputeError(stored.id, stored.job, stored.kind, events))
 
-    def _end(self, held: StoredExecution, state: int) -> None:
-        self._needs.pop(held.id, None)
-        self._store.move(held, state)
+    def _end(self, stored: StoredExecution, state: int) -> None:
+        self._needs.pop(stored.id, None)
+        self._store.set_state(stored, state)
 
 
 def _task_of(spec: Execution) -> NclTask:
     tasks = spec.Job.Tasks if spec.Job is not None else None
     if not tasks or not tasks[0].Engine.Type:
-        raise BidRefused("there is no task with an engine")
+        raise BidRefused("the job has no task with an engine")
     return tasks[0]
 
 
 def _partition(spec: Execution, job: JobSpec) -> dict[str, str]:
-    """Say which partition of a job this is, in upstream's words, if it has several."""
+    """Return upstream's partition variables if the job has several partitions."""
     if job.Type in _UNPARTITIONED or (job.Count <= 1 and not spec.PartitionIndex):
         return {}
     if not 0 <= spec.PartitionIndex < max(1, job.Count):
-        raise BidRefused(f"partition {spec.PartitionIndex} of a job that has {job.Count}")
+        raise BidRefused(f"partition {spec.PartitionIndex} of a job with a count of {job.Count}")
     return {PARTITION_INDEX: str(spec.PartitionIndex), PARTITION_COUNT: str(job.Count)}
 
 
 def _with_env(call: Call, env: dict[str, str]) -> Call:
-    """Pass a task's environment on as headers; a function has no environment of its own."""
+    """Pass the environment of a task as headers: a function has no environment of its own."""
     headers = {**env, **call.headers}
     return Call(call.task, call.args, call.kwargs, call.raw, headers, call.timeout)
 
 
 def resources_of(capacity: Capacity) -> Resources:
-    """Write a capacity as the wire does; an integral number of cores without a fraction."""
+    """Write a capacity in wire form. A whole number of cores has no fraction."""
     cpu = max(0.0, capacity.cpu)
     return Resources(
         int(cpu) if cpu == int(cpu) else round(cpu, 6),

@@ -1,7 +1,7 @@
-"""The orchestrator's control plane: handshakes, heartbeats, updates, farewells, and silence.
+"""The orchestrator's control plane: handshakes, heartbeats, updates, shutdown notices, timeouts.
 
-Each request is answered with one payload; what it means for the rest of the broker goes with it as
-events. Subjects, envelopes and the data plane are not known here.
+Each request gets one answer payload and the events it causes in the broker. Subjects, envelopes and
+the data plane are not known here.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
 TIMED_OUT: Final = "heartbeat timeout"
 GRACEFUL_SHUTDOWN: Final = "graceful shutdown"
 
-Answer = tuple[WireObject, list[Event]]
+ControlAnswer = tuple[WireObject, list[Event]]
 
 
 class ControlPlane:
     """Answers the control requests of all nodes.
 
-    `taken` tells what a node's live executions take of it, `is_free` whether it has none; `newest`
-    is the highest position of the ledger that any node was sent.
+    `taken` returns the capacity that a node's live executions use. `is_free` tells whether it has
+    none. `newest` returns the highest ledger position that was sent to any node.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class ControlPlane:
         self._settings = settings
         self._taken = taken
         self._is_free = is_free
-        self._newest = newest
-        #: Every node that joined and was not forgotten, connected or not.
+        self._newest_seq = newest
+        #: Every node that is not forgotten, connected or not.
         self.nodes: dict[str, Node] = {}
-        self._handlers: dict[type[WireObject], Callable[..., Answer]] = {
+        self._handlers: dict[type[WireObject], Callable[..., ControlAnswer]] = {
             HandshakeRequest: self._handshake,
             HeartbeatRequest: self._heartbeat,
             UpdateNodeInfoRequest: self._update,
             ShutdownNoticeRequest: self._shutdown,
         }
 
-    def answer(self, payload: WireObject, now: float) -> Answer:
-        """Answer a request; the caller has made sure that it speaks for its sender."""
+    def answer(self, payload: WireObject, now: float) -> ControlAnswer:
+        """Answer a request. The caller has checked that its node id matches its subject."""
         handler = self._handlers.get(type(payload))
         if handler is None:
             return no_handler(payload), []
         return handler(payload, now)
 
-    def _handshake(self, request: HandshakeRequest, now: float) -> Answer:
+    def _handshake(self, request: HandshakeRequest, now: float) -> ControlAnswer:
         info = request.NodeInfo
         node = self.nodes.get(info.NodeID)
         if node is not None and node.membership == REJECTED:
@@ -79,49 +79,49 @@ class ControlPlane:
         if info.NodeType != "Compute":
             return HandshakeResponse(False, "node is not a compute node"), []
         is_new = node is None
-        gone: list[Event] = []
+        forgotten: list[Event] = []
         if node is None:
             node = Node(self._link, info, self._settings)
-            if len(self.nodes) >= self._settings.max_nodes and not (gone := self._make_room()):
-                words = f"{len(self.nodes)} nodes are here or have work, the most there may be"
-                return HandshakeResponse(False, words), [_turned_away(node, words)]
+            if len(self.nodes) >= self._settings.max_nodes and not (forgotten := self._make_room()):
+                reason = f"max_nodes: all {len(self.nodes)} known nodes are connected or have work"
+                return HandshakeResponse(False, reason), [_rejected_note(node, reason)]
             self.nodes[node.id] = node
         node.info = info
         node.available = info.ComputeNodeInfo.AvailableCapacity
-        # A new node is not told of the past. A known one goes on where both agree it was; if it
-        # has come less far than we know, it lost its state, and gets what it lost again.
-        start = self._newest() if is_new else min(node.resume, request.LastOrchestratorSeqNum)
+        # A new node gets no old messages. A known one resumes at the lower of both positions: if
+        # its own is lower, it lost its state and needs the messages again.
+        start = self._newest_seq() if is_new else min(node.resume, request.LastOrchestratorSeqNum)
         node.connect(start, request.StartTime, now)
         reason = "node registered" if is_new else "node reconnected"
         response = HandshakeResponse(True, reason, node.compute_seq, start)
-        return response, [*gone, node.joined(), node.noted(now)]
+        return response, [*forgotten, node.joined_event(), node.state_note(now)]
 
     def _make_room(self) -> list[Event]:
-        """Forget the node that was not heard for longest, if there is one to forget."""
-        gone = [node for node in self.nodes.values() if self.may_forget(node)]
-        return self.forget(min(gone, key=lambda node: node.heard_at)) if gone else []
+        """Forget the node that has been silent longest, if one may be forgotten."""
+        forgotten = [node for node in self.nodes.values() if self.may_forget(node)]
+        return self.forget(min(forgotten, key=lambda node: node.heard_at)) if forgotten else []
 
     def may_forget(self, node: Node) -> bool:
-        """Tell whether nothing is lost with a node: a refusal by an operator would be."""
+        """Tell whether a node can be forgotten. A rejected one cannot: its rejection must hold."""
         return not node.is_connected and node.membership != REJECTED and self._is_free(node.id)
 
     def forget(self, node: Node) -> list[Event]:
-        """Know a node no more, and say so on record; if it comes again, it is new."""
+        """Forget a node and record that. If it returns, it is new."""
         del self.nodes[node.id]
-        return [node.forgotten()]
+        return [node.forgotten_note()]
 
-    def _heartbeat(self, request: HeartbeatRequest, now: float) -> Answer:
-        node = self._live(request.NodeID)
+    def _heartbeat(self, request: HeartbeatRequest, now: float) -> ControlAnswer:
+        node = self._connected(request.NodeID)
         if node is None:
             return handshake_required(request.NodeID), []
         node.heard_at = now
         node.available = request.AvailableCapacity
-        # The number it reports is the last it has seen, not that it has seen all before: what has
-        # no ack is sent again all the same.
-        return HeartbeatResponse(node.compute_seq), [node.beat(self._taken(node.id))]
+        # The reported number is the last one seen; earlier ones may be missing. Every unacked
+        # message is therefore sent again.
+        return HeartbeatResponse(node.compute_seq), [node.beat_event(self._taken(node.id))]
 
-    def _update(self, request: UpdateNodeInfoRequest, now: float) -> Answer:
-        node = self._live(request.NodeInfo.NodeID)
+    def _update(self, request: UpdateNodeInfoRequest, now: float) -> ControlAnswer:
+        node = self._connected(request.NodeInfo.NodeID)
         if node is None:
             return handshake_required(request.NodeInfo.NodeID), []
         if request.NodeInfo.NodeType != "Compute":
@@ -130,33 +130,36 @@ class ControlPlane:
         if node.info == request.NodeInfo:
             return UpdateNodeInfoResponse(True), []
         node.info = request.NodeInfo
-        return UpdateNodeInfoResponse(True), [node.joined(), node.noted(now)]
+        return UpdateNodeInfoResponse(True), [node.joined_event(), node.state_note(now)]
 
-    def _shutdown(self, request: ShutdownNoticeRequest, now: float) -> Answer:
-        node = self._live(request.NodeID)
+    def _shutdown(self, request: ShutdownNoticeRequest, now: float) -> ControlAnswer:
+        node = self._connected(request.NodeID)
         if node is None:
             return handshake_required(request.NodeID), []
         node.disconnect(GRACEFUL_SHUTDOWN, now)
-        return ShutdownNoticeResponse(node.compute_seq), [node.left(0.0), node.noted(now)]
+        return ShutdownNoticeResponse(node.compute_seq), [
+            node.left_event(0.0),
+            node.state_note(now),
+        ]
 
-    def _live(self, name: str) -> Node | None:
+    def _connected(self, name: str) -> Node | None:
         node = self.nodes.get(name)
         return node if node is not None and node.is_connected else None
 
     def check(self, node: Node, now: float) -> list[Event]:
-        """Disconnect a node that was silent for too long. Its work waits for the grace."""
+        """Disconnect a node after `disconnect_timeout`. Its work waits for `grace`."""
         if not node.is_connected or now < node.heard_at + self._settings.disconnect_timeout:
             return []
         node.disconnect(TIMED_OUT, now)
-        return [node.left(self._settings.grace), node.noted(now)]
+        return [node.left_event(self._settings.grace), node.state_note(now)]
 
 
-def _turned_away(node: Node, words: str) -> Noted:
-    return Noted(Kind.REJECTED, node.peer, words, dialect="ncl")
+def _rejected_note(node: Node, reason: str) -> Noted:
+    return Noted(Kind.REJECTED, node.peer, reason, dialect="ncl")
 
 
 def node_of(payload: WireObject) -> str | None:
-    """Return the node a control request speaks for; None when it is no control request."""
+    """Return the node id in a control request; None for any other payload."""
     if isinstance(payload, HandshakeRequest | UpdateNodeInfoRequest):
         return payload.NodeInfo.NodeID
     if isinstance(payload, HeartbeatRequest | ShutdownNoticeRequest):
@@ -165,7 +168,7 @@ def node_of(payload: WireObject) -> str | None:
 
 
 def handshake_required(node: str) -> BacError:
-    """Tell a node that it has no session here."""
+    """Return the error for a node without a session."""
     return BacError(
         Cause=f"node {node} not connected - handshake required",
         Retryable=True,
@@ -176,23 +179,23 @@ def handshake_required(node: str) -> BacError:
 
 
 def no_handler(payload: WireObject) -> BacError:
-    """Tell a node that this message is known, but not as a request here."""
+    """Return the error for a known message type that is not a control request."""
     cause = f"no handler found for message type: {NAMES[type(payload)]}"
     return BacError(Cause=cause, Component="Bacalhau", Code="NotFound")
 
 
 def undecodable(reason: str) -> BacError:
-    """Tell a node that its request could not be read."""
+    """Return the error for a request that cannot be decoded."""
     return BacError(Cause=f"failed to deserialize request: {reason}", Component="Bacalhau")
 
 
 def bad_request(cause: str, component: str) -> BacError:
-    """Tell a node that what it asks for cannot be."""
+    """Return the error for a request that is invalid or unsupported."""
     return BacError(Cause=cause, Component=component, HTTPStatusCode=400, Code="BadRequest")
 
 
 def access_denied(data: bytes, reason: str) -> WireObject:
-    """Tell a node that it may not be one: a handshake has its own form for that."""
+    """Return the refusal for a denied node. A handshake has its own response for that."""
     try:
         is_handshake = isinstance(decode(data).payload, HandshakeRequest)
     except MalformedMessage:
@@ -204,21 +207,21 @@ def access_denied(data: bytes, reason: str) -> WireObject:
     )
 
 
-#: Status of an error reply whose payload has none, by code.
+#: HTTP status by error code, for errors whose payload has none.
 _INFERRED: Final = {"NotFound": 404}
 
 
 def status_of(error: BacError) -> int:
-    """Return the HTTP status that goes with an error, stated or inferred."""
+    """Return the HTTP status of an error, stated or inferred."""
     return error.HTTPStatusCode or _INFERRED.get(error.Code, 500)
 
 
 def is_same_node(one: NodeInfo, other: NodeInfo) -> bool:
-    """Compare two descriptions without what changes all the time: counts and free capacity."""
-    return _essence(one) == _essence(other)
+    """Compare two descriptions, ignoring counts and free capacity, which change constantly."""
+    return _stable_fields(one) == _stable_fields(other)
 
 
-def _essence(info: NodeInfo) -> tuple[object, ...]:
+def _stable_fields(info: NodeInfo) -> tuple[object, ...]:
     compute = info.ComputeNodeInfo
     return (
         info.NodeID,

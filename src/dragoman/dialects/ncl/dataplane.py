@@ -1,13 +1,13 @@
-"""The ordered publisher of the data plane: messages leave in order and wait for their acks.
+"""The ordered publisher of the data plane: it sends messages in order and waits for their acks.
 
-Used by both roles. It knows sequence numbers, instants and acks, not subjects or sockets: the owner
-turns the items that `pump` returns into messages and reports what came back. A failure replays,
-in order, what has no ack, after a pause that doubles while nothing succeeds. What is acked is never
-sent again.
+Both roles use it. It knows sequence numbers, times and acks, not subjects or sockets. The owner
+sends what `pump` returns and reports acks and failures. After a failure the publisher pauses, then
+replays all unacked messages in order. The pause doubles until an ack arrives. An acked message is
+never sent again.
 
-An ack settles its own message only, unless acks are set to be cumulative. The peers' reading (an
-ack counts for everything before it) loses a message that got lost while a connection broke and a
-later one got through; a receiver acks each message anyway, so nothing is gained by it.
+An ack settles one message only, unless `cumulative_acks` is set. Upstream takes an ack for all
+earlier messages too. That loses a message that was dropped with a connection while a later one got
+through. Receivers ack every message, so cumulative acks gain nothing.
 """
 
 from collections import OrderedDict
@@ -18,14 +18,14 @@ from dragoman.model.value import value
 
 @value
 class OrderedMessage:
-    """One message: its position in the sender's ledger, its payload."""
+    """A payload and its sequence number, the position in the sender's ledger."""
 
     seq: int
     payload: WireObject
 
 
 class Publisher:
-    """What still has to reach one peer, in order."""
+    """The unacked messages to one peer, in order."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class Publisher:
         self._retry_base = retry_base
         self._retry_max = retry_max
         self._is_cumulative = is_cumulative
-        #: Waiting to be sent, by rising sequence.
+        #: Messages to send, by rising sequence.
         self._queue: OrderedDict[int, OrderedMessage] = OrderedDict()
-        #: Sent and not acked, with the instant each left; all before those in the queue.
+        #: Sent and unacked messages with their send times. All precede those in the queue.
         self._flight: OrderedDict[int, tuple[OrderedMessage, float]] = OrderedDict()
         self._failures = 0
         self._retry_at: float | None = None
         self.is_open = False
-        #: Highest sequence that was ever put in.
+        #: Highest sequence ever queued.
         self.last = 0
 
     def __len__(self) -> int:
@@ -55,30 +55,30 @@ class Publisher:
 
     @property
     def settled(self) -> int:
-        """The highest sequence up to which everything is acked."""
+        """The highest sequence below which every message is acked."""
         first = next(iter(self._flight), None) or next(iter(self._queue), None)
         return self.last if first is None else first - 1
 
     def holds(self, seq: int) -> bool:
-        """Whether this message waits here, sent or not."""
+        """Whether this message is unacked, sent or not."""
         return seq in self._flight or seq in self._queue
 
     def put(self, seq: int, payload: WireObject) -> OrderedMessage:
-        """Queue a message. A number that does not rise is moved up, so that order is kept."""
+        """Queue a message. A sequence that does not rise is raised, to keep the order."""
         self.last = max(self.last + 1, seq)
         item = OrderedMessage(self.last, payload)
         self._queue[item.seq] = item
         return item
 
     def open(self, start: int = 0) -> None:
-        """Begin a session: what has no ack goes out again, what is new comes after `start`."""
+        """Begin a session: resend unacked messages; number new ones after `start`."""
         self._back_to_queue()
         self._failures, self._retry_at = 0, None
         self.last = max(self.last, start)
         self.is_open = True
 
     def close(self) -> None:
-        """End the session; what has no ack waits for the next one."""
+        """End the session. Unacked messages wait for the next one."""
         self._back_to_queue()
         self.is_open = False
 
@@ -90,7 +90,7 @@ class Publisher:
             self._flight.clear()
 
     def pump(self, now: float) -> list[OrderedMessage]:
-        """Return what may leave now; it counts as sent."""
+        """Return the messages to send now, and count them as sent."""
         if not self.is_open or not self._queue:
             return []
         if self._retry_at is not None:
@@ -105,7 +105,7 @@ class Publisher:
         return leaving
 
     def ack(self, seq: int) -> None:
-        """Take an ack; a late one may speak of what waits to be sent again."""
+        """Handle an ack. A late one may be for a message that waits to be resent."""
         if seq > self.last:
             return
         self._failures = 0
@@ -117,7 +117,7 @@ class Publisher:
                     waiting.popitem(last=False)
 
     def fail(self, now: float) -> None:
-        """Take a failed delivery: everything in flight waits, then goes out again in order."""
+        """Handle a failed delivery: after a pause, resend everything in flight in order."""
         if not self._flight:
             return
         self._back_to_queue()
@@ -126,12 +126,12 @@ class Publisher:
         self._retry_at = now + pause
 
     def replay(self) -> None:
-        """Send what is in flight again, now: the connection under it is a new one."""
+        """Resend everything in flight without a pause: the connection is new."""
         self._back_to_queue()
         self._retry_at = None
 
     def advance(self, now: float) -> None:
-        """Notice an ack that is overdue."""
+        """Fail the delivery if an ack is overdue."""
         if self._flight and now >= self._oldest() + self._ack_wait:
             self.fail(now)
 
@@ -139,7 +139,7 @@ class Publisher:
         return next(iter(self._flight.values()))[1]
 
     def next_deadline(self) -> float | None:
-        """When `advance` and `pump` have something to do."""
+        """Return when `advance` or `pump` is due next."""
         if not self.is_open:
             return None
         if self._flight:

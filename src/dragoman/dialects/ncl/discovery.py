@@ -1,7 +1,7 @@
 """NATS service discovery: a worker answers `$SRV.PING`, `INFO` and `STATS` for its services.
 
-Ordinary NATS tools then list Dragoman's workers beside everything else. Names and fields are those
-of the NATS micro services convention, version 1.
+NATS tools then list Dragoman's workers. Names and fields follow the NATS micro services convention,
+version 1.
 """
 
 import re
@@ -18,7 +18,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Discovery:
-    """What one worker says about its services."""
+    """The discovery answers of one worker."""
 
     def __init__(
         self, node: str, services: tuple[str, ...], version: str, started_at: float
@@ -26,12 +26,12 @@ class Discovery:
         self._node = node
         self._version = version
         self._started = time_text(started_at)
-        #: Name in the convention's alphabet -> name of the service.
+        #: Service name in the convention's alphabet -> service name.
         self._services = {_ODD.sub("_", name): name for name in services}
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
-        """The subjects that are for this worker."""
+        """The subjects this worker answers on."""
         subjects = []
         for verb in _VERBS:
             subjects.append(f"{PREFIX}.{verb}")
@@ -40,7 +40,7 @@ class Discovery:
         return tuple(subjects)
 
     def answers(self, subject: str, runs: int, failures: int) -> list[bytes]:
-        """Answer a question, once for each service it is about."""
+        """Return one answer for each service that the request asks about."""
         _, verb, *rest = [*subject.split("."), ""][:4]
         wanted = rest[0] if rest else ""
         names = [n for n in self._services if wanted in ("", n)]

@@ -1,7 +1,7 @@
-"""What leaves for the nodes: dispatches, cancels and claims become ordered messages.
+"""The orchestrator's dispatcher: turns dispatches, cancels and claims into ordered messages.
 
-Each node has its own publisher; the sequence number of a message is the position in the ledger of
-the record that caused it, moved up where one record causes two messages.
+Each node has its own publisher. The sequence number of a message is the ledger position of the
+record that caused it, raised where one record causes two messages.
 """
 
 from typing import Final
@@ -25,15 +25,15 @@ from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 
-#: Room for headers and metadata beside a body, when its size is judged before it is written.
-_AROUND: Final = 4096
+#: Bytes allowed for headers and metadata when a body is checked against `max_payload`.
+_OVERHEAD: Final = 4096
 
-#: What the parts of the orchestrator's side return: events for the core, messages for nodes.
-Told = list[Event | Send]
+#: Events for the core and messages for nodes.
+Outputs = list[Event | Send]
 
 
 class Dispatcher:
-    """Fills the publishers and empties them."""
+    """Queues messages for nodes and returns those that may be sent."""
 
     def __init__(
         self,
@@ -41,117 +41,119 @@ class Dispatcher:
         codecs: BodyCodecs,
         settings: OrchestratorSettings,
         executions: Executions,
-        following: LogFollower,
+        log_follower: LogFollower,
     ) -> None:
         self._inbox = inbox
         self._codecs = codecs
         self._settings = settings
         self._executions = executions
-        self._following = following
-        #: The highest position of the ledger that was sent or heard of.
-        self.newest = 0
+        self._log_follower = log_follower
+        #: The highest ledger position that was sent or restored.
+        self.newest_seq = 0
 
-    # --- in order -------------------------------------------------------------------------------
+    # --- queueing -------------------------------------------------------------------------------
 
     def start(self, node: Node, work: SendWork, now: float) -> None:
-        """Ask a node for a bid on new work, or tell it to run it."""
+        """Ask a node for a bid on new work, or tell the node to run it."""
         execution = LiveExecution(work.job, work.worker, work.attempt, work.needs)
         if execution.id in self._executions.live:
             return
         ask = ask_for_bid(work, self.params(work.body), self._settings, now)
-        execution.polled_in = node.session
+        execution.claimed_in = node.session
         if ask.Execution.DesiredState.StateType == RUN:
             execution.state = BID_ACCEPTED
         self._executions.add(execution)
-        self.put(node, execution, ask, work.seq)
+        self.queue(node, execution, ask, work.seq)
 
-    def remember(self, was_out: OpenDispatch) -> None:
-        """Know an execution again; what of it reached its node is not known."""
-        work = was_out.work
+    def restore(self, dispatch: OpenDispatch) -> None:
+        """Restore an execution after a restart. What reached its node is unknown."""
+        work = dispatch.work
         execution = LiveExecution(work.job, work.worker, work.attempt, work.needs)
         try:
-            ask = ask_for_bid(work, self.params(work.body), self._settings, was_out.at)
+            ask = ask_for_bid(work, self.params(work.body), self._settings, dispatch.at)
         except Unmappable:
             return
         execution.sent.append(OrderedMessage(work.seq, ask))
-        if was_out.accepted:
-            execution.sent.append(OrderedMessage(was_out.accepted, BidAccepted(None, execution.id)))
-        if was_out.accepted or ask.Execution.DesiredState.StateType == RUN:
+        if dispatch.accepted:
+            execution.sent.append(
+                OrderedMessage(dispatch.accepted, BidAccepted(None, execution.id))
+            )
+        if dispatch.accepted or ask.Execution.DesiredState.StateType == RUN:
             execution.state = BID_ACCEPTED
-        execution.is_unsure = True
+        execution.is_delivery_unknown = True
         self._executions.add(execution)
 
     def params(self, body: Body) -> dict[str, object]:
-        """Dress a request as the parameters of an engine."""
-        dressed = convert_call(self._codecs, body, NAME)
-        if dressed.size + _AROUND > self._settings.max_payload:
-            words = f"{dressed.size} bytes are more than NATS carries"
-            raise Unmappable(f"{words} ({self._settings.max_payload} with all headers)")
+        """Convert a request body to engine parameters."""
+        body_out = convert_call(self._codecs, body, NAME)
+        if body_out.size + _OVERHEAD > self._settings.max_payload:
+            limit = self._settings.max_payload
+            raise Unmappable(f"{body_out.size} bytes exceed max_payload of NATS, {limit} bytes")
         try:
-            return msgspec.json.decode(dressed.parts[0], type=dict[str, object])
+            return msgspec.json.decode(body_out.parts[0], type=dict[str, object])
         except (*BAD_JSON, IndexError) as error:
-            raise Unmappable(f"this body is not an ncl request: {error}") from None
+            raise Unmappable(f"not an NCL request body: {error}") from None
 
     def accept(self, node: Node, execution: LiveExecution) -> None:
-        """Take a node's bid."""
+        """Accept a node's bid."""
         execution.state = BID_ACCEPTED
         execution.sent = execution.sent[:1]
-        self.put(node, execution, BidAccepted(None, execution.id), 0)
+        self.queue(node, execution, BidAccepted(None, execution.id), 0)
 
     def stop(self, node: Node, execution: LiveExecution, seq: int = 0) -> None:
-        """End an execution from this side; one whose bid was not taken yet is rejected."""
+        """End an execution: reject its bid if it was not accepted yet, else cancel it."""
         kind = BidRejected if execution.state == NEW else CancelExecution
-        self.put(node, execution, kind(None, execution.id), seq)
+        self.queue(node, execution, kind(None, execution.id), seq)
         self._executions.end(execution, CANCELLED)
 
     def claim(self, node: Node, poll: SendPoll) -> bool:
-        """Send again what a returned node may have lost of an execution.
+        """Resend what a returned node may have lost of an execution.
 
-        False when nothing is known of it; the node is then told to stop it, should it have it.
+        Returns False if the execution is unknown. The node is then told to cancel it.
         """
         name = execution_id(poll.job, poll.worker, poll.attempt)
         execution = self._executions.live.get(name)
         if execution is None:
             node.publisher.put(0, CancelExecution(None, name))
             return False
-        execution.polled_in = node.session
+        execution.claimed_in = node.session
         lost = [self._may_be_lost(node, execution, item) for item in execution.sent]
         if any(lost):
-            # From the first that may be lost on: what came after it means nothing without it.
+            # Resend from the first lost message on: later ones need it.
             first = lost.index(True)
-            again, execution.sent = execution.sent[first:], execution.sent[:first]
-            for item in again:
-                self.put(node, execution, item.payload, 0)
-        execution.is_unsure = False
+            resent, execution.sent = execution.sent[first:], execution.sent[:first]
+            for item in resent:
+                self.queue(node, execution, item.payload, 0)
+        execution.is_delivery_unknown = False
         return True
 
     @staticmethod
     def _may_be_lost(node: Node, execution: LiveExecution, item: OrderedMessage) -> bool:
-        """Whether a node may lack a message that will not reach it anyway."""
-        if execution.is_unsure:
+        """Whether a node may lack a message that is not queued for it."""
+        if execution.is_delivery_unknown:
             return True
-        return item.seq > node.had and not node.publisher.holds(item.seq)
+        return item.seq > node.session_start and not node.publisher.holds(item.seq)
 
-    def put(self, node: Node, execution: LiveExecution, payload: WireObject, seq: int) -> None:
+    def queue(self, node: Node, execution: LiveExecution, payload: WireObject, seq: int) -> None:
         """Queue one message about an execution."""
         item = node.publisher.put(seq, payload)
-        self.newest = max(self.newest, item.seq)
+        self.newest_seq = max(self.newest_seq, item.seq)
         execution.sent.append(item)
         if self._settings.follow_logs and execution.state == BID_ACCEPTED:
-            self._following.want(node, execution, item.seq)
+            self._log_follower.follow(node, execution, item.seq)
 
-    # --- out ------------------------------------------------------------------------------------
+    # --- sending --------------------------------------------------------------------------------
 
-    def leave(self, node: Node, now: float) -> Told:
-        """Return the messages that may go to a node now."""
-        leaving = node.publisher.pump(now)
-        out: Told = [self._message(node, item, now) for item in leaving]
-        return out + self._following.begin_ours(node) if leaving else out
+    def pending_sends(self, node: Node, now: float) -> Outputs:
+        """Return the messages to send to a node now."""
+        sendable = node.publisher.pump(now)
+        sends: Outputs = [self._message(node, item, now) for item in sendable]
+        return sends + self._log_follower.request_from_own_worker(node) if sendable else sends
 
     def _message(self, node: Node, item: OrderedMessage, now: float) -> Send:
         subject = wire.compute_subject(node.id, wire.IN_MSGS)
         source = f"orchestrator-{node.id}"
         pairs = wire.data_metadata(item.payload, source, now, item.seq, subject)
         reply = f"{self._inbox}.{node.session}-{item.seq}-{node.id}"
-        # Strict: what it answers (an offered bid, say) is on disk before it leaves.
+        # Strict: the record it answers (an offered bid, say) is durable before this is sent.
         return Send(subject.encode(), wire.frames(item.payload, pairs, reply), is_strict=True)

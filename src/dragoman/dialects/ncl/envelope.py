@@ -5,9 +5,8 @@
     1       4     CRC-32 of everything after it, big-endian
     5       n     the serialized message
 
-Everybody sends version 1; version 2 is read (and can be written) because real nodes accept it.
-The payload stays bytes here: what it means is the business of `wire`. Failures are reported in the
-order the document's peers check them: size, version, checksum, body.
+All known peers send version 1. Version 2 is supported because real nodes accept it. The payload
+stays bytes here; `wire` decodes it. Checks run in upstream's order: size, version, checksum, body.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +23,11 @@ JSON: Final = 1
 PROTOBUF: Final = 2
 
 _HEAD: Final = Struct(">BI")
-#: What a decoder may raise on bytes from a stranger.
+#: What a decoder may raise on untrusted bytes.
 BAD_JSON: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
 
-#: Characters that the peers' encoder writes as escapes. They occur inside strings only, so
-#: replacing them in finished JSON is safe.
+#: Characters that upstream's encoder escapes. They occur inside strings only, so replacing them in
+#: finished JSON is safe.
 _ESCAPES: Final = (
     (b"&", b"\\u0026"),
     (b"<", b"\\u003c"),
@@ -40,7 +39,7 @@ _ESCAPES: Final = (
 
 @value
 class Envelope:
-    """An opened envelope."""
+    """A decoded envelope."""
 
     metadata: Mapping[str, str]
     payload: bytes
@@ -57,7 +56,7 @@ _body_decoder: Final = msgspec.json.Decoder(_Body)
 
 
 def dump(thing: Any) -> bytes:
-    """Write compact JSON exactly as the peers write it."""
+    """Write compact JSON, byte for byte as upstream does."""
     text = _encoder.encode(thing)
     for plain, escaped in _ESCAPES:
         if plain in text:
@@ -108,7 +107,7 @@ def _read_json(body: bytes) -> Envelope:
 
 
 def _read_any_json(body: bytes) -> Envelope:
-    """Read what the strict decoder refused: other spellings, more members, or real trouble."""
+    """Read an envelope with other spellings or unknown members (not strict)."""
     try:
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         found = {name.lower(): raw for name, raw in members.items()}
@@ -116,7 +115,7 @@ def _read_any_json(body: bytes) -> Envelope:
     except BAD_JSON as error:
         raise _unreadable(f"the body is not the JSON of an envelope ({error})") from None
     if metadata is None:
-        # A real node crashes on this one; here it is one more unreadable message.
+        # A real node crashes on null metadata. Here it is a malformed message.
         raise _unreadable("metadata is null or missing")
     return Envelope(metadata, bytes(found.get("payload", b"null")))
 
@@ -124,7 +123,7 @@ def _read_any_json(body: bytes) -> Envelope:
 # --- protobuf -----------------------------------------------------------------------------------
 # Field 1: a submessage with a map<string, string> in its field 1. Field 2: a submessage with the
 # payload in its field 1. Both have an unused field 2. All fields are length-delimited (wire type 2)
-# but for integers, which may occur in what is skipped.
+# except integers, which may occur in skipped fields.
 
 _MAX_FIELDS: Final = 10_000
 

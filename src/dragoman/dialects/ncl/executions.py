@@ -1,4 +1,4 @@
-"""Executions as the orchestrator sees them: one attempt of a job on one node.
+"""The orchestrator's executions: one attempt of a job on one node.
 
     state          on                       then
     -----          --                       ----
@@ -6,13 +6,13 @@
     NEW            bid offered              bid accepted (sent), state BID_ACCEPTED
     NEW            bid refused              ended BID_REFUSED: the job goes to another node
     any live       run result               ended COMPLETED (or FAILED by its exit code)
-    any live       compute error            ended FAILED, or given back if the node says so
+    any live       compute error            ended FAILED, or handed back if the node says so
     any live       cancel of the core       ended CANCELLED: bid rejected or cancel sent
     ended          anything                 a replay (dropped) or late (the core records it)
 
-An execution's id is derived from job, worker and attempt, so that the same dispatch, replayed after
-a restart, is the same execution. Results are told apart by execution and state, never by sequence
-number. Sending is not done here.
+An execution's id is derived from job, worker and attempt. A dispatch that is replayed after a
+restart is therefore the same execution. Its id and state identify a result, never a sequence
+number. Nothing is sent here.
 """
 
 from collections import OrderedDict
@@ -37,11 +37,11 @@ from dragoman.dialects.ncl.models import (
     Allocation,
     CommandResult,
     Execution,
+    ExecutionState,
     JobSpec,
     NclEvent,
     NclTask,
     SpecConfig,
-    State,
     TaskResources,
     TaskTimeouts,
     WireObject,
@@ -55,28 +55,28 @@ from dragoman.model.names import JobId, PeerId, name_of
 from dragoman.model.target import resources_of
 from dragoman.model.value import value
 
-#: Metadata of jobs that names what they are in Dragoman.
+#: Keys of job metadata that carry Dragoman's own ids.
 META_JOB: Final = "dragoman/job"
-#: The resources an execution is for, as a target names them.
+#: The resources of an execution, in target syntax.
 META_RESOURCES: Final = "dragoman/resources"
 META_ATTEMPT: Final = "dragoman/attempt"
 META_CLIENT: Final = "dragoman/client"
 _RESERVED: Final = "bacalhau.org/"
 
-#: What a node says of executions that its own restart ended; upstream's words.
+#: Upstream's error message for executions that a restart of the node ended.
 NODE_RESTART: Final = "Failing due to node restart"
-#: Error code in an event's details: the node gives the work back unrun.
+#: Error code in an event's details: the node hands the work back unrun.
 HANDED_BACK: Final = "HandedBack"
 
 
 def derived_id(prefix: str, *parts: object) -> str:
-    """Make an id in the wire's shape, always the same for the same parts."""
+    """Return an id in wire format; the same parts give the same id."""
     digest = sha256("\0".join(map(str, parts)).encode()).hexdigest()
     return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
 def execution_id(job: str, worker: str, attempt: int) -> str:
-    """Name the execution of one attempt of a job on one worker."""
+    """Return the id of one attempt of a job on one worker."""
     return derived_id("e", job, worker, attempt)
 
 
@@ -84,8 +84,17 @@ class LiveExecution:
     """One live execution."""
 
     __slots__ = (
-        "attempt", "id", "is_followed", "is_unsure", "job", "needs", "node", "peer", "polled_in",
-        "sent", "state",
+        "attempt",
+        "claimed_in",
+        "id",
+        "is_delivery_unknown",
+        "is_followed",
+        "job",
+        "needs",
+        "node",
+        "peer",
+        "sent",
+        "state",
     )  # fmt: skip
 
     def __init__(self, job: JobId, peer: PeerId, attempt: int, needs: Capacity = NOTHING) -> None:
@@ -93,24 +102,24 @@ class LiveExecution:
         self.node = name_of(peer)
         self.id = execution_id(job, peer, attempt)
         self.state = NEW
-        #: What was sent about it, to send it again to a node that lost it.
+        #: Messages about it, kept to resend them to a node that lost them.
         self.sent: list[OrderedMessage] = []
-        #: Rebuilt from records: what of it reached the node is not known.
-        self.is_unsure = False
-        #: The session in which it was sent, or in which the core last claimed it.
-        self.polled_in = 0
+        #: True after a restart: the records do not say which messages reached the node.
+        self.is_delivery_unknown = False
+        #: The node session in which it was sent or last claimed by the core.
+        self.claimed_in = 0
         self.is_followed = False
 
     def reply(
         self, kind: ReplyKind, body: Body = EMPTY, fault: Fault | None = None
     ) -> ReplyReceived:
-        """Say something about it to the core."""
+        """Return a reply event of this execution for the core."""
         return ReplyReceived(self.peer, self.job, kind, body, fault, self.attempt)
 
 
 @value
 class EndedExecution:
-    """What is remembered of an execution that is over."""
+    """What is kept of an ended execution."""
 
     job: JobId
     peer: PeerId
@@ -119,7 +128,7 @@ class EndedExecution:
 
 
 class Executions:
-    """All live executions, and a bounded memory of those that ended."""
+    """All live executions, and a bounded number of ended ones."""
 
     def __init__(self, remember: int) -> None:
         self._remember = remember
@@ -128,17 +137,17 @@ class Executions:
         self._ended: OrderedDict[str, EndedExecution] = OrderedDict()
 
     def add(self, execution: LiveExecution) -> None:
-        """Begin to follow an execution."""
+        """Start tracking an execution."""
         self.live[execution.id] = execution
         self._by_node.setdefault(execution.node, {})[execution.id] = execution
 
     def end(self, execution: LiveExecution, state: int) -> None:
-        """Stop following it; what it was stays known for a while."""
+        """Stop tracking an execution; keep its end."""
         execution.state = state
         del self.live[execution.id]
-        of_node = self._by_node[execution.node]
-        del of_node[execution.id]
-        if not of_node:
+        on_node = self._by_node[execution.node]
+        del on_node[execution.id]
+        if not on_node:
             del self._by_node[execution.node]
         self._note_end(
             execution.id, EndedExecution(execution.job, execution.peer, execution.attempt, state)
@@ -159,7 +168,7 @@ class Executions:
         return node not in self._by_node
 
     def taken(self, node: str) -> Capacity:
-        """Add up what a node's live executions take."""
+        """Return the capacity that a node's live executions use."""
         used = NOTHING
         for execution in self._by_node.get(node, {}).values():
             if execution.needs is not NOTHING:
@@ -167,7 +176,7 @@ class Executions:
         return used
 
     def late(self, name: str, node: str, state: int) -> EndedExecution | None:
-        """Take a message about an ended execution: news (returned) or a replay (None)."""
+        """Return an ended execution if this message about it is new, None if it is a replay."""
         ended = self._ended.get(name)
         if ended is None or name_of(ended.peer) != node or ended.state != CANCELLED:
             return None
@@ -175,12 +184,12 @@ class Executions:
         return ended
 
     def is_known(self, name: str, node: str) -> bool:
-        """Whether this execution is, or lately was, on this node."""
+        """Whether this execution is or recently was on this node."""
         found = self.live.get(name) or self._ended.get(name)
         return found is not None and name_of(found.peer) == node
 
 
-# --- what the node says -------------------------------------------------------------------------
+# --- results of nodes ---------------------------------------------------------------------------
 
 
 def outcome(payload: WireObject) -> tuple[int, Body, Fault | None]:
@@ -191,28 +200,28 @@ def outcome(payload: WireObject) -> tuple[int, Body, Fault | None]:
     if isinstance(payload, ComputeError):
         return FAILED, EMPTY, _failure(payload.Events)
     assert isinstance(payload, BidResult)
-    words = "; ".join(e.Message for e in payload.Events or () if e.Message) or "no reason given"
-    return BID_REFUSED, EMPTY, Fault(FaultCode.HANDED_BACK, f"bid refused: {words}")
+    message = "; ".join(e.Message for e in payload.Events or () if e.Message) or "no reason given"
+    return BID_REFUSED, EMPTY, Fault(FaultCode.HANDED_BACK, f"bid refused: {message}")
 
 
 def _failure(events: Iterable[NclEvent] | None) -> Fault:
-    """Read the first event: why it failed, and whether it may go to another node."""
+    """Read the first event: the reason, and whether the job may go to another node."""
     first = next(iter(events or ()), NclEvent())
     details = first.Details or {}
     if details.get("ErrorCode") == HANDED_BACK or first.Message == NODE_RESTART:
         return Fault(FaultCode.HANDED_BACK, first.Message)
     hint = details.get("Hint", "")
-    words = f"{first.Message} ({hint})" if hint else first.Message
-    return Fault(FaultCode.TASK_FAILED, words or "the node gave no reason")
+    message = f"{first.Message} ({hint})" if hint else first.Message
+    return Fault(FaultCode.TASK_FAILED, message or "the node gave no reason")
 
 
-# --- what the node is told ----------------------------------------------------------------------
+# --- messages to nodes --------------------------------------------------------------------------
 
 
 def ask_for_bid(
     work: SendWork, params: dict[str, object], settings: OrchestratorSettings, now: float
 ) -> AskForBid:
-    """Write a dispatch as an execution: the engine is the service, its parameters the call."""
+    """Write a dispatch as an execution. The engine is the service, its parameters the call."""
     node = name_of(work.worker)
     job = _job(work, params, settings, now)
     is_fan_out = work.target == "all"
@@ -225,8 +234,8 @@ def ask_for_bid(
         Job=job,
         JobVersion=1,
         AllocatedResources=Allocation({}),
-        DesiredState=State(PENDING if settings.bids and not is_fan_out else RUN),
-        ComputeState=State(NEW),
+        DesiredState=ExecutionState(PENDING if settings.bids and not is_fan_out else RUN),
+        ComputeState=ExecutionState(NEW),
         PublishedResult=SpecConfig(),
         RunOutput=CommandResult(),
         Revision=1,
@@ -248,7 +257,7 @@ def _job(
         Type="ops" if is_fan_out else "batch",
         Count=0 if is_fan_out else 1,
         Constraints=[],
-        # Never null: a real node would crash on it.
+        # Never null: a real node crashes on null `Meta`.
         Meta={
             f"{_RESERVED}orchestrator.id": settings.orchestrator,
             f"{_RESERVED}requester.id": settings.orchestrator,
@@ -267,13 +276,13 @@ def _job(
 
 
 def _task(work: SendWork, params: dict[str, object], now: float) -> NclTask:
-    left = 0 if work.run_until is None else max(1, round(work.run_until - now))
+    seconds_left = 0 if work.run_until is None else max(1, round(work.run_until - now))
     return NclTask(
         Name="main",
         Engine=SpecConfig(work.service, params),
         Publisher=SpecConfig(),
         Resources=_resources(work.needs),
-        Timeouts=TaskTimeouts(ExecutionTimeout=left),
+        Timeouts=TaskTimeouts(ExecutionTimeout=seconds_left),
     )
 
 

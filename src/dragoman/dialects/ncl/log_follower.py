@@ -1,8 +1,8 @@
-"""The orchestrator follows the logs of running executions and passes them on as progress.
+"""Follows the logs of running executions and passes their lines on as progress.
 
-Best effort beside the data plane: a line that is lost is lost, the result never is. A stream is
-asked for when the node has acked what makes the execution run; Dragoman's own workers are asked
-along with the work, because they keep a request until the execution is there.
+Best effort: a log line may be lost, a result is not. The orchestrator requests a stream after the
+node has acked the message that starts the execution. Dragoman's own workers get the request
+together with the work, because they hold a request until the execution arrives.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from dragoman.dialects.ncl.nodes import SLOTS_LABEL, Node
 from dragoman.dialects.ncl.wire import logs_subject
 from dragoman.model.content import Answer
 
-Told = list[Event | Send]
+Outputs = list[Event | Send]
 
 
 class LogFollower:
@@ -25,96 +25,96 @@ class LogFollower:
 
     def __init__(self, token: str, executions: Executions) -> None:
         self._inbox = f"{logs.STREAM_INBOX}.{token}"
-        self._beats = f"{logs.BEAT_INBOX}.{self._inbox}"
+        self._heartbeat_subject = f"{logs.HEARTBEAT_INBOX}.{self._inbox}"
         self._executions = executions
         self._codec = NclBodyCodec()
         #: Stream -> execution.
         self._streams: dict[str, str] = {}
-        #: Node -> (sequence that has to be acked first, execution).
+        #: Node -> (sequence to be acked first, execution).
         self._wanted: dict[str, deque[tuple[int, str]]] = {}
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
-        """Where lines and producers' questions arrive."""
-        return f"{self._inbox}.*", self._beats
+        """The subjects of log lines and stream heartbeats."""
+        return f"{self._inbox}.*", self._heartbeat_subject
 
     def owns(self, subject: str) -> bool:
-        """Whether a message on this subject is about logs."""
-        return subject == self._beats or subject.startswith(self._inbox + ".")
+        """Whether this subject belongs to log streaming."""
+        return subject == self._heartbeat_subject or subject.startswith(self._inbox + ".")
 
-    def want(self, node: Node, execution: LiveExecution, seq: int) -> None:
-        """Follow an execution as soon as the node has acked `seq`."""
+    def follow(self, node: Node, execution: LiveExecution, seq: int) -> None:
+        """Request the logs of an execution after the node has acked `seq`."""
         if not execution.is_followed:
             execution.is_followed = True
             self._wanted.setdefault(node.id, deque()).append((seq, execution.id))
 
-    def begin(self, node: Node, acked: int) -> Told:
-        """Ask for the logs of what has begun with this ack."""
+    def request_acked(self, node: Node, acked: int) -> Outputs:
+        """Request the logs of every execution that this ack starts."""
         wanted = self._wanted.get(node.id)
-        told: Told = []
+        outputs: Outputs = []
         while wanted and wanted[0][0] <= acked:
             _, name = wanted.popleft()
             if name in self._executions.live:
-                told.append(self._ask(node, name))
+                outputs.append(self._request(node, name))
         if wanted is not None and not wanted:
             del self._wanted[node.id]
-        return told
+        return outputs
 
-    def begin_ours(self, node: Node) -> Told:
-        """Ask one of our own workers at once."""
-        return self.begin(node, node.publisher.last) if is_ours(node) else []
+    def request_from_own_worker(self, node: Node) -> Outputs:
+        """Request logs without waiting for the ack, if the node is our own worker."""
+        return self.request_acked(node, node.publisher.last) if is_own_worker(node) else []
 
-    def _ask(self, node: Node, name: str) -> Send:
+    def _request(self, node: Node, name: str) -> Send:
         stream = sha256(name.encode()).hexdigest()[:8]
         self._streams[stream] = name
-        request = logs.LogRequest(name, node.id, stream, self._inbox + ".", self._beats)
+        request = logs.LogRequest(name, node.id, stream, self._inbox + ".", self._heartbeat_subject)
         reply = f"{self._inbox}.{stream}".encode()
         return Send(logs_subject(node.id).encode(), [logs.write_request(request), b"", reply])
 
-    def receive(self, subject: str, frames: Frames) -> Told:
-        """Take a line, a close, or a producer's question."""
-        if subject == self._beats:
-            return self._wanted_still(frames)
+    def receive(self, subject: str, frames: Frames) -> Outputs:
+        """Handle a log line, a close, or a stream heartbeat."""
+        if subject == self._heartbeat_subject:
+            return self._answer_heartbeat(frames)
         stream = subject.rpartition(".")[2]
         name = self._streams.get(stream)
         execution = self._executions.live.get(name or "")
         if not frames[0]:
-            # Nobody listens for log requests there; the work goes on without.
+            # The node does not serve logs. The execution runs on without them.
             self._streams.pop(stream, None)
             return []
-        found = logs.read_stream(frames[0])
-        if isinstance(found, logs.Close):
+        message = logs.read_stream(frames[0])
+        if isinstance(message, logs.Close):
             self._streams.pop(stream, None)
             return []
         if execution is None:
             self._streams.pop(stream, None)
             return []
-        return [self._progress(execution, found)]
+        return [self._progress(execution, message)]
 
-    def _progress(self, execution: LiveExecution, line: logs.Line) -> Event:
+    def _progress(self, execution: LiveExecution, line: logs.LogLine) -> Event:
         event, piece = logs.read_line(line)
         if piece is not None:
             return execution.reply(ReplyKind.CHUNK, self._codec.write_answer(Answer(raw=piece)))
         return execution.reply(ReplyKind.PROGRESS, self._codec.write_answer(Answer(value=event)))
 
-    def _wanted_still(self, frames: Frames) -> Told:
+    def _answer_heartbeat(self, frames: Frames) -> Outputs:
         try:
             reply = frames[2].decode()
         except UnicodeDecodeError:
             reply = ""
         if not reply:
-            raise MalformedMessage("a question about log streams without a reply subject")
-        unwanted = {
-            subject: gone
+            raise MalformedMessage("log stream heartbeat without a reply subject")
+        non_active = {
+            subject: ended
             for subject, streams in logs.read_active(frames[0]).items()
-            if (gone := [s for s in streams if not self._is_live(s)])
+            if (ended := [s for s in streams if not self._is_live(s)])
         }
-        return [Send(reply.encode(), [logs.write_unwanted(unwanted), b"", b""])]
+        return [Send(reply.encode(), [logs.write_non_active(non_active), b"", b""])]
 
     def _is_live(self, stream: str) -> bool:
         return self._streams.get(stream, "") in self._executions.live
 
 
-def is_ours(node: Node) -> bool:
-    """Whether a node is one of Dragoman's own workers, which always announce their slots."""
+def is_own_worker(node: Node) -> bool:
+    """Whether a node is a Dragoman worker: only those announce slots."""
     return SLOTS_LABEL in (node.info.Labels or {})

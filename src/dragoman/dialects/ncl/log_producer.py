@@ -1,7 +1,7 @@
-"""A compute node's side of log streams: who follows which execution, and whether they still do.
+"""A compute node's log streams: which consumers follow which execution.
 
-Lines of a running execution are kept, bounded, for a consumer that comes later. A request for an
-execution that is not here yet is parked for a moment, because it may overtake the work itself.
+The node keeps the last lines of a running execution for a consumer that comes later. A log request
+may overtake the work it is about, so a request for an unknown execution waits a few seconds.
 """
 
 from collections.abc import Callable
@@ -42,28 +42,28 @@ class LogProducer:
         self._inbox = inbox
         self._settings = settings
         self._find = find
-        self._lines: dict[str, logs.Lines] = {}
+        self._lines: dict[str, logs.LogBuffer] = {}
         #: Stream id -> stream.
         self._streams: dict[str, _LogStream] = {}
         self._parked: dict[str, tuple[_LogStream, float]] = {}
-        self._beat_at = 0.0
-        #: Token -> (consumer, when it is too late for its answer).
-        self._asked: dict[str, tuple[str, float]] = {}
+        self._heartbeat_at = 0.0
+        #: Token of a heartbeat -> (consumer, time limit of its answer).
+        self._unanswered: dict[str, tuple[str, float]] = {}
         self._count = 0
 
     # --- consumers ------------------------------------------------------------------------------
 
-    def asked(self, body: bytes, reply: str, now: float) -> list[Frames]:
-        """Take a request for the logs of an execution."""
+    def receive_request(self, body: bytes, reply: str, now: float) -> list[Frames]:
+        """Handle a log request."""
         if not reply:
             return []
         try:
             stream = _LogStream(logs.read_request(body), reply)
         except MalformedMessage as error:
             return [_close(reply, logs.BAD_REQUEST, str(error))]
-        held = self._find(stream.request.execution)
-        if held is not None:
-            return self._serve(stream, now, held.is_over)
+        stored = self._find(stream.request.execution)
+        if stored is not None:
+            return self._serve(stream, now, stored.is_over)
         if len(self._parked) >= _MAX_PARKED:
             return [_close(reply, logs.BAD_REQUEST, "no such execution")]
         self._parked[stream.request.stream] = (stream, now + _PARKED_FOR)
@@ -77,26 +77,26 @@ class LogProducer:
         if is_over or not request.is_following:
             return [*out, _close(stream.reply, logs.NORMAL, "")]
         if not self._streams:
-            self._beat_at = now + self._settings.log_beat_interval
+            self._heartbeat_at = now + self._settings.log_beat_interval
         self._streams[request.stream] = stream
-        self._of(request.execution).followers[request.stream] = stream.reply
+        self._buffer_of(request.execution).followers[request.stream] = stream.reply
         return out
 
-    def _of(self, execution: str) -> logs.Lines:
+    def _buffer_of(self, execution: str) -> logs.LogBuffer:
         lines = self._lines.get(execution)
         if lines is None:
-            lines = self._lines[execution] = logs.Lines(self._settings.log_lines)
+            lines = self._lines[execution] = logs.LogBuffer(self._settings.log_lines)
         return lines
 
     # --- output ---------------------------------------------------------------------------------
 
-    def begun(self, word: WorkerNotice, now: float) -> list[Frames]:
-        """Serve who asked before the work was here; end the streams of what is stopped."""
-        if isinstance(word, Stop):
-            return self.ended(word.ticket)
-        if not isinstance(word, Assigned):
+    def on_notice(self, notice: WorkerNotice, now: float) -> list[Frames]:
+        """Start waiting streams of new work; close the streams of stopped work."""
+        if isinstance(notice, Stop):
+            return self.close_streams(notice.ticket)
+        if not isinstance(notice, Assigned):
             return []
-        waiting = [s for s, _ in self._parked.values() if s.request.execution == word.ticket]
+        waiting = [s for s, _ in self._parked.values() if s.request.execution == notice.ticket]
         out: list[Frames] = []
         for stream in waiting:
             del self._parked[stream.request.stream]
@@ -104,23 +104,23 @@ class LogProducer:
         return out
 
     def progress(self, execution: str, event: Any) -> list[Frames]:
-        """Send a report to all who follow."""
+        """Send a progress report to all followers."""
         return self._emit(execution, logs.progress_line(to_jsonable(event)))
 
     def chunk(self, execution: str, data: bytes) -> list[Frames]:
-        """Send a piece of a stream to all who follow."""
+        """Send a stream chunk to all followers."""
         return self._emit(execution, logs.chunk_line(data))
 
-    def _emit(self, execution: str, line: logs.Line) -> list[Frames]:
-        held = self._find(execution)
-        if held is None or held.is_over:
+    def _emit(self, execution: str, line: logs.LogLine) -> list[Frames]:
+        stored = self._find(execution)
+        if stored is None or stored.is_over:
             return []
-        lines = self._of(execution)
+        lines = self._buffer_of(execution)
         lines.kept.append(line)
         return [_line(reply, line) for reply in lines.followers.values()]
 
-    def ended(self, execution: str) -> list[Frames]:
-        """End the streams of an execution that is over."""
+    def close_streams(self, execution: str) -> list[Frames]:
+        """Close the streams of an ended execution."""
         lines = self._lines.pop(execution, None)
         if lines is None:
             return []
@@ -129,7 +129,7 @@ class LogProducer:
         return [_close(reply, logs.NORMAL, "") for reply in lines.followers.values()]
 
     def close_all(self) -> list[Frames]:
-        """End every stream: the node goes away."""
+        """Close every stream: the node shuts down."""
         out = [_close(s.reply, logs.GOING_AWAY, "") for s in self._streams.values()]
         self._streams.clear()
         self._lines.clear()
@@ -138,20 +138,20 @@ class LogProducer:
     # --- liveness of consumers ------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Frames]:
-        """Ask consumers what they still want; give up on those that do not answer."""
-        for token in [t for t, (_, until) in self._asked.items() if now >= until]:
-            self._drop_consumer(self._asked.pop(token)[0])
+        """Send stream heartbeats; drop consumers that did not answer the last one."""
+        for token in [t for t, (_, until) in self._unanswered.items() if now >= until]:
+            self._drop_consumer(self._unanswered.pop(token)[0])
         overdue = [s for s, until in self._parked.values() if now >= until]
         out: list[Frames] = []
         for stream in overdue:
             del self._parked[stream.request.stream]
             out.append(_close(stream.reply, logs.BAD_REQUEST, "no such execution"))
-        if self._streams and now >= self._beat_at:
-            self._beat_at = now + self._settings.log_beat_interval
-            out += self._questions(now)
+        if self._streams and now >= self._heartbeat_at:
+            self._heartbeat_at = now + self._settings.log_beat_interval
+            out += self._heartbeats(now)
         return out
 
-    def _questions(self, now: float) -> list[Frames]:
+    def _heartbeats(self, now: float) -> list[Frames]:
         by_consumer: dict[str, list[_LogStream]] = {}
         for stream in self._streams.values():
             by_consumer.setdefault(stream.request.consumer, []).append(stream)
@@ -159,23 +159,23 @@ class LogProducer:
         for consumer, streams in by_consumer.items():
             self._count += 1
             token = f"b{self._count}"
-            self._asked[token] = (consumer, now + self._settings.log_beat_timeout)
+            self._unanswered[token] = (consumer, now + self._settings.log_beat_timeout)
             body = logs.write_active({self._subject: [s.request.stream for s in streams]})
-            subject = streams[0].request.beat_subject
+            subject = streams[0].request.heartbeat_subject
             out.append([subject.encode(), body, b"", f"{self._inbox}.{token}".encode()])
         return out
 
-    def answered(self, token: str, body: bytes) -> list[Frames]:
-        """Drop the streams that a consumer does not want any more."""
-        found = self._asked.pop(token, None)
+    def receive_heartbeat_reply(self, token: str, body: bytes) -> list[Frames]:
+        """Drop the streams that a consumer no longer wants."""
+        found = self._unanswered.pop(token, None)
         if found is None:
             return []
         try:
-            unwanted = logs.read_unwanted(body)
+            non_active = logs.read_non_active(body)
         except MalformedMessage:
             self._drop_consumer(found[0])
             return []
-        for streams in unwanted.values():
+        for streams in non_active.values():
             for stream in streams:
                 self._drop(stream)
         return []
@@ -191,7 +191,7 @@ class LogProducer:
             lines.followers.pop(name, None)
 
 
-def _line(subject: str, line: logs.Line) -> Frames:
+def _line(subject: str, line: logs.LogLine) -> Frames:
     return [subject.encode(), logs.write_line(line), b"", b""]
 
 

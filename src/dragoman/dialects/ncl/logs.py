@@ -1,10 +1,9 @@
-"""Log streaming: bare JSON from a node to whoever asked, kept alive by the producer's questions.
+"""The codec of log streaming: bare JSON from a node to a consumer, with heartbeats.
 
-The consumer (orchestrator) asks on the node's log subject with a stream inbox as reply. The
-producer (node) sends lines and a close there, and asks every few seconds which streams are still
-wanted.
-A Dragoman worker sends progress and pieces of streams as lines of one JSON object each, so that
-they cross a wire that has no message for them.
+The consumer (orchestrator) sends a request to the node's log subject with a stream inbox as reply.
+The producer (node) sends lines and a close there. Every few seconds it asks the consumer which
+streams are still active. NCL has no message for progress or stream chunks. A Dragoman worker
+sends them as lines of one JSON object each.
 """
 
 from base64 import b64decode, b64encode
@@ -18,7 +17,7 @@ from dragoman.dialects.ncl.envelope import BAD_JSON, dump
 from dragoman.model.value import value
 
 STREAM_INBOX: Final = "_SINBOX"
-BEAT_INBOX: Final = "_HEARTBEAT"
+HEARTBEAT_INBOX: Final = "_HEARTBEAT"
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -34,7 +33,7 @@ _DATA: Final = 1
 _CLOSE: Final = 2
 
 
-class _Asked(msgspec.Struct, rename="pascal"):
+class _LogQuery(msgspec.Struct, rename="pascal"):
     execution_id: str = msgspec.field(default="", name="ExecutionID")
     node_id: str = msgspec.field(default="", name="NodeID")
     tail: bool = False
@@ -79,20 +78,20 @@ class _NonActive(msgspec.Struct):
 
 @value
 class LogRequest:
-    """A consumer wants the output of an execution."""
+    """A consumer requests the output of an execution."""
 
     execution: str
     node: str
     stream: str
     consumer: str
-    beat_subject: str
+    heartbeat_subject: str
     is_tail: bool = False
     is_following: bool = True
 
 
 @value
-class Line:
-    """One line of output; with an error instead of it, what went wrong."""
+class LogLine:
+    """One line of output, or an error instead."""
 
     text: str
     stream: int = STDOUT
@@ -101,39 +100,39 @@ class Line:
 
 @value
 class Close:
-    """A stream ended."""
+    """The end of a stream."""
 
     code: int
     text: str = ""
 
 
 def write_request(request: LogRequest) -> bytes:
-    """Write what a consumer sends to a node."""
-    asked = _Asked(request.execution, request.node, request.is_tail, request.is_following)
-    body = b64encode(dump(asked)).decode()
-    return dump(_Request(request.consumer, request.stream, request.beat_subject, body))
+    """Write a log request."""
+    query = _LogQuery(request.execution, request.node, request.is_tail, request.is_following)
+    body = b64encode(dump(query)).decode()
+    return dump(_Request(request.consumer, request.stream, request.heartbeat_subject, body))
 
 
 def read_request(data: bytes) -> LogRequest:
-    """Read what a consumer sent."""
+    """Read a log request."""
     try:
         outer = msgspec.json.decode(data, type=_Request)
-        asked = msgspec.json.decode(b64decode(outer.body, validate=True), type=_Asked)
+        query = msgspec.json.decode(b64decode(outer.body, validate=True), type=_LogQuery)
     except BAD_JSON as error:
-        raise MalformedMessage(f"not a request for logs: {error}") from None
+        raise MalformedMessage(f"not a log request: {error}") from None
     return LogRequest(
-        asked.execution_id,
-        asked.node_id,
+        query.execution_id,
+        query.node_id,
         outer.stream_id,
         outer.consumer_id,
         outer.heart_beat_request_sub,
-        asked.tail,
-        asked.follow,
+        query.tail,
+        query.follow,
     )
 
 
-def write_line(line: Line) -> bytes:
-    """Write one line as the producer sends it."""
+def write_line(line: LogLine) -> bytes:
+    """Write one line."""
     item = (
         _StreamItem(error=line.error) if line.error else _StreamItem(_Line(line.stream, line.text))
     )
@@ -145,8 +144,8 @@ def write_close(close: Close) -> bytes:
     return dump(_Frame(_CLOSE, close_error=_CloseError(close.code, close.text)))
 
 
-def read_stream(data: bytes) -> Line | Close:
-    """Read what a producer sent."""
+def read_stream(data: bytes) -> LogLine | Close:
+    """Read a line or the end of a stream."""
     try:
         frame = msgspec.json.decode(data, type=_Frame)
         if frame.type == _CLOSE:
@@ -154,52 +153,52 @@ def read_stream(data: bytes) -> Line | Close:
             return Close(error.Code, error.Text)
         item = msgspec.json.decode(b64decode(frame.data, validate=True), type=_StreamItem)
     except BAD_JSON as error:
-        raise MalformedMessage(f"not a piece of a log stream: {error}") from None
+        raise MalformedMessage(f"not a log stream message: {error}") from None
     line = item.value or _Line()
-    return Line(line.Line, line.Type, item.error)
+    return LogLine(line.Line, line.Type, item.error)
 
 
 def write_active(streams: dict[str, list[str]]) -> bytes:
-    """Write a producer's question: which of these, by request subject, are still wanted?"""
+    """Write a producer's heartbeat: its active streams by request subject."""
     return dump(_Active(streams))
 
 
 def read_active(data: bytes) -> dict[str, list[str]]:
-    """Read a producer's question."""
+    """Read a producer's heartbeat."""
     try:
         return msgspec.json.decode(data, type=_Active).ActiveStreamIds or {}
     except BAD_JSON as error:
-        raise MalformedMessage(f"not a question about log streams: {error}") from None
+        raise MalformedMessage(f"not a log stream heartbeat: {error}") from None
 
 
-def write_unwanted(streams: dict[str, list[str]]) -> bytes:
-    """Write the consumer's answer: these are not."""
+def write_non_active(streams: dict[str, list[str]]) -> bytes:
+    """Write the reply to a heartbeat: the streams that are no longer wanted."""
     return dump(_NonActive(streams))
 
 
-def read_unwanted(data: bytes) -> dict[str, list[str]]:
-    """Read the consumer's answer."""
+def read_non_active(data: bytes) -> dict[str, list[str]]:
+    """Read the reply to a heartbeat."""
     try:
         return msgspec.json.decode(data, type=_NonActive).NonActiveStreamIds or {}
     except BAD_JSON as error:
-        raise MalformedMessage(f"not an answer about log streams: {error}") from None
+        raise MalformedMessage(f"not a reply to a log stream heartbeat: {error}") from None
 
 
-# --- what a Dragoman worker puts into lines -----------------------------------------------------
+# --- progress and chunks as lines ---------------------------------------------------------------
 
 
-def progress_line(event: Any) -> Line:
-    """Write a report as a line."""
-    return Line(dump({"progress": event}).decode() + "\n")
+def progress_line(event: Any) -> LogLine:
+    """Write a progress report as a line."""
+    return LogLine(dump({"progress": event}).decode() + "\n")
 
 
-def chunk_line(data: bytes) -> Line:
-    """Write a piece of a stream as a line."""
-    return Line(dump({"chunk": b64encode(data).decode()}).decode() + "\n")
+def chunk_line(data: bytes) -> LogLine:
+    """Write a stream chunk as a line."""
+    return LogLine(dump({"chunk": b64encode(data).decode()}).decode() + "\n")
 
 
-def read_line(line: Line) -> tuple[Any, bytes | None]:
-    """Read a line as (event, None) or (None, piece); other nodes' lines are events of their own."""
+def read_line(line: LogLine) -> tuple[Any, bytes | None]:
+    """Read a line as (event, None) or (None, chunk). A line of another node is an event."""
     if line.stream == STDOUT and line.text.startswith("{"):
         try:
             found = msgspec.json.decode(line.text.encode(), type=dict[str, Any])
@@ -213,10 +212,10 @@ def read_line(line: Line) -> tuple[Any, bytes | None]:
     return ({"error": line.error} if line.error else {name: line.text}), None
 
 
-class Lines:
-    """The output of one execution so far, bounded, and who follows it."""
+class LogBuffer:
+    """The last lines of one execution and the streams that follow it."""
 
     def __init__(self, limit: int) -> None:
-        self.kept: deque[Line] = deque(maxlen=limit)
-        #: Reply subject of each stream that follows.
+        self.kept: deque[LogLine] = deque(maxlen=limit)
+        #: Stream id -> reply subject.
         self.followers: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The payloads of NCL messages by type name. Members and their order are the wire's."""
+"""The payloads of NCL messages by type name. Members and their order follow the wire."""
 
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from dragoman.dialects.ncl.models import (
 
 
 class HandshakeRequest(WireObject):
-    """A node wants to connect."""
+    """A node requests a session."""
 
     NodeInfo: models.NodeInfo = field(default_factory=models.NodeInfo)
     StartTime: Time = always("0001-01-01T00:00:00Z")
@@ -28,7 +28,7 @@ class HandshakeRequest(WireObject):
 
 
 class HandshakeResponse(WireObject):
-    """The orchestrator lets it, or not. The last member is the document's starting sequence."""
+    """The orchestrator accepts or refuses. The last member is the document's starting sequence."""
 
     accepted: bool = always(False)
     reason: str = ""
@@ -37,7 +37,7 @@ class HandshakeResponse(WireObject):
 
 
 class HeartbeatRequest(WireObject):
-    """A node is alive, has this much free, and has come this far."""
+    """A node reports its free capacity and its last received position."""
 
     NodeID: str = always("")
     AvailableCapacity: Resources = field(default_factory=Resources)
@@ -46,26 +46,26 @@ class HeartbeatRequest(WireObject):
 
 
 class HeartbeatResponse(WireObject):
-    """The orchestrator heard it."""
+    """The orchestrator confirms a heartbeat."""
 
     LastComputeSeqNum: Unsigned = always(0)
 
 
 class UpdateNodeInfoRequest(WireObject):
-    """A node has changed."""
+    """A node reports a changed description."""
 
     NodeInfo: models.NodeInfo = field(default_factory=models.NodeInfo)
 
 
 class UpdateNodeInfoResponse(WireObject):
-    """The orchestrator took the change, or not."""
+    """The orchestrator accepts or refuses the change."""
 
     accepted: bool = always(False)
     reason: str = ""
 
 
 class ShutdownNoticeRequest(WireObject):
-    """A node goes away on purpose."""
+    """A node shuts down."""
 
     NodeID: str = always("")
     Reason: str = ""
@@ -73,7 +73,7 @@ class ShutdownNoticeRequest(WireObject):
 
 
 class ShutdownNoticeResponse(WireObject):
-    """The orchestrator heard it."""
+    """The orchestrator confirms a shutdown notice."""
 
     LastComputeSeqNum: Unsigned = always(0)
 
@@ -95,14 +95,14 @@ class BacError(WireObject):
 
 
 class AskForBid(WireObject):
-    """Would you run this? With desired state Running: run it."""
+    """Asks for a bid on an execution. With desired state Running, starts it without a bid."""
 
     Events: list[NclEvent] | None = always(None)
     Execution: models.Execution = field(default_factory=models.Execution)
 
 
 class BidAccepted(WireObject):
-    """Run it."""
+    """Accepts a bid: the node runs the execution."""
 
     Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
@@ -110,14 +110,14 @@ class BidAccepted(WireObject):
 
 
 class BidRejected(WireObject):
-    """Do not run it."""
+    """Rejects a bid: the node drops the execution."""
 
     Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
 
 
 class CancelExecution(WireObject):
-    """Stop it. Never confirmed."""
+    """Cancels an execution. There is no confirmation."""
 
     Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
@@ -127,7 +127,7 @@ class CancelExecution(WireObject):
 
 
 class BidResult(WireObject):
-    """I would, or I would not."""
+    """A node offers or refuses to run an execution."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
@@ -137,7 +137,7 @@ class BidResult(WireObject):
 
 
 class RunResult(WireObject):
-    """It ran to its end."""
+    """An execution completed."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
@@ -148,7 +148,7 @@ class RunResult(WireObject):
 
 
 class ComputeError(WireObject):
-    """It failed; the first event says why."""
+    """An execution failed; the first event gives the reason."""
 
     ExecutionID: str = always("")
     JobID: str = always("")
@@ -160,7 +160,7 @@ class ComputeError(WireObject):
 
 
 class PreSignURLRequest(WireObject):
-    """A node wants a place to publish to."""
+    """A node requests a URL to publish a result to."""
 
     Events: list[NclEvent] | None = always(None)
     ExecutionID: str = always("")
@@ -168,7 +168,7 @@ class PreSignURLRequest(WireObject):
 
 
 class PreSignURLResponse(WireObject):
-    """Here it is."""
+    """The URL to publish to."""
 
     JobType: str = always("")
     Events: list[NclEvent] | None = always(None)

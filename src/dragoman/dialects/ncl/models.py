@@ -1,9 +1,9 @@
-"""What nodes, jobs and executions look like on the wire: the members of upstream's JSON objects.
+"""The wire models of nodes, jobs and executions: the members of upstream's JSON objects.
 
-Member names, their odd cases (`address`, `stderr`) and their order are the wire's. A member that
-upstream leaves out when empty has a plain default; one that is always written has an `always`
-default, which the encoder never leaves out. No class has the name of a member annotated with it
-(Python would read the annotation as the member). Behaviour does not live here.
+Member names, their odd cases (`address`, `stderr`) and their order follow the wire. A member that
+upstream omits when empty has a plain default. A member that is always written has an `always`
+default, which the encoder never omits. No class has the name of a member annotated with it:
+Python would read the annotation as the member. No behaviour belongs here.
 """
 
 from typing import Annotated, Any, Final, TypeVar
@@ -12,19 +12,19 @@ from msgspec import Meta, Struct, field
 
 T = TypeVar("T")
 
-#: Text of a Go zero time.
+#: Go's zero time as text.
 NO_TIME: Final = "0001-01-01T00:00:00Z"
 _RFC3339: Final = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"
 
-#: Unsigned 64 bits. The upper end is checked where it matters (`wire`), the codec knows 63 bits.
+#: Unsigned 64 bits. Only the lower bound is declared: the codec's bounds have 63 bits.
 Unsigned = Annotated[int, Meta(ge=0)]
 Time = Annotated[str, Meta(pattern=_RFC3339)]
-#: Integral floats are written without a fraction, so both forms stay what they are.
+#: A whole number may arrive as int or float and is written as it arrived.
 Number = int | float
 
 
 def always(default: T) -> T:
-    """Give a member a default that is written all the same."""
+    """Give a member a default that the encoder still writes."""
     return field(default_factory=lambda: default)
 
 
@@ -43,7 +43,7 @@ class Gpu(WireObject):
 
 
 class Resources(WireObject):
-    """Amounts: cores, bytes, bytes, devices. Nothing at all is `{}`."""
+    """CPU cores, memory and disk bytes, GPU count. No resources at all is `{}`."""
 
     CPU: Number = 0
     Memory: Unsigned = 0
@@ -53,7 +53,7 @@ class Resources(WireObject):
 
 
 class ComputeInfo(WireObject):
-    """What a node can run and how much of it. `QueueCapacity` is what its queue has taken."""
+    """What a node can run and its capacity. `QueueCapacity` is what its queue uses."""
 
     ExecutionEngines: list[str] | None = always(None)
     Publishers: list[str] | None = always(None)
@@ -68,7 +68,7 @@ class ComputeInfo(WireObject):
 
 
 class BuildVersionInfo(WireObject):
-    """What software a node runs."""
+    """The software version of a node."""
 
     Major: str = ""
     Minor: str = ""
@@ -83,7 +83,7 @@ _NODE_TYPES: Final = {"": "", "compute": "Compute", "requester": "Requester"}
 
 
 class NodeInfo(WireObject):
-    """Who a node is."""
+    """The description of a node."""
 
     NodeID: str = always("")
     NodeType: str = always("")
@@ -93,7 +93,7 @@ class NodeInfo(WireObject):
     BacalhauVersion: BuildVersionInfo = field(default_factory=BuildVersionInfo)
 
     def __post_init__(self) -> None:
-        """Read the node type without regard to case; an unknown one is a decode error."""
+        """Normalise the case of the node type; an unknown one is a decode error."""
         known = _NODE_TYPES.get(self.NodeType.lower())
         if known is None:
             raise ValueError(f"invalid node type: {self.NodeType}")
@@ -101,7 +101,7 @@ class NodeInfo(WireObject):
 
 
 class ConnectionRecord(WireObject):
-    """How a node's connection stands, as an orchestrator keeps it."""
+    """The connection state of a node, as an orchestrator stores it."""
 
     Status: str = always("")
     LastHeartbeat: Time = always(NO_TIME)
@@ -113,7 +113,7 @@ class ConnectionRecord(WireObject):
 
 
 class NodeState(WireObject):
-    """Everything an orchestrator remembers about a node."""
+    """What an orchestrator stores about a node."""
 
     Info: NodeInfo = field(default_factory=NodeInfo)
     Membership: str = always("")
@@ -122,7 +122,7 @@ class NodeState(WireObject):
 
 
 class SpecConfig(WireObject):
-    """A kind of engine, publisher or source, with free parameters."""
+    """A type of engine, publisher or source, with free parameters."""
 
     Type: str = always("")
     Params: dict[str, Any] | None = None
@@ -162,7 +162,7 @@ class Port(WireObject):
 
 
 class NetworkSpec(WireObject):
-    """How a task sees the network."""
+    """The network access of a task."""
 
     Type: str = always("")
     Domains: list[str] | None = None
@@ -170,7 +170,7 @@ class NetworkSpec(WireObject):
 
 
 class TaskTimeouts(WireObject):
-    """Spans in seconds."""
+    """Timeouts in seconds."""
 
     ExecutionTimeout: int = 0
     QueueTimeout: int = 0
@@ -200,7 +200,7 @@ class Constraint(WireObject):
     Values: list[str] | None = None
 
 
-class JobStanding(WireObject):
+class NclJobState(WireObject):
     """A job's state; its type is text."""
 
     StateType: str = always("Pending")
@@ -221,14 +221,14 @@ class JobSpec(WireObject):
     Meta: dict[str, str] | None = always(None)
     Labels: dict[str, str] | None = always(None)
     Tasks: list[NclTask] | None = always(None)
-    State: JobStanding = field(default_factory=JobStanding)
+    State: NclJobState = field(default_factory=NclJobState)
     Version: Unsigned = always(0)
     Revision: Unsigned = always(0)
     CreateTime: int = always(0)
     ModifyTime: int = always(0)
 
 
-class State(WireObject):
+class ExecutionState(WireObject):
     """An execution's state; its type is a number."""
 
     StateType: int = always(0)
@@ -237,7 +237,7 @@ class State(WireObject):
 
 
 class CommandResult(WireObject):
-    """What a command left behind. Upstream cuts each stream at 2 KB."""
+    """The output of a command. Upstream truncates each stream at 2 KB."""
 
     Stdout: str = always("")
     StdoutTruncated: bool = always(False)
@@ -248,7 +248,7 @@ class CommandResult(WireObject):
 
 
 class Allocation(WireObject):
-    """What was set aside, by task."""
+    """Reserved resources by task."""
 
     Tasks: dict[str, Resources] | None = always(None)
 
@@ -265,8 +265,8 @@ class Execution(WireObject):
     Job: JobSpec | None = None
     JobVersion: Unsigned = always(0)
     AllocatedResources: Allocation = field(default_factory=Allocation)
-    DesiredState: State = field(default_factory=State)
-    ComputeState: State = field(default_factory=State)
+    DesiredState: ExecutionState = field(default_factory=ExecutionState)
+    ComputeState: ExecutionState = field(default_factory=ExecutionState)
     PublishedResult: SpecConfig | None = always(None)
     RunOutput: CommandResult | None = always(None)
     PreviousExecution: str = always("")
@@ -279,7 +279,7 @@ class Execution(WireObject):
 
 
 class NclEvent(WireObject):
-    """Something that happened to an execution, in words."""
+    """An event in the history of an execution."""
 
     Message: str = always("")
     Topic: str = always("")

@@ -1,7 +1,8 @@
-"""What the orchestrator knows of each compute node, live and as it is put on record.
+"""The orchestrator's view of a compute node, live and as recorded.
 
-A node is connected, unknown (disconnected a while ago: its work waits for it) or lost (its work
-has gone to others). Its record is upstream's stored node state, so it can be read by their tools.
+A node is connected, unknown (disconnected, its work waits for it) or lost (its work has gone to
+other nodes). The record has the format of upstream's stored node state, so that upstream's tools
+can read it.
 """
 
 from typing import Any, Final
@@ -29,13 +30,13 @@ CONNECTED: Final = "CONNECTED"
 DISCONNECTED: Final = "DISCONNECTED"
 
 PROTOCOL: Final = "ncl/v1"
-#: A node says with this label which services it offers beside its engines, comma-separated.
+#: Label of the services that a node offers besides its engines, comma-separated.
 SERVICE_LABEL: Final = "dragoman.service"
-#: A node says with this label how many jobs it takes at once.
+#: Label of how many jobs a node takes at once.
 SLOTS_LABEL: Final = "dragoman.slots"
-#: What the detail of the record of a node's state begins with.
+#: Prefix of the detail in the record of a node's state.
 NODE_RECORD: Final = "ncl node "
-#: What the detail of the record begins with that says a node is known no more.
+#: Prefix of the detail in the record that a node is forgotten.
 FORGOTTEN_RECORD: Final = "forgotten ncl node "
 
 
@@ -53,20 +54,20 @@ class Node:
         self.connected_at = 0.0
         self.disconnected_at = 0.0
         self.last_error = ""
-        #: Highest of its own sequence numbers that was taken in.
+        #: The last sequence number received from it.
         self.compute_seq = 0
         self.available = info.ComputeNodeInfo.AvailableCapacity
-        #: Counts sessions, so that an ack of an old one is known as such.
+        #: Number of its session. An ack of an earlier session is ignored.
         self.session = 0
-        #: When its state was last put on record.
+        #: When its state was last recorded.
         self.recorded_at = 0.0
-        #: Whether its work was given up after the grace.
+        #: Whether its work went to other nodes after `grace`.
         self.is_lost = False
-        #: Whether the core has had its time to claim what the node held when its session began.
+        #: Whether the core's time to claim its executions of earlier sessions is over.
         self.is_reconciled = True
-        #: What it had when its session began: all of ours up to here.
-        self.had = 0
-        #: When its process started, as it says; another instant means another process.
+        #: Our sequence up to which it had every message when its session began.
+        self.session_start = 0
+        #: Start time of its process, as reported. Another value means another process.
         self.started = ""
         self._recorded = (0, 0)
         self.publisher = Publisher(
@@ -79,7 +80,7 @@ class Node:
 
     @staticmethod
     def name_peer(link: str, name: str) -> PeerId:
-        """Name the peer that a node is."""
+        """Return the peer id of a node."""
         return peer_id(link, name)
 
     @property
@@ -92,22 +93,22 @@ class Node:
 
     @property
     def slots(self) -> int:
-        """How many jobs it may hold. Without capacity, protocol or approval: none."""
-        most = self.info.ComputeNodeInfo.MaxCapacity
+        """How many jobs it may hold: 0 without capacity, protocol or approval."""
+        maximum = self.info.ComputeNodeInfo.MaxCapacity
         if self.membership != APPROVED or PROTOCOL not in (self.info.SupportedProtocols or ()):
             return 0
-        said = (self.info.Labels or {}).get(SLOTS_LABEL, "")
-        if said.isascii() and said.isdigit():
-            return int(said[:6])
-        if not (most.CPU or most.Memory or most.Disk or most.GPU):
+        label = (self.info.Labels or {}).get(SLOTS_LABEL, "")
+        if label.isascii() and label.isdigit():
+            return int(label[:6])
+        if not (maximum.CPU or maximum.Memory or maximum.Disk or maximum.GPU):
             return 0
-        return max(1, int(most.CPU * self.settings.slots_per_core))
+        return max(1, int(maximum.CPU * self.settings.slots_per_core))
 
-    def joined(self) -> WorkerJoined:
-        """Say to the core who it is.
+    def joined_event(self) -> WorkerJoined:
+        """Return the event that registers it with the core.
 
-        The core's own lease is longer than ours plus the grace: silence is judged here, where a
-        node can be unknown before it is lost.
+        The core's lease is longer than `disconnect_timeout` and `grace` together. This side judges
+        silence itself, because here a node is unknown before it is lost.
         """
         beat = self.settings.heartbeat_interval
         patience = self.settings.disconnect_timeout + self.settings.grace
@@ -122,35 +123,35 @@ class Node:
             labels=dict(self.info.Labels or {}),
             capacity=capacity_of(self.info.ComputeNodeInfo.MaxCapacity),
             dialect="ncl",
-            # Between two handshakes a node may wait for minutes, whoever was away.
+            # A node may wait minutes between two handshakes.
             rejoins_within=self.settings.grace,
         )
 
-    def beat(self, used: Capacity) -> BeatReceived:
-        """Say to the core that it is alive, and what it has for us in all.
+    def beat_event(self, used: Capacity) -> BeatReceived:
+        """Return the event that renews its lease and reports its capacity.
 
-        That is what it has free and what our own work takes of it; never more than its most,
-        because work that has not started yet is not taken from what is free.
+        The capacity is what it has free plus what our own work uses, at most its maximum: work
+        that has not started yet still counts as free.
         """
-        most = capacity_of(self.info.ComputeNodeInfo.MaxCapacity)
+        maximum = capacity_of(self.info.ComputeNodeInfo.MaxCapacity)
         free = capacity_of(self.available).plus(used)
         return BeatReceived(
             self.peer,
             Capacity(
-                min(most.cpu, free.cpu),
-                min(most.memory, free.memory),
-                min(most.disk, free.disk),
-                min(most.gpu, free.gpu),
+                min(maximum.cpu, free.cpu),
+                min(maximum.memory, free.memory),
+                min(maximum.disk, free.disk),
+                min(maximum.gpu, free.gpu),
             ),
         )
 
     def connect(self, start: int, started: str, now: float) -> None:
-        """Begin a session after a position of our sequence.
+        """Begin a session after position `start` of our sequence.
 
-        A new process may have lost anything, whatever it says: the numbers of messages that reached
-        it before its handshake did would make it look complete.
+        A new process may have lost any message, whatever position it reports: messages that
+        reached it before its handshake raise that position.
         """
-        self.had = start if started == self.started else 0
+        self.session_start = start if started == self.started else 0
         self.started = started
         self.is_connected, self.is_lost, self.is_reconciled = True, False, False
         self.heard_at = self.connected_at = now
@@ -164,22 +165,22 @@ class Node:
         self.disconnected_at, self.last_error = now, reason
         self.publisher.close()
 
-    def left(self, grace: float) -> PeerLeft:
-        """Say to the core that it is gone, for the reason of the last disconnection."""
+    def left_event(self, grace: float) -> PeerLeft:
+        """Return the event that it left, with the reason of the last disconnection."""
         return PeerLeft(self.peer, self.last_error, grace)
 
     @property
     def resume(self) -> int:
-        """How far it has surely come in our sequence: where its next session starts."""
+        """The position where its next session starts: everything up to it is acked."""
         return self.publisher.settled
 
     @property
     def is_dirty(self) -> bool:
-        """Whether its progress has changed since it was put on record."""
+        """Whether its progress has changed since it was last recorded."""
         return (self.resume, self.compute_seq) != self._recorded
 
-    def noted(self, now: float) -> Noted:
-        """Put its state on record."""
+    def state_note(self, now: float) -> Noted:
+        """Return the event that records its state."""
         self.recorded_at = now
         self._recorded = (self.resume, self.compute_seq)
         return Noted(
@@ -190,12 +191,12 @@ class Node:
             dialect="ncl",
         )
 
-    def forgotten(self) -> Noted:
-        """Put on record that it is known no more."""
+    def forgotten_note(self) -> Noted:
+        """Return the event that records that it is forgotten."""
         return Noted(Kind.CHANGED, self.peer, FORGOTTEN_RECORD + self.id, dialect="ncl")
 
     def state(self) -> NodeState:
-        """Return what is put on record."""
+        """Return its state in upstream's stored form."""
         status = CONNECTED if self.is_connected else DISCONNECTED
         return NodeState(
             self.info,
@@ -213,19 +214,19 @@ class Node:
         )
 
     def row(self, now: float) -> dict[str, Any]:
-        """Say in plain values how it stands, for people who look."""
-        standing = "connected" if self.is_connected else "lost" if self.is_lost else "unknown"
-        most, compute = self.info.ComputeNodeInfo.MaxCapacity, self.info.ComputeNodeInfo
+        """Return its status as plain values, for listings."""
+        status = "connected" if self.is_connected else "lost" if self.is_lost else "unknown"
+        maximum, compute = self.info.ComputeNodeInfo.MaxCapacity, self.info.ComputeNodeInfo
         return {
             "node": self.id,
             "membership": self.membership.lower(),
-            "status": standing,
+            "status": status,
             "services": list(self.services),
             "slots": self.slots,
             "running": compute.RunningExecutions,
-            "cpu": most.CPU,
-            "memory": most.Memory,
-            "gpu": most.GPU,
+            "cpu": maximum.CPU,
+            "memory": maximum.Memory,
+            "gpu": maximum.GPU,
             "free_cpu": self.available.CPU,
             "free_memory": self.available.Memory,
             "labels": dict(self.info.Labels or {}),
@@ -234,7 +235,7 @@ class Node:
         }
 
     def restore(self, state: NodeState, now: float) -> None:
-        """Take over a recorded state. Whatever it was, the node is not connected to us now."""
+        """Restore a recorded state. The node starts disconnected, whatever was recorded."""
         self.disconnected_at = now
         self.info = state.Info
         self.membership = state.Membership or self.membership
@@ -245,5 +246,5 @@ class Node:
 
 
 def capacity_of(found: Resources) -> Capacity:
-    """Read resources as the model's capacity. Slots are the business of credit."""
+    """Read resources as a capacity. Slots are not included: they are credit."""
     return Capacity(float(found.CPU), found.Memory, found.Disk, found.GPU)

@@ -1,8 +1,8 @@
-"""What a compute node may do on NATS: speak as itself, listen for itself, and answer.
+"""The NATS permissions of a compute node: its own subjects, and answers to requests.
 
-A node's id is a token of its subjects, so a server that keeps each node to its own subjects has
-proved the id of whoever is heard on them. Answers go to the subjects that requests came with; that
-is `allow_responses` of NATS, and nothing else is needed for them.
+A node's id is a token of its subjects. If the server restricts each node to its own subjects, the
+subject of a message proves the id of its sender. Answers to requests need only `allow_responses`
+of NATS.
 """
 
 from dragoman.dialects.ncl import logs, wire
@@ -10,17 +10,17 @@ from dragoman.dialects.ncl.discovery import PREFIX
 
 
 def may_publish(node: str) -> tuple[str, ...]:
-    """Return the subjects a node speaks on."""
+    """Return the subjects a node publishes to."""
     return (
         wire.compute_subject(node, "out.>"),
         f"{wire.MANAGEMENT}.{node}.>",
-        # A stream of logs asks whether its reader is still there.
-        f"{logs.BEAT_INBOX}.{logs.STREAM_INBOX}.>",
+        # Heartbeats of log streams.
+        f"{logs.HEARTBEAT_INBOX}.{logs.STREAM_INBOX}.>",
     )
 
 
 def may_subscribe(node: str) -> tuple[str, ...]:
-    """Return the subjects a node listens to."""
+    """Return the subjects a node subscribes to."""
     return (
         wire.compute_subject(node, "in.>"),
         f"node.compute.{node}.>",

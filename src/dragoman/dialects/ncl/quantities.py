@@ -1,4 +1,4 @@
-"""Amounts as tasks write them: `500m`, `2`, `512mb`, `1gib`."""
+"""Parses amounts in task resources: `500m`, `2`, `512mb`, `1gib`."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ _UNITS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def cores(text: str) -> float:
-    """Read a number of cores; what cannot be read is 0."""
+    """Read a number of cores; 0 if unreadable."""
     found = _AMOUNT.fullmatch(text[:64])
     if found is None or found[2] not in ("", "m"):
         return 0.0
@@ -19,7 +19,7 @@ def cores(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read a number of bytes, with decimal or binary units; what cannot be read is 0."""
+    """Read a number of bytes, with decimal or binary units; 0 if unreadable."""
     found = _AMOUNT.fullmatch(text[:64])
     if found is None:
         return 0
@@ -30,7 +30,7 @@ def size(text: str) -> int:
 
 
 def needs_of(resources: TaskResources | None) -> Capacity:
-    """Read what a task needs."""
+    """Read the capacity that a task needs."""
     if resources is None or not any(
         (resources.CPU, resources.Memory, resources.Disk, resources.GPU)
     ):

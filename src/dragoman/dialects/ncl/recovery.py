@@ -1,9 +1,9 @@
-"""Records -> what the orchestrator knew: its nodes, and the executions that were live.
+"""Restores the orchestrator's nodes and live executions from records.
 
-The ledger is the truth, so nothing is stored beside it: a node's state is a `changed` record, an
-execution is a `dispatched` record whose job has not moved on, and an accepted bid is an `accepted`
-record. What of it reached the node before the broker went down is not in the records; such
-executions are sent again when the node is back and the core claims them.
+The ledger is the only store. A node's state is a `changed` record. An execution is a `dispatched`
+record without a later one that ends the attempt. An accepted bid is an `accepted` record. The
+records do not say what reached a node before the broker stopped. Such executions are sent again
+when the node returns and the core claims them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +22,13 @@ from dragoman.model.value import value
 
 LoadBody = Callable[[int], Body | None]
 
-#: After one of these the attempt that was out is not out any more.
-_OVER: Final = frozenset({Kind.REQUEUED, Kind.GATHERED, Kind.FORWARDED})
+#: Records that end an open dispatch.
+_ENDS_DISPATCH: Final = frozenset({Kind.REQUEUED, Kind.GATHERED, Kind.FORWARDED})
 
 
 @value
 class OpenDispatch:
-    """A dispatch that had not come back: when it left, and the position of its accepted bid."""
+    """A dispatch without a result: its time, and the position of its accepted bid."""
 
     work: SendWork
     at: float
@@ -36,7 +36,7 @@ class OpenDispatch:
 
 
 class Fold:
-    """What the records say, as far as one link is concerned."""
+    """The state of one link, folded from the records."""
 
     def __init__(self, link: str, records: Iterable[Record]) -> None:
         self.link = link
@@ -44,10 +44,10 @@ class Fold:
         #: Node -> position of its newest state.
         self._nodes: dict[str, int] = {}
         self._submitted: dict[str, Record] = {}
-        #: (job, part) -> the request's position, when it was passed on to another service.
+        #: (job, part) -> position of the request, if it was forwarded to another service.
         self._forwarded: dict[tuple[str, int], int] = {}
-        self._out: dict[tuple[str, int], tuple[Record, int]] = {}
-        #: (job, part) -> the resources it is for, as a target names them.
+        self._open: dict[tuple[str, int], tuple[Record, int]] = {}
+        #: (job, part) -> its resources, in target syntax.
         self._targets: dict[tuple[str, int], str] = {}
         for record in records:
             self._apply(record)
@@ -64,11 +64,11 @@ class Fold:
                 self._targets[record.job, part] = target
         elif kind == Kind.DISPATCHED:
             if link_of(PeerId(record.peer)) == self.link:
-                self._out[key] = (record, 0)
-        elif kind == Kind.ACCEPTED and key in self._out:
-            self._out[key] = (self._out[key][0], record.seq)
-        elif kind in _OVER:
-            self._out.pop(key, None)
+                self._open[key] = (record, 0)
+        elif kind == Kind.ACCEPTED and key in self._open:
+            self._open[key] = (self._open[key][0], record.seq)
+        elif kind in _ENDS_DISPATCH:
+            self._open.pop(key, None)
             if kind == Kind.FORWARDED:
                 self._forwarded[key] = record.seq
         elif kind == Kind.ENDED:
@@ -84,13 +84,13 @@ class Fold:
 
     def _ended(self, job: str) -> None:
         self._submitted.pop(job, None)
-        for key in [k for k in self._out if k[0] == job]:
-            del self._out[key]
+        for key in [k for k in self._open if k[0] == job]:
+            del self._open[key]
         for key in [k for k in self._targets if k[0] == job]:
             del self._targets[key]
 
     def nodes(self, load_body: LoadBody) -> Iterator[NodeState]:
-        """Yield the nodes as last recorded. One that cannot be read is new again: harmless."""
+        """Yield the nodes as last recorded. An unreadable one is skipped: it joins as new."""
         for seq in self._nodes.values():
             body = load_body(seq)
             try:
@@ -99,8 +99,8 @@ class Fold:
                 continue
 
     def dispatches(self, load_body: LoadBody) -> Iterator[OpenDispatch]:
-        """Yield what was out, oldest first."""
-        for key, (record, accepted) in self._out.items():
+        """Yield open dispatches, oldest first."""
+        for key, (record, accepted) in self._open.items():
             submitted = self._submitted.get(record.job)
             if submitted is not None:
                 body = load_body(self._forwarded.get(key, submitted.seq)) or EMPTY
@@ -109,7 +109,7 @@ class Fold:
 
 
 def _work(submitted: Record, record: Record, body: Body, target: str) -> SendWork:
-    """Write the order again that the core gave when it dispatched."""
+    """Rebuild the effect that the core returned when it dispatched."""
     terms = read_terms(submitted.terms)
     until = record.at + terms.run_timeout if terms.run_timeout is not None else None
     if submitted.deadline_at:

@@ -1,4 +1,4 @@
-"""A compute node's control plane: shake hands, beat, tell of changes, say good-bye.
+"""A compute node's control plane: handshake, heartbeats, node-info updates, shutdown notice.
 
     state           on                                        then
     -----           --                                        ----
@@ -10,7 +10,7 @@
     CONNECTED       no good heartbeat for the miss factor     DISCONNECTED, next attempt at once
     any             leave                                     shutdown notice, LEFT
 
-Requests go out with a reply subject of their own; an answer, or the time-out, settles each.
+Each request has a reply subject of its own. An answer or a timeout settles it.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ LEFT: Final = "left"
 
 
 class NodeSession:
-    """The control plane of one node. `describe` tells what the node is like now."""
+    """The control plane of one node. `describe` returns its current node info."""
 
     def __init__(
         self,
@@ -55,120 +55,120 @@ class NodeSession:
         self._started_at = started_at
         self.state = DISCONNECTED
         #: Why the last attempt or session ended.
-        self.trouble = ""
+        self.last_error = ""
         self._failures = 0
         self._attempt_at = 0.0
-        self._beat_at = 0.0
-        self._check_at = 0.0
-        self._good_at = 0.0
+        self._heartbeat_at = 0.0
+        self._info_check_at = 0.0
+        self._last_good_at = 0.0
         self._accepted: NodeInfo | None = None
-        #: Token -> (request, when it is too late for an answer).
-        self._asked: dict[str, tuple[WireObject, float]] = {}
-        self._count = 0
+        #: Token -> (request, time limit of its answer).
+        self._pending: dict[str, tuple[WireObject, float]] = {}
+        self._requests_sent = 0
 
     # --- requests -------------------------------------------------------------------------------
 
     def join(self, received: int, now: float) -> list[tuple[str, WireObject]]:
-        """Shake hands now, whatever was before."""
-        self._asked.clear()
+        """Send a handshake now, whatever the state."""
+        self._pending.clear()
         self.state = CONNECTING
         info = self._describe()
         request = HandshakeRequest(info, time_text(self._started_at), received)
-        return [self._ask(request, now)]
+        return [self._request(request, now)]
 
     def leave(self, received: int, now: float) -> list[tuple[str, WireObject]]:
-        """Say good-bye, if there is a session to end."""
+        """Send a shutdown notice if connected."""
         was_connected, self.state = self.state == CONNECTED, LEFT
         if not was_connected:
             return []
-        return [self._ask(ShutdownNoticeRequest(self._node, "", received), now)]
+        return [self._request(ShutdownNoticeRequest(self._node, "", received), now)]
 
     def tick(
         self, received: int, free: Resources, queued: Resources, now: float
     ) -> list[tuple[str, WireObject]]:
-        """Do what is due: settle what was not answered, then try, beat or tell."""
-        for token in [t for t, (_, until) in self._asked.items() if now >= until]:
-            self._failed(self._asked.pop(token)[0], "no answer in time", now)
+        """Time out pending requests, then send whatever is due."""
+        for token in [t for t, (_, until) in self._pending.items() if now >= until]:
+            self._failed(self._pending.pop(token)[0], "request timed out", now)
         if self.state == DISCONNECTED and now >= self._attempt_at:
             return self.join(received, now)
         if self.state != CONNECTED:
             return []
         silence = self._settings.heartbeat_interval * self._settings.heartbeat_miss_factor
-        if now >= self._good_at + silence:
+        if now >= self._last_good_at + silence:
             self._disconnect("no good heartbeat", now)
             return self.join(received, now)
-        return [*self._beat(received, free, queued, now), *self._tell(now)]
+        return [*self._heartbeat(received, free, queued, now), *self._update_info(now)]
 
     def retry_now(self, now: float) -> None:
-        """Let the next tick try or beat at once."""
-        self._attempt_at = self._beat_at = now
+        """Make the next tick send a handshake or heartbeat."""
+        self._attempt_at = self._heartbeat_at = now
 
-    def _beat(
+    def _heartbeat(
         self, received: int, free: Resources, queued: Resources, now: float
     ) -> list[tuple[str, WireObject]]:
-        if now < self._beat_at:
+        if now < self._heartbeat_at:
             return []
-        self._beat_at = now + self._settings.heartbeat_interval
-        return [self._ask(HeartbeatRequest(self._node, free, queued, received), now)]
+        self._heartbeat_at = now + self._settings.heartbeat_interval
+        return [self._request(HeartbeatRequest(self._node, free, queued, received), now)]
 
-    def _tell(self, now: float) -> list[tuple[str, WireObject]]:
-        """Tell of a real change, compared with what the orchestrator last accepted."""
-        if now < self._check_at:
+    def _update_info(self, now: float) -> list[tuple[str, WireObject]]:
+        """Send the node info if it differs from what the orchestrator last accepted."""
+        if now < self._info_check_at:
             return []
-        self._check_at = now + self._settings.info_update_interval
+        self._info_check_at = now + self._settings.info_update_interval
         info = self._describe()
         if self._accepted is not None and is_same_node(info, self._accepted):
             return []
-        return [self._ask(UpdateNodeInfoRequest(info), now)]
+        return [self._request(UpdateNodeInfoRequest(info), now)]
 
-    def _ask(self, request: WireObject, now: float) -> tuple[str, WireObject]:
-        self._count += 1
-        token = f"r{self._count}"
-        self._asked[token] = (request, now + self._settings.request_timeout)
+    def _request(self, request: WireObject, now: float) -> tuple[str, WireObject]:
+        self._requests_sent += 1
+        token = f"r{self._requests_sent}"
+        self._pending[token] = (request, now + self._settings.request_timeout)
         return token, request
 
     # --- answers --------------------------------------------------------------------------------
 
     def answered(self, token: str, body: bytes, now: float) -> HandshakeResponse | None:
-        """Take an answer; a handshake that was accepted is returned to open the data plane."""
-        found = self._asked.pop(token, None)
+        """Handle an answer. Returns an accepted handshake response, which opens the data plane."""
+        found = self._pending.pop(token, None)
         if found is None:
             return None
         request = found[0]
         try:
             payload = wire.decode(body).payload
         except MalformedMessage as error:
-            self._failed(request, str(error) if body else "nobody listens", now)
+            self._failed(request, str(error) if body else "no orchestrator is subscribed", now)
             return None
         if isinstance(payload, BacError):
             self._refused(request, payload, now)
             return None
-        return self._granted(request, payload, now)
+        return self._answered(request, payload, now)
 
-    def _granted(
+    def _answered(
         self, request: WireObject, payload: WireObject, now: float
     ) -> HandshakeResponse | None:
         if isinstance(request, HandshakeRequest) and isinstance(payload, HandshakeResponse):
-            return self._shaken(request, payload, now)
+            return self._handshake_answered(request, payload, now)
         if isinstance(request, HeartbeatRequest) and isinstance(payload, HeartbeatResponse):
-            self._good_at = now
+            self._last_good_at = now
         if isinstance(request, UpdateNodeInfoRequest) and (
             isinstance(payload, UpdateNodeInfoResponse) and payload.accepted
         ):
             self._accepted = request.NodeInfo
         return None
 
-    def _shaken(
+    def _handshake_answered(
         self, request: HandshakeRequest, response: HandshakeResponse, now: float
     ) -> HandshakeResponse | None:
         if not response.accepted:
             self._failed(request, response.reason or "refused", now)
             return None
-        self.state, self.trouble, self._failures = CONNECTED, "", 0
+        self.state, self.last_error, self._failures = CONNECTED, "", 0
         self._accepted = request.NodeInfo
-        self._good_at = now
-        self._beat_at = now + self._settings.heartbeat_interval
-        self._check_at = now + self._settings.info_update_interval
+        self._last_good_at = now
+        self._heartbeat_at = now + self._settings.heartbeat_interval
+        self._info_check_at = now + self._settings.info_update_interval
         return response
 
     def _refused(self, request: WireObject, error: BacError, now: float) -> None:
@@ -178,8 +178,8 @@ class NodeSession:
             self._failed(request, error.Cause, now)
 
     def _failed(self, request: WireObject, reason: str, now: float) -> None:
-        """Note a failure. Only a handshake's is a reason to wait; a missed beat is made up for."""
-        self.trouble = reason
+        """Note a failure. Only a failed handshake delays the next attempt."""
+        self.last_error = reason
         if isinstance(request, HandshakeRequest) and self.state == CONNECTING:
             settings = self._settings
             wait = min(settings.reconnect_interval * 2**self._failures, settings.reconnect_max)
@@ -187,6 +187,6 @@ class NodeSession:
             self.state, self._attempt_at = DISCONNECTED, now + wait
 
     def _disconnect(self, reason: str, now: float) -> None:
-        self.state, self.trouble = DISCONNECTED, reason
+        self.state, self.last_error = DISCONNECTED, reason
         self._attempt_at, self._failures = now, 0
-        self._asked.clear()
+        self._pending.clear()

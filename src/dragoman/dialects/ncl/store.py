@@ -1,8 +1,8 @@
-"""A compute node's own ledger: what it was asked, what it answered, how far each side has come.
+"""A compute node's own ledger: executions, unacked messages, positions of both directions.
 
-Pure memory, with a hook: every change is one JSON line given to `write`, and `load` reads the lines
-back after a restart. A node without a hook forgets when its process ends; the orchestrator then
-sends again what it had. `snapshot` is the shortest list of lines that says the same.
+Changes are kept in memory. Each is also one JSON line passed to `write`; `load` reads the lines
+back after a restart. A node without `write` loses its state when its process ends, and the
+orchestrator sends its executions again. `snapshot` returns the shortest equivalent list of lines.
 """
 
 from collections import OrderedDict
@@ -17,28 +17,28 @@ from dragoman.dialects.ncl.messages import NAMES, TYPES
 from dragoman.dialects.ncl.models import TERMINAL, Execution, WireObject
 from dragoman.dialects.ncl.wire import read_json, read_payload
 
-#: Job types whose executions start again after a restart of the node; others fail.
+#: Job types whose executions are restarted after a restart of the node. Others fail.
 RESTARTED_JOB_TYPES: Final = frozenset({"service", "daemon"})
 
 
 class StoredExecution:
-    """One execution as the node knows it."""
+    """One execution of the node."""
 
     __slots__ = ("id", "job", "kind", "spec", "state")
 
     def __init__(self, name: str, job: str, kind: str, state: int) -> None:
         self.id, self.job, self.kind, self.state = name, job, kind, state
-        #: What to run; dropped when it is over.
+        #: What to run; dropped when it ends.
         self.spec: Execution | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can happen to it any more."""
+        """Whether it has ended."""
         return self.state in TERMINAL
 
 
 class NodeStore:
-    """Executions, outgoing messages that are not acked yet, and both positions."""
+    """Executions, unacked outgoing messages, and the positions of both directions."""
 
     def __init__(
         self, write: Callable[[bytes], None] | None = None, remember: int = 100_000
@@ -46,72 +46,72 @@ class NodeStore:
         self._write = write
         self._remember = remember
         self.executions: dict[str, StoredExecution] = {}
-        #: Ended executions, oldest first; the oldest are forgotten beyond the bound.
+        #: Ended executions, oldest first, bounded.
         self._ended: OrderedDict[str, None] = OrderedDict()
         self.seq = 0
-        #: Messages that may not have been stored by the orchestrator, by their position.
+        #: Unacked messages by position.
         self.out: OrderedDict[int, WireObject] = OrderedDict()
-        #: Last position of the orchestrator that was taken in.
+        #: Last position received from the orchestrator.
         self.received = 0
-        #: Last of our positions that the orchestrator has acked.
+        #: Last own position that the orchestrator has acked.
         self.acked = 0
 
     # --- changes --------------------------------------------------------------------------------
 
-    def learn(self, held: StoredExecution) -> None:
-        """Take in a new execution."""
-        line: dict[str, Any] = {"k": "new", "id": held.id, "job": held.job, "kind": held.kind}
-        line["state"] = held.state
-        if held.spec is not None and held.kind in RESTARTED_JOB_TYPES:
-            line["spec"] = held.spec
+    def add(self, stored: StoredExecution) -> None:
+        """Add a new execution."""
+        line: dict[str, Any] = {"k": "new", "id": stored.id, "job": stored.job, "kind": stored.kind}
+        line["state"] = stored.state
+        if stored.spec is not None and stored.kind in RESTARTED_JOB_TYPES:
+            line["spec"] = stored.spec
         self.seq += 1
-        self.executions[held.id] = held
-        self._log({**line, "seq": self.seq})
-        self._sweep(held)
+        self.executions[stored.id] = stored
+        self._write_line({**line, "seq": self.seq})
+        self._trim_ended(stored)
 
-    def move(self, held: StoredExecution, state: int) -> None:
+    def set_state(self, stored: StoredExecution, state: int) -> None:
         """Change an execution's state."""
         self.seq += 1
-        held.state = state
-        self._log({"k": "state", "id": held.id, "state": state, "seq": self.seq})
-        self._sweep(held)
+        stored.state = state
+        self._write_line({"k": "state", "id": stored.id, "state": state, "seq": self.seq})
+        self._trim_ended(stored)
 
-    def say(self, payload: WireObject) -> int:
+    def add_message(self, payload: WireObject) -> int:
         """Keep a message until it is acked; return its position."""
         self.seq += 1
         self.out[self.seq] = payload
         line = {"k": "out", "seq": self.seq, "type": NAMES[type(payload)], "payload": payload}
-        self._log(line)
+        self._write_line(line)
         return self.seq
 
     def save_progress(self, received: int, acked: int) -> None:
-        """Store how far both directions have come."""
+        """Store the positions of both directions."""
         if (received, acked) != (self.received, self.acked):
             self.received, self.acked = received, acked
             self._drop_acked()
-            self._log({"k": "at", "received": received, "acked": acked})
+            self._write_line({"k": "at", "received": received, "acked": acked})
 
     def _drop_acked(self) -> None:
         while self.out and next(iter(self.out)) <= self.acked:
             self.out.popitem(last=False)
 
-    def _sweep(self, held: StoredExecution) -> None:
-        if not held.is_over:
+    def _trim_ended(self, stored: StoredExecution) -> None:
+        if not stored.is_over:
             return
-        held.spec = None
-        self._ended[held.id] = None
+        stored.spec = None
+        self._ended[stored.id] = None
         if len(self._ended) > self._remember:
             oldest, _ = self._ended.popitem(last=False)
             self.executions.pop(oldest, None)
 
-    def _log(self, line: dict[str, Any]) -> None:
+    def _write_line(self, line: dict[str, Any]) -> None:
         if self._write is not None:
             self._write(dump(line))
 
     # --- restart --------------------------------------------------------------------------------
 
     def load(self, lines: Iterable[bytes]) -> int:
-        """Read what was written; return how many lines could not be read (a torn last one, say)."""
+        """Read stored lines; return how many could not be read (a torn last line, say)."""
         bad, writer = 0, self._write
         self._write = None
         for line in lines:
@@ -126,15 +126,15 @@ class NodeStore:
         kind = line["k"]
         self.seq = max(self.seq, int(line.get("seq", 0)))
         if kind == "new":
-            held = StoredExecution(line["id"], line["job"], line["kind"], int(line["state"]))
+            stored = StoredExecution(line["id"], line["job"], line["kind"], int(line["state"]))
             if "spec" in line:
-                held.spec = read_json(Execution, msgspec.json.encode(line["spec"]))
-            self.executions[held.id] = held
-            self._sweep(held)
+                stored.spec = read_json(Execution, msgspec.json.encode(line["spec"]))
+            self.executions[stored.id] = stored
+            self._trim_ended(stored)
         elif kind == "state":
-            held = self.executions[line["id"]]
-            held.state = int(line["state"])
-            self._sweep(held)
+            stored = self.executions[line["id"]]
+            stored.state = int(line["state"])
+            self._trim_ended(stored)
         elif kind == "out":
             payload = read_payload(TYPES[line["type"]], msgspec.json.encode(line["payload"]))
             self.out[int(line["seq"])] = payload
@@ -143,15 +143,15 @@ class NodeStore:
             self._drop_acked()
 
     def snapshot(self) -> list[bytes]:
-        """Return the fewest lines that say what this store knows."""
+        """Return the fewest lines that hold the same state."""
         lines: list[bytes] = []
         copy = NodeStore(lines.append)
-        for held in self.executions.values():
-            copy.learn(held)
+        for stored in self.executions.values():
+            copy.add(stored)
         copy.seq = 0
         for seq, payload in self.out.items():
             copy.seq = seq - 1
-            copy.say(payload)
+            copy.add_message(payload)
         lines.append(
             dump({"k": "at", "received": self.received, "acked": self.acked, "seq": self.seq})
         )

@@ -1,4 +1,4 @@
-"""Instants as the wire writes them, and wake-up times for many things at once."""
+"""Times in wire format, and wake-up times of many keys."""
 
 from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(at: float) -> str:
-    """Write an instant as RFC 3339 in UTC; 0 is the wire's zero time."""
+    """Write a time as RFC 3339 in UTC; 0 is the wire's zero time."""
     if not at:
         return NO_TIME
     text = (_EPOCH + timedelta(microseconds=round(at * 1e6))).isoformat()
@@ -19,7 +19,7 @@ def time_text(at: float) -> str:
 
 
 def time_of(text: str) -> float:
-    """Read an instant; the zero time, and what is out of range, is 0."""
+    """Read a time; the zero time and unreadable ones are 0."""
     if text == NO_TIME:
         return 0.0
     head, dot, tail = text.partition(".")
@@ -33,7 +33,7 @@ def time_of(text: str) -> float:
 
 
 class WakeTimes:
-    """When each of many things wants to be looked at. An early look is harmless, a late one not."""
+    """The next wake-up time of each key. An early wake-up is harmless, a late one is not."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Hashable]] = []
@@ -41,7 +41,7 @@ class WakeTimes:
         self._count = 0
 
     def set(self, key: Hashable, at: float | None) -> None:
-        """Look at `key` no later than `at`. Setting a later time than before changes nothing."""
+        """Wake `key` no later than `at`. A later time than the one set changes nothing."""
         if at is None:
             return
         known = self._set.get(key)
@@ -52,7 +52,7 @@ class WakeTimes:
         heappush(self._heap, (at, self._count, key))
 
     def due(self, now: float) -> list[Hashable]:
-        """Return, and forget, what is to be looked at now."""
+        """Remove and return the keys that are due."""
         keys = []
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heappop(self._heap)
@@ -62,7 +62,7 @@ class WakeTimes:
         return keys
 
     def next(self) -> float | None:
-        """Return the earliest instant that matters."""
+        """Return the earliest wake-up time."""
         while self._heap and self._set.get(self._heap[0][2]) != self._heap[0][0]:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None

@@ -1,9 +1,8 @@
 """Subjects, metadata and typed messages: the stateless codec of NCL.
 
-`encode` and `decode` turn a payload and its metadata into a NATS body and back. The frames that
-sides exchange with their transport are `[payload, headers, reply]`: the NATS body, the NATS headers
-as compact JSON (empty: none) and the reply subject (empty: none). Bad bytes raise
-`MalformedMessage`.
+`encode` and `decode` convert between a payload with metadata and a NATS body. Sides and transport
+exchange frames `[body, headers, reply]`: the NATS body, its headers as compact JSON, and the reply
+subject. Headers and reply may be empty. Malformed bytes raise `MalformedMessage`.
 """
 
 from collections.abc import Mapping
@@ -36,25 +35,25 @@ _FORBIDDEN: Final = frozenset(" .*>\0\t\r\n\f")
 
 
 def is_node_id(text: str) -> bool:
-    """Whether a text may be a node's id: one token of a subject, nothing special in it."""
+    """Whether a text can be a node id: one plain token of a subject."""
     return bool(text) and len(text) <= 255 and text.isprintable() and _FORBIDDEN.isdisjoint(text)
 
 
 def compute_subject(node: str, channel: str) -> str:
-    """Name a channel of a node, or of all nodes with `*`."""
+    """Return the subject of a node's channel; node `*` means all nodes."""
     return f"{ROOT}.{node}.{channel}"
 
 
 def logs_subject(node: str) -> str:
-    """Name where a node takes requests for the logs of an execution."""
+    """Return the subject of a node's log requests."""
     return f"node.compute.{node}.{LOGS}"
 
 
 @lru_cache(maxsize=4096)
 def parse_subject(subject: str) -> tuple[str, str]:
-    """Split a subject into (channel, node); both empty when it is none of ours.
+    """Split a subject into (channel, node); both are empty for a foreign subject.
 
-    Channels are the constants above; `node.management` subjects give that and the method, as
+    Channels are the constants above. A `node.management` subject has the channel
     `node.management.<method>`.
     """
     parts = subject.split(".")
@@ -82,7 +81,7 @@ _OLD_ENCODING: Final = "PayloadEncoding"
 
 
 def metadata(payload: WireObject, source: str, at: float, **more: str) -> dict[str, str]:
-    """Make the metadata every message has; `more` is keyed by the constants above."""
+    """Return the metadata that every message has; `more` is keyed by the constants above."""
     name = NAMES[type(payload)]
     return {
         TYPE: name,
@@ -98,7 +97,7 @@ def metadata(payload: WireObject, source: str, at: float, **more: str) -> dict[s
 def data_metadata(
     payload: WireObject, source: str, at: float, seq: int, subject: str
 ) -> dict[str, str]:
-    """Make the metadata of a data message; nodes leave `subject` out, orchestrators do not."""
+    """Return the metadata of a data message. Nodes leave `subject` empty."""
     more = {SEQ: str(seq), MESSAGE_ID: f"seq-{seq}"}
     if subject:
         more[SUBJECT] = subject
@@ -106,7 +105,7 @@ def data_metadata(
 
 
 def nanoseconds(at: float) -> int:
-    """Turn an instant into the wire's integer nanoseconds."""
+    """Convert a time to the wire's integer nanoseconds."""
     return round(at * 1e6) * 1000
 
 
@@ -115,19 +114,19 @@ def nanoseconds(at: float) -> int:
 
 @value
 class NclMessage:
-    """A payload with the metadata it travelled with."""
+    """A payload with its metadata."""
 
     payload: WireObject
     metadata: Mapping[str, str]
 
     @property
     def source(self) -> str:
-        """Who says it sent this; empty when it does not say."""
+        """The sender named in the metadata; empty if missing."""
         return self.metadata.get(SOURCE, "")
 
     @property
     def seq(self) -> int:
-        """Its position in the sender's ledger; 0 when it has none that can be read."""
+        """Its position in the sender's ledger; 0 if missing or unreadable."""
         text = self.metadata.get(SEQ, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
 
@@ -142,12 +141,12 @@ def encode(payload: WireObject, pairs: Mapping[str, str]) -> bytes:
 
 def frames(payload: WireObject, pairs: Mapping[str, str], reply: str = "") -> list[bytes]:
     """Write a message as frames: body, the same metadata as headers, reply subject."""
-    said = dump({key: pairs[key] for key in sorted(pairs)})
-    return [seal_json(said, dump(payload)), said, reply.encode()]
+    headers = dump({key: pairs[key] for key in sorted(pairs)})
+    return [seal_json(headers, dump(payload)), headers, reply.encode()]
 
 
 def decode(data: bytes) -> NclMessage:
-    """Read a message. The first failure wins: envelope, encoding, type, payload."""
+    """Read a message. Checks run in order: envelope, encoding, type, payload."""
     found = unseal(data)
     pairs = found.metadata
     encoding = pairs.get(ENCODING) or pairs.get(_OLD_ENCODING) or ""
@@ -165,7 +164,7 @@ def _unreadable(reason: str) -> MalformedMessage:
 
 
 def read_payload(kind: type[WireObject], data: bytes) -> Any:
-    """Read one JSON object: strictly first, which is fast, then with tolerance."""
+    """Read one JSON object, first strictly (fast), then tolerantly."""
     try:
         return _decoders[kind].decode(data)
     except BAD_JSON:
@@ -188,12 +187,12 @@ def read_json(kind: type[WireObject], data: bytes) -> Any:
 
 
 def inbox_token(text: str) -> str:
-    """Make the 22 characters of an inbox out of any id."""
+    """Derive the 22 characters of an inbox from an id."""
     return sha256(text.encode()).hexdigest()[:22]
 
 
 def is_ack(body: bytes) -> bool:
-    """Tell an ack from a refusal; an empty body (nobody listens, or a broken peer) is none."""
+    """Distinguish an ack from a refusal. An empty body (no responders) is no ack."""
     if body == b"{}":
         return True
     try:
@@ -204,7 +203,7 @@ def is_ack(body: bytes) -> bool:
 
 
 def header_of(headers: bytes, name: str) -> str:
-    """Return one NATS header out of their JSON; empty when it is not there."""
+    """Return one NATS header from the headers' JSON; empty if missing."""
     if not headers:
         return ""
     try:
@@ -217,10 +216,10 @@ def header_of(headers: bytes, name: str) -> str:
 
 
 def tolerate(kind: Any, found: Any) -> Any:
-    """Bring decoded JSON to the spelling of `kind`.
+    """Convert decoded JSON to the member names of `kind`.
 
-    As the peers read it: member names without regard to case, unknown members left out, null where
-    no null may be taken for the empty value.
+    As upstream reads it: member names match without regard to case, unknown members are dropped,
+    and null becomes the empty value where a member does not allow null.
     """
     origin = get_origin(kind)
     if origin in (Union, UnionType):

@@ -1,9 +1,8 @@
-"""A worker as a compute node: session, data plane, executions, logs and discovery put together.
+"""A worker as a compute node: combines session, data plane, executions, logs and discovery.
 
-The frames of this side are `[subject, body, headers, reply]`, both ways. Its shell subscribes to
-`subscriptions` before it sends what `join` returns. Time comes from the clock given at
-construction; `beat` is called every `beat_every` seconds and does whatever is due. A message with
-an empty subject tells that the connection to NATS is a new one.
+Frames are `[subject, body, headers, reply]` in both directions. The SDK subscribes to
+`subscriptions`, then sends what `join` returns, and calls `beat` every `beat_every` seconds. Time
+comes from `clock`. A message with an empty subject means that the NATS connection is new.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +35,7 @@ _GIB: Final = 1024**3
 
 
 class NclWorkerSide:
-    """A worker's end of NCL."""
+    """A worker's side of NCL."""
 
     def __init__(
         self,
@@ -58,32 +57,32 @@ class NclWorkerSide:
         self._services = tuple(services)
         self._clock = clock
         self._version = version
-        self._most = capacity or Capacity(float(slots), slots * _GIB, slots * 10 * _GIB)
-        #: Announced with the node; change them at any time, the orchestrator is told.
+        self._capacity = capacity or Capacity(float(slots), slots * _GIB, slots * 10 * _GIB)
+        #: Labels of the node. A change is sent to the orchestrator.
         self.labels = dict(labels or {})
         self.settings = settings or ComputeSettings()
         self.store = store or NodeStore(remember=self.settings.remember)
-        # Under its own name, so that a server can keep others from listening there.
+        # Contains the node id, so that NATS permissions can keep other nodes out.
         self._inbox = f"_INBOX.{node}.{wire.inbox_token(ids())}"
         now = clock()
         self._session = NodeSession(node, self.settings, self.describe, now)
-        self._compute = Compute(self._services, slots, self._most, self.store, self._say)
+        self._compute = Compute(self._services, slots, self._capacity, self.store, self._publish)
         s = self.settings
         self._publisher = Publisher(s.ack_wait, s.max_pending, s.retry_base, s.retry_max)
-        self._producing = LogProducer(node, self._inbox, self.settings, self._compute.find)
+        self._log_producer = LogProducer(node, self._inbox, self.settings, self._compute.find)
         self._discovery = Discovery(node, self._services, version, now)
         self._received = self.store.received
         self._opened = 0
         self._checkpoint_at = now + s.checkpoint_interval
         self.beat_every = s.tick
         self.hold: float | None = s.heartbeat_interval * s.heartbeat_miss_factor
-        #: What arrived and could not be read, for the shell to log; newest last, bounded.
-        self.troubles: list[str] = []
+        #: Reasons why the last messages could not be read; newest last, bounded.
+        self.unreadable: list[str] = []
         self._resumed = self._resume(now)
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
-        """What the shell has to subscribe to before `join`."""
+        """The subjects that the SDK subscribes to before `join`."""
         return (
             wire.compute_subject(self.name, wire.IN_MSGS),
             wire.logs_subject(self.name),
@@ -93,7 +92,7 @@ class NclWorkerSide:
 
     @property
     def slots(self) -> int:
-        """How many executions it takes at once; may change, the orchestrator is told."""
+        """How many executions run at once. A change is sent to the orchestrator."""
         return self._compute.slots
 
     @slots.setter
@@ -106,27 +105,31 @@ class NclWorkerSide:
         return self._session.state == CONNECTED
 
     @property
-    def trouble(self) -> str:
-        """Why there is no session, or why the last request failed; empty when all is well."""
-        return self._session.trouble
+    def last_error(self) -> str:
+        """Why there is no session or why the last request failed; empty if neither."""
+        return self._session.last_error
 
     def describe(self) -> NodeInfo:
-        """Tell what this node is like now."""
+        """Return the current node info."""
         names = ",".join(self._services)
-        ours = {"name": self.name, SERVICE_LABEL: names, SLOTS_LABEL: str(self._compute.slots)}
-        most = resources_of(self._most)
+        own_labels = {
+            "name": self.name,
+            SERVICE_LABEL: names,
+            SLOTS_LABEL: str(self._compute.slots),
+        }
+        maximum = resources_of(self._capacity)
         return NodeInfo(
             self.name,
             "Compute",
-            {**self.labels, **ours},
+            {**self.labels, **own_labels},
             [PROTOCOL],
             ComputeInfo(
                 ExecutionEngines=[name.lower() for name in self._services],
                 Publishers=["local", "noop"],
                 StorageSources=["inline"],
-                MaxCapacity=most,
+                MaxCapacity=maximum,
                 AvailableCapacity=self._compute.free,
-                MaxJobRequirements=most,
+                MaxJobRequirements=maximum,
                 RunningExecutions=self._compute.live,
             ),
             BuildVersionInfo(GitVersion=f"v{self._version}"),
@@ -135,11 +138,11 @@ class NclWorkerSide:
     # --- in -------------------------------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is noted and ignored."""
+        """Handle one message. An unreadable one is noted and ignored."""
         try:
             subject, body, _, reply = frames[0].decode(), frames[1], frames[2], frames[3].decode()
         except (UnicodeDecodeError, IndexError):
-            return self._noted("frames that are not a message")
+            return self._note_unreadable("frames are not subject, body, headers and reply")
         now = self._clock()
         if not subject:
             return self._reconnected(now)
@@ -148,46 +151,48 @@ class NclWorkerSide:
         if subject.startswith(self._inbox + "."):
             return self._answered(subject[len(self._inbox) + 1 :], body, now)
         if subject == wire.logs_subject(self.name):
-            return _replies(self._producing.asked(body, reply, now))
+            return _replies(self._log_producer.receive_request(body, reply, now))
         if subject.startswith(PREFIX + "."):
             answers = self._discovery.answers(subject, self._compute.runs, self._compute.failures)
             return _replies([_bare(reply, a) for a in answers] if reply else [])
-        return self._noted(f"nothing is served on {subject}")
+        return self._note_unreadable(f"no handler for subject {subject}")
 
     def _data(self, body: bytes, reply: str, now: float) -> list[WorkerNotice]:
-        """Store, then ack. Never a refusal on the wire: it can stop a real sender for good."""
-        words: list[WorkerNotice] = []
+        """Store, then ack. Never refuse on the wire: a refusal can stop a real sender for good."""
+        notices: list[WorkerNotice] = []
         try:
             message = wire.decode(body)
             if self._compute.handles(message.payload):
-                words = self._compute.receive(message.payload, now)
-                # What comes outside a session says nothing about what came before it.
+                notices = self._compute.receive(message.payload, now)
+                # Outside a session, a sequence number says nothing about earlier messages.
                 if self.is_connected:
                     self._received = max(self._received, message.seq)
             else:
-                self._noted(f"{type(message.payload).__name__} is no message to a node")
+                self._note_unreadable(f"{type(message.payload).__name__} is no message to a node")
         except MalformedMessage as error:
-            self._noted(str(error))
-        lines = [frames for word in words for frames in self._producing.begun(word, now)]
+            self._note_unreadable(str(error))
+        lines = [
+            frames for notice in notices for frames in self._log_producer.on_notice(notice, now)
+        ]
         ack = [SendNow(_bare(reply, _ACK))] if reply else []
-        return [*ack, *_replies([*self._pump(now), *lines]), *words]
+        return [*ack, *_replies([*self._pump(now), *lines]), *notices]
 
     def _answered(self, token: str, body: bytes, now: float) -> list[WorkerNotice]:
         if token.startswith("d"):
             self._acked(token[1:], body, now)
             return [Alive(), *_replies(self._pump(now))]
         if token.startswith("b"):
-            return _replies(self._producing.answered(token, body))
+            return _replies(self._log_producer.receive_heartbeat_reply(token, body))
         response = self._session.answered(token, body, now)
         if response is None:
             if not self.is_connected:
                 self._publisher.close()
-            # Not a word of `Alive` for an answer that is no answer: nobody may be there.
+            # An empty body means "no responders": that is no sign of life.
             return [Alive()] if self.is_connected and body else []
         return [Alive(), *_replies(self._open(response, now)), *self._take_resumed()]
 
     def _open(self, response: HandshakeResponse, now: float) -> list[Frames]:
-        """Begin the data plane: go on after what was acked, and from where we are told we are."""
+        """Open the data plane: adopt the orchestrator's position, send unacked messages."""
         self._opened += 1
         self._received = response.LastOrchestratorSeqNum
         self._publisher.open()
@@ -203,19 +208,19 @@ class NclWorkerSide:
             self._publisher.fail(now)
 
     def _reconnected(self, now: float) -> list[WorkerNotice]:
-        """Beat at once on a new connection to NATS: the orchestrator may have been away too."""
+        """Send a heartbeat on a new NATS connection: the orchestrator may have restarted too."""
         self._publisher.replay()
         self._session.retry_now(now)
         return _replies(self.beat())
 
-    def _noted(self, words: str) -> list[WorkerNotice]:
-        self.troubles = [*self.troubles[-99:], words]
+    def _note_unreadable(self, notices: str) -> list[WorkerNotice]:
+        self.unreadable = [*self.unreadable[-99:], notices]
         return []
 
     # --- out ------------------------------------------------------------------------------------
 
-    def _say(self, payload: WireObject) -> None:
-        self._publisher.put(self.store.say(payload), payload)
+    def _publish(self, payload: WireObject) -> None:
+        self._publisher.put(self.store.add_message(payload), payload)
 
     def _pump(self, now: float) -> list[Frames]:
         subject = wire.compute_subject(self.name, wire.OUT_MSGS)
@@ -226,7 +231,7 @@ class NclWorkerSide:
             out.append([subject.encode(), *wire.frames(item.payload, pairs, reply)])
         return out
 
-    def _requests(self, asked: list[tuple[str, WireObject]], now: float) -> list[Frames]:
+    def _requests(self, requests: list[tuple[str, WireObject]], now: float) -> list[Frames]:
         subject = wire.compute_subject(self.name, wire.CTRL).encode()
         return [
             [
@@ -235,82 +240,84 @@ class NclWorkerSide:
                     payload, wire.metadata(payload, self.name, now), f"{self._inbox}.{token}"
                 ),
             ]
-            for token, payload in asked
+            for token, payload in requests
         ]
 
     def join(self) -> list[Frames]:
-        """Shake hands, on every new connection."""
+        """Return a handshake; called for every new connection."""
         now = self._clock()
         self._publisher.close()
         return self._requests(self._session.join(self._received, now), now)
 
     def beat(self) -> list[Frames]:
-        """Do what is due: heartbeats, handshakes, changes, deliveries, checkpoints, logs."""
+        """Return whatever is due: heartbeats, handshakes, updates, messages, log heartbeats."""
         now = self._clock()
-        asked = self._session.tick(self._received, self._compute.free, Resources(), now)
+        requests = self._session.tick(self._received, self._compute.free, Resources(), now)
         if not self.is_connected:
             self._publisher.close()
         self._publisher.advance(now)
         if now >= self._checkpoint_at:
             self.checkpoint()
-        return [*self._requests(asked, now), *self._pump(now), *self._producing.tick(now)]
+        return [*self._requests(requests, now), *self._pump(now), *self._log_producer.tick(now)]
 
     def checkpoint(self) -> None:
-        """Store how far both directions have come."""
+        """Store the positions of both directions."""
         self._checkpoint_at = self._clock() + self.settings.checkpoint_interval
         self.store.save_progress(self._received, self._publisher.settled)
 
     def leave(self) -> list[Frames]:
-        """Say good-bye: last messages, a final checkpoint, the notice."""
+        """Return the last messages and the shutdown notice, after a final checkpoint."""
         now = self._clock()
         last = self._pump(now)
         self.checkpoint()
-        goodbye = self._requests(self._session.leave(self._received, now), now)
-        return [*last, *self._producing.close_all(), *goodbye]
+        notice_frames = self._requests(self._session.leave(self._received, now), now)
+        return [*last, *self._log_producer.close_all(), *notice_frames]
 
     # --- work -----------------------------------------------------------------------------------
 
     def take(self, ticket: str) -> list[Frames]:
-        """Note that it runs; NCL has no message for that."""
+        """Record that an execution runs. NCL has no message for that."""
         self._compute.begin(ticket)
         return []
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way, as a line of output to whoever follows it."""
-        return self._producing.progress(ticket, event)
+        """Send a progress report as a log line to all followers."""
+        return self._log_producer.progress(ticket, event)
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
-        """Send a piece of a stream, as a line of output."""
-        return self._producing.chunk(ticket, data)
+        """Send a stream chunk as a log line to all followers."""
+        return self._log_producer.chunk(ticket, data)
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
-        """Send the result; it is kept until the orchestrator has it."""
+        """Send the result. It is kept until the orchestrator has acked it."""
         now = self._clock()
         self._compute.finish(ticket, answer, now)
-        return [*self._producing.ended(ticket), *self._pump(now)]
+        return [*self._log_producer.close_streams(ticket), *self._pump(now)]
 
     def hand_back(self, ticket: str) -> list[Frames]:
-        """Return a job unrun."""
+        """Hand a job back unrun."""
         now = self._clock()
         self._compute.hand_back(ticket, now)
-        return [*self._producing.ended(ticket), *self._pump(now)]
+        return [*self._log_producer.close_streams(ticket), *self._pump(now)]
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something: NCL cannot."""
-        raise Unsupported("NCL has no way to ask a client for input; use an nfp or http worker")
+        """Raise `Unsupported`: NCL has no message for it."""
+        raise Unsupported("NCL cannot ask a client for input; use an nfp or http worker")
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Pass the job on: NCL cannot."""
-        raise Unsupported("NCL has no way to pass a job on; finish it and let the client go on")
+        """Raise `Unsupported`: NCL has no message for it."""
+        raise Unsupported(
+            "NCL cannot forward a job; finish it and submit the next one from the client"
+        )
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
-        """Publish an event: NCL cannot."""
-        raise Unsupported("NCL has no events; report progress of a job instead")
+        """Raise `Unsupported`: NCL has no message for it."""
+        raise Unsupported("NCL cannot publish events; report progress of a job instead")
 
     # --- restart --------------------------------------------------------------------------------
 
     def _resume(self, now: float) -> list[Assigned]:
-        """Go on after a restart: settle interrupted work, queue what was never acked."""
+        """After a restart, queue unacked messages and restart or fail interrupted work."""
         self._publisher.last = self.store.acked
         for seq, payload in self.store.out.items():
             self._publisher.put(seq, payload)

@@ -1,4 +1,4 @@
-"""An orchestrator's side on its own, and a node that says single messages to it."""
+"""An orchestrator side on its own, and a node that sends single messages to it."""
 
 from typing import Any
 

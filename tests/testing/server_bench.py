@@ -22,7 +22,7 @@ class FullDisk(ReliableDisk):
             raise LedgerFull("full")
 
 
-class House:
+class ServerBench:
     """A server, and everything it sent."""
 
     def __init__(self) -> None:

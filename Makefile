@@ -38,7 +38,7 @@ bench: setup ## what things cost (ARGS=--help)
 soak: setup ## every dialect under load and faults, MINUTES=10 long; prints figures, says what held
 	$(BIN)/python -m dragoman.testing.soak --minutes $(MINUTES) $(ARGS)
 
-fuzz: setup ## 100,000 spoilt messages at every link of a live broker (ARGS=--help)
+fuzz: setup ## 100,000 mutated messages at every link of a live broker (ARGS=--help)
 	$(BIN)/python -m dragoman.testing.fuzz --vectors tests/vectors $(ARGS)
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times

@@ -38,8 +38,8 @@ def test_nothing_that_is_said_harms_the_broker_or_anybody_else(
     outcome = attack(fabric, link, SEED, MESSAGES, ROOT / "tests" / "vectors")
     with capsys.disabled():
         print(f"\n{outcome}")
-    assert not outcome.troubles, f"{outcome}\n{_end_of(fabric.log('broker'))}"
-    assert outcome.fired >= MESSAGES
+    assert not outcome.problems, f"{outcome}\n{_end_of(fabric.log('broker'))}"
+    assert outcome.sent >= MESSAGES
     assert "internal error" not in fabric.log("broker").read_text(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""A slice of the core level, looked at after every event. `make sim` runs the rest."""
+"""Some seeds of the core level, checked after every event. `make sim` runs the rest."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from dragoman.testing.simulation import simulate
 
 pytestmark = pytest.mark.sim
 
-#: Seeds that found something once, one per line, with what it was.
+#: Seeds that found a bug once, one per line, with the bug.
 OLD_FAILURES = [
     int(line.split()[0])
     for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()

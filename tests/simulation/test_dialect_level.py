@@ -1,4 +1,4 @@
-"""A slice of the dialect level: every dialect alone, and all of them in one world."""
+"""Some seeds of the dialect level: each dialect alone, and all in one world."""
 
 import pytest
 
@@ -24,8 +24,8 @@ def test_no_promise_is_broken_where_all_are_spoken(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "only"),
     [
-        (10, ("dcp",)),  # a late reply was taken for the answer to the only request in hand
-        (16, ("dcp",)),  # a failure was told as an empty success after a restart
+        (10, ("dcp",)),  # a late reply was taken for the answer to the only open request
+        (16, ("dcp",)),  # a failure became an empty success after a restart
         (24, tuple(SIM_DIALECTS)),  # the first, across dialects
     ],
 )

@@ -1,7 +1,7 @@
-"""memo01 on a bad day, seeded: cut and half-open connections, resends, restarts, lost workers.
+"""Seeded faults for memo01: cut and half-open connections, resends, restarts, lost workers.
 
-Requesters behave as NNG does: what is open is sent again, with the same request ID, on a timer
-and on every new connection. Answers on a connection that was cut are lost.
+Requesters behave like NNG's: they resend an open request with the same request id, on a timer and
+on every new connection. Answers on a cut connection are lost.
 """
 
 import random
@@ -26,13 +26,13 @@ STEPS = 250
 
 
 class Requester:
-    """NNG's requester: open requests live until they are answered."""
+    """An NNG requester: a request stays open until it is answered."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
         self.connection = world.house.connect()
         self.open: dict[bytes, tuple[bytes, Callable[[bytes], None]]] = {}
-        #: Answers that are on their way.
+        #: Answers in transit.
         self.arriving: deque[tuple[bytes, bytes]] = deque()
         self._ids = count(world.random.randrange(2**31))
 
@@ -47,7 +47,7 @@ class Requester:
         house.take(house.side.receive(address, [self.open[name][0]], house.now))
 
     def hear(self) -> None:
-        """Take in the answers that have arrived; one for no open request is ignored."""
+        """Receive the answers that have arrived; ignore one for no open request."""
         while self.arriving:
             name, answer = self.arriving.popleft()
             found = self.open.pop(name, None)
@@ -62,7 +62,7 @@ class Requester:
         old, self.connection = self.connection, self.world.house.connect()
         house = self.world.house
         self.arriving.clear()
-        # Whatever is under way on the old connection never arrives.
+        # Messages on the old connection are lost.
         house.open = {a: f for a, f in house.open.items() if not a.startswith(old)}
         if not is_noticed_late:
             house.hang_up(old)
@@ -72,7 +72,7 @@ class Requester:
 
 
 class Client:
-    """Asks, and compares what comes back with what it asked for."""
+    """Submits requests and compares the answers with them."""
 
     def __init__(self, world: "World") -> None:
         self.requester = Requester(world)
@@ -93,7 +93,7 @@ class Client:
 
 
 class Worker:
-    """Doubles numbers, when the world lets it."""
+    """Doubles numbers."""
 
     def __init__(self, world: "World") -> None:
         self.requester = Requester(world)
@@ -119,7 +119,7 @@ class Worker:
 
 
 class World:
-    """A house, its peers, and a source of trouble."""
+    """A broker, its peers, and a source of faults."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -163,7 +163,7 @@ class World:
         self.random.choice(self.everybody()).reconnect(late)
 
     def lose(self) -> None:
-        """Let a worker die with all it has; another takes its place."""
+        """Kill a worker with all its work; another takes its place."""
         lost = self.workers.pop(self.random.randrange(len(self.workers)))
         self.house.hang_up(lost.requester.connection)
         self.workers.append(Worker(self))
@@ -177,7 +177,7 @@ class World:
             requester.resend()
 
     def settle(self) -> None:
-        """Let everything that can still end come to its end, without further trouble."""
+        """Let everything finish without further faults."""
         for _ in range(100):
             self.house.wait(self.house.now + 1.0)
             for requester in self.everybody():

@@ -1,4 +1,4 @@
-"""Each planted bug is caught, and soon."""
+"""The simulation catches each planted bug within few seeds."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from dragoman.testing.simulation import simulate
 
 pytestmark = pytest.mark.sim
 
-#: Bugs that need a rare coincidence, with the seed before the first that is known to catch them.
+#: Bugs that need a rare coincidence, with the seed before the first one that catches them.
 RARE = {"early_absence": 12}
 
 

@@ -1,25 +1,25 @@
-"""Stories about promises: each is told in a place of its own, and says whether it was kept."""
+"""Runs a scenario that must keep a promise, with and without a planted bug."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.testing.bugs.planting import Bug
 
-#: Where a story happens: a broker on its stage, or a simulated server.
+#: What a scenario runs on: a broker or a simulated server.
 P = TypeVar("P")
 
 
-def is_kept(story: Callable[[P], bool], place: Callable[[], P]) -> bool:
-    """Tell a story; a broker whose invariants do not hold has not kept its promise either."""
+def is_kept(scenario: Callable[[P], bool], make: Callable[[], P]) -> bool:
+    """Run a scenario; a violated invariant of the broker counts as a broken promise."""
     try:
-        return story(place())
+        return scenario(make())
     except AssertionError:
         return False
 
 
-def around(bug: Bug, story: Callable[[P], bool], place: Callable[[], P]) -> list[bool]:
-    """Say whether a promise is kept before a bug is planted, while it is in, and afterwards."""
-    before = is_kept(story, place)
+def around(bug: Bug, scenario: Callable[[P], bool], make: Callable[[], P]) -> list[bool]:
+    """Return whether the promise is kept before, while and after a bug is planted."""
+    before = is_kept(scenario, make)
     with bug():
-        meanwhile = is_kept(story, place)
-    return [before, meanwhile, is_kept(story, place)]
+        meanwhile = is_kept(scenario, make)
+    return [before, meanwhile, is_kept(scenario, make)]

@@ -1,4 +1,4 @@
-"""Planted bugs of dispatch, one by one: the smallest story in which each breaks its promise."""
+"""Planted bugs of dispatch: for each, the smallest scenario in which it breaks its promise."""
 
 from collections.abc import Callable
 

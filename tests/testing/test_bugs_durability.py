@@ -1,6 +1,6 @@
-"""Planted bugs of durability, one by one: the smallest story in which each breaks its promise.
+"""Planted bugs of durability: for each, the smallest scenario in which it breaks its promise.
 
-These are told to a simulated server, for its disk is what they are about.
+They run on a simulated server, because they concern its disk.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dragoman.model.body import Body
 from dragoman.model.names import JobId
 from dragoman.testing.bugs.durability import BUGS
 
-#: As the oracle wants results: the question, the attempt and the worker are in it.
+#: The oracle expects the request, the attempt and the worker in a result.
 ANSWER = ReplyReceived(
     peer("w1"), JobId("j1"), ReplyKind.FINAL, Body("local", (b"question", b"1", b"w1"))
 )

@@ -1,4 +1,4 @@
-"""Planted bugs are listed, and taken out again."""
+"""Planted bugs are listed and removed again."""
 
 from collections.abc import Iterator
 from contextlib import suppress

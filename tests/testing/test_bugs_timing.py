@@ -1,4 +1,4 @@
-"""Planted bugs of time, one by one: the smallest story in which each breaks its promise."""
+"""Planted bugs of timers: for each, the smallest scenario in which it breaks its promise."""
 
 from collections.abc import Callable
 

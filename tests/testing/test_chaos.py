@@ -1,7 +1,7 @@
-"""Chaos strikes everybody until the world heals."""
+"""Chaos injects faults until the world heals."""
 
 from dragoman.testing.chaos import draw_fault_rates
-from dragoman.testing.simulation import TROUBLE, Simulation
+from dragoman.testing.simulation import FAULT_SECONDS, Simulation
 from dragoman.testing.world import World
 
 
@@ -15,7 +15,7 @@ def test_every_kind_of_trouble_strikes_and_ends() -> None:
     kinds: set[str] = set()
     for seed in range(8):
         simulation = Simulation(seed, every=1000)
-        simulation._run_until(simulation.world.now + TROUBLE)
+        simulation._run_until(simulation.world.now + FAULT_SECONDS)
         kinds |= set(simulation.world.faults)
         simulation._heal()
         assert simulation.network.cut_off == set()

@@ -1,4 +1,4 @@
-"""Peers that speak a dialect ask and answer in a calm world."""
+"""Dialect peers submit and answer in a world without faults."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from dragoman.testing.sim_dialects import SIM_DIALECTS
 def calm(*only: str) -> DialectSimulation:
     simulation = DialectSimulation(1, only=only)
     simulation.world.is_faulty = False
-    for worker in simulation.speaking_workers:
+    for worker in simulation.dialect_workers:
         worker.is_good = True
     return simulation
 
@@ -19,15 +19,15 @@ def calm(*only: str) -> DialectSimulation:
 @pytest.mark.parametrize("answerer", list(SIM_DIALECTS))
 def test_any_client_is_answered_by_any_worker(asker: str, answerer: str) -> None:
     simulation = calm("nfp")
-    place, ids = simulation.place, simulation._new_id
-    worker = DialectWorker(simulation.world, place, SIM_DIALECTS[answerer], "worker", "solo", ids)
+    hub, ids = simulation.hub, simulation._new_id
+    worker = DialectWorker(simulation.world, hub, SIM_DIALECTS[answerer], "worker", "solo", ids)
     worker.is_good = True
     worker.start()
     client = DialectClient(
-        simulation.world, place, simulation.oracle, SIM_DIALECTS[asker], "client", ("solo",), ids
+        simulation.world, hub, simulation.oracle, SIM_DIALECTS[asker], "client", ("solo",), ids
     )
     simulation._run_until(simulation.world.now + 3.0)
-    client.ask()
+    client.submit_new()
     assert client.open
     simulation._run_until(simulation.world.now + 20.0)
     assert client.open == {}
@@ -37,11 +37,11 @@ def test_any_client_is_answered_by_any_worker(asker: str, answerer: str) -> None
 
 def test_a_worker_that_crashed_is_deaf_and_starts_anew() -> None:
     simulation = calm("nfp")
-    [worker, *_] = simulation.speaking_workers
+    [worker, *_] = simulation.dialect_workers
     simulation._run_until(simulation.world.now + 4.0)
     assert (worker.is_up, worker.life) == (True, 1)
     worker.crash()
-    worker.hear([b"anything"])
+    worker.receive([b"anything"])
     assert (worker.is_up, worker.life) == (False, 1)
     worker.start()
     assert (worker.is_up, worker.life) == (True, 2)

@@ -1,10 +1,10 @@
-"""The dialect level from its seed to its end."""
+"""One seed of the dialect level."""
 
 from dragoman.testing.dialect_simulation import DialectSimulation, simulate_dialects
 
 
-def test_the_tongues_of_a_world_come_from_its_seed() -> None:
-    names = [tuple(w.name for w in DialectSimulation(s).speaking_workers) for s in (5, 5, 6)]
+def test_the_dialects_of_a_world_come_from_its_seed() -> None:
+    names = [tuple(w.name for w in DialectSimulation(s).dialect_workers) for s in (5, 5, 6)]
     assert names[0] == names[1] != names[2]
 
 

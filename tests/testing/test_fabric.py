@@ -10,7 +10,7 @@ from dragoman.testing.fabric import (
     CheckFailed,
     Fabric,
     client_dialects,
-    undisturbed,
+    signals_deferred,
     worker_dialects,
 )
 from dragoman.testing.harness import LocalBroker
@@ -37,7 +37,7 @@ def test_ncl_has_workers_and_no_clients() -> None:
 
 
 @pytest.mark.process
-def test_a_broker_that_does_not_start_is_said_with_its_log(
+def test_a_broker_that_does_not_start_is_reported_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fabrics, "LINKS", ("no_such_link",))
@@ -57,11 +57,11 @@ def test_a_missing_worker_is_named(tmp_path: Path) -> None:
             fabric.wait_for(["nobody-here"], at_most=0.0)
 
 
-def test_ctrl_c_in_the_middle_of_a_start_is_heard_after_it() -> None:
+def test_ctrl_c_in_the_middle_of_a_start_takes_effect_after_it() -> None:
     noted = []
 
     def start() -> None:
-        with undisturbed():
+        with signals_deferred():
             signal.raise_signal(signal.SIGINT)
             noted.append("process")
 

@@ -1,4 +1,4 @@
-"""The fairness bound is met by the core and noticed when it is not."""
+"""The core keeps the fairness bound, and a violation is noticed."""
 
 import pytest
 from tests.core.builders import Stage, finished, joined, submitted
@@ -14,7 +14,7 @@ def play(stage: Stage, fairness: Fairness, *events: Event) -> None:
     for event in events:
         effects = stage.tell(event)
         records = [e.record for e in effects if isinstance(e, Append)]
-        fairness.look(records, stage.broker.state)
+        fairness.observe(records, stage.broker.state)
 
 
 def flood(stage: Stage) -> None:

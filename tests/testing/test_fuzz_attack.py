@@ -1,4 +1,4 @@
-"""An attack on a live broker: what is noticed, and a small one that holds."""
+"""An attack on a live broker: what it reports, and a small attack that passes."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from dragoman.testing.fuzz.attack import SETTINGS, AttackOutcome, attack, start_
 
 
 def test_an_outcome_says_its_figures_and_its_troubles() -> None:
-    outcome = AttackOutcome("nfp", 7, fired=10, honest_calls=3)
+    outcome = AttackOutcome("nfp", 7, sent=10, honest_calls=3)
     assert "seed 7" in str(outcome)
     assert str(outcome).endswith("held")
-    outcome.troubles.append("the broker is gone")
+    outcome.problems.append("the broker is gone")
     assert str(outcome).endswith("the broker is gone")
 
 
@@ -23,8 +23,8 @@ def test_an_attack_notices_a_broker_that_dies(tmp_path: Path) -> None:
     try:
         start_peers(fabric, ["nfp"])
         held = attack(fabric, "nfp", 1, 1000)
-        assert not held.troubles
-        assert held.fired == 1000
+        assert not held.problems
+        assert held.sent == 1000
         assert held.honest_calls
         fabric.kill_broker()
         with pytest.raises(OSError, match="refused"):

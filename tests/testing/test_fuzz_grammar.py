@@ -1,4 +1,4 @@
-"""What the grammars have in common, and that each of them is nearly right."""
+"""What the grammars share, and that each makes almost valid messages."""
 
 import json
 from collections.abc import Callable
@@ -71,8 +71,8 @@ def test_requests_that_end_their_connection_are_marked_and_few() -> None:
 
 
 def test_vectors_are_read_whatever_their_file_calls_them(tmp_path: Path) -> None:
-    said = [{"frames": ["00", "01"]}, {"frames_hex": ["02"]}, {"message_hex": "03"}, {}]
-    (tmp_path / "some.json").write_text(json.dumps(said))
+    fields = [{"frames": ["00", "01"]}, {"frames_hex": ["02"]}, {"message_hex": "03"}, {}]
+    (tmp_path / "some.json").write_text(json.dumps(fields))
     found = [frames_of(v) for v in read_vectors(tmp_path)]
     assert found == [[b"\x00", b"\x01"], [b"\x02"], [b"\x03"], []]
     assert read_vectors(tmp_path / "none") == []

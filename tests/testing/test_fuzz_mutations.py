@@ -1,4 +1,4 @@
-"""How messages are spoilt."""
+"""Mutations of messages."""
 
 from random import Random
 
@@ -9,12 +9,12 @@ from dragoman.testing.fuzz.mutations import ODD, Mutator
 FRAMES = [b"one", b"two", b"", b"four"]
 
 
-def test_the_same_seed_spoils_the_same_way() -> None:
+def test_the_same_seed_mutates_the_same_way() -> None:
     one, two = (Mutator(Random(5)) for _ in range(2))
     assert [one.frames(FRAMES) for _ in range(200)] == [two.frames(FRAMES) for _ in range(200)]
 
 
-def test_frames_are_dropped_doubled_swapped_cut_and_spoilt() -> None:
+def test_frames_are_dropped_doubled_swapped_cut_and_mutated() -> None:
     found = [Mutator(Random(seed)).frames(FRAMES) for seed in range(300)]
     lengths = {len(frames) for frames in found}
     assert {0, 3, 5} <= lengths
@@ -23,17 +23,17 @@ def test_frames_are_dropped_doubled_swapped_cut_and_spoilt() -> None:
     assert FRAMES == [b"one", b"two", b"", b"four"]
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"some bytes to spoil"])
-def test_bytes_of_any_length_can_be_spoilt(data: bytes) -> None:
-    found = {Mutator(Random(seed)).spoil(data) for seed in range(200)}
+@pytest.mark.parametrize("data", [b"", b"x", b"some bytes to mutate"])
+def test_bytes_of_any_length_can_be_mutated(data: bytes) -> None:
+    found = {Mutator(Random(seed)).mutate(data) for seed in range(200)}
     assert len(found) > 5
     assert all(isinstance(each, bytes) for each in found)
 
 
 def test_other_types_come_into_values_at_any_depth() -> None:
-    said = {"a": [1, {"b": "text"}], "c": 2}
-    found = [Mutator(Random(seed)).value(said) for seed in range(300)]
+    fields = {"a": [1, {"b": "text"}], "c": 2}
+    found = [Mutator(Random(seed)).value(fields) for seed in range(300)]
     assert any(each in ODD for each in found if not isinstance(each, dict | float))
     assert any(isinstance(each, dict) and each.get("c") is None for each in found)
     assert any(isinstance(each, dict) and not isinstance(each.get("a"), list) for each in found)
-    assert said == {"a": [1, {"b": "text"}], "c": 2}
+    assert fields == {"a": [1, {"b": "text"}], "c": 2}

@@ -1,4 +1,4 @@
-"""How spoilt messages reach a broker."""
+"""Senders of mutated messages."""
 
 from random import Random
 
@@ -20,12 +20,12 @@ def test_a_request_that_must_be_the_last_ends_its_connection() -> None:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("link", ATTACK_TARGETS)
-def test_every_message_of_a_hose_arrives(link: str) -> None:
+def test_every_message_of_a_sender_arrives(link: str) -> None:
     chance = Random(1)
     grammar = ATTACK_TARGETS[link].grammar(chance, None)
     with LocalBroker("http", "zss", link, zss={"grace": 0.1}) as broker:
         sender = ATTACK_TARGETS[link].sender(broker.endpoints[link], chance)
-        fired = sender.fire([grammar.message() for _ in range(100)])
+        fired = sender.send([grammar.message() for _ in range(100)])
         received = 0.0
         while link != "http" and received < fired:
             metrics = read_metrics(broker.endpoints["http"])

@@ -1,4 +1,4 @@
-"""What can be seen of a broker from outside."""
+"""Measurements of a broker from outside."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The broker for other people's tests."""
+"""The broker for users' tests."""
 
 import pytest
 

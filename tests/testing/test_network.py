@@ -1,4 +1,4 @@
-"""The simulated network: each fault does what its name says."""
+"""The simulated network: each fault."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_reordered_messages_overtake_each_other() -> None:
 
 
 @pytest.mark.parametrize("peer", ["a", "broker"])
-def test_who_is_cut_off_neither_hears_nor_is_heard(peer: str) -> None:
+def test_a_peer_that_is_cut_off_neither_sends_nor_receives(peer: str) -> None:
     assert carried(MessageFaults(), cut_off={peer}) == []
 
 

@@ -1,4 +1,4 @@
-"""The dialect without a wire."""
+"""The broker side without a wire."""
 
 from dragoman.core.effects import Dismiss, SendBeat, SendReply
 from dragoman.core.events import ReplyKind, TimeAdvanced

@@ -1,4 +1,4 @@
-"""Lines carry frames as their transports do."""
+"""Simulated connections carry frames as their transports do."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ class Post:
         self.arrived: list[tuple[str, bytes, list[bytes]]] = []
         self.heard: list[list[bytes]] = []
         network = Network(self.world, MessageFaults())
-        self.place = SimHub(self.world, network, lambda *said: self.arrived.append(said))
+        self.hub = SimHub(self.world, network, lambda *said: self.arrived.append(said))
 
     def line(self, kind: Any) -> Any:
-        return kind(self.place, "link", "peer", self.heard.append)
+        return kind(self.hub, "link", "peer", self.heard.append)
 
     def run(self, seconds: float = 0.1) -> None:
         until = self.world.now + seconds
@@ -26,7 +26,7 @@ class Post:
         self.world.now = until
 
     def answer(self, address: bytes, *frames: bytes) -> bool:
-        found = self.place.find("link", address)
+        found = self.hub.find("link", address)
         if found is not None:
             found[1](list(frames))
         return found is not None
@@ -84,7 +84,7 @@ def test_a_request_with_a_limit_is_given_up() -> None:
     assert post.heard == [[b"t1"]]
 
 
-def test_a_subscriber_hears_the_subjects_it_asked_for() -> None:
+def test_a_subscriber_receives_its_subjects() -> None:
     post = Post()
     line = post.line(SimSubscriber)
     line.subscriptions = ("a.*.c", "x.>")

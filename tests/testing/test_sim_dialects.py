@@ -1,4 +1,4 @@
-"""Every dialect can be made, and its ends meet on its links."""
+"""Every simulated dialect makes its sides, and they share links."""
 
 from itertools import count
 
@@ -8,7 +8,7 @@ from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
 
 
 @pytest.mark.parametrize("name", list(SIM_DIALECTS))
-def test_a_tongue_makes_all_its_ends(name: str) -> None:
+def test_a_simulated_dialect_makes_all_its_sides(name: str) -> None:
     dialect, numbers = SIM_DIALECTS[name], count()
     sides = dialect.broker(make_body_codecs(), lambda: f"id-{next(numbers)}")
     assert {side.link for side in sides} == {dialect.client_link, dialect.worker_link}
@@ -18,5 +18,5 @@ def test_a_tongue_makes_all_its_ends(name: str) -> None:
         assert isinstance(dialect.client(lambda: "id").hello(), list)
 
 
-def test_the_wardrobe_has_a_dress_for_every_dialect() -> None:
+def test_there_is_a_body_codec_for_every_dialect() -> None:
     assert {"nfp", "dcp", "zss", "memo", "ncl"} <= set(make_body_codecs())

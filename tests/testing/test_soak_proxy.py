@@ -1,4 +1,4 @@
-"""A wire that can be cut."""
+"""A connection that can be cut."""
 
 import socket
 import threading
@@ -23,21 +23,21 @@ def test_bytes_pass_until_the_wire_is_cut_and_again_when_it_is_mended() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=echo, args=(listener,), daemon=True).start()
         proxy = Proxy(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
-        place = ("127.0.0.1", proxy.port)
-        with socket.create_connection(place, 5) as line:
+        address = ("127.0.0.1", proxy.port)
+        with socket.create_connection(address, 5) as line:
             line.sendall(b"one")
             assert line.recv(100) == b"one"
             proxy.cut()
             assert ended(line)
-        with socket.create_connection(place, 5) as line:
+        with socket.create_connection(address, 5) as line:
             assert ended(line)
         proxy.mend()
-        with socket.create_connection(place, 5) as line:
+        with socket.create_connection(address, 5) as line:
             line.sendall(b"two")
             assert line.recv(100) == b"two"
         proxy.close()
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(place, 5)
+            socket.create_connection(address, 5)
         listener.shutdown(socket.SHUT_RDWR)
 
 

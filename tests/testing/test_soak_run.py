@@ -1,4 +1,4 @@
-"""A slice of the soak: every kind of fault once or more, on real processes."""
+"""A short soak: every kind of fault at least once, on real processes."""
 
 from pathlib import Path
 
@@ -22,6 +22,6 @@ def test_nothing_is_lost_while_everything_is_killed_cut_stopped_and_slow(
     assert found.samples
 
 
-def test_a_soak_takes_ten_minutes_and_a_fault_every_ten_seconds_unless_told_otherwise() -> None:
+def test_a_soak_takes_ten_minutes_with_a_fault_every_ten_seconds_by_default() -> None:
     asked = options().parse_args([])
     assert (asked.minutes, asked.every, asked.spared, asked.seed) == (10.0, 10.0, 0.5, None)

@@ -1,4 +1,4 @@
-"""The verdict of a soak: each thing that must hold is noticed when it does not."""
+"""The verdict of a soak: each failed check is reported."""
 
 from collections import Counter
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_soak_in_which_all_held_has_nothing_against_it() -> None:
         ({"tally": CallerTally("nfp", asked=1, lost=["nfp 0: gone"])}, "lost: nfp 0: gone"),
         ({"tally": CallerTally("nfp", 2, 2, wrong=1, jobs=["a"])}, "1 answers were wrong"),
         ({"tally": CallerTally("nfp", 1, 1, jobs=["z"])}, "1 answered jobs are not in the ledger"),
-        ({"tally": CallerTally("dcp")}, "nothing was answered"),
+        ({"tally": CallerTally("dcp")}, "no job was answered"),
         ({"ended": Counter("aab")}, "ended more than once"),
         ({"open_jobs": 3}, "3 jobs of the ledger have not ended"),
         ({"internal_errors": 2}, "2 internal errors"),
@@ -50,10 +50,10 @@ def test_a_soak_in_which_all_held_has_nothing_against_it() -> None:
             "by 3.0 MiB a minute",
         ),
         ({"samples": [Sample(m, 100 * MIB, 50 + 9 * m) for m in range(5)]}, "50 to 86"),
-        ({"troubles": ["a fault failed"]}, "a fault failed"),
+        ({"problems": ["a fault failed"]}, "a fault failed"),
     ],
 )
-def test_what_did_not_hold_is_said(other: dict[str, Any], words: str) -> None:
+def test_each_failed_check_is_reported(other: dict[str, Any], words: str) -> None:
     assert any(words in each for each in judge(figures(**other)))
 
 

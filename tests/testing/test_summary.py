@@ -1,4 +1,4 @@
-"""Every event and effect can be said in one line."""
+"""Every event and effect has a one-line summary."""
 
 from typing import get_args
 
@@ -12,7 +12,7 @@ from dragoman.model.record import Kind, Record
 from dragoman.testing.summary import _GETTERS, summary
 
 
-def test_no_event_and_no_effect_is_without_words() -> None:
+def test_every_event_and_effect_has_a_summary() -> None:
     assert set(_GETTERS) | {Append} == {*get_args(Event), *get_args(Effect)}
 
 

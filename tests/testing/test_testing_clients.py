@@ -1,4 +1,4 @@
-"""Simulated clients repeat what was not answered and remember what they were told."""
+"""Simulated clients repeat unanswered requests and remember answers."""
 
 from typing import Any
 
@@ -31,46 +31,46 @@ class Said:
 
 def test_what_is_not_answered_is_asked_again() -> None:
     said = Said()
-    said.client.ask()
+    said.client.submit_new()
     [first] = said.events
     assert said.run(5.0) == [first]
 
 
 def test_what_is_acknowledged_is_asked_after() -> None:
     said = Said()
-    said.client.ask()
+    said.client.submit_new()
     job = said.events[0].job
-    said.client.hear(SendReply(PEER, job, ReplyKind.QUEUED, A))
+    said.client.receive(SendReply(PEER, job, ReplyKind.QUEUED, A))
     assert job in said.oracle.acknowledged
     assert isinstance(said.run(5.0)[0], ResultRequested)
     status = JobStatus(job, JobState.SUCCEEDED, A, PEER)
-    said.client.hear(SendStatus(PEER, job, RequestKind.RESULT, status))
+    said.client.receive(SendStatus(PEER, job, RequestKind.RESULT, status))
     assert said.client.open == {}
     assert said.run(20.0) == []
 
 
 def test_a_relaxed_answer_is_no_promise() -> None:
     said = Said()
-    said.client.hear(SendReply(PEER, JobId("j"), ReplyKind.QUEUED, A, is_strict=False))
+    said.client.receive(SendReply(PEER, JobId("j"), ReplyKind.QUEUED, A, is_strict=False))
     assert said.oracle.acknowledged == set()
 
 
 def test_questions_of_workers_are_answered_most_of_the_time() -> None:
     said = Said()
     for _ in range(20):
-        said.client.hear(SendReply(PEER, JobId("j"), ReplyKind.INPUT_ASKED, A))
+        said.client.receive(SendReply(PEER, JobId("j"), ReplyKind.INPUT_ASKED, A))
     assert 5 < sum(isinstance(e, InputReceived) for e in said.events) < 20
 
 
 def test_a_client_that_left_is_deaf_until_it_comes_back() -> None:
     said = Said()
-    said.client.ask()
+    said.client.submit_new()
     job = said.events[0].job
     said.client.leave()
     assert isinstance(said.events[-1], PeerLeft)
-    said.client.hear(SendReply(PEER, job, ReplyKind.FINAL, A))
+    said.client.receive(SendReply(PEER, job, ReplyKind.FINAL, A))
     assert job in said.client.open
-    said.client.come_back()
+    said.client.reconnect()
     assert isinstance(said.events[-1], JobSubmitted)
 
 
@@ -78,5 +78,5 @@ def test_meddling_finds_something_to_do_with_and_without_jobs() -> None:
     said = Said()
     said.client.flood()
     for _ in range(100):
-        said.client.meddle([said.client])
+        said.client.interfere([said.client])
     assert len({type(e) for e in said.events}) >= 4

@@ -1,4 +1,4 @@
-"""The command: seeds, bounds, one closing line."""
+"""The command: seeds, bounds, the closing line."""
 
 import pytest
 

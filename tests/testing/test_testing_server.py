@@ -1,4 +1,4 @@
-"""The simulated server: what leaves when, and what a crash leaves behind."""
+"""The simulated server: when it sends, and what a crash loses."""
 
 from tests.core.builders import joined, submitted
 from tests.testing.server_bench import ServerBench

@@ -1,4 +1,4 @@
-"""One world from its seed to its end."""
+"""One seed of the core level."""
 
 from dragoman.testing.simulation import simulate
 from dragoman.testing.workers import SimWorker
@@ -12,12 +12,12 @@ def test_a_world_that_breaks_nothing_says_so() -> None:
 
 
 def test_a_broken_world_is_described_with_its_seed_and_how_to_see_it_again() -> None:
-    old = SimWorker.hear
+    old = SimWorker.receive
     try:
-        SimWorker.hear = lambda self, effect: 1 / 0  # type: ignore[method-assign,assignment]
+        SimWorker.receive = lambda self, effect: 1 / 0  # type: ignore[method-assign,assignment]
         outcome = simulate(3)
     finally:
-        SimWorker.hear = old  # type: ignore[method-assign]
+        SimWorker.receive = old  # type: ignore[method-assign]
     assert "seed 3, step" in outcome.failure
     assert "ZeroDivisionError" in outcome.failure
     assert "python -m dragoman.testing --seed 3" in outcome.failure

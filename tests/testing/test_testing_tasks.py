@@ -1,4 +1,4 @@
-"""What the workers of demo, fuzzer and soak do."""
+"""The tasks of the demo's, fuzzer's and soak's workers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Simulated workers do what their drawn fate says."""
+"""Simulated workers follow their drawn outcome."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ class Said:
         self.world, self.events = World(1), list[Any]()
         joined = WorkerJoined(PEER, WorkerName("w1"), (ServiceName("a"),), **offer)
         self.worker = SimWorker(self.world, joined, self.events.append)
-        self.worker.is_good = self.worker.says_attempt = self.worker.says_holds = True
+        self.worker.is_good = self.worker.reports_attempt = self.worker.reports_holds = True
         self.worker.start()
 
     def run(self, seconds: float) -> list[Any]:
@@ -48,8 +48,8 @@ def finals(events: list[Any]) -> list[ReplyReceived]:
 def test_it_joins_beats_and_answers_once() -> None:
     said = Said(beat_every=1.0, credit=1)
     assert isinstance(said.events[0], WorkerJoined)
-    said.worker.hear(WORK)
-    said.worker.hear(WORK)
+    said.worker.receive(WORK)
+    said.worker.receive(WORK)
     events = said.run(1.5)
     assert any(isinstance(e, BeatReceived) for e in events)
     assert any(isinstance(e, CreditGranted) for e in events)
@@ -61,55 +61,55 @@ def test_it_says_what_it_holds_when_it_is_dismissed() -> None:
     said = Said()
     said.worker.is_good = False
     said.worker.running[JOB, 1] = WORK
-    said.worker.hear(Dismiss(PEER, "not known"))
+    said.worker.receive(Dismiss(PEER, "not known"))
     assert said.events[-1].holds == {JOB}
 
 
 def test_a_poll_is_answered_with_the_result_or_with_the_job_handed_back() -> None:
     said = Said()
-    said.worker.hear(SendPoll(PEER, JOB, 1, CLIENT))
+    said.worker.receive(SendPoll(PEER, JOB, 1, CLIENT))
     assert said.events[-1].fault.code == "handed_back"
-    said.worker.hear(WORK)
+    said.worker.receive(WORK)
     said.run(1.0)
     said.events.clear()
-    said.worker.hear(SendPoll(PEER, JOB, 1, CLIENT))
+    said.worker.receive(SendPoll(PEER, JOB, 1, CLIENT))
     assert said.events[-1].body.parts[0] == b"q"
 
 
 def test_a_cancel_is_confirmed_by_those_that_can() -> None:
     said = Said(can_cancel=True)
-    said.worker.hear(WORK)
+    said.worker.receive(WORK)
     for _ in range(20):
-        said.worker.hear(SendCancel(PEER, JOB, 1, CLIENT))
+        said.worker.receive(SendCancel(PEER, JOB, 1, CLIENT))
     assert [f.fault.code for f in finals(said.events) if f.fault] == ["cancelled"]
 
 
-@pytest.mark.parametrize("fate", ["fail", "hand_back", "forward", "ask", "hang", "die"])
-def test_every_fate_is_what_it_says(fate: str) -> None:
+@pytest.mark.parametrize("outcome", ["fail", "hand_back", "forward", "ask", "hang", "die"])
+def test_every_fate_is_what_it_says(outcome: str) -> None:
     said = Said()
-    said.worker.hear(WORK)
+    said.worker.receive(WORK)
     said.events.clear()
-    said.worker._finish(said.worker.life, (JOB, 1), fate)
-    if fate == "forward":
+    said.worker._finish(said.worker.life, (JOB, 1), outcome)
+    if outcome == "forward":
         assert isinstance(said.events[0], JobForwarded)
-    elif fate == "ask":
+    elif outcome == "ask":
         assert said.events[0].kind is ReplyKind.INPUT_ASKED
-        said.worker.hear(SendInput(PEER, JOB, CLIENT, Body("local")))
+        said.worker.receive(SendInput(PEER, JOB, CLIENT, Body("local")))
         assert finals(said.events)
-    elif fate in ("hang", "die"):
+    elif outcome in ("hang", "die"):
         assert said.events == []
-        assert said.worker.is_up is (fate == "hang")
+        assert said.worker.is_up is (outcome == "hang")
     else:
         assert finals(said.events)[0].fault is not None
 
 
 def test_it_leaves_and_comes_back_with_everything_in_hand() -> None:
     said = Said()
-    said.worker.hear(replace(WORK, attempt=2))
+    said.worker.receive(replace(WORK, attempt=2))
     said.worker.leave(5.0)
     assert [e for e in said.events if type(e) is PeerLeft] == [PeerLeft(PEER, "left", 5.0)]
-    said.worker.hear(WORK)
-    said.worker.come_back()
+    said.worker.receive(WORK)
+    said.worker.reconnect()
     assert said.events[-1].holds == {JOB}
     assert finals(said.run(1.0))
     assert said.worker.running == {}

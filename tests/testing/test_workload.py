@@ -1,4 +1,4 @@
-"""The workload meets every policy of the core."""
+"""The workload covers every policy of the core."""
 
 from random import Random
 

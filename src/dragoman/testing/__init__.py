@@ -1,5 +1,5 @@
-"""For those who test against Dragoman: a seeded world in which everything may go wrong.
+"""Test tools shipped to users: a seeded simulation with injected faults.
 
-`python -m dragoman.testing` runs many worlds; `simulate(seed)` runs one. Nothing here touches a
-socket, a thread, a disk or the clock of the house.
+`python -m dragoman.testing` runs many worlds; `simulate(seed)` runs one. The simulation uses no
+socket, thread, disk or wall clock.
 """

@@ -1,6 +1,6 @@
-"""Many worlds, on all cores, until there were enough faults: what `make sim` runs.
+"""Runs many worlds on all cores until enough faults have been injected (`make sim`).
 
-Worlds are run by processes that import this module, so it must not be the main one.
+Worker processes import this module, so it must not be the main module.
 """
 
 import sys
@@ -14,22 +14,22 @@ from dragoman.model.value import value
 from dragoman.testing.dialect_simulation import simulate_dialects
 from dragoman.testing.simulation import Outcome, simulate
 
-#: After how many events the whole state is looked at, where many worlds are run.
+#: In a long run the whole state is checked after this many events.
 SPARSE: Final = 25
-#: Every so many seeds, one world speaks the dialects' own frames, and one is looked at closely.
+#: One in so many seeds uses dialect frames; one is checked after every event.
 DIALECTS_EVERY: Final = 10
 CLOSELY_EVERY: Final = 20
 
 
 def run_seed(seed: int) -> Outcome:
-    """Run one world as the long run does: most are plain, some spoken, some looked at closely."""
+    """Run one world: most at the core level, some with dialects, some checked after every event."""
     if seed % DIALECTS_EVERY == 0:
         return simulate_dialects(seed, every=SPARSE)
     return simulate(seed, every=1 if seed % CLOSELY_EVERY == 1 else SPARSE)
 
 
 class CampaignTally:
-    """What all worlds together came to."""
+    """The totals over all worlds."""
 
     def __init__(self) -> None:
         self.started_at = time.monotonic()
@@ -38,7 +38,7 @@ class CampaignTally:
         self.failures: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
-        """Count one world."""
+        """Add one outcome."""
         self.seeds += 1
         self.events += outcome.events
         self.records += outcome.records
@@ -48,11 +48,11 @@ class CampaignTally:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """Elapsed seconds."""
         return time.monotonic() - self.started_at
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Return the totals as one line."""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.faults.most_common())
         return (
             f"{self.seeds:,} seeds, {self.faults.total():,} faults ({kinds}), "
@@ -62,11 +62,11 @@ class CampaignTally:
 
 
 def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
-    """Run seeds on so many processes; outcomes come as they are ready."""
+    """Run seeds in `jobs` processes; yield outcomes as they finish."""
     if jobs == 1:
         yield from map(run_seed, seeds)
         return
-    # Spawned, so that a world never depends on what its parent had in memory.
+    # Spawned, so that a world does not depend on the memory of its parent.
     with get_context("spawn").Pool(jobs) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
         pool.terminate()
@@ -74,7 +74,7 @@ def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
 
 @value
 class CampaignBounds:
-    """When to stop: after so many seeds or, without a number of them, so many faults."""
+    """When to stop. `faults` applies only without `seeds`."""
 
     first: int = 1
     seeds: int = 0
@@ -85,7 +85,7 @@ class CampaignBounds:
 
 
 def run(bounds: CampaignBounds, say: Callable[[str], None]) -> CampaignTally:
-    """Run worlds until a bound is met: seeds, faults or minutes, or one that failed."""
+    """Run worlds until a bound is reached or one fails."""
     tally, said_at = CampaignTally(), 0.0
     last = bounds.first + bounds.seeds if bounds.seeds else sys.maxsize
     for outcome in outcomes(range(bounds.first, last), bounds.jobs):

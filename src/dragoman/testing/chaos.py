@@ -1,4 +1,4 @@
-"""What goes wrong, and when: crashes of anybody, partitions, bad disks."""
+"""Injects faults: broker crashes, partitions, disk failures."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,24 +12,24 @@ from dragoman.testing.world import World
 
 @value
 class FaultRates:
-    """How often things go wrong in one world; drawn from its seed."""
+    """The fault rates of one world, drawn from its seed."""
 
     message_faults: MessageFaults
-    #: Mean seconds between two of each.
+    #: Mean seconds between two faults of each kind.
     broker_crash: float
     partition: float
-    disk_trouble: float
+    disk_failure: float
     stops_on_error: bool
     sync_time: float
 
 
-#: Rates are drawn from these, so that some worlds are calm in one way and rough in another.
+#: Rates are drawn from these, so that worlds differ in their mix of faults.
 _RATES: Final = (0.0, 0.02, 0.1, 0.2)
 _MEANS: Final = (6.0, 15.0, 40.0)
 
 
 def draw_fault_rates(world: World) -> FaultRates:
-    """Draw how rough a world is."""
+    """Draw the fault rates of a world."""
     pick = world.random.choice
     message_faults = MessageFaults(
         loss=pick((0.0, 0.01, 0.05, 0.15)),
@@ -42,14 +42,14 @@ def draw_fault_rates(world: World) -> FaultRates:
         message_faults,
         broker_crash=pick(_MEANS),
         partition=pick(_MEANS),
-        disk_trouble=pick(_MEANS),
+        disk_failure=pick(_MEANS),
         stops_on_error=world.chance(0.5),
         sync_time=pick((0.0005, 0.005, 0.05)),
     )
 
 
 class Chaos:
-    """Makes things go wrong until the world heals."""
+    """Injects faults until the world heals."""
 
     def __init__(
         self, world: World, network: Network, server: SimServer, disk: FaultyDisk, rates: FaultRates
@@ -63,19 +63,19 @@ class Chaos:
         server.stops_on_error = rates.stops_on_error
 
     def start(self, peers: list[str]) -> None:
-        """Plan the first of each trouble."""
+        """Schedule the first fault of each kind."""
         self.peers = peers
         self._later(self.rates.broker_crash, self._crash_broker)
         self._later(self.rates.partition, self._cut)
-        self._later(self.rates.disk_trouble, self._spoil_disk)
+        self._later(self.rates.disk_failure, self._fail_disk)
 
-    def _later(self, mean: float, trouble: Callable[[], None]) -> None:
-        self.world.after(self.world.random.expovariate(1 / mean), self._strike, mean, trouble)
+    def _later(self, mean: float, inject: Callable[[], None]) -> None:
+        self.world.after(self.world.random.expovariate(1 / mean), self._inject, mean, inject)
 
-    def _strike(self, mean: float, trouble: Callable[[], None]) -> None:
+    def _inject(self, mean: float, inject: Callable[[], None]) -> None:
         if self.world.is_faulty:
-            trouble()
-            self._later(mean, trouble)
+            inject()
+            self._later(mean, inject)
 
     def _crash_broker(self) -> None:
         if self.server.is_up:
@@ -92,21 +92,21 @@ class Chaos:
             self.world.random.random() * 8, self.network.cut_off.difference_update, cut
         )
 
-    def _spoil_disk(self) -> None:
+    def _fail_disk(self) -> None:
         if self.world.chance(0.5):
             self.disk.eio = 0.3
         else:
             self.disk.is_full = True
-        self.world.after(self.world.random.random() * 2, self.mend_disk)
+        self.world.after(self.world.random.random() * 2, self.repair_disk)
 
-    def mend_disk(self) -> None:
-        """Make the disk sound again."""
+    def repair_disk(self) -> None:
+        """End disk failures."""
         self.disk.eio = 0.0
         self.disk.free()
 
     def heal(self) -> None:
-        """End all trouble."""
+        """End all faults."""
         self.world.is_faulty = False
         self.network.cut_off.clear()
-        self.mend_disk()
+        self.repair_disk()
         self.server.start()

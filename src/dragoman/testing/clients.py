@@ -1,4 +1,4 @@
-"""Simulated clients of the core level: they ask, ask again, change their minds, and flood."""
+"""Simulated clients of the core level: they submit, repeat, cancel and flood."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +21,11 @@ from dragoman.testing.oracle import Oracle
 from dragoman.testing.workload import LINK, draw_job
 from dragoman.testing.world import World
 
-Speak = Callable[[Event], None]
+SendEvent = Callable[[Event], None]
 
 
 class SimClient:
-    """One client. It repeats what was not answered, and remembers what it was told."""
+    """One client. It repeats unanswered requests and remembers final answers."""
 
     def __init__(
         self,
@@ -33,101 +33,101 @@ class SimClient:
         oracle: Oracle,
         name: str,
         workers: tuple[WorkerName, ...],
-        speak: Speak,
+        send: SendEvent,
     ) -> None:
         self.world = world
         self.oracle = oracle
         self.name = name
         self.peer = PeerId(f"{LINK}/{name}")
         self.workers = workers
-        self.speak = speak
+        self.send = send
         self.is_up = True
-        #: What is not answered finally, by job.
+        #: Requests without a final answer, by job.
         self.open: dict[JobId, JobSubmitted] = {}
         self.ended: set[JobId] = set()
-        self._asked = 0
+        self._submitted = 0
 
     # --- what it does -------------------------------------------------------------------------
 
-    def ask(self) -> None:
-        """Submit something new."""
-        self._asked += 1
-        job = JobId(f"{self.name}-{self._asked}")
-        order = draw_job(self.world.random, job, self.peer, self.workers)
-        self.open[job] = order
+    def submit_new(self) -> None:
+        """Submit a new job."""
+        self._submitted += 1
+        job = JobId(f"{self.name}-{self._submitted}")
+        submission = draw_job(self.world.random, job, self.peer, self.workers)
+        self.open[job] = submission
         self._submit(job)
 
     def flood(self) -> None:
         """Submit many jobs at once."""
         for _ in range(self.world.random.randint(8, 20)):
-            self.ask()
+            self.submit_new()
 
     def _submit(self, job: JobId) -> None:
         if self.is_up and job in self.open:
-            self.speak(self.open[job])
-            self.world.after(3.0 + self.world.random.random(), self._again, job)
+            self.send(self.open[job])
+            self.world.after(3.0 + self.world.random.random(), self._retry, job)
 
-    def _again(self, job: JobId) -> None:
-        """Repeat a request that has no final answer, or ask what became of it."""
+    def _retry(self, job: JobId) -> None:
+        """Repeat a request without a final answer, or ask for its result."""
         if not self.is_up or job not in self.open:
             return
         if job in self.oracle.acknowledged:
-            self.speak(ResultRequested(job, self.peer))
-            self.world.after(3.0, self._again, job)
+            self.send(ResultRequested(job, self.peer))
+            self.world.after(3.0, self._retry, job)
         else:
             self._submit(job)
 
-    def meddle(self, others: "list[SimClient]") -> None:
-        """Do something to a job, one's own or another's, known or not."""
+    def interfere(self, others: "list[SimClient]") -> None:
+        """Send something about a job, its own or another client's, known or unknown."""
         random = self.world.random
         jobs = list(random.choice(others).open.values())
-        order = random.choice(jobs) if jobs else None
-        job = order.job if order else JobId("nobody's")
+        submission = random.choice(jobs) if jobs else None
+        job = submission.job if submission else JobId("nobody's")
         draw = random.random()
         if draw < 0.40:
-            self.speak(JobCancelled(job, self.peer))
+            self.send(JobCancelled(job, self.peer))
         elif draw < 0.60:
             worker = random.choice((None, *self.workers))
-            self.speak(InputReceived(job, self.peer, Body(LINK, (b"input",)), worker))
+            self.send(InputReceived(job, self.peer, Body(LINK, (b"input",)), worker))
         elif draw < 0.70:
-            self.speak(ResultRequested(job, self.peer))
-        elif order is not None and draw < 0.80:
-            self.speak(replace(order, body=Body(LINK, (b"another question",))))
-        elif order is not None and draw < 0.90:
-            self.speak(replace(order, client=self.peer))
-        elif order is not None and order.key:
-            self.speak(replace(order, job=JobId(f"{job}-again"), client=self.peer))
+            self.send(ResultRequested(job, self.peer))
+        elif submission is not None and draw < 0.80:
+            self.send(replace(submission, body=Body(LINK, (b"another question",))))
+        elif submission is not None and draw < 0.90:
+            self.send(replace(submission, client=self.peer))
+        elif submission is not None and submission.key:
+            self.send(replace(submission, job=JobId(f"{job}-again"), client=self.peer))
 
     def leave(self) -> None:
-        """Say good-bye; what it asked for goes on."""
-        self.speak(PeerLeft(self.peer, "left"))
+        """Leave; its jobs go on."""
+        self.send(PeerLeft(self.peer, "left"))
         self.is_up = False
 
-    def come_back(self) -> None:
-        """Speak again, about everything that is not answered."""
+    def reconnect(self) -> None:
+        """Come back and repeat every unanswered request."""
         self.is_up = True
         for job in list(self.open):
-            self._again(job)
+            self._retry(job)
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def hear(self, effect: Any) -> None:
-        """Take one thing the broker said."""
+    def receive(self, effect: Any) -> None:
+        """Handle one effect of the broker."""
         if not self.is_up:
             return
         if type(effect) is SendReply:
             self._reply(effect)
         elif effect.status is not None and effect.status.state in FINAL:
-            self._over(effect.job)
+            self._ended(effect.job)
 
     def _reply(self, reply: SendReply) -> None:
-        self.oracle.told(reply)
+        self.oracle.client_received(reply)
         if reply.kind is ReplyKind.FINAL:
-            self._over(reply.job)
+            self._ended(reply.job)
         elif reply.kind is ReplyKind.INPUT_ASKED and not self.world.chance(0.3):
             answer = Body(LINK, (b"answer",))
-            self.speak(InputReceived(reply.job, self.peer, answer, reply.worker))
+            self.send(InputReceived(reply.job, self.peer, answer, reply.worker))
 
-    def _over(self, job: JobId) -> None:
+    def _ended(self, job: JobId) -> None:
         self.open.pop(job, None)
         self.ended.add(job)

@@ -1,4 +1,4 @@
-"""Simulated peers that speak a dialect: its own client and worker ends, on a simulated line."""
+"""Simulated peers of a dialect: its real client and worker sides on a simulated connection."""
 
 from contextlib import suppress
 from typing import Any
@@ -22,7 +22,7 @@ from dragoman.testing.sim_connections import SimHub
 from dragoman.testing.sim_dialects import Ids, SimDialect
 from dragoman.testing.world import World
 
-#: A client repeats what has no answer after so many seconds.
+#: A client repeats an unanswered request after this many seconds.
 REPEAT_AFTER = 4.0
 
 
@@ -30,46 +30,46 @@ class DialectWorker:
     """One worker of a dialect, offering one service."""
 
     def __init__(
-        self, world: World, place: SimHub, dialect: SimDialect, name: str, service: str, ids: Ids
+        self, world: World, hub: SimHub, dialect: SimDialect, name: str, service: str, ids: Ids
     ) -> None:
         self.world, self.dialect, self.name, self.service, self.ids = (
             world, dialect, name, service, ids,
         )  # fmt: skip
-        self.line = dialect.line(place, dialect.worker_link, name, self.hear)
+        self.connection = dialect.connection(hub, dialect.worker_link, name, self.receive)
         self.is_up = False
         self.is_good = False
         self.life = 0
 
     def start(self) -> None:
-        """Begin with nothing in hand, and join."""
+        """Start without jobs, and join."""
         if self.is_up:
             return
         self.is_up = True
         self.life += 1
         self.side = self.dialect.worker(self.name, self.service, self.ids, lambda: self.world.now)
         self.running: dict[str, Assigned] = {}
-        if hasattr(self.line, "subscriptions"):
-            self.line.subscriptions = self.side.subscriptions  # type: ignore[attr-defined]
-        self.line.open()
+        if hasattr(self.connection, "subscriptions"):
+            self.connection.subscriptions = self.side.subscriptions  # type: ignore[attr-defined]
+        self.connection.open()
         self.heard_at = self.world.now
-        self._say(self.side.join())
+        self._send(self.side.join())
         self._beat(self.life)
 
     def crash(self) -> None:
-        """Lose everything at once."""
+        """Stop at once and lose everything."""
         if self.is_up:
             self.is_up = False
-            self.line.close()
+            self.connection.close()
 
     def leave(self) -> None:
-        """Say good-bye."""
+        """Leave in good order."""
         if self.is_up:
-            self._say(self.side.leave())
+            self._send(self.side.leave())
             self.crash()
 
-    def _say(self, messages: Any) -> None:
+    def _send(self, messages: Any) -> None:
         for frames in messages:
-            self.line.send(frames)
+            self.connection.send(frames)
 
     def _beat(self, life: int) -> None:
         if life != self.life or not self.is_up:
@@ -77,31 +77,31 @@ class DialectWorker:
         hold = self.side.hold
         if hold is not None and self.world.now - self.heard_at > hold:
             self.heard_at = self.world.now
-            self._say(self.side.join())
+            self._send(self.side.join())
         else:
-            self._say(self.side.beat())
+            self._send(self.side.beat())
         self.world.after(self.side.beat_every, self._beat, life)
 
-    def hear(self, frames: list[bytes]) -> None:
-        """Take one message in."""
+    def receive(self, frames: list[bytes]) -> None:
+        """Handle one message."""
         if not self.is_up:
             return
         self.heard_at = self.world.now
-        for word in self.side.receive(frames):
-            if isinstance(word, Assigned):
-                self._work(word)
-            elif isinstance(word, SendNow):
-                self.line.send(word.frames)
-            elif isinstance(word, Dismissed):
-                self._say(self.side.join())
-            elif isinstance(word, Stop) and word.ticket in self.running:
+        for notice in self.side.receive(frames):
+            if isinstance(notice, Assigned):
+                self._work(notice)
+            elif isinstance(notice, SendNow):
+                self.connection.send(notice.frames)
+            elif isinstance(notice, Dismissed):
+                self._send(self.side.join())
+            elif isinstance(notice, Stop) and notice.ticket in self.running:
                 fault = Fault(FaultCode.CANCELLED, "stopped")
-                del self.running[word.ticket]
-                self._say(self.side.finish(word.ticket, Answer(fault=fault)))
+                del self.running[notice.ticket]
+                self._send(self.side.finish(notice.ticket, Answer(fault=fault)))
 
     def _work(self, work: Assigned) -> None:
         self.running[work.ticket] = work
-        self._say(self.side.take(work.ticket))
+        self._send(self.side.take(work.ticket))
         random = self.world.random
         duration = 0.01 if self.is_good else random.choice((0.01, 0.2, 1.0, 4.0))
         self.world.after(duration, self._finish, self.life, work.ticket)
@@ -113,10 +113,10 @@ class DialectWorker:
         draw = 1.0 if self.is_good else self.world.random.random()
         try:
             if draw < 0.05:
-                self._say(self.side.hand_back(ticket))
+                self._send(self.side.hand_back(ticket))
                 return
             if draw < 0.10:
-                self._say(self.side.progress(ticket, {"half": "way"}))
+                self._send(self.side.progress(ticket, {"half": "way"}))
         except Unsupported:
             pass
         if draw > 0.9 and not self.is_good:
@@ -125,7 +125,7 @@ class DialectWorker:
             call = work.call
             echo = f"{call.task} {call.args} {call.kwargs} {call.raw!r}"
             answer = Answer(value=echo, worker=self.name)
-        self._say(self.side.finish(ticket, answer))
+        self._send(self.side.finish(ticket, answer))
 
 
 class DialectClient:
@@ -134,7 +134,7 @@ class DialectClient:
     def __init__(
         self,
         world: World,
-        place: SimHub,
+        hub: SimHub,
         oracle: Oracle,
         dialect: SimDialect,
         name: str,
@@ -144,22 +144,22 @@ class DialectClient:
         assert dialect.client is not None
         self.world, self.oracle, self.name, self.services = world, oracle, name, services
         self.dialect = dialect
-        self.line = dialect.line(place, dialect.client_link, name, self.hear)
+        self.connection = dialect.connection(hub, dialect.client_link, name, self.receive)
         self.side = dialect.client(ids)
-        #: Only NFP promises its clients that an acknowledged job is on the disk.
+        #: Of these dialects, only NFP clients get an acknowledgement that means "on disk".
         self.is_strict = dialect.client_link == "nfp"
         self.is_up = True
         self.open: dict[JobId, Submission] = {}
         self._asked = 0
-        self.line.open()
-        self._say(self.side.hello())
+        self.connection.open()
+        self._send(self.side.hello())
 
-    def _say(self, messages: Any) -> None:
+    def _send(self, messages: Any) -> None:
         for frames in messages:
-            self.line.send(frames)
+            self.connection.send(frames)
 
-    def ask(self) -> None:
-        """Submit something new."""
+    def submit_new(self) -> None:
+        """Submit a new job."""
         if not self.is_up:
             return
         self._asked += 1
@@ -172,49 +172,49 @@ class DialectClient:
 
     def _repeat(self, job: JobId) -> None:
         if self.is_up and job in self.open:
-            self._say(self.side.submit(self.open[job]))
+            self._send(self.side.submit(self.open[job]))
             self.world.after(REPEAT_AFTER, self._repeat, job)
 
-    def meddle(self) -> None:
-        """Cancel something, or ask for it."""
+    def interfere(self) -> None:
+        """Cancel an open job, or ask for its result."""
         if not self.is_up or not self.open:
             return
         job = self.world.random.choice(list(self.open))
         with suppress(Unsupported):
-            self._say(self.side.cancel(job) if self.world.chance(0.5) else self.side.ask(job))
+            self._send(self.side.cancel(job) if self.world.chance(0.5) else self.side.ask(job))
 
-    def vanish(self) -> None:
-        """Lose the connection without a word."""
+    def disconnect(self) -> None:
+        """Lose the connection without a message."""
         if self.is_up:
             self.is_up = False
-            self.line.close()
+            self.connection.close()
 
-    def come_back(self) -> None:
-        """Connect again, and repeat everything that is not answered."""
+    def reconnect(self) -> None:
+        """Connect again and repeat every unanswered request."""
         if not self.is_up:
             self.is_up = True
-            self.line.open()
-            self._say(self.side.hello())
+            self.connection.open()
+            self._send(self.side.hello())
             for job in list(self.open):
                 self._repeat(job)
 
-    def hear(self, frames: list[bytes]) -> None:
-        """Take one message in."""
+    def receive(self, frames: list[bytes]) -> None:
+        """Handle one message."""
         if not self.is_up:
             return
         for notice in self.side.receive(frames):
             if isinstance(notice, SendNow):
-                self.line.send(notice.frames)
+                self.connection.send(notice.frames)
             elif isinstance(notice, Queued | Dispatched) and self.is_strict:
                 self.oracle.acknowledged.add(notice.job)
             elif isinstance(notice, Finished):
-                self._over(notice)
+                self._finished(notice)
 
-    def _over(self, notice: Finished) -> None:
-        order = self.open.pop(notice.job, None)
+    def _finished(self, notice: Finished) -> None:
+        submission = self.open.pop(notice.job, None)
         is_answer = notice.fault is None and bool(notice.answers)
-        if order is None or not is_answer or notice.answers[0].fault is not None:
+        if submission is None or not is_answer or notice.answers[0].fault is not None:
             return
-        question = order.call.args[0]
-        words = f"{notice.job}: {question} is answered by {notice.answers}"
-        self.oracle.require(question in repr(notice.answers), words)
+        question = submission.call.args[0]
+        message = f"{notice.job}: {question} is answered by {notice.answers}"
+        self.oracle.require(question in repr(notice.answers), message)

@@ -1,8 +1,8 @@
-"""The dialect level: clients and workers of every dialect, in their own frames, in one world.
+"""The dialect level: clients and workers of every dialect, with real frames, in one world.
 
-After the trouble every peer connects anew. From then on every job ends, and every client has its
-answers, within `LIVENESS` simulated seconds: the longest time-out of the workload (30 s), of the
-dialects' own polls and leases, and of memo01's queue, one after the other.
+After the faults every peer reconnects. Then every job must end and every client must have its
+answers within `LIVENESS` simulated seconds. That is the sum of the longest timeout of the workload
+(30 s), the dialects' polls and leases, and memo01's queue time.
 """
 
 from random import Random
@@ -40,23 +40,23 @@ class DialectSimulation(Simulation):
         self.oracle = Oracle(world, every=every)
         self.disk = FaultyDisk(Random(seed + 1))
         self.codecs = make_body_codecs()
-        self.place = SimHub(world, self.network, self._arrive)
+        self.hub = SimHub(world, self.network, self._arrive)
         self.server = SimServer(
             world,
             self.network,
             MemoryLedger(self.disk),
             self._sides,
-            self.place.find,
+            self.hub.find,
             self.oracle,
             LIMITS,
         )
         self.chaos = Chaos(world, self.network, self.server, self.disk, rates)
-        self._speakers(only or self._draw_tongues())
+        self._create_dialect_peers(only or self._draw_dialects())
 
     def _arrive(self, link: str, address: Any, message: Any) -> None:
         self.server.arrive(link, address, message)
 
-    def _draw_tongues(self) -> tuple[str, ...]:
+    def _draw_dialects(self) -> tuple[str, ...]:
         names = list(SIM_DIALECTS)
         return tuple(self.world.random.sample(names, self.world.random.randint(1, len(names))))
 
@@ -67,44 +67,46 @@ class DialectSimulation(Simulation):
         made = (dialect.broker(self.codecs, self._new_id) for dialect in SIM_DIALECTS.values())
         return {side.link: side for sides in made for side in sides}
 
-    def _speakers(self, tongues: tuple[str, ...]) -> None:
+    def _create_dialect_peers(self, dialects: tuple[str, ...]) -> None:
         world, random = self.world, self.world.random
-        self.speaking_workers = [
+        self.dialect_workers = [
             DialectWorker(
-                world, self.place, SIM_DIALECTS[name], f"{name}-w{n}", service, self._new_id
+                world, self.hub, SIM_DIALECTS[name], f"{name}-w{n}", service, self._new_id
             )
-            for name in tongues
+            for name in dialects
             for n, service in enumerate(random.sample(SERVICES, random.randint(1, 2)))
         ]
-        askers = [name for name in tongues if SIM_DIALECTS[name].client is not None] or ["nfp"]
-        self.speaking_clients = [
+        client_names = [name for name in dialects if SIM_DIALECTS[name].client is not None] or [
+            "nfp"
+        ]
+        self.dialect_clients = [
             DialectClient(
                 world,
-                self.place,
+                self.hub,
                 self.oracle,
                 SIM_DIALECTS[name],
                 f"{name}-c",
                 SERVICES,
                 self._new_id,
             )
-            for name in askers
+            for name in client_names
         ]
-        self._keep_order(self.speaking_workers)
-        self._keep_order(self.speaking_clients)
-        self.chaos.start([p.name for p in self.speaking_workers])
-        for worker in self.speaking_workers:
+        self._keep_order(self.dialect_workers)
+        self._keep_order(self.dialect_clients)
+        self.chaos.start([p.name for p in self.dialect_workers])
+        for worker in self.dialect_workers:
             world.after(random.random() * 3, worker.start)
-            self._sometimes(10.0, self._disturb_speaker, worker)
-        for client in self.speaking_clients:
-            self._sometimes(1.0, client.ask)
-            self._sometimes(5.0, client.meddle)
+            self._sometimes(10.0, self._disturb_worker, worker)
+        for client in self.dialect_clients:
+            self._sometimes(1.0, client.submit_new)
+            self._sometimes(5.0, client.interfere)
             self._sometimes(20.0, self._vanish, client)
 
     def _keep_order(self, peers: list[DialectWorker] | list[DialectClient]) -> None:
-        """Give those a connection whose dialect relies on one."""
+        """Keep messages in order for peers whose dialect relies on it."""
         self.network.connected.update(p.name for p in peers if p.dialect.needs_order)
 
-    def _disturb_speaker(self, worker: DialectWorker) -> None:
+    def _disturb_worker(self, worker: DialectWorker) -> None:
         if self.world.chance(0.7):
             self.world.fault("worker crash")
             worker.crash()
@@ -114,30 +116,30 @@ class DialectSimulation(Simulation):
 
     def _vanish(self, client: DialectClient) -> None:
         self.world.fault("client crash")
-        client.vanish()
-        self.world.after(self.world.random.random() * 5, client.come_back)
+        client.disconnect()
+        self.world.after(self.world.random.random() * 5, client.reconnect)
 
     def _heal(self) -> None:
         self.chaos.heal()
-        for worker in self.speaking_workers:
+        for worker in self.dialect_workers:
             worker.crash()
             worker.is_good = True
             self.world.after(0.5, worker.start)
         for n, service in enumerate(SERVICES):
             more = DialectWorker(
-                self.world, self.place, SIM_DIALECTS["nfp"], f"heal-{n}", service, self._new_id
+                self.world, self.hub, SIM_DIALECTS["nfp"], f"heal-{n}", service, self._new_id
             )
             more.is_good = True
             self.world.after(1.0, more.start)
-        for client in self.speaking_clients:
-            client.vanish()
-            client.come_back()
+        for client in self.dialect_clients:
+            client.disconnect()
+            client.reconnect()
 
     def waiting(self) -> dict[str, list[str]]:
-        """Return what clients still wait for."""
-        return {c.name: list(c.open) for c in self.speaking_clients if c.open}
+        """Return the unanswered jobs of each client."""
+        return {c.name: list(c.open) for c in self.dialect_clients if c.open}
 
 
 def simulate_dialects(seed: int, *, every: int = 1, only: tuple[str, ...] = ()) -> Outcome:
-    """Run one seed of the dialect level; `only` some dialects."""
+    """Run one seed of the dialect level, optionally with `only` some dialects."""
     return DialectSimulation(seed, every=every, only=only).run()

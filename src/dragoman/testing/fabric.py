@@ -1,7 +1,7 @@
-"""A fabric of real processes: a broker and workers around it, started, killed, frozen, stopped.
+"""A broker and workers as real processes that can be started, killed, frozen and stopped.
 
-For the demo, the fuzzer and the soak, and for whoever wants to try what happens to theirs. Every
-process has its log in the fabric's folder; the broker keeps its ports over restarts.
+The demo, the fuzzer, the soak and users' tests use it. Each process logs to a file in the fabric's
+folder. The broker keeps its ports across restarts.
 """
 
 import json
@@ -22,25 +22,25 @@ from dragoman.sdk.blocking import Client
 from dragoman.sdk.peer_factories import DIALECTS
 
 _COMMAND: Final = [sys.executable, "-c", "from dragoman.cli.main import main; main()"]
-#: The link workers of a dialect connect to, where it is not called like the dialect.
+#: The listener for workers of a dialect, where its name is not the dialect's.
 _WORKER_LINK: Final = {"zss": "zss_backend", "ncl": "nats"}
 _CLIENT_LINK: Final = {"ncl": "nats"}
 _LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
-#: What the broker is told to open: where peers of some dialect can connect.
+#: The listeners that the broker opens.
 LINKS: Final = tuple(n for n in _LINKS if n in (*DIALECTS, "zss_backend", "nats"))
-#: Ports below the range that systems give to outgoing connections: a client that tries again and
-#: again while its broker is away could otherwise be given the broker's port.
+#: Below the ephemeral range. A client that retries while its broker is down could otherwise get
+#: the broker's port as its own.
 PORTS: Final = range(12_000, 32_000)
 READY_WITHIN: Final = 120.0
 TASKS: Final = "dragoman.testing.tasks"
 
 
 class CheckFailed(Exception):
-    """Something that should have held did not; the message says what."""
+    """A check failed; the message says which."""
 
 
 def free_port() -> int:
-    """Find a port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         with socket.socket() as probe, suppress(OSError):
@@ -49,30 +49,30 @@ def free_port() -> int:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back for a moment.
+def signals_deferred() -> Iterator[None]:
+    """Defer SIGINT and SIGTERM while the block runs.
 
-    Stopped between the start of a process and the note of it, nobody would know whom to stop.
+    A signal between the start of a process and its registration would leave that process running.
     """
-    came: list[int] = []
-    former: dict[int, Any] = {}
+    received: list[int] = []
+    previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            former[number] = signal.signal(number, lambda which, _: came.append(which))
+            previous[number] = signal.signal(number, lambda which, _: received.append(which))
     try:
         yield
     finally:
-        for which, handler in former.items():
+        for which, handler in previous.items():
             signal.signal(which, handler)
-        for which in came[:1]:
+        for which in received[:1]:
             signal.raise_signal(which)
 
 
 class Fabric:
-    """A broker process on a data folder, and worker processes around it."""
+    """A broker process on a data folder, and worker processes."""
 
     def __init__(self, folder: Path, settings: str = "") -> None:
-        """Prepare a folder; `settings` is what the broker reads as its TOML."""
+        """Prepare the folder; `settings` is the broker's TOML."""
         self.folder = folder
         self.data = folder / "data"
         self.endpoints: dict[str, str] = {}
@@ -85,46 +85,48 @@ class Fabric:
     # --- broker -------------------------------------------------------------------------------
 
     def start_broker(self) -> None:
-        """Start the broker; a restarted one listens where the first one did."""
+        """Start the broker. A restarted broker uses the same endpoints."""
         if self.endpoints:
             self._start_broker()
             return
         try:
             self._start_broker()
         except CheckFailed:
-            # Somebody else may have taken one of the ports meanwhile.
+            # Another process may have taken one of the ports.
             self.endpoints.clear()
             self._start_broker()
 
     def _start_broker(self) -> None:
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
-        words = ["up", "--config", str(self._config), "--data", str(self.data)]
-        words += ["--ready-file", str(ready)]
+        arguments = ["up", "--config", str(self._config), "--data", str(self.data)]
+        arguments += ["--ready-file", str(ready)]
         for link in LINKS:
             self.endpoints.setdefault(link, f"tcp://127.0.0.1:{free_port()}")
-            words += [f"--{link.replace('_', '-')}", self.endpoints[link]]
-        with undisturbed():
-            self._broker = self._start("broker", words)
+            arguments += [f"--{link.replace('_', '-')}", self.endpoints[link]]
+        with signals_deferred():
+            self._broker = self._start("broker", arguments)
         until = time.monotonic() + READY_WITHIN
         while not ready.exists():
             if self._broker.poll() is not None or time.monotonic() > until:
-                raise CheckFailed(f"the broker did not start; see {self.log('broker')}")
+                raise CheckFailed(
+                    f"the broker did not start within {READY_WITHIN:g} s; see {self.log('broker')}"
+                )
             time.sleep(0.02)
         self.endpoints = json.loads(ready.read_text())
 
     @property
     def broker_pid(self) -> int:
-        """The broker's process; 0 before there is one."""
+        """The process id of the broker; 0 before its first start."""
         return self._broker.pid if self._broker is not None else 0
 
     @property
     def is_broker_up(self) -> bool:
-        """Whether the broker's process lives."""
+        """Whether the broker process runs."""
         return self._broker is not None and self._broker.poll() is None
 
     def kill_broker(self) -> None:
-        """Kill the broker without warning."""
+        """Kill the broker with SIGKILL."""
         assert self._broker is not None
         self._broker.send_signal(signal.SIGKILL)
         self._broker.wait()
@@ -138,25 +140,25 @@ class Fabric:
     # --- workers ------------------------------------------------------------------------------
 
     def start_worker(self, dialect: str, service: str, name: str, url: str = "") -> None:
-        """Start a worker of a dialect; `url` leads it another way than straight to the broker."""
-        words = ["worker", TASKS, "--service", service, "--name", name]
-        words += ["--url", url or self.url(dialect, is_worker=True)]
-        with undisturbed():
-            self._workers[name] = self._start(name, words)
+        """Start a worker of a dialect; `url` replaces the broker's own URL (a proxy, say)."""
+        arguments = ["worker", TASKS, "--service", service, "--name", name]
+        arguments += ["--url", url or self.url(dialect, is_worker=True)]
+        with signals_deferred():
+            self._workers[name] = self._start(name, arguments)
 
     def kill_worker(self, name: str) -> None:
-        """Kill a worker without warning."""
+        """Kill a worker with SIGKILL."""
         process = self._workers[name]
         process.send_signal(signal.SIGKILL)
         process.wait()
         del self._workers[name]
 
     def signal_worker(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a worker: SIGSTOP lets it stand still until SIGCONT."""
+        """Send a signal to a worker: SIGSTOP freezes it until SIGCONT."""
         self._workers[name].send_signal(number)
 
     def wait_for(self, services: list[str], at_most: float = READY_WITHIN) -> None:
-        """Wait until every service has a worker. Raises `CheckFailed` and names those without."""
+        """Wait until every service has a worker. Raises `CheckFailed` with the missing ones."""
         until = time.monotonic() + at_most
         with Client(self.url("nfp")) as client:
             while True:
@@ -165,23 +167,23 @@ class Fabric:
                 if not missing:
                     return
                 if time.monotonic() > until:
-                    raise CheckFailed(f"no worker came for {', '.join(sorted(missing))}")
+                    raise CheckFailed(f"no worker joined for {', '.join(sorted(missing))}")
                 time.sleep(0.1)
 
     def url(self, dialect: str, *, is_worker: bool = False) -> str:
-        """Return where peers of a dialect connect."""
+        """Return the URL that peers of a dialect connect to."""
         return f"{dialect}://{self.endpoints[link_of(dialect, is_worker)].partition('://')[2]}"
 
     # --- both ---------------------------------------------------------------------------------
 
     def log(self, name: str) -> Path:
-        """Return where a process's log is."""
+        """Return the log file of a process."""
         return self.folder / f"{name}.log"
 
-    def _start(self, name: str, words: list[str]) -> "subprocess.Popen[bytes]":
+    def _start(self, name: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
         with self.log(name).open("ab") as log:
             return subprocess.Popen(
-                [*_COMMAND, *words],
+                [*_COMMAND, *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -190,7 +192,7 @@ class Fabric:
             )
 
     def stop(self) -> None:
-        """Stop everything in good order; what does not go is killed."""
+        """Stop everything in good order; kill what does not stop."""
         for process in self._workers.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()
@@ -204,7 +206,7 @@ class Fabric:
         self.stop_broker()
 
     def kill(self) -> None:
-        """End everything at once."""
+        """Kill everything."""
         for process in (*self._workers.values(), self._broker):
             if process is not None and process.poll() is None:
                 process.kill()
@@ -212,7 +214,7 @@ class Fabric:
         self._workers.clear()
 
     def describe(self) -> str:
-        """Say what runs where, for whoever wants to play with it."""
+        """Return process ids and endpoints, for manual use."""
         pids = [f"{n} {p.pid}" for n, p in self._workers.items()]
         return "\n".join(
             [f"broker pid {self.broker_pid}", *pids, json.dumps(self.endpoints, indent=2)]
@@ -220,7 +222,7 @@ class Fabric:
 
 
 def link_of(dialect: str, is_worker: bool = False) -> str:
-    """Name the listener that peers of a dialect connect to."""
+    """Return the listener that peers of a dialect connect to."""
     return (_WORKER_LINK if is_worker else _CLIENT_LINK).get(dialect, dialect)
 
 

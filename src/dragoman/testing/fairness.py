@@ -1,9 +1,8 @@
-"""The fairness bound: while a client waits, whoever could serve it serves each other client once.
+"""The fairness bound: while a client waits, each other client is served at most once before it.
 
-More exactly: between the moment a client has a part waiting and the moment it is given one out,
-the workers that could take that part give every other client at most one part. Parts that a worker
-refused, or that might not fit, are left out: those workers could not take them. A part that follows
-its resource to another worker begins to wait there.
+The bound counts dispatches of workers that could take the waiting part, from when it waits until
+its client is served. Parts that a worker refused or that may not fit do not count. A part that
+follows its resource to another worker starts to wait there.
 """
 
 from collections import Counter, defaultdict
@@ -17,16 +16,16 @@ from dragoman.model.record import Kind, Record
 
 
 class Fairness:
-    """Counts, for each client that waits, how often each other one was served before it."""
+    """Counts, per waiting client, how often each other client was served before it."""
 
     def __init__(self) -> None:
-        #: Parts that waited when the last event was over, and for whom, by client.
+        #: Parts that waited after the last event, with their bound worker, by client.
         self._waiting: dict[str, list[tuple[JobPart, WorkerName | None]]] = {}
         self._served: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def look(self, records: Sequence[Record], state: BrokerState) -> None:
-        """Count what an event gave out past those who waited before it and still do."""
-        # A job that another client took over still has the turn of the one who asked first.
+    def observe(self, records: Sequence[Record], state: BrokerState) -> None:
+        """Count the dispatches of an event that passed over clients that still wait."""
+        # A job that another client adopted keeps the turn of its first client.
         given = [(_turn_of(r, state), r) for r in records if r.kind == Kind.DISPATCHED]
         served = {client for client, _ in given}
         for client, parts in self._waiting.items():

@@ -1,4 +1,4 @@
-"""What can be seen of a live broker from outside: its metrics, its memory, its descriptors."""
+"""Measures a live broker from outside: metrics, memory, file descriptors."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from urllib.request import urlopen
 _LINE: Final = re.compile(r'^(\w+?)(?:_total)?(?:\{\w+="([^"]*)"[^}]*\})? ([-+.\deE]+)$')
 _PATIENCE: Final = 30.0
 
-#: Numbers by name and first label; the label is empty where there is none.
+#: Values by name and first label; the label may be empty.
 Metrics = dict[tuple[str, str], float]
 
 
@@ -21,13 +21,13 @@ def read_metrics(endpoint: str) -> Metrics:
 
 
 def parse_metrics(text: str) -> Metrics:
-    """Read the plain text that Prometheus reads."""
+    """Parse the Prometheus text format."""
     found = (_LINE.match(line) for line in text.splitlines())
     return {(m[1], m[2] or ""): float(m[3]) for m in found if m}
 
 
 def resident_bytes(pid: int) -> int:
-    """Return how much memory a process holds; 0 where the system does not tell."""
+    """Return the resident memory of a process; 0 if unavailable."""
     with suppress(OSError, ValueError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -35,7 +35,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def open_files(pid: int) -> int:
-    """Return how many descriptors a process has open; 0 where the system does not tell."""
+    """Return the number of open descriptors of a process; 0 if unavailable."""
     with suppress(OSError):
         return len(os.listdir(f"/proc/{pid}/fd"))
     return 0

@@ -1,9 +1,9 @@
-"""A whole broker in a thread, on free ports and a folder of its own: for testing your workers.
+"""A whole broker in a thread, on free ports and a temporary folder, for tests of your workers.
 
     with LocalBroker() as broker, Worker(broker.url("nfp"), service="math").start() as worker:
         ...
 
-It is the real server on real sockets; only the process is yours.
+It is the real server on real sockets, inside your process.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
 
 
 class LocalBroker:
-    """Runs a broker while the `with` block lasts. Only the links asked for are opened."""
+    """Runs a broker while the `with` block lasts. Opens only the given links."""
 
     def __init__(self, *links: str, data: Path | None = None, **settings: Any) -> None:
         self._folder = None if data else tempfile.TemporaryDirectory(prefix="dragoman-")
@@ -57,13 +57,13 @@ class LocalBroker:
             self._folder.cleanup()
 
     def stop(self) -> None:
-        """Stop in good order and wait for it."""
+        """Stop in good order and wait."""
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self.server.stop)
         self._thread.join(30.0)
 
     def until_stopped(self, at_most: float = 30.0) -> None:
-        """Wait for a broker that was told over the wire to stop. Raises TimeoutError."""
+        """Wait for a broker that a client has told to stop. Raises TimeoutError."""
         self._thread.join(at_most)
         if self._thread.is_alive():
             raise TimeoutError(f"the broker has not stopped within {at_most:g} s")

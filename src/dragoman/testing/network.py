@@ -1,7 +1,7 @@
-"""The simulated network: late, lost, doubled and reordered messages, and partitions.
+"""The simulated network: delay, loss, duplication, reordering and partitions.
 
-Between two parties messages keep their order, as on a connection, unless a fault reorders them. A
-party that is cut off neither hears nor is heard, and is not told.
+Messages between two peers keep their order unless a fault reorders them. A peer that is cut off
+neither sends nor receives, and gets no error.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from typing import Any, Final
 from dragoman.model.value import value
 from dragoman.testing.world import World
 
-#: What a message takes without any fault, in seconds.
+#: Delay of a message without faults, in seconds.
 LATENCY: Final = 0.001
 
 
 @value
 class MessageFaults:
-    """How often each fault strikes a message, as probabilities, and how late a late one is."""
+    """The probability of each message fault, and the largest delay."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -26,13 +26,13 @@ class MessageFaults:
 
 
 class Network:
-    """Carries messages between peers and the broker. `deliver` is called when one arrives."""
+    """Carries messages between peers and the broker. `deliver` is called on arrival."""
 
     def __init__(self, world: World, message_faults: MessageFaults) -> None:
         self.world = world
         self.message_faults = message_faults
         self.cut_off: set[str] = set()
-        #: Peers on a connection that neither reorders nor doubles, and whose protocol relies on it.
+        #: Peers whose protocol relies on a connection: no reordering, no duplication.
         self.connected: set[str] = set()
         #: (from, to) -> when the last message that keeps its order arrives
         self._busy_until: dict[tuple[str, str], float] = {}
@@ -40,7 +40,7 @@ class Network:
     def send(
         self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
     ) -> None:
-        """Send one message, with whatever befalls it."""
+        """Send one message, subject to faults."""
         world, message_faults = self.world, self.message_faults
         if not world.is_faulty:
             self._carry(source, destination, deliver, message, LATENCY, in_order=True)

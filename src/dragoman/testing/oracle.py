@@ -1,7 +1,7 @@
-"""The oracle: it hears every event, effect and crash, and says when a promise was broken.
+"""The oracle: observes every event, effect and crash, and reports broken promises.
 
-It keeps its own account of what the records and the sends say and compares it with the broker's.
-It never decides anything, and it looks into the broker only to compare.
+It derives the expected state from records and sends, and compares it with the broker's. It decides
+nothing, and reads the broker only to compare.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,18 +25,18 @@ from dragoman.testing.record_checker import RecordChecker
 from dragoman.testing.workload import LINK
 from dragoman.testing.world import World
 
-#: Events say who speaks in one of these fields.
+#: Fields of events that name the sender.
 _SPEAKERS: Final = ("client", "worker")
-#: Nothing is due later than this after its time, in seconds: clocks are floats.
+#: Tolerated delay of a timer in seconds: clocks are floats.
 _LATE: Final = 1e-6
 
 
-#: Where the state is looked at this often, fairness is watched too: that needs every event.
+#: Fairness is checked where the state is checked at least this often.
 CLOSELY: Final = 5
 
 
 class PromiseBroken(AssertionError):
-    """A promise was broken; the message says which and by what."""
+    """A promise was broken; the message says which and where."""
 
 
 class Oracle:
@@ -44,47 +44,47 @@ class Oracle:
 
     def __init__(self, world: World, *, every: int = 1) -> None:
         self.world = world
-        #: After how many events the whole state is looked at.
+        #: The whole state is checked after this many events.
         self.every = every
         self.checker = RecordChecker()
         self.fairness = Fairness()
         self.ledger: Callable[[], MemoryLedger] | None = None
-        #: Peers that left and have not spoken since.
+        #: Peers that left and have not sent anything since.
         self._left: set[str] = set()
-        #: Strict jobs whose acknowledgement a client has.
+        #: Strict jobs whose acknowledgement reached a client.
         self.acknowledged: set[str] = set()
-        #: Final states that have left the process, by job.
-        self._told: dict[str, JobState] = {}
-        #: The questions that were asked, by job.
+        #: Final states that were sent, by job.
+        self._final_states: dict[str, JobState] = {}
+        #: The first part of each request, by job.
         self.questions: dict[str, bytes] = {}
         self._events = 0
 
     # --- what happens -------------------------------------------------------------------------
 
     def handled(self, event: Event | None, effects: Sequence[Effect], broker: Broker) -> None:
-        """Look at what the broker made of an event (None: of its own start)."""
+        """Check the effects of an event (None: of the start)."""
         self._events += 1
-        self._hear(event, broker.state.now)
+        self._observe(event, broker.state.now)
         records = []
         for effect in effects:
             if type(effect) is Append:
                 records.append(effect.record)
-                self._take(effect, event)
+                self._check_record(effect, event)
             else:
                 self._check_peer(effect)
         if self.every <= CLOSELY:
-            self.fairness.look(records, broker.state)
+            self.fairness.observe(records, broker.state)
         if self._events % self.every == 0:
-            self.look(broker)
+            self.check_state(broker)
 
-    def _hear(self, event: Event | None, now: float) -> None:
+    def _observe(self, event: Event | None, now: float) -> None:
         for name in _SPEAKERS:
             self._left.discard(getattr(event, name, None) or "")
         if type(event) is PeerLeft:
             self._left.add(event.peer)
-        self.checker.hear(event, now)
+        self.checker.observe(event, now)
 
-    def _take(self, append: Append, event: Event | None) -> None:
+    def _check_record(self, append: Append, event: Event | None) -> None:
         record, body = append.record, append.body
         if record.kind == Kind.SUBMITTED and body is not None and body.parts:
             self.questions[record.job] = body.parts[0]
@@ -104,14 +104,16 @@ class Oracle:
         if type(effect) is SendReply:
             self._check_reply(effect)
         elif type(effect) is SendStatus and effect.status is None:
-            words = f"{effect.job} was acknowledged and is not known any more"
-            self.require(effect.job not in self.acknowledged, words)
+            message = f"{effect.job} was acknowledged and is unknown now"
+            self.require(effect.job not in self.acknowledged, message)
 
     def _check_reply(self, reply: SendReply) -> None:
         client = self.checker.client_of(reply.job)
         is_of_job = reply.kind is not ReplyKind.FINAL or reply.state is not None
         if is_of_job:
-            self.require(client == reply.client, f"{reply.job}: a reply for {client} goes astray")
+            self.require(
+                client == reply.client, f"{reply.job}: a reply for {client} goes to {reply.client}"
+            )
         is_ours = reply.body.dialect == LINK
         if is_ours and reply.kind is ReplyKind.FINAL and reply.state is JobState.SUCCEEDED:
             asked = self.questions.get(self.checker.aliases.get(reply.job, reply.job))
@@ -119,24 +121,24 @@ class Oracle:
             self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")
 
     def leaving(self, effect: Effect, needed: int, durable: int) -> None:
-        """Look at a send as it leaves the process."""
+        """Check a message as it leaves the process."""
         if not getattr(effect, "is_strict", False):
             return
-        words = f"{type(effect).__name__} leaves at {durable} durable records, needs {needed}"
-        self.require(needed <= durable, words)
+        message = f"{type(effect).__name__} is sent at {durable} durable records but needs {needed}"
+        self.require(needed <= durable, message)
         if type(effect) is SendReply and effect.kind is ReplyKind.FINAL:
-            self._told_by(effect.job, effect.state)
+            self._check_final_state(effect.job, effect.state)
         elif type(effect) is SendStatus and effect.status is not None:
-            self._told_by(effect.job, effect.status.state)
+            self._check_final_state(effect.job, effect.status.state)
 
-    def _told_by(self, job: str, state: JobState | None) -> None:
+    def _check_final_state(self, job: str, state: JobState | None) -> None:
         if state in FINAL:
             assert state is not None
-            before = self._told.setdefault(job, state)
+            before = self._final_states.setdefault(job, state)
             self.require(before is state, f"{job} was {before} and is {state} now")
 
-    def told(self, reply: SendReply) -> None:
-        """Note what a client has seen."""
+    def client_received(self, reply: SendReply) -> None:
+        """Note that a client received a reply."""
         is_ack = reply.kind in (ReplyKind.QUEUED, ReplyKind.DISPATCHED)
         if is_ack and reply.is_strict:
             self.acknowledged.add(reply.job)
@@ -144,11 +146,11 @@ class Oracle:
     # --- crashes ------------------------------------------------------------------------------
 
     def crashing(self, broker: Broker, unwritten: Iterable[Entry]) -> None:
-        """Look at a process that dies."""
+        """Check a process that crashes."""
         self.compare(broker, unwritten)
 
     def compare(self, broker: Broker, unwritten: Iterable[Entry]) -> None:
-        """Fold everything recorded and compare it with the live book."""
+        """Fold all records and compare the result with the live state."""
         assert self.ledger is not None
         records = [*self.ledger().read(), *(e.record for e in unwritten)]
         folded, live = fold(records), broker.state.store
@@ -165,11 +167,11 @@ class Oracle:
         self.require(set(live.memo) <= set(folded.memo), "memos are forgotten in a replay")
 
     def recovered(self, store: JobStore, now: float, limits: Limits) -> None:
-        """Look at what a new process found on the disk."""
+        """Check what a new process found on disk."""
         for job in sorted(self.acknowledged):
             is_there = store.find(JobId(job)) is not None
             self.require(is_there, f"{job} was acknowledged and is not on the disk")
-        for job, state in self._told.items():
+        for job, state in self._final_states.items():
             found = store.find(JobId(job))
             if found is not None and found.terms.strict:
                 is_same = found.state is state
@@ -181,18 +183,18 @@ class Oracle:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def look(self, broker: Broker) -> None:
-        """Look at the whole state."""
+    def check_state(self, broker: Broker) -> None:
+        """Check the whole state."""
         broker.validate()
         self.checker.compare(broker)
         self._check_deadlines(broker)
         jobs = list(broker.state.store.jobs)
         if jobs:
-            self.require(why(broker.state, jobs[-1]).words, "why has no words")
+            self.require(why(broker.state, jobs[-1]).words, "why has no message")
         view.services(broker.state), view.workers(broker.state), view.totals(broker.state)
 
     def _check_deadlines(self, broker: Broker) -> None:
-        """Nothing outlives its time. (Time is told to the broker whenever something is due.)"""
+        """Check that nothing is overdue, unless a timer is due right now."""
         due = broker.next_deadline()
         if due is not None and due <= broker.state.now:
             return
@@ -201,26 +203,29 @@ class Oracle:
             if job.is_final:
                 continue
             terms = job.terms
-            self.require(not job.deadline_at or now <= job.deadline_at, f"{job.id} outlives itself")
+            self.require(
+                not job.deadline_at or now <= job.deadline_at,
+                f"{job.id} is open after its deadline",
+            )
             asked = job.cancel_asked_at
             over = bool(asked) and now > asked + terms.cancel_grace
-            self.require(not over, f"{job.id}: its cancel is forgotten")
+            self.require(not over, f"{job.id}: its cancel is overdue")
             for part in job.open_parts():
                 runs = part.state is JobState.RUNNING and terms.run_timeout is not None
                 late = runs and now > part.dispatched_at + (terms.run_timeout or 0)
-                self.require(not late, f"{part.key} runs for too long")
+                self.require(not late, f"{part.key} runs after its run_timeout")
                 waits = part.attempt == 0 and terms.queue_timeout is not None
                 late = waits and now > job.submitted_at + (terms.queue_timeout or 0)
-                self.require(not late, f"{part.key} waits for too long")
+                self.require(not late, f"{part.key} waits after its queue_timeout")
 
-    def at_rest(self, broker: Broker) -> None:
-        """Look at a world that had the time to finish everything."""
-        self.look(broker)
+    def check_finished(self, broker: Broker) -> None:
+        """Check a world that had time to finish everything."""
+        self.check_state(broker)
         for job in broker.state.store.jobs.values():
-            words = f"{job.id} never ends: {why(broker.state, job.id)}"
-            self.require(job.is_final, words)
+            message = f"{job.id} never ends: {why(broker.state, job.id)}"
+            self.require(job.is_final, message)
 
-    def require(self, claim: Any, words: str) -> None:
-        """Stop the world when a claim does not hold."""
+    def require(self, claim: Any, message: str) -> None:
+        """Raise `PromiseBroken` if a claim is false."""
         if not claim:
-            raise PromiseBroken(words)
+            raise PromiseBroken(message)

@@ -1,4 +1,4 @@
-"""The dialect without a wire: peers of the core level speak events and hear effects."""
+"""A broker side without a wire: core-level peers send events and receive effects."""
 
 from typing import Any, Final
 
@@ -17,16 +17,16 @@ _CLIENTS: Final = (SendReply, SendStatus)
 
 
 class PassThroughSide:
-    """A broker side that lets events in and effects out as they are."""
+    """A broker side that passes events and effects through unchanged."""
 
     link = LINK
 
     def receive(self, address: Any, message: Event, now: float) -> list[Event]:
-        """Pass an event in."""
+        """Return the event."""
         return [message]
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Pass an effect out; its address is the peer's name."""
+        """Return the effect, addressed by the peer's name."""
         if isinstance(effect, _CLIENTS):
             peer = effect.client
         elif isinstance(effect, Dismiss):
@@ -36,9 +36,9 @@ class PassThroughSide:
         return [Send(name_of(peer), effect)]  # type: ignore[arg-type]
 
     def advance(self, now: float) -> list[Event]:
-        """Do nothing: there are no timers here."""
+        """Return nothing: there are no timers."""
         return []
 
     def next_deadline(self) -> float | None:
-        """Never."""
+        """Return None: there are no timers."""
         return None

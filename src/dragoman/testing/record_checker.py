@@ -1,8 +1,7 @@
-"""The oracle's own books: what the records alone say, kept apart from the broker's code.
+"""Checks each record against the earlier ones, independently of the broker's code.
 
-Each record is checked against those before it: attempts count up by one, nothing runs twice at
-once, nothing happens to a job that ended, a stale result is never applied, a worker is lost only
-when it was silent for its lease, credit is spent only when there is some.
+Attempts rise by one. No part runs twice at once. Nothing happens to a job after its end. A stale
+result is not applied. A worker is lost only after a silent lease. Credit never goes below zero.
 """
 
 from collections import Counter
@@ -29,7 +28,7 @@ _LOST: Final = "worker_lost"
 
 
 class CheckedPart:
-    """One part: how often it was given out and came back, and who has it now."""
+    """One part: its attempts, its returns, and the worker that has it."""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -40,7 +39,7 @@ class CheckedPart:
 
 
 class CheckedJob:
-    """One job: its client, its parts, and how it ended."""
+    """One job: its client, its parts, and its final state."""
 
     def __init__(self, record: Record) -> None:
         self.client = record.client
@@ -52,24 +51,24 @@ class CheckedJob:
         self.state = ""
 
     def part(self, index: int) -> CheckedPart:
-        """Return a part's account, new if need be."""
+        """Return a part; create it if it is new."""
         return self.parts.setdefault(index, CheckedPart())
 
 
 class RecordChecker:
-    """Everything the records say, and what the events said about workers."""
+    """The state that records and worker events imply."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, CheckedJob] = {}
         self.keys: dict[tuple[str, str], str] = {}
-        #: Ids that jobs were asked for by, other than their own.
+        #: Other ids under which jobs were requested -> job id.
         self.aliases: dict[str, str] = {}
-        #: Live sessions: peer -> what it said when it joined (None: not known any more).
+        #: Live sessions: peer -> its join event (None after a restart).
         self.sessions: dict[str, WorkerJoined | None] = {}
-        self.heard: dict[str, float] = {}
-        #: Peers that are away -> when they are given up.
+        self.heard_at: dict[str, float] = {}
+        #: Absent peers -> when they are lost.
         self.away: dict[str, float] = {}
-        #: Credit left, of workers whose credit does not return; of the others, their window.
+        #: Remaining credit of workers whose credit does not return; `window` is for the others.
         self.credit: dict[str, int] = {}
         self.window: dict[str, int] = {}
         self.held: Counter[str] = Counter()
@@ -79,7 +78,7 @@ class RecordChecker:
 
     @classmethod
     def of(cls, ledger: MemoryLedger, away_until: float) -> "RecordChecker":
-        """Open the books again after a crash; workers that held something are away."""
+        """Rebuild the checker after a crash. Workers that held a part are away."""
         checker = cls()
         checker.replaying = True
         for record in ledger.read():
@@ -94,19 +93,19 @@ class RecordChecker:
         return checker
 
     def client_of(self, job: str) -> str:
-        """Return whom a job's replies are for."""
+        """Return the client that gets a job's replies."""
         found = self.jobs.get(self.aliases.get(job, job))
         return found.client if found else ""
 
     # --- events -------------------------------------------------------------------------------
 
-    def hear(self, event: Event | None, now: float) -> None:
-        """Take in what an event says about its worker."""
+    def observe(self, event: Event | None, now: float) -> None:
+        """Note what an event says about its worker."""
         self.now = now
-        # That somebody knows what it owns may be said for it; it is no sign of life.
+        # Another peer may send `ResourcesSettled` for a worker, so it is no sign of life.
         peer = getattr(event, "worker", None) if type(event) is not ResourcesSettled else None
         if peer in self.sessions or type(event) is WorkerJoined:
-            self.heard[peer] = now  # type: ignore[index]
+            self.heard_at[peer] = now  # type: ignore[index]
         if type(event) is WorkerJoined:
             self.away.pop(event.worker, None)
             self.sessions[event.worker] = event
@@ -136,17 +135,17 @@ class RecordChecker:
     # --- records ------------------------------------------------------------------------------
 
     def take(self, record: Record, body: Body | None, event: Event | None) -> None:
-        """Take one record in, and say if it cannot follow those before it."""
+        """Check one record against the earlier ones."""
         step = _STEPS.get(record.kind)
         if step is not None:
             step(self, record, body, event)
 
     def _submitted(self, record: Record, body: Body | None, event: Event | None) -> None:
-        assert record.job not in self.jobs, f"{record.job} is taken in twice"
+        assert record.job not in self.jobs, f"{record.job} is submitted twice"
         self.jobs[record.job] = CheckedJob(record)
         if record.key:
             key = (record.principal, record.key)
-            assert key not in self.keys, f"{record.job}: its key has {self.keys.get(key)} already"
+            assert key not in self.keys, f"{record.job}: its key belongs to {self.keys.get(key)}"
             self.keys[key] = record.job
 
     def _adopted(self, record: Record, body: Body | None, event: Event | None) -> None:
@@ -171,27 +170,29 @@ class RecordChecker:
         part = job.part(record.part)
         where = f"{record.job}/{record.part}"
         assert not job.cancelled, f"{where} starts although it was cancelled"
-        assert not part.peer, f"{where} is given to {record.peer} while {part.peer} has it"
+        assert not part.peer, f"{where} is dispatched to {record.peer} while {part.peer} has it"
         skipped = record.attempt - part.attempt - 1
-        # Once a part has moved, those of its job count their attempts together.
+        # After a move, the parts of a job share one attempt counter.
         is_next = skipped >= 0 if job.has_moved and job.bound > 1 else skipped == 0
         assert is_next, f"{where}: attempt {record.attempt} after {part.attempt}"
         part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
         self.held[record.peer] += 1
         tries, allowed = part.attempt - part.returned, job.terms.max_attempts
-        assert tries <= max(allowed, 1), f"{where} is tried {tries} times, of {allowed}"
+        assert tries <= max(allowed, 1), f"{where} is tried {tries} times, allowed are {allowed}"
         if not self.replaying:
             self._spend(record, where)
 
     def _spend(self, record: Record, where: str) -> None:
         peer = record.peer
-        assert peer in self.sessions, f"{where} is given to {peer}, which left"
+        assert peer in self.sessions, f"{where} is dispatched to {peer}, which left"
         if peer in self.credit:
             self.credit[peer] -= 1
             assert self.credit[peer] >= 0, f"{where}: {peer} had no credit"
         if peer in self.window:
-            assert self.held[peer] <= self.window[peer], f"{where}: {peer} has too many"
+            assert self.held[peer] <= self.window[peer], (
+                f"{where}: {peer} holds more than its window"
+            )
 
     def _free(self, part: CheckedPart) -> None:
         if part.peer:
@@ -209,7 +210,7 @@ class RecordChecker:
         self._free(part)
 
     def _check_lost(self, part: CheckedPart, record: Record, event: Event | None) -> None:
-        """A worker is lost when it left, starts anew, or was silent for its whole lease."""
+        """Check that a lost worker left, joined without the job, or was silent for its lease."""
         if self.replaying:
             return
         if type(event) is PeerLeft and event.peer == part.peer:
@@ -219,14 +220,18 @@ class RecordChecker:
             is_denied = event.holds is not None and record.job not in event.holds
             assert is_denied, f"{record.job} is taken from {part.peer}, which says it has it"
             return
-        assert type(event) is TimeAdvanced, f"{record.job} is taken from {part.peer} for nothing"
+        assert type(event) is TimeAdvanced, (
+            f"{record.job} is taken from {part.peer} without a reason"
+        )
         if part.peer in self.away:
-            assert self.now >= self.away[part.peer] - 1e-6, f"{part.peer} is given up too early"
+            assert self.now >= self.away[part.peer] - 1e-6, (
+                f"{part.peer} is lost before its grace ends"
+            )
             return
         joined = self.sessions.get(part.peer) or self._last_joined.get(part.peer)
         lease = _lease(joined) if joined is not None else None
         assert lease is not None, f"{part.peer} is lost without a lease"
-        silent = self.now - self.heard[part.peer]
+        silent = self.now - self.heard_at[part.peer]
         assert silent >= lease - 1e-6, f"{part.peer} is lost after {silent:.3f} of {lease:.3f} s"
 
     def _forwarded(self, record: Record, body: Body | None, event: Event | None) -> None:
@@ -257,7 +262,7 @@ class RecordChecker:
     def _check_result(
         self, record: Record, body: Body | None, part: CheckedPart, event: Event | None
     ) -> None:
-        """A result is of the attempt that is running, by the worker that has it."""
+        """Check that a result belongs to the running attempt and its worker."""
         if record.fault == "exhausted":
             self._check_lost(part, record, event)
         if body is None or record.state != "succeeded" or body.dialect != LINK:
@@ -288,7 +293,7 @@ class RecordChecker:
     # --- comparing ----------------------------------------------------------------------------
 
     def compare(self, broker: Broker) -> None:
-        """Compare the credit of every worker with the broker's account of it."""
+        """Compare the credit of each worker with the broker's."""
         for peer, worker in broker.state.registry.workers.items():
             if worker.credit is not None and not worker.credit_returns and peer in self.credit:
                 mine = self.credit[peer]

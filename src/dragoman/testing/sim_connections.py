@@ -1,6 +1,6 @@
-"""How a dialect's frames travel in a simulated world: on a connection, as requests, by subject.
+"""Simulated connections of dialects: a DEALER, an NNG requester, a NATS subscriber.
 
-A line stands for a peer's transport: it knows addresses and nothing of what is said.
+A connection stands for a peer's transport. It knows addresses and not the content of messages.
 """
 
 from collections.abc import Callable
@@ -11,41 +11,41 @@ from typing import Any, Final, Protocol
 from dragoman.testing.network import Network
 from dragoman.testing.world import World
 
-Hear = Callable[[list[bytes]], None]
+Receive = Callable[[list[bytes]], None]
 Arrive = Callable[[str, Any, Any], None]
-#: An open request is sent again this often, as NNG does.
+#: An open request is resent after this many seconds, as NNG does.
 RESEND_AFTER: Final = 2.0
 
 
 class SimHub:
-    """What every line needs to know of its world."""
+    """The addresses and subjects of all simulated connections."""
 
     def __init__(self, world: World, network: Network, arrive: Arrive) -> None:
         self.world = world
         self.network = network
         self.arrive = arrive
-        #: Who hears what is sent to an address: (link, address) -> peer's name, how it hears.
-        self.addresses: dict[tuple[str, bytes], tuple[str, Hear]] = {}
-        #: Subjects and who hears them, for links where many may.
-        self.subjects: list[tuple[str, str, str, Hear]] = []
+        #: (link, address) -> peer name and its receive function.
+        self.addresses: dict[tuple[str, bytes], tuple[str, Receive]] = {}
+        #: Subscriptions: (link, pattern, peer name, receive function).
+        self.subjects: list[tuple[str, str, str, Receive]] = []
 
-    def find(self, link: str, address: bytes) -> tuple[str, Hear] | None:
-        """Return who hears what is sent to an address."""
+    def find(self, link: str, address: bytes) -> tuple[str, Receive] | None:
+        """Return the receiver of an address."""
         found = self.addresses.get((link, bytes(address)))
         if found is None:
             found = self._subscriber(link, address)
         return found
 
-    def _subscriber(self, link: str, address: bytes) -> tuple[str, Hear] | None:
+    def _subscriber(self, link: str, address: bytes) -> tuple[str, Receive] | None:
         subject = bytes(address).decode(errors="replace")
-        for on, pattern, name, hear in self.subjects:
+        for on, pattern, name, receive in self.subjects:
             if on == link and _matches(pattern, subject):
-                return name, partial(_hear_of, hear, subject.encode())
+                return name, partial(_receive_on, receive, subject.encode())
         return None
 
 
-def _hear_of(hear: Hear, subject: bytes, frames: list[bytes]) -> None:
-    hear([subject, *frames])
+def _receive_on(receive: Receive, subject: bytes, frames: list[bytes]) -> None:
+    receive([subject, *frames])
 
 
 def _matches(pattern: str, subject: str) -> bool:
@@ -62,11 +62,11 @@ class SimConnection(Protocol):
     """A peer's end of its transport."""
 
     def open(self) -> None:
-        """Connect, anew each time."""
+        """Open a new connection."""
         ...
 
     def close(self) -> None:
-        """Let go; the other end may notice."""
+        """Close the connection; the other end may notice."""
         ...
 
     def send(self, frames: Any) -> None:
@@ -77,48 +77,46 @@ class SimConnection(Protocol):
 class SimDealer:
     """A ZeroMQ DEALER: one address, its name."""
 
-    def __init__(self, place: SimHub, link: str, name: str, hear: Hear) -> None:
-        self._place, self._link, self._name, self._hear = place, link, name, hear
+    def __init__(self, hub: SimHub, link: str, name: str, receive: Receive) -> None:
+        self._hub, self._link, self._name, self._receive = hub, link, name, receive
 
     def open(self) -> None:
-        """Be there under its name."""
-        self._place.addresses[self._link, self._name.encode()] = (self._name, self._hear)
+        """Register its name as address."""
+        self._hub.addresses[self._link, self._name.encode()] = (self._name, self._receive)
 
     def close(self) -> None:
-        """Be gone."""
-        self._place.addresses.pop((self._link, self._name.encode()), None)
+        """Remove its address."""
+        self._hub.addresses.pop((self._link, self._name.encode()), None)
 
     def send(self, frames: Any) -> None:
         """Send one message."""
-        place, link, address = self._place, self._link, self._name.encode()
-        place.network.send(
-            self._name, "broker", lambda m: place.arrive(link, address, m), list(frames)
-        )
+        hub, link, address = self._hub, self._link, self._name.encode()
+        hub.network.send(self._name, "broker", lambda m: hub.arrive(link, address, m), list(frames))
 
 
 class SimRequester:
-    """An NNG requester: each request has an address of its own and one answer."""
+    """An NNG requester: each request has its own address and one answer."""
 
-    def __init__(self, place: SimHub, link: str, name: str, hear: Hear) -> None:
-        self._place, self._link, self._name, self._hear = place, link, name, hear
+    def __init__(self, hub: SimHub, link: str, name: str, receive: Receive) -> None:
+        self._hub, self._link, self._name, self._receive = hub, link, name, receive
         self._life = 0
         self._count = 0
         self._open: dict[bytes, tuple[bytes, bytes]] = {}
 
     def open(self) -> None:
-        """Be a new connection."""
+        """Open a new connection."""
         self._life += 1
         text = f"{self._name} {self._life}".encode()
         self._connection = blake2b(text, digest_size=8).digest()
 
     def close(self) -> None:
-        """End the connection; the replier hears of that, unless the network keeps it back."""
+        """Close the connection. The replier learns it, unless the network drops the message."""
         for ticket in list(self._open):
             self._withdraw(ticket)
         self._to_broker(self._connection, [])
 
     def send(self, frames: Any) -> None:
-        """Open a request; one that is open under the same ticket is given up for it."""
+        """Open a request; it replaces an open one with the same ticket."""
         ticket, message = bytes(frames[0]), bytes(frames[1])
         if ticket in self._open:
             if self._open[ticket][1] == message:
@@ -127,55 +125,55 @@ class SimRequester:
         self._count += 1
         address = self._connection + (0x8000_0000 | self._count).to_bytes(4, "big")
         self._open[ticket] = (address, message)
-        self._place.addresses[self._link, address] = (
+        self._hub.addresses[self._link, address] = (
             self._name,
             lambda answer: self._answered(ticket, address, answer),
         )
         self._ask(ticket, address)
         if len(frames) > 2:
             limit = int(frames[2]) / 1000
-            self._place.world.after(limit, self._answered, ticket, address, [])
+            self._hub.world.after(limit, self._answered, ticket, address, [])
 
     def _ask(self, ticket: bytes, address: bytes) -> None:
-        """Send a request, again and again while it is open."""
+        """Send a request, and resend it while it is open."""
         if self._open.get(ticket, (b"",))[0] == address:
             self._to_broker(address, [self._open[ticket][1]])
-            self._place.world.after(RESEND_AFTER, self._ask, ticket, address)
+            self._hub.world.after(RESEND_AFTER, self._ask, ticket, address)
 
     def _answered(self, ticket: bytes, address: bytes, answer: list[bytes]) -> None:
         if self._open.get(ticket, (b"",))[0] == address:
             self._withdraw(ticket)
-            self._hear([ticket, *answer])
+            self._receive([ticket, *answer])
 
     def _withdraw(self, ticket: bytes) -> None:
         address, _ = self._open.pop(ticket)
-        self._place.addresses.pop((self._link, address), None)
+        self._hub.addresses.pop((self._link, address), None)
 
     def _to_broker(self, address: bytes, frames: list[bytes]) -> None:
-        place, link = self._place, self._link
-        place.network.send(self._name, "broker", lambda m: place.arrive(link, address, m), frames)
+        hub, link = self._hub, self._link
+        hub.network.send(self._name, "broker", lambda m: hub.arrive(link, address, m), frames)
 
 
 class SimSubscriber:
-    """A NATS connection: frames begin with the subject they are sent to or came by."""
+    """A NATS connection: the first frame is the subject."""
 
-    def __init__(self, place: SimHub, link: str, name: str, hear: Hear) -> None:
-        self._place, self._link, self._name, self._hear = place, link, name, hear
+    def __init__(self, hub: SimHub, link: str, name: str, receive: Receive) -> None:
+        self._hub, self._link, self._name, self._receive = hub, link, name, receive
         self.subscriptions: tuple[str, ...] = ()
 
     def open(self) -> None:
         """Subscribe."""
         for subject in self.subscriptions:
-            self._place.subjects.append((self._link, subject, self._name, self._hear))
+            self._hub.subjects.append((self._link, subject, self._name, self._receive))
 
     def close(self) -> None:
         """Unsubscribe."""
         mine = (self._link, self._name)
-        self._place.subjects = [s for s in self._place.subjects if (s[0], s[2]) != mine]
+        self._hub.subjects = [s for s in self._hub.subjects if (s[0], s[2]) != mine]
 
     def send(self, frames: Any) -> None:
         """Publish one message."""
-        place, link, subject = self._place, self._link, bytes(frames[0])
-        place.network.send(
-            self._name, "broker", lambda m: place.arrive(link, subject, m), list(frames[1:])
+        hub, link, subject = self._hub, self._link, bytes(frames[0])
+        hub.network.send(
+            self._name, "broker", lambda m: hub.arrive(link, subject, m), list(frames[1:])
         )

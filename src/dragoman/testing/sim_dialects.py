@@ -1,6 +1,6 @@
-"""What a simulated peer of each dialect is made of: its sides, and the line it speaks on.
+"""The parts of a simulated peer of each dialect: its sides and its connection.
 
-To add a dialect, add one line to `SIM_DIALECTS`.
+To add a dialect, add one entry to `SIM_DIALECTS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,15 +36,15 @@ Clock = Callable[[], float]
 
 @value
 class SimDialect:
-    """How to make the ends of one dialect, and which links they meet on."""
+    """How to make the sides of one dialect, and their links."""
 
     broker: Callable[[BodyCodecs, Ids], tuple[BrokerSide, ...]]
     client: Callable[[Ids], ClientSide] | None
     worker: Callable[[str, str, Ids, Clock], WorkerSide]
-    line: Callable[..., Any]
+    connection: Callable[..., Any]
     client_link: str
     worker_link: str
-    #: Its messages name no job everywhere, so it relies on a connection that keeps their order.
+    #: Some of its messages name no job, so it relies on the order of a connection.
     needs_order: bool = False
 
 
@@ -97,6 +97,6 @@ SIM_DIALECTS: Final[Mapping[str, SimDialect]] = {
 
 
 def make_body_codecs() -> BodyCodecs:
-    """Return every dialect's dress by name."""
+    """Return the body codec of every dialect by name."""
     dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
     return {codec.name: codec for codec in dresses}

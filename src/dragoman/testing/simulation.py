@@ -1,8 +1,8 @@
-"""One simulated world from its seed to its end: trouble, healing, and rest.
+"""One simulated world: faults, then healing, then every job must end.
 
-After the trouble the world heals: everybody comes back, somebody offers whatever was asked for,
-nothing is lost any more. From then on every job ends within `LIVENESS` simulated seconds: the
-longest patience (60 s), lease, back-off and cancel of the workload one after the other.
+After the faults every peer returns, workers offer everything that was requested, and no message is
+lost. Every job must then end within `LIVENESS` simulated seconds: the sum of the longest patience
+(60 s), lease, back-off and cancel of the workload.
 """
 
 from collections import Counter
@@ -25,10 +25,10 @@ from dragoman.testing.workers import SimWorker
 from dragoman.testing.workload import LINK, RESOURCES, SERVICES, draw_offer, plentiful_offer
 from dragoman.testing.world import EPOCH, World
 
-#: Simulated seconds of trouble, and at most this many until everything has ended.
-TROUBLE: Final = 25.0
+#: Simulated seconds with faults, and the time limit until everything has ended.
+FAULT_SECONDS: Final = 25.0
 LIVENESS: Final = 150.0
-#: Bounds small enough to be met.
+#: Limits small enough to be reached.
 LIMITS: Final = Limits(
     queued_jobs=40,
     queued_bytes=1000,
@@ -42,7 +42,7 @@ LIMITS: Final = Limits(
 
 @value
 class Outcome:
-    """What one seed came to."""
+    """The outcome of one seed."""
 
     seed: int
     trace: str
@@ -50,7 +50,7 @@ class Outcome:
     events: int
     records: int
     faults: Counter[str]
-    #: What went wrong, with the message diagram; empty: nothing.
+    #: The failure with a message diagram; empty if none.
     failure: str = ""
 
 
@@ -73,9 +73,9 @@ class Simulation:
         )
         self.chaos = Chaos(world, self.network, self.server, disk, rates)
         self.disk = disk
-        self._people()
+        self._create_peers()
 
-    def _people(self) -> None:
+    def _create_peers(self) -> None:
         world = self.world
         names = tuple(WorkerName(f"w{n}") for n in range(world.random.randint(2, 6)))
         self.workers = [self._worker(draw_offer(world.random, name)) for name in names]
@@ -86,10 +86,10 @@ class Simulation:
             self._sometimes(8.0, self._disturb, worker)
         self._sometimes(6.0, self._declare)
         for client in self.clients:
-            self._sometimes(1.0, client.ask)
-            self._sometimes(2.0, client.meddle, self.clients)
+            self._sometimes(1.0, client.submit_new)
+            self._sometimes(2.0, client.interfere, self.clients)
             self._sometimes(12.0, client.flood)
-            self._sometimes(15.0, self._absent, client)
+            self._sometimes(15.0, self._client_away, client)
 
     def _worker(self, offer: Any) -> SimWorker:
         name = offer.worker.partition("/")[2]
@@ -115,15 +115,15 @@ class Simulation:
     def _deliver(self, link: str, address: Any) -> Any:
         peer = self.peers.get((link, address))
         if peer is None or (not peer.is_up and self.world.chance(0.5)):
-            # A transport may notice that nobody is there any more, or it may not.
+            # A transport may or may not notice that the peer is gone.
             self.world.fault("nobody there")
             return None
-        return address, peer.hear
+        return address, peer.receive
 
     # --- trouble of the peers -----------------------------------------------------------------
 
     def _sometimes(self, mean: float, action: Any, *args: Any) -> None:
-        """Do something again and again while there is trouble."""
+        """Repeat an action at random times while faults are on."""
         wait = self.world.random.expovariate(1 / mean)
         self.world.after(wait, self._once, mean, action, args)
 
@@ -133,7 +133,7 @@ class Simulation:
             self._sometimes(mean, action, *args)
 
     def _disturb(self, worker: SimWorker) -> None:
-        """Let a worker crash, leave, say again what it offers, or be drained."""
+        """Crash, disconnect, re-offer or drain a worker."""
         random = self.world.random
         draw = random.random()
         if draw < 0.35:
@@ -151,7 +151,7 @@ class Simulation:
         self.world.after(random.random() * 6, worker.start)
 
     def _declare(self) -> None:
-        """Let an operator say what resources a service has, and workers that they know theirs."""
+        """Let an operator declare resources, and workers settle theirs."""
         random = self.world.random
         names = tuple(random.sample(RESOURCES, random.randint(0, len(RESOURCES))))
         service = random.choice(SERVICES)
@@ -161,33 +161,33 @@ class Simulation:
                 self._to_broker(worker.name, ResourcesSettled(worker.offer.worker))
 
     def _flap(self, worker: SimWorker) -> None:
-        """Let a worker lose its connection for a while, and perhaps once more soon after."""
+        """Disconnect a worker for a while, and perhaps once more soon after."""
         random = self.world.random
         grace = random.choice((0.0, 1.0, 5.0))
         self.world.fault("connection lost")
         worker.leave(grace)
-        self.world.after(random.random() * 3, worker.come_back)
+        self.world.after(random.random() * 3, worker.reconnect)
         if random.random() < 0.7:
             self.world.after(3 + random.random(), worker.leave, grace)
-            self.world.after(5 + random.random() * 3, worker.come_back)
+            self.world.after(5 + random.random() * 3, worker.reconnect)
 
-    def _absent(self, client: SimClient) -> None:
+    def _client_away(self, client: SimClient) -> None:
         if client.is_up:
             self.world.fault("client crash")
             if self.world.chance(0.5):
                 client.leave()
             client.is_up = False
-            self.world.after(self.world.random.random() * 5, client.come_back)
+            self.world.after(self.world.random.random() * 5, client.reconnect)
 
     # --- running ------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Run the world to its end; say what broke, if something did."""
+        """Run the world to its end and return its outcome."""
         failure = ""
         try:
-            self._run_until(self.world.now + TROUBLE)
+            self._run_until(self.world.now + FAULT_SECONDS)
             self._heal()
-            self._rest()
+            self._finish()
         except Exception as error:
             failure = self._describe(error)
         faults = self.world.faults + Counter({"torn write": self.disk.torn})
@@ -216,29 +216,29 @@ class Simulation:
         self.world.now = max(self.world.now, instant)
 
     def _heal(self) -> None:
-        """End the trouble: everybody comes back, and somebody offers whatever is wanted."""
+        """End the faults: every peer returns, and workers offer everything."""
         self.chaos.heal()
         for worker in self.workers:
-            worker.is_good = worker.says_holds = True
+            worker.is_good = worker.reports_holds = True
             worker.crash()
             self.world.after(0.5, worker.start)
         for name in (*(w.name for w in self.workers), "mars", "plain"):
             helper = self._worker(plentiful_offer(WorkerName(name)))
-            helper.is_good = helper.says_holds = True
+            helper.is_good = helper.reports_holds = True
             self.world.after(1.0, helper.start)
         for client in self.clients:
-            client.come_back()
+            client.reconnect()
 
     def waiting(self) -> dict[str, list[str]]:
-        """Return what clients still wait for."""
+        """Return the unanswered jobs of each client."""
         return {client.name: list(client.open) for client in self.clients if client.open}
 
-    def _rest(self) -> None:
-        """Wait until everything has ended, but not for ever."""
+    def _finish(self) -> None:
+        """Wait until everything has ended, at most `liveness` seconds."""
         until = self.world.now + self.liveness
         while self.world.now < until and not self._is_over():
             self._run_until(self.world.now + 1.0)
-        self.oracle.at_rest(self.server.broker)
+        self.oracle.check_finished(self.server.broker)
         waiting = self.waiting()
         self.oracle.require(not waiting, f"clients wait for {waiting}")
         self.oracle.compare(self.server.broker, self.server.unwritten())

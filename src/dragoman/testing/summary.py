@@ -1,4 +1,4 @@
-"""What an event or effect says, in a few words: for the trace and for the message diagram."""
+"""Events and effects as one line, for the trace and the message diagram."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -44,7 +44,7 @@ _GETTERS: Final = {kind: _getter(names) for kind, names in _FIELDS.items()}
 
 
 def summary(thing: Any) -> str:
-    """Say it in one line."""
+    """Return an event or effect as one line."""
     kind = type(thing)
     if kind is effects.Append:
         return "#{} {} {}/{} attempt {} {} {} {}".format(*_RECORD(thing.record)).rstrip()

@@ -1,4 +1,4 @@
-"""What the workers of demo, fuzzer and soak do."""
+"""The tasks of the demo's, fuzzer's and soak's workers."""
 
 import time
 from typing import Any
@@ -7,16 +7,16 @@ from dragoman.sdk.tasks import TaskFailed
 
 
 def echo(value: Any) -> Any:
-    """Return what was sent."""
+    """Return the argument."""
     return value
 
 
 def refuse() -> None:
-    """Fail, as tasks do."""
+    """Fail."""
     raise TaskFailed("refused, as asked")
 
 
 def square(n: int) -> int:
-    """Take a moment to square a number."""
+    """Square a number after 20 ms."""
     time.sleep(0.02)
     return n * n

@@ -1,4 +1,4 @@
-"""Simulated workers of the core level: they join, beat, run, refuse, pass on, hang and die."""
+"""Simulated workers of the core level: they join, beat, run, refuse, forward, hang and crash."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,8 +22,8 @@ from dragoman.model.target import ANY, Labelled
 from dragoman.testing.workload import LINK, SERVICES
 from dragoman.testing.world import World
 
-#: What becomes of a job, and how often; what is left over is success.
-FATES: Final = (
+#: Outcomes of a job with their shares; the rest succeeds.
+OUTCOMES: Final = (
     ("fail", 0.08),
     ("hand_back", 0.07),
     ("forward", 0.06),
@@ -33,22 +33,22 @@ FATES: Final = (
     ("cancelled", 0.01),
 )
 
-Speak = Callable[[Event], None]
+SendEvent = Callable[[Event], None]
 Key = tuple[JobId, int]
 
 
 class SimWorker:
-    """One worker. `speak` sends an event to the broker."""
+    """One worker. `send` sends an event to the broker."""
 
-    def __init__(self, world: World, offer: WorkerJoined, speak: Speak) -> None:
+    def __init__(self, world: World, offer: WorkerJoined, send: SendEvent) -> None:
         self.world = world
         self.offer = offer
         self.name = offer.name
-        self.speak = speak
+        self.send = send
         random = world.random
-        #: Whether it can say which jobs it holds, and which attempt it answers.
-        self.says_holds = random.random() < 0.7
-        self.says_attempt = random.random() < 0.8
+        #: Whether it reports the jobs it holds, and the attempt of an answer.
+        self.reports_holds = random.random() < 0.7
+        self.reports_attempt = random.random() < 0.8
         self.is_good = False
         self.is_up = False
         self.life = 0
@@ -59,7 +59,7 @@ class SimWorker:
     # --- life ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with nothing in hand, and join."""
+        """Start without jobs, and join."""
         if self.is_up:
             return
         self.is_up = True
@@ -69,17 +69,17 @@ class SimWorker:
         self._beat(self.life)
 
     def crash(self) -> None:
-        """Lose everything at once."""
+        """Stop at once and lose everything."""
         self.is_up = False
 
     def leave(self, grace: float) -> None:
-        """Say good-bye, perhaps to come back soon."""
+        """Leave, perhaps with a grace to return."""
         if self.is_up:
-            self.speak(PeerLeft(self.offer.worker, "left", grace))
+            self.send(PeerLeft(self.offer.worker, "left", grace))
             self.is_up = False
 
-    def come_back(self) -> None:
-        """Join again with everything still in hand."""
+    def reconnect(self) -> None:
+        """Join again and keep running jobs."""
         if not self.is_up:
             self.is_up = True
             self.life += 1
@@ -90,10 +90,10 @@ class SimWorker:
                 self.world.after(duration, self._finish, self.life, key, "succeed")
 
     def join(self) -> None:
-        """Register, or say again what it offers and holds."""
+        """Register, or repeat what it offers and holds."""
         self.heard_at = self.world.now
-        holds = frozenset(job for job, _ in self.running) if self.says_holds else None
-        self.speak(replace(self.offer, holds=holds))
+        holds = frozenset(job for job, _ in self.running) if self.reports_holds else None
+        self.send(replace(self.offer, holds=holds))
 
     def _beat(self, life: int) -> None:
         if life != self.life or not self.is_up:
@@ -102,24 +102,24 @@ class SimWorker:
         if self.world.now - self.heard_at > 4 * every:
             self.join()
         elif self.offer.beat_every is not None:
-            self.speak(BeatReceived(self.offer.worker))
+            self.send(BeatReceived(self.offer.worker))
         self.world.after(every, self._beat, life)
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def hear(self, effect: Any) -> None:
-        """Take one thing the broker said."""
+    def receive(self, effect: Any) -> None:
+        """Handle one effect of the broker."""
         if not self.is_up:
             return
         self.heard_at = self.world.now
-        _HEARS[type(effect)](self, effect)
+        _HANDLERS[type(effect)](self, effect)
 
     def _work(self, work: SendWork) -> None:
         key = (work.job, work.attempt)
         if key in self.results:
-            # A broker that lost a relaxed job with its disk may give it out anew, as the same
-            # attempt. Whoever has done it already says so, as our own workers do.
-            self.speak(self.results[key])
+            # A broker that lost a relaxed job may dispatch it again as the same attempt. A worker
+            # that has finished it repeats its result, as our own workers do.
+            self.send(self.results[key])
             return
         if key in self.running:
             return
@@ -133,14 +133,14 @@ class SimWorker:
             self.world.after(0.01, self._finish, self.life, key, "succeed")
             return
         duration = random.choice((0.01, 0.05, 0.3, 1.5, 6.0))
-        self.world.after(duration, self._finish, self.life, key, self._draw_fate())
+        self.world.after(duration, self._finish, self.life, key, self._draw_outcome())
 
-    def _draw_fate(self) -> str:
+    def _draw_outcome(self) -> str:
         draw = self.world.random.random()
-        for fate, share in FATES:
+        for outcome, share in OUTCOMES:
             draw -= share
             if draw < 0:
-                return fate
+                return outcome
         return "succeed"
 
     def _input(self, effect: SendInput) -> None:
@@ -155,10 +155,10 @@ class SimWorker:
     def _poll(self, effect: SendPoll) -> None:
         key = (effect.job, effect.attempt)
         if key in self.results:
-            self.speak(self.results[key])
+            self.send(self.results[key])
         elif key not in self.running:
             fault = Fault(FaultCode.HANDED_BACK, "never got it")
-            self.speak(
+            self.send(
                 ReplyReceived(
                     self.offer.worker,
                     effect.job,
@@ -168,55 +168,55 @@ class SimWorker:
                 )
             )
 
-    def _beat_heard(self, effect: SendBeat) -> None:
-        """The broker is there; nothing to do."""
+    def _beat_received(self, effect: SendBeat) -> None:
+        """Do nothing: the heartbeat is a sign of life only."""
 
     def _dismissed(self, effect: Dismiss) -> None:
         self.join()
 
     # --- what it says -------------------------------------------------------------------------
 
-    def _finish(self, life: int, key: Key, fate: str) -> None:
+    def _finish(self, life: int, key: Key, outcome: str) -> None:
         work = self.running.get(key)
-        if life != self.life or not self.is_up or work is None or fate == "hang":
+        if life != self.life or not self.is_up or work is None or outcome == "hang":
             return
-        if fate == "die":
+        if outcome == "die":
             self.world.fault("worker crash")
             self.crash()
             self.world.after(self.world.random.random() * 10, self.start)
             return
-        if fate == "ask":
+        if outcome == "ask":
             self._reply(work, ReplyKind.INPUT_ASKED)
             return
         del self.running[key]
-        said = self._result(work, fate)
+        said = self._result(work, outcome)
         self.results[key] = said
-        self.speak(said)
+        self.send(said)
         if self.offer.credit is not None and not self.offer.credit_returns:
-            self.speak(CreditGranted(self.offer.worker, 1))
+            self.send(CreditGranted(self.offer.worker, 1))
 
-    def _result(self, work: SendWork, fate: str) -> ReplyReceived | JobForwarded:
-        attempt = work.attempt if self.says_attempt else None
-        if fate == "forward":
+    def _result(self, work: SendWork, outcome: str) -> ReplyReceived | JobForwarded:
+        attempt = work.attempt if self.reports_attempt else None
+        if outcome == "forward":
             service = self.world.random.choice(SERVICES)
             target = self.world.random.choice((ANY, ANY, Labelled("zone in (eu, us)")))
             return JobForwarded(
                 self.offer.worker, work.job, service, work.body, target, "task", attempt
             )
-        fault = _FAULTS.get(fate)
+        fault = _FAULTS.get(outcome)
         return ReplyReceived(
             self.offer.worker, work.job, ReplyKind.FINAL, self._body(work), fault, attempt
         )
 
     def _body(self, work: SendWork) -> Body:
-        """Answer with the question, the attempt (where it can be told) and the own name."""
-        attempt = b"%d" % work.attempt if self.says_attempt else b""
+        """Answer with the request, the attempt (if it reports attempts) and its name."""
+        attempt = b"%d" % work.attempt if self.reports_attempt else b""
         return Body(LINK, (work.body.parts[0], attempt, self.name.encode()))
 
     def _reply(self, work: SendWork, kind: ReplyKind) -> None:
-        attempt = work.attempt if self.says_attempt else None
+        attempt = work.attempt if self.reports_attempt else None
         body = Body(LINK, (b"on the way",))
-        self.speak(ReplyReceived(self.offer.worker, work.job, kind, body, None, attempt))
+        self.send(ReplyReceived(self.offer.worker, work.job, kind, body, None, attempt))
 
 
 _FAULTS: Final = {
@@ -224,11 +224,11 @@ _FAULTS: Final = {
     "hand_back": Fault(FaultCode.HANDED_BACK, "not now"),
     "cancelled": Fault(FaultCode.CANCELLED, "stopped"),
 }
-_HEARS: Final[dict[type, Callable[[SimWorker, Any], None]]] = {
+_HANDLERS: Final[dict[type, Callable[[SimWorker, Any], None]]] = {
     SendWork: SimWorker._work,
     SendInput: SimWorker._input,
     SendCancel: SimWorker._cancel,
     SendPoll: SimWorker._poll,
-    SendBeat: SimWorker._beat_heard,
+    SendBeat: SimWorker._beat_received,
     Dismiss: SimWorker._dismissed,
 }

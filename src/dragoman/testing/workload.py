@@ -1,4 +1,4 @@
-"""What simulated peers ask for and offer: every policy of the core, in all combinations."""
+"""The jobs and offers of simulated peers: every policy of the core, in all combinations."""
 
 from random import Random
 from typing import Final
@@ -10,19 +10,19 @@ from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.model.terms import BALANCES, Terms
 
-#: Every simulated peer of the core level is on this link.
+#: The link of every simulated peer of the core level.
 LINK: Final = "local"
 SERVICES: Final = tuple(map(ServiceName, ("a", "b", "c")))
-#: Nobody offers this one until the world has healed.
+#: A service without workers until the world has healed.
 LATER: Final = ServiceName("later")
 ZONES: Final = ("eu", "us")
 RESOURCES: Final = ("r0", "r1", "r2")
-#: Enough for everything, offered by the workers that come when the world heals.
+#: Capacity for every job, offered by the workers that join when the world heals.
 PLENTY: Final = Capacity(64, 1 << 40, 1 << 40, 64, 64)
 
 
 def draw_target(random: Random, names: tuple[WorkerName, ...]) -> Target:
-    """Draw whom a job is for."""
+    """Draw the target of a job."""
     draw = random.random()
     if draw < 0.60:
         return ANY
@@ -57,7 +57,7 @@ def draw_terms(random: Random) -> Terms:
 def draw_job(
     random: Random, job: JobId, client: PeerId, names: tuple[WorkerName, ...]
 ) -> JobSubmitted:
-    """Draw one request. Memoised ones ask one of a few questions, so that some are asked again."""
+    """Draw one request. Memoised requests use few different bodies, so that some repeat."""
     terms = draw_terms(random)
     question = f"q{random.randrange(4)}" if terms.memoize else f"q-{job}"
     draw = random.random()
@@ -102,7 +102,7 @@ def draw_offer(random: Random, name: WorkerName) -> WorkerJoined:
 
 
 def plentiful_offer(name: WorkerName) -> WorkerJoined:
-    """Offer everything that any simulated job can ask for."""
+    """Return an offer that suits every simulated job."""
     return WorkerJoined(
         PeerId(f"{LINK}/heal-{name}"),
         name,

@@ -1,7 +1,7 @@
-"""The simulated world: one clock, one source of chance, one list of what comes next.
+"""The simulated world: one clock, one random source, one queue of actions.
 
-Nothing here waits, and nothing here knows about brokers. What happens is written into a hash, so
-that two runs of one seed can be compared, and into a short memory, so that a failure can be shown.
+It never waits and knows nothing of brokers. A hash over the trace lets two runs of one seed be
+compared. The last exchanges are kept to show a failure.
 """
 
 from collections import Counter, deque
@@ -11,24 +11,24 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
-#: Any instant will do; one with a fraction shows who compares clocks carelessly.
+#: Has a fraction, so that careless comparisons of clocks show.
 EPOCH: Final = 1_700_000_000.25
 #: Exchanges shown when a run fails.
 REMEMBERED: Final = 60
 
 
 class World:
-    """Time, chance, and everything that is going to happen."""
+    """The clock, the random source and the scheduled actions."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = Random(seed)
         self.now = EPOCH
-        #: Things that happened so far; a failure names the last.
+        #: Number of actions so far; a failure names the last.
         self.steps = 0
         #: Injected faults by kind.
         self.faults: Counter[str] = Counter()
-        #: While false, nothing goes wrong any more.
+        #: While False, no faults are injected.
         self.is_faulty = True
         self._coming: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
@@ -36,16 +36,16 @@ class World:
         self._tail: deque[tuple[float, str, str, str]] = deque(maxlen=REMEMBERED)
 
     def after(self, delay: float, action: Callable[..., None], *args: Any) -> None:
-        """Let something happen in `delay` seconds."""
+        """Schedule an action in `delay` seconds."""
         self.at(self.now + delay, action, *args)
 
     def at(self, instant: float, action: Callable[..., None], *args: Any) -> None:
-        """Let something happen at an instant; what is for the same one happens in this order."""
+        """Schedule an action. Actions for the same instant run in the order they were scheduled."""
         self._order += 1
         heappush(self._coming, (instant, self._order, action, args))
 
     def step(self) -> bool:
-        """Let the next thing happen; tell whether there was one."""
+        """Run the next action; return whether there was one."""
         if not self._coming:
             return False
         at, _, action, args = heappop(self._coming)
@@ -55,11 +55,11 @@ class World:
         return True
 
     def next_at(self) -> float:
-        """When the next thing happens; never, if nothing is left."""
+        """Return the time of the next action; infinity if there is none."""
         return self._coming[0][0] if self._coming else float("inf")
 
     def chance(self, probability: float) -> bool:
-        """Draw: true with this probability."""
+        """Return True with this probability."""
         return self.random.random() < probability
 
     def fault(self, kind: str) -> None:
@@ -68,17 +68,17 @@ class World:
         self.note("chaos", "", kind)
 
     def note(self, source: str, destination: str, what: str) -> None:
-        """Put something that happened into the trace."""
+        """Add an entry to the trace."""
         self._hash.update(f"{self.now:.6f} {source} {destination} {what}\n".encode())
         self._tail.append((self.now, source, destination, what))
 
     @property
     def trace(self) -> str:
-        """The hash over everything that has happened."""
+        """The hash over the whole trace."""
         return self._hash.hexdigest()
 
     def diagram(self) -> str:
-        """Draw the last exchanges: when, who, to whom, what."""
+        """Return the last exchanges as a message diagram."""
         lines = []
         for at, source, destination, what in self._tail:
             arrow = (

@@ -1,6 +1,6 @@
-"""Planted bugs of dispatch: work goes to the wrong worker, to two, out of turn, or to nobody.
+"""Planted bugs of dispatch: the wrong worker, two workers, the wrong turn, or no worker.
 
-What lives here breaks who gets a job and when: credit, windows, turns, the index of workers.
+They break credit, windows, turns and the index of workers.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ BUGS: Final = Bugs()
 
 @BUGS.add
 def lost_wake_up() -> Iterator[None]:
-    """A worker that asks for more is not looked at until something else happens."""
+    """A worker with new credit gets no work until something else happens."""
 
     def granted(state: state.BrokerState, event: CreditGranted) -> None:
         worker = workers.touch_worker(state, event.worker)
@@ -32,7 +32,7 @@ def lost_wake_up() -> Iterator[None]:
 
 @BUGS.add
 def double_lease() -> Iterator[None]:
-    """A job whose worker is away goes to another at once, and stays with the first as well."""
+    """A job of an absent worker goes to another at once and also stays with the first."""
 
     def go_absent(
         state: state.BrokerState, worker: RegisteredWorker, reason: str, grace: float
@@ -48,7 +48,7 @@ def double_lease() -> Iterator[None]:
 
 @BUGS.add
 def dispatch_to_a_left_worker() -> Iterator[None]:
-    """A worker that left stays in the index of those that have room."""
+    """A worker that left stays in the index of workers with room."""
 
     def remove(self: WorkerRegistry, worker: RegisteredWorker) -> None:
         pools = {s: self.pools[s] for s in worker.services}
@@ -65,21 +65,21 @@ def dispatch_to_a_left_worker() -> Iterator[None]:
 
 @BUGS.add
 def attempt_not_counted() -> Iterator[None]:
-    """A second dispatch has the number of the first."""
+    """A second dispatch has the attempt number of the first."""
     with replaced(dispatch, "_next_attempt", lambda part: max(part.attempt, 1)):
         yield
 
 
 @BUGS.add
 def unfair_queue() -> Iterator[None]:
-    """Whoever was served keeps its turn."""
+    """A client that was served keeps its turn."""
     with replaced(Turns, "served", lambda self, client: None):
         yield
 
 
 @BUGS.add
 def stuck_behind_a_refused_job() -> Iterator[None]:
-    """Only the first of a lane is offered, although a worker refused just that one."""
+    """Only the first job of a lane is offered, even to a worker that refused it."""
 
     def first(self: QueueLane, suits: Callable[[JobPart], bool] | None = None) -> Any:
         head = self._head()
@@ -91,7 +91,7 @@ def stuck_behind_a_refused_job() -> Iterator[None]:
 
 @BUGS.add
 def capacity_ignored() -> Iterator[None]:
-    """A window is as wide as the worker says, and one wider."""
+    """A window is one wider than the worker says."""
 
     def has_room(self: RegisteredWorker) -> bool:
         if self.credit is not None and self.credit_returns and self.credit == len(self.held):
@@ -105,7 +105,7 @@ def capacity_ignored() -> Iterator[None]:
 
 @BUGS.add
 def credit_leak() -> Iterator[None]:
-    """A job that never reached its worker keeps the credit it took."""
+    """A job that never reached its worker keeps its credit."""
 
     def failed(state: state.BrokerState, event: DeliveryFailed) -> None:
         worker = state.registry.workers.get(event.peer)

@@ -1,7 +1,7 @@
-"""Planted bugs of durability: what was said is not on the disk, or is lost in a restart.
+"""Planted bugs of durability: a sent message is not on disk, or a restart loses it.
 
-What lives here breaks "a record is durable before its consequence leaves the process", or the fold
-of the records that a new process begins with.
+They break "a record is durable before its consequence leaves the process", or the fold of records
+at start.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ BUGS: Final = Bugs()
 
 @BUGS.add
 def ack_before_sync() -> Iterator[None]:
-    """Strict sends leave with their batch, whether it is on the disk or not."""
+    """Strict messages are sent before their batch is on disk."""
 
     def carry_out(self: SimServer, effects: Any) -> None:
         kept = list(effects)
@@ -37,7 +37,7 @@ def ack_before_sync() -> Iterator[None]:
 
 @BUGS.add
 def send_after_failed_append() -> Iterator[None]:
-    """A write that failed is taken for one that succeeded."""
+    """A failed write counts as a successful one."""
 
     def failed(self: SimServer, why: str) -> None:
         self.world.fault("disk")
@@ -54,7 +54,7 @@ def send_after_failed_append() -> Iterator[None]:
 
 @BUGS.add
 def result_forgotten_after_recovery() -> Iterator[None]:
-    """A replay takes the end of a job for the end of one of its attempts."""
+    """A replay treats the end of a job as the end of one attempt."""
 
     def ended(self: JobStore, record: Record) -> None:
         if replaying:
@@ -77,7 +77,7 @@ def result_forgotten_after_recovery() -> Iterator[None]:
 
 @BUGS.add
 def request_lost_in_recovery() -> Iterator[None]:
-    """The body of what waited is not read back."""
+    """The bodies of queued requests are not read back."""
 
     def resume(found: JobStore, load_body: Any, *more: Any) -> Any:
         return old(found, lambda seq: Body("local", (b"?",)), *more)

@@ -1,7 +1,4 @@
-"""Planted bugs of jobs: one ends too soon, again, for somebody else or with another's answer.
-
-What lives here breaks what becomes of a job, whichever worker has it and however fast it is.
-"""
+"""Planted bugs of jobs: a job ends too soon, twice, for the wrong client or with a wrong answer."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,7 +16,7 @@ BUGS: Final = Bugs()
 
 @BUGS.add
 def forgotten_cancel() -> Iterator[None]:
-    """A cancelled job whose worker gives it up is tried again."""
+    """A cancelled job that its worker returns is tried again."""
 
     def requeue_or_end(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         asked, part.job.cancel_asked_at = part.job.cancel_asked_at, 0.0
@@ -38,7 +35,7 @@ def forgotten_cancel() -> Iterator[None]:
 
 @BUGS.add
 def stale_result_applied() -> Iterator[None]:
-    """The attempt that a result answers is not looked at."""
+    """The attempt number of a result is ignored."""
 
     def reply_received(state: state.BrokerState, event: Any) -> None:
         event.attempt = None
@@ -51,7 +48,7 @@ def stale_result_applied() -> Iterator[None]:
 
 @BUGS.add
 def gather_ends_early() -> Iterator[None]:
-    """A job for several ends with the first part that does."""
+    """A job with several parts ends with the first."""
 
     def open_parts(self: Job) -> list[JobPart]:
         found = old(self)
@@ -65,7 +62,7 @@ def gather_ends_early() -> Iterator[None]:
 
 @BUGS.add
 def duplicate_run_on_resubmission() -> Iterator[None]:
-    """A job that has ended is taken for a new one when it is asked for again."""
+    """A finished job that is submitted again runs again."""
 
     def known(state: state.BrokerState, event: Any) -> Job | None:
         job = old(state, event)
@@ -78,7 +75,7 @@ def duplicate_run_on_resubmission() -> Iterator[None]:
 
 @BUGS.add
 def hand_over_loses_the_client() -> Iterator[None]:
-    """A job that is passed on answers the worker that passed it on."""
+    """A forwarded job answers the worker that forwarded it."""
 
     def forward_part(
         state: state.BrokerState, part: JobPart, event: JobForwarded, target: Any
@@ -93,7 +90,7 @@ def hand_over_loses_the_client() -> Iterator[None]:
 
 @BUGS.add
 def memo_answers_the_wrong_body() -> Iterator[None]:
-    """A memoised answer is found by its service alone."""
+    """A memoised answer is found by service alone."""
 
     def submitted(state: state.BrokerState, event: Any) -> None:
         memo = state.store.memo
@@ -110,7 +107,7 @@ def memo_answers_the_wrong_body() -> Iterator[None]:
 
 @BUGS.add
 def dead_too_late() -> Iterator[None]:
-    """A job is tried once more than it may be."""
+    """A job is tried once more than allowed."""
 
     def requeue_or_end(state: state.BrokerState, part: JobPart, fault: Fault) -> None:
         if fault.code is FaultCode.WORKER_LOST:
@@ -124,6 +121,6 @@ def dead_too_late() -> Iterator[None]:
 
 @BUGS.add
 def reply_to_a_client_that_left() -> Iterator[None]:
-    """A client's good-bye is not remembered."""
+    """A client that left is not forgotten."""
     with replaced(state.BrokerState, "forget_client", lambda self, peer: None):
         yield

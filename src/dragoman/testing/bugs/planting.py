@@ -1,7 +1,4 @@
-"""How a bug is planted: something of the house is replaced for a while, and put back.
-
-What must not live here: any bug. Those are with the others of their theme.
-"""
+"""How a bug is planted: replace a function or table entry, then restore it. No bugs live here."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,10 +8,10 @@ Bug = Callable[[], AbstractContextManager[None]]
 
 
 class Bugs(dict[str, Bug]):
-    """Planted bugs by name. Each theme has its own list: to import one changes no other."""
+    """Planted bugs by name. Each module has its own list, so that imports stay independent."""
 
     def add(self, plant: Callable[[], Iterator[None]]) -> Bug:
-        """Put a planted bug on the list, under its own name."""
+        """Add a planted bug under its own name."""
         planted = contextmanager(plant)
         self[plant.__name__] = planted
         return planted
@@ -22,7 +19,7 @@ class Bugs(dict[str, Bug]):
 
 @contextmanager
 def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
-    """Let `owner.name` (or `owner[name]`) be something else for a while."""
+    """Replace `owner.name` (or `owner[name]`) while the block runs."""
     is_table = isinstance(owner, dict)
     old = owner[name] if is_table else owner.__dict__[name]
     put = owner.__setitem__ if is_table else lambda key, what: setattr(owner, key, what)

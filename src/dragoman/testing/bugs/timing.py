@@ -1,7 +1,4 @@
-"""Planted bugs of time: what is due comes too soon, too late or never.
-
-What lives here breaks one of the core's timers; all but one replace a line of its table.
-"""
+"""Planted bugs of timers: an action is early, late or missing."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,7 +14,7 @@ BUGS: Final = Bugs()
 
 @BUGS.add
 def lease_ignoring_beats() -> Iterator[None]:
-    """A lease runs from the moment a worker joined, however often it beats."""
+    """A lease runs from the join, whatever heartbeats arrive."""
 
     def check(state: state.BrokerState, worker: RegisteredWorker) -> None:
         workers.dismiss_worker(state, worker, "its lease is over")
@@ -28,7 +25,7 @@ def lease_ignoring_beats() -> Iterator[None]:
 
 @BUGS.add
 def patience_ignored() -> Iterator[None]:
-    """Nobody's patience ever ends."""
+    """Patience never ends."""
     never = lambda state, part: setattr(part, "patience_timer", None)  # noqa: E731
     with replaced(timers._TABLE, TimerKind.PATIENCE, never):  # type: ignore[arg-type]
         yield
@@ -36,7 +33,7 @@ def patience_ignored() -> Iterator[None]:
 
 @BUGS.add
 def run_timeout_not_enforced() -> Iterator[None]:
-    """An attempt may run for as long as it likes."""
+    """An attempt has no time limit."""
     never = lambda state, part: setattr(part, "run_timer", None)  # noqa: E731
     with replaced(timers._TABLE, TimerKind.RUN, never):  # type: ignore[arg-type]
         yield
@@ -44,7 +41,7 @@ def run_timeout_not_enforced() -> Iterator[None]:
 
 @BUGS.add
 def back_off_loses_the_part() -> Iterator[None]:
-    """After its back-off a part is not put back in the queue."""
+    """After its back-off, a part is not queued again."""
 
     def retry(state: state.BrokerState, part: JobPart) -> None:
         if part.queued_in is None:

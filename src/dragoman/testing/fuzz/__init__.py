@@ -1,6 +1,6 @@
 """Grammar-aware fuzzing of a live broker: `python -m dragoman.testing.fuzz`.
 
-`grammar` and one file per dialect make messages that are nearly right, `mutations` spoils them,
-`hoses` carries them over real sockets, `attack` fires while honest peers go on working, and
-looks at the broker afterwards. The same seed makes the same messages.
+`grammar` and one file per dialect make almost valid messages. `mutations` mutates them. `senders`
+sends them over real sockets. `attack` sends them while honest peers work, then checks the broker.
+The same seed makes the same messages.
 """

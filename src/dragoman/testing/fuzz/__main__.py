@@ -11,22 +11,24 @@ from dragoman.testing.fuzz.attack import ATTACK_TARGETS, SETTINGS, attack, start
 
 
 def options() -> argparse.ArgumentParser:
-    """Say what can be asked for."""
+    """Return the command line parser."""
     parser = argparse.ArgumentParser(prog="python -m dragoman.testing.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, help="make the same messages again")
-    parser.add_argument("--messages", type=int, default=100_000, help="for each link (100,000)")
-    parser.add_argument("--links", default=",".join(ATTACK_TARGETS), help="which ones (all)")
+    parser.add_argument("--messages", type=int, default=100_000, help="messages per link (100,000)")
+    parser.add_argument(
+        "--links", default=",".join(ATTACK_TARGETS), help="comma-separated links (all)"
+    )
     parser.add_argument("--vectors", type=Path, help="a folder of captured messages by dialect")
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Attack every link in turn; 1 if anything did not hold."""
+    """Attack each link in turn; return 1 if a check failed."""
     args = options().parse_args(argv)
     seed = random.SystemRandom().randrange(2**32) if args.seed is None else args.seed
     links = args.links.split(",")
     folder = Path(tempfile.mkdtemp(prefix="dragoman-fuzz-"))
-    fabric, is_well = Fabric(folder, SETTINGS), True
+    fabric, passed = Fabric(folder, SETTINGS), True
     sys.stdout.write(f"seed {seed}; logs are in {folder}\n")
     try:
         start_peers(fabric, links)
@@ -34,10 +36,10 @@ def main(argv: list[str] | None = None) -> int:
             outcome = attack(fabric, link, seed, args.messages, args.vectors)
             sys.stdout.write(f"{outcome}\n")
             sys.stdout.flush()
-            is_well = is_well and not outcome.troubles
+            passed = passed and not outcome.problems
     finally:
         fabric.stop()
-    return 0 if is_well else 1
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The attack: fire at a live broker while honest peers go on working, then look at the broker.
+"""The attack: sends mutated messages to a live broker while honest peers work, then checks it.
 
-What has to hold: the broker lives and answers, nothing inside it failed, honest peers of the
-attacked dialect are served throughout, and its memory does not grow with the number of messages.
+The broker must stay up and answer, without internal errors. Honest peers of the attacked dialect
+must be served throughout. The broker's memory must not grow with the number of messages.
 """
 
 import random
@@ -26,7 +26,7 @@ from dragoman.testing.fuzz.senders import HttpSender, NatsSender, Sender, SpSend
 from dragoman.testing.fuzz.zss import ZssBackGrammar, ZssFrontGrammar
 from dragoman.testing.gauges import read_metrics, resident_bytes
 
-#: Terms under which spoilt jobs do not stay: what one message can hold on to is soon let go of.
+#: Settings under which the jobs of mutated messages end soon, so that memory stays bounded.
 SETTINGS: Final = """
 [ledger]
 seal = false
@@ -53,18 +53,18 @@ grace = 2
 )
 _MIB: Final = 2**20
 _BATCH: Final = 1000
-#: Batches that are sent before the broker is asked how far it has come.
+#: Batches that are sent before the broker's counters are read.
 _AHEAD: Final = 3
-#: The first part of the messages fills what is bounded; only after it memory has to be flat.
+#: Share of the messages that fills bounded buffers. Memory must be flat after it.
 _WARM: Final = 0.3
-#: What the broker may hold more at the end than when it was warm: SQLite's caches (16 MiB for each
-#: connection) go on filling. One job kept for each message would be 200 MiB and more.
+#: Allowed growth after the warm-up: SQLite's caches (16 MiB per connection) still fill. One job
+#: kept per message would be 200 MiB or more.
 _MOST_GROWTH: Final = 48 * _MIB
 
 
 @dataclass(frozen=True)
 class AttackTarget:
-    """One link to attack: what is said there, how, and who is honest there."""
+    """One link to attack: its grammar, its sender, and the dialects of its honest peers."""
 
     grammar: Callable[[random.Random, Path | None], Grammar]
     sender: Callable[[str, random.Random], Sender]
@@ -86,29 +86,29 @@ ATTACK_TARGETS: Final = {
 
 @dataclass
 class AttackOutcome:
-    """What came of one attack."""
+    """The outcome of one attack."""
 
     link: str
     seed: int
-    fired: int = 0
+    sent: int = 0
     seconds: float = 0.0
     honest_calls: int = 0
     slowest: float = 0.0
     rejected: int = 0
     grown: int = 0
-    troubles: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        verdict = "; ".join(self.troubles[:3]) or "held"
+        verdict = "; ".join(self.problems[:3]) or "held"
         return (
-            f"{self.link:11} seed {self.seed}  {self.fired:7} messages in {self.seconds:5.1f} s,"
+            f"{self.link:11} seed {self.seed}  {self.sent:7} messages in {self.seconds:5.1f} s,"
             f" {self.rejected} on record as rejected, {self.honest_calls} honest calls (slowest"
             f" {self.slowest * 1000:.0f} ms), memory {self.grown / _MIB:+.1f} MiB: {verdict}"
         )
 
 
 class HonestCaller(threading.Thread):
-    """A client that calls its worker again and again, and notes whatever is not right."""
+    """A client that calls its worker in a loop and notes every wrong or missing answer."""
 
     def __init__(self, url: str, service: str, outcome: AttackOutcome) -> None:
         super().__init__(daemon=True)
@@ -116,31 +116,31 @@ class HonestCaller(threading.Thread):
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        """Call until told to stop, and at least once."""
+        """Call until `end`, and at least once."""
         with Client(self._url) as client:
             self._call(client)
             while not self._is_over.wait(0.02):
                 self._call(client)
 
     def _call(self, client: Client) -> None:
-        outcome, said = self._outcome, {"n": self._outcome.honest_calls, "text": "naïve"}
+        outcome, fields = self._outcome, {"n": self._outcome.honest_calls, "text": "naïve"}
         started = time.monotonic()
         try:
-            if client.call(self._service, "echo", said, timeout=30) != said:
-                outcome.troubles.append("an honest peer got a wrong answer")
+            if client.call(self._service, "echo", fields, timeout=30) != fields:
+                outcome.problems.append("an honest peer got a wrong answer")
         except DragomanError as error:
-            outcome.troubles.append(f"an honest peer was not served: {error}")
+            outcome.problems.append(f"an honest peer was not served: {error}")
         outcome.honest_calls += 1
         outcome.slowest = max(outcome.slowest, time.monotonic() - started)
 
     def end(self) -> None:
-        """Stop after the call under way."""
+        """Stop after the current call."""
         self._is_over.set()
         self.join(60)
 
 
 def honest_service(link: str) -> str:
-    """Name the service that only honest peers use."""
+    """Return the name of the service that only honest peers use."""
     return f"honest-{link.replace('_', '-')}"
 
 
@@ -150,7 +150,7 @@ def start_peers(fabric: Fabric, links: list[str]) -> None:
     for link in links:
         name, dialect = honest_service(link), ATTACK_TARGETS[link].worker
         url = fabric.url(dialect, is_worker=True)
-        # A compute node says itself how often it beats; the broker here is less patient than most.
+        # A node sets its own heartbeat interval; the timeouts of this broker are short.
         url += "?heartbeat_interval=1" if dialect == "ncl" else ""
         fabric.start_worker(dialect, name, f"{name}-1", url)
     fabric.wait_for([honest_service(link) for link in links])
@@ -164,17 +164,17 @@ def attack(
     vectors: Path | None = None,
     most_growth: int = _MOST_GROWTH,
 ) -> AttackOutcome:
-    """Fire at least so many messages at a link of a running fabric; see what came of it."""
+    """Send at least `messages` messages to a link of a running fabric; return the outcome."""
     front, outcome = ATTACK_TARGETS[link], AttackOutcome(link, seed)
     chance = random.Random(f"{seed} {link}")
-    before = _counted(fabric, link)
+    before = _counters(fabric, link)
     grammar = front.grammar(chance, vectors)
     sender = front.sender(fabric.endpoints[link], chance)
     honest = HonestCaller(fabric.url(front.client), honest_service(link), outcome)
     started = time.monotonic()
     honest.start()
     try:
-        warm = _bombard(fabric, link, grammar, sender, messages, outcome)
+        warm = _send_all(fabric, link, grammar, sender, messages, outcome)
     finally:
         honest.end()
         sender.close()
@@ -183,7 +183,7 @@ def attack(
     return outcome
 
 
-def _bombard(
+def _send_all(
     fabric: Fabric,
     link: str,
     grammar: Grammar,
@@ -191,26 +191,26 @@ def _bombard(
     messages: int,
     outcome: AttackOutcome,
 ) -> int:
-    """Fire; return how much memory the broker held when it was warm."""
-    warm, before = 0, _counted(fabric, link)[1]
-    while outcome.fired < messages and fabric.is_broker_up:
-        if outcome.fired % (_AHEAD * _BATCH) == 0:
-            # Not too far ahead, or the queue of the socket is all that is tested.
-            _settled(fabric, link, before + outcome.fired - _BATCH)
+    """Send the messages; return the broker's memory after the warm-up."""
+    warm, before = 0, _counters(fabric, link)[1]
+    while outcome.sent < messages and fabric.is_broker_up:
+        if outcome.sent % (_AHEAD * _BATCH) == 0:
+            # Wait, so that messages reach the broker and do not only fill the socket's queue.
+            _wait_received(fabric, link, before + outcome.sent - _BATCH)
         try:
-            outcome.fired += sender.fire([grammar.message() for _ in range(_BATCH)])
+            outcome.sent += sender.send([grammar.message() for _ in range(_BATCH)])
         except OSError as error:
-            outcome.troubles.append(f"the broker takes nothing more: {error}")
+            outcome.problems.append(f"the broker stopped reading: {error}")
             break
-        if not warm and outcome.fired >= messages * _WARM:
+        if not warm and outcome.sent >= messages * _WARM:
             warm = resident_bytes(fabric.broker_pid)
-    with suppress(OSError):  # a broker that is gone is for the judge
-        # What a peer has not sent yet goes with it.
-        _settled(fabric, link, before + outcome.fired)
+    with suppress(OSError):  # `_judge` reports a broker that is gone
+        # Messages that a peer has not sent yet are lost when it closes.
+        _wait_received(fabric, link, before + outcome.sent)
     return warm
 
 
-def _counted(fabric: Fabric, link: str) -> tuple[float, float, float]:
+def _counters(fabric: Fabric, link: str) -> tuple[float, float, float]:
     """Return internal errors, messages received on the link, and rejections."""
     metrics = read_metrics(fabric.endpoints["http"])
     errors = sum(n for (name, _), n in metrics.items() if name == "dragoman_link_internal_errors")
@@ -228,26 +228,26 @@ def _judge(
     most_growth: int,
 ) -> None:
     try:
-        after = _settled(fabric, link, before[1] + outcome.fired)
+        after = _wait_received(fabric, link, before[1] + outcome.sent)
     except OSError:
-        outcome.troubles.append(f"the broker is gone; see {fabric.log('broker')}")
+        outcome.problems.append(f"the broker stopped; see {fabric.log('broker')}")
         return
     outcome.rejected = round(after[2] - before[2])
     outcome.grown = resident_bytes(fabric.broker_pid) - warm
     if errors := after[0] - before[0]:
-        outcome.troubles.append(f"{errors:.0f} internal errors; see {fabric.log('broker')}")
-    if link != "http" and after[1] - before[1] < outcome.fired:
-        outcome.troubles.append(f"only {after[1] - before[1]:.0f} messages arrived")
+        outcome.problems.append(f"{errors:.0f} internal errors; see {fabric.log('broker')}")
+    if link != "http" and after[1] - before[1] < outcome.sent:
+        outcome.problems.append(f"only {after[1] - before[1]:.0f} messages arrived")
     if outcome.grown > most_growth:
-        outcome.troubles.append("memory grows with the number of messages")
+        outcome.problems.append("memory grows with the number of messages")
     if not outcome.honest_calls:
-        outcome.troubles.append("no honest peer was served at all")
+        outcome.problems.append("no honest peer was served")
 
 
-def _settled(fabric: Fabric, link: str, expected: float) -> tuple[float, float, float]:
-    """Wait until the broker has taken in what was sent, or takes in nothing more."""
-    found, until = _counted(fabric, link), time.monotonic() + 30
+def _wait_received(fabric: Fabric, link: str, expected: float) -> tuple[float, float, float]:
+    """Wait until the broker has received what was sent, or receives nothing more."""
+    found, until = _counters(fabric, link), time.monotonic() + 30
     while link != "http" and found[1] < expected and time.monotonic() < until:
         time.sleep(0.05)
-        found = _counted(fabric, link)
+        found = _counters(fabric, link)
     return found

@@ -35,10 +35,10 @@ class DcpGrammar(Grammar):
         return [b"", PROTOCOL, code.to_bytes(width, "little")]
 
     def _note(self) -> Frames:
-        """Say what our own peers say beside the protocol, at times."""
+        """Add the notes of our own peers to some messages."""
         if self.random.random() < 0.4:
             return []
-        said = {
+        fields = {
             "job": self.job(),
             "timeout": 0.2,
             "target": "any",
@@ -51,8 +51,8 @@ class DcpGrammar(Grammar):
             "holds": [self.job()],
             "priority": 3,
         }
-        keys = self.random.sample(list(said), self.random.randrange(len(said)))
-        return [PREFIX + self.json({key: said[key] for key in keys})]
+        keys = self.random.sample(list(fields), self.random.randrange(len(fields)))
+        return [PREFIX + self.json({key: fields[key] for key in keys})]
 
     def _data(self) -> Frames:
         arguments = msgpack.packb(self.odd([[1, "two"], {"x": None}]), default=repr)
@@ -78,7 +78,7 @@ class DcpGrammar(Grammar):
         return [*self._head(5), client, b"", *self._tail()]
 
     def _backwards(self) -> Frames:
-        """Say what only a broker says."""
+        """Make a message that only a broker sends."""
         return [*self._head(self.random.choice((3, 6, 0, 7, 255))), *self._tail()]
 
 

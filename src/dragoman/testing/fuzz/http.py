@@ -1,7 +1,7 @@
-"""HTTP: callers and workers at the door. One frame is a whole request, as it is on the wire.
+"""HTTP clients and workers. One frame is a whole request in wire form.
 
-A second frame marks a request after which nothing else can be said on its connection: its framing
-may be broken, or its answer may never end.
+A second frame marks the last request of a connection: its framing may be broken, or its answer may
+never end.
 """
 
 from random import Random
@@ -45,8 +45,8 @@ _HEADERS: Final = (
 class HttpGrammar(Grammar):
     """Makes HTTP requests."""
 
-    #: A spoilt request costs its connection.
-    spoilt = 0.04
+    #: Low, because a mutated request ends its connection.
+    mutated = 0.04
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
@@ -66,12 +66,12 @@ class HttpGrammar(Grammar):
             self._stream,
         )
 
-    def spoil(self, frames: Frames) -> Frames:
-        """Spoil the bytes of a request; whatever follows on its connection is lost."""
+    def mutate(self, frames: Frames) -> Frames:
+        """Mutate the bytes of a request; later requests on its connection are lost."""
         head, gap, body = frames[0].partition(b"\r\n\r\n")
         if self.random.random() < 0.5:
-            return [self.mutator.spoil(head) + gap + body, LAST]
-        return [head + gap + self.mutator.spoil(body), LAST]
+            return [self.mutator.mutate(head) + gap + body, LAST]
+        return [head + gap + self.mutator.mutate(body), LAST]
 
     def _request(self, method: str, path: str, body: bytes | None = None, *more: str) -> Frames:
         lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *more]
@@ -83,7 +83,7 @@ class HttpGrammar(Grammar):
         return [frame, LAST] if any(line.startswith("Expect") for line in lines) else [frame]
 
     def _wanted(self) -> dict[str, Any]:
-        said = {
+        fields = {
             "service": self.service(),
             **self.call(),
             "timeout": 0.05,
@@ -93,11 +93,11 @@ class HttpGrammar(Grammar):
             "headers": {"a": "b"},
             "priority": 1,
         }
-        keys = self.random.sample(list(said), self.random.randrange(1, len(said)))
-        return {key: said[key] for key in ("service", "timeout", *keys)}
+        keys = self.random.sample(list(fields), self.random.randrange(1, len(fields)))
+        return {key: fields[key] for key in ("service", "timeout", *keys)}
 
     def call(self) -> dict[str, Any]:
-        """Say a call that is right; `json` makes it odd."""
+        """Return a valid call; `json` makes it odd."""
         return {"task": "echo", "args": [{"$bytes": "AP8="}], "kwargs": {"x": 1}}
 
     def _submit(self) -> Frames:
@@ -129,7 +129,7 @@ class HttpGrammar(Grammar):
         return self._request(method, self.random.choice(_LOOKS), b"" if method == "POST" else None)
 
     def _join(self) -> Frames:
-        said = {
+        fields = {
             "services": [self.service()],
             "name": self.random.choice(("", "w-1", "w-2")),
             "labels": {"a": "b"},
@@ -139,15 +139,15 @@ class HttpGrammar(Grammar):
             "session": self.random.choice(self.sessions),
             "holds": [self.job()],
         }
-        keys = self.random.sample(list(said), self.random.randrange(len(said)))
-        body = {key: said[key] for key in ("services", *keys)}
+        keys = self.random.sample(list(fields), self.random.randrange(len(fields)))
+        body = {key: fields[key] for key in ("services", *keys)}
         return self._request("POST", "/v1/workers", self.json(body))
 
     def _work(self) -> Frames:
         random = self.random
         base = f"/v1/workers/{random.choice(self.sessions)}"
         attempt = random.choice(("1", "0", "-1", "x", "99999999999999999999"))
-        path, said = random.choice(
+        path, fields = random.choice(
             (
                 (f"{base}/poll", {"wait": 0.01, "after": 0}),
                 (f"{base}/events", {"topic": "a.b", "event": {"c": 1}}),
@@ -158,7 +158,7 @@ class HttpGrammar(Grammar):
         )
         if random.random() < 0.1:
             return self._request("DELETE", base)
-        return self._request("POST", path, self.json(said))
+        return self._request("POST", path, self.json(fields))
 
     def _stream(self) -> Frames:
         query = self.random.choice(

@@ -28,9 +28,9 @@ class MemoGrammar(Grammar):
             self._odd_header,
         )
 
-    def spoil(self, frames: Frames) -> Frames:
-        """Spoil the bytes: there is one frame, and it stays one."""
-        return [self.mutator.spoil(frames[0] if frames else b"")]
+    def mutate(self, frames: Frames) -> Frames:
+        """Mutate the bytes; there is always one frame."""
+        return [self.mutator.mutate(frames[0] if frames else b"")]
 
     def _write(self, fields: list[Any], payload: bytes = b"") -> Frames:
         return [cbor2.dumps(self.odd(fields), canonical=True) + payload]

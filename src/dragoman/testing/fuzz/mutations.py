@@ -1,6 +1,6 @@
-"""How messages are spoilt: bits, lengths, frames, order, and types inside of what is encoded.
+"""Mutates messages: bits, lengths, frames, order, and types inside encoded values.
 
-Everything is decided by the random numbers handed in, so the same seed spoils the same way.
+All choices come from the given random source: the same seed gives the same mutations.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 Frames = list[bytes]
 
-#: Values that are right nowhere, or only just: the edges of every type.
+#: Edge cases of every type.
 ODD: Final[tuple[Any, ...]] = (
     None,
     True,
@@ -45,7 +45,7 @@ ODD: Final[tuple[Any, ...]] = (
     {"a": {"b": {"c": [1]}}},
     [None] * 50,
 )
-#: What stands for a length or a count in binary encodings, at its worst.
+#: Extreme lengths and counts of binary encodings.
 _COUNTS: Final = (
     b"\xff\xff\xff\xff",
     b"\x7f\xff\xff\xff",
@@ -64,7 +64,7 @@ _COUNTS: Final = (
 
 
 class Mutator:
-    """Spoils bytes, frames and values."""
+    """Mutates bytes, frames and values."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -79,9 +79,9 @@ class Mutator:
             lambda data: b"",
         )
         self._of_frames: tuple[Callable[[Frames], Frames], ...] = (
-            self._spoil_one,
-            self._spoil_one,
-            self._spoil_one,
+            self._mutate_one,
+            self._mutate_one,
+            self._mutate_one,
             self._drop,
             self._double,
             self._swap,
@@ -92,17 +92,17 @@ class Mutator:
 
     # --- bytes --------------------------------------------------------------------------------
 
-    def spoil(self, data: bytes) -> bytes:
-        """Spoil some bytes."""
+    def mutate(self, data: bytes) -> bytes:
+        """Mutate some bytes."""
         return self.random.choice(self._of_bytes)(data)
 
     def _flip(self, data: bytes) -> bytes:
         if not data:
             return b"\x01"
-        spoilt = bytearray(data)
+        mutated = bytearray(data)
         for _ in range(self.random.choice((1, 1, 2, 8))):
-            spoilt[self.random.randrange(len(spoilt))] ^= 1 << self.random.randrange(8)
-        return bytes(spoilt)
+            mutated[self.random.randrange(len(mutated))] ^= 1 << self.random.randrange(8)
+        return bytes(mutated)
 
     def _cut(self, data: bytes) -> bytes:
         return data[: self.random.randrange(len(data) + 1)]
@@ -111,14 +111,14 @@ class Mutator:
         return data + self.random.randbytes(self.random.choice((1, 4, 64, 500)))
 
     def _splice(self, data: bytes) -> bytes:
-        """Write a piece of the bytes over another piece of them."""
+        """Copy a piece of the bytes over another."""
         if len(data) < 4:
             return data * 2
         at, to = self.random.randrange(len(data)), self.random.randrange(len(data))
         return data[:to] + data[at : at + 16] + data[to + 8 :]
 
     def _count(self, data: bytes) -> bytes:
-        """Put a count that is far too large where one may be."""
+        """Insert a very large length or count."""
         at = self.random.randrange(len(data) + 1)
         worst = self.random.choice(_COUNTS)
         return data[:at] + worst + data[at + len(worst) :]
@@ -129,13 +129,13 @@ class Mutator:
     # --- frames -------------------------------------------------------------------------------
 
     def frames(self, frames: Sequence[bytes]) -> Frames:
-        """Spoil a message of several frames."""
+        """Mutate a message of several frames."""
         return self.random.choice(self._of_frames)(list(frames))
 
-    def _spoil_one(self, frames: Frames) -> Frames:
+    def _mutate_one(self, frames: Frames) -> Frames:
         if frames:
             at = self.random.randrange(len(frames))
-            frames[at] = self.spoil(frames[at])
+            frames[at] = self.mutate(frames[at])
         return frames
 
     def _drop(self, frames: Frames) -> Frames:
@@ -168,7 +168,7 @@ class Mutator:
     # --- values -------------------------------------------------------------------------------
 
     def value(self, found: Any, chance: float = 0.3) -> Any:
-        """Put other types and edges into a decoded value, anywhere in it."""
+        """Replace parts of a decoded value with other types and edge cases."""
         random = self.random
         if random.random() < chance:
             return random.choice(ODD)
@@ -179,13 +179,13 @@ class Mutator:
         return found
 
     def _members(self, found: dict[Any, Any]) -> dict[Any, Any]:
-        random, spoilt = self.random, dict(found)
-        if spoilt:
-            key = random.choice(list(spoilt))
+        random, mutated = self.random, dict(found)
+        if mutated:
+            key = random.choice(list(mutated))
             if random.random() < 0.2:
-                del spoilt[key]
+                del mutated[key]
             else:
-                spoilt[key] = self.value(spoilt[key], 0.7)
+                mutated[key] = self.value(mutated[key], 0.7)
         if random.random() < 0.1:
-            spoilt[random.choice(("", "task", "$bytes", "x" * 100))] = random.choice(ODD)
-        return spoilt
+            mutated[random.choice(("", "task", "$bytes", "x" * 100))] = random.choice(ODD)
+        return mutated

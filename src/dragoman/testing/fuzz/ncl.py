@@ -33,20 +33,20 @@ class NclGrammar(Grammar):
             self._legacy,
         )
 
-    def spoil(self, frames: Frames) -> Frames:
-        """Spoil the body, under a checksum that fits or not; NATS itself keeps frames in shape."""
+    def mutate(self, frames: Frames) -> Frames:
+        """Mutate the body, with a valid or invalid checksum. NATS keeps the frames in shape."""
         subject, body, headers, reply = frames
-        inner = self.mutator.spoil(body[5:])
+        inner = self.mutator.mutate(body[5:])
         if self.random.random() < 0.7:
             body = body[:1] + crc32(inner).to_bytes(4, "big") + inner
         else:
-            body = self.mutator.spoil(body)
+            body = self.mutator.mutate(body)
         if self.random.random() < 0.3:
             body = self._protobuf(inner)
         return [subject, body, headers, self.random.choice((reply, reply, b""))]
 
     def _protobuf(self, inner: bytes) -> bytes:
-        """Claim to be the second version of the envelope."""
+        """Seal a body as version 2 of the envelope."""
         return b"\x02" + crc32(inner).to_bytes(4, "big") + inner
 
     # --- messages -----------------------------------------------------------------------------
@@ -66,10 +66,10 @@ class NclGrammar(Grammar):
         }
         if channel == OUT_MSGS:
             pairs["Bacalhau-SeqNum"] = str(self.random.choice((0, 1, 2, 7, 2**64, -1)))
-        said = {"metadata": pairs, "payload": self.odd(payload)}
+        fields = {"metadata": pairs, "payload": self.odd(payload)}
         if self.random.random() < 0.05:
-            said = self.mutator.value(said)
-        body = json.dumps(said).encode()
+            fields = self.mutator.value(fields)
+        body = json.dumps(fields).encode()
         sealed = b"\x01" + crc32(body).to_bytes(4, "big") + body
         headers = json.dumps(pairs).encode() if self.random.random() < 0.5 else b""
         return [f"{ROOT}.{node}.{channel}".encode(), sealed, headers, REPLY]
@@ -96,27 +96,27 @@ class NclGrammar(Grammar):
         node = self._node()
         start = self.random.choice(("2026-01-02T03:04:05Z", "2026-01-02T03:04:06.5Z", "soon"))
         seq = self.random.choice((0, 1, 10**6, 2**64 - 1))
-        said = {"NodeInfo": self._info(node), "StartTime": start, "LastOrchestratorSeqNum": seq}
-        return self._send(node, CTRL, "transport.HandshakeRequest", said)
+        fields = {"NodeInfo": self._info(node), "StartTime": start, "LastOrchestratorSeqNum": seq}
+        return self._send(node, CTRL, "transport.HandshakeRequest", fields)
 
     def _heartbeat(self) -> Frames:
         node = self._node()
-        said = {"NodeID": node, "AvailableCapacity": {"CPU": 1}, "LastOrchestratorSeqNum": 1}
-        return self._send(node, CTRL, "transport.HeartbeatRequest", said)
+        fields = {"NodeID": node, "AvailableCapacity": {"CPU": 1}, "LastOrchestratorSeqNum": 1}
+        return self._send(node, CTRL, "transport.HeartbeatRequest", fields)
 
     def _update(self) -> Frames:
         node = self._node()
-        said = {"NodeInfo": self._info(node)}
-        return self._send(node, CTRL, "transport.UpdateNodeInfoRequest", said)
+        fields = {"NodeInfo": self._info(node)}
+        return self._send(node, CTRL, "transport.UpdateNodeInfoRequest", fields)
 
     def _farewell(self) -> Frames:
         node = self._node()
-        said = {"NodeID": node, "Reason": "done"}
-        return self._send(node, CTRL, "transport.ShutdownNoticeRequest", said)
+        fields = {"NodeID": node, "Reason": "done"}
+        return self._send(node, CTRL, "transport.ShutdownNoticeRequest", fields)
 
     def _result(self) -> Frames:
         kind = self.random.choice(("BidResult", "RunResult", "ComputeError"))
-        said = {
+        fields = {
             "ExecutionID": f"e-{self.job()}",
             "JobID": self.job(),
             "JobType": "batch",
@@ -125,10 +125,10 @@ class NclGrammar(Grammar):
             "PublishResult": {"Type": "dragoman", "Params": {"value": 1}},
             "RunCommandResult": {"Stdout": "out", "ExitCode": 0, "ErrorMsg": ""},
         }
-        return self._send(self._node(), OUT_MSGS, kind, said)
+        return self._send(self._node(), OUT_MSGS, kind, fields)
 
     def _any_type(self) -> Frames:
-        """Say any word of the protocol, on any channel, with whatever inside."""
+        """Make a message of any type, on any channel, with any payload."""
         kind, channel = self.random.choice(list(TYPES)), self.random.choice(_CHANNELS)
         return self._send(self._node(), channel, kind, self.mutator.value({"NodeID": self._node()}))
 
@@ -140,12 +140,12 @@ class NclGrammar(Grammar):
 
 
 def _captured(vectors: Path) -> list[Frames]:
-    """Take what nodes sent; the node they speak for is one of the fuzzer's."""
+    """Return captured messages of nodes."""
     found = []
     for vector in read_vectors(vectors / "ncl"):
         is_served = not vector["subject"].endswith((HEARTBEAT, "_INBOX"))
-        is_said = vector["direction"].startswith(("compute->", "any")) and is_served
-        if is_said and "payload_hex" in vector:
+        is_from_node = vector["direction"].startswith(("compute->", "any")) and is_served
+        if is_from_node and "payload_hex" in vector:
             subject = vector["subject"] or f"{ROOT}.{_NODES[0]}.{CTRL}"
             headers = json.dumps(vector.get("headers") or {}).encode()
             body = bytes.fromhex(vector["payload_hex"])

@@ -1,4 +1,4 @@
-"""NFP: clients and workers of both readings, in frames as a DEALER sends them."""
+"""NFP clients and workers of both readings, in frames as a DEALER sends them."""
 
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ _TARGETS: Final = (
     b"labels:a=b",
 )
 _STATUSES: Final = (b"200", b"202", b"300", b"400", b"404", b"408", b"", b"99999", b"abc")
-#: Management that only looks; nothing here stops a broker.
+#: Management tasks that only read; none stops the broker.
 _LOOK: Final = ("show_workers", "show_broker", "get_stats", "list_services", "show_jobs", "no_such")
 
 
@@ -44,7 +44,7 @@ class NfpGrammar(Grammar):
         )
 
     def _command(self, number: int) -> bytes:
-        """Write a command in one of the two spellings; text is what most peers write."""
+        """Write a command in one of two spellings, mostly as text, as most peers do."""
         if self.random.random() < 0.2:
             return bytes([number])
         return f"0x{number:02x}".encode()
@@ -76,18 +76,21 @@ class NfpGrammar(Grammar):
         return [b"", role, self._command(3), self.service().encode()]
 
     def _open(self) -> Frames:
-        said: dict[str, Any] = {"attempts": True, "holds": [self.job()], "labels": {"a": "b"}}
-        return [b"", self.random.choice((WORKER, CLIENT)), self._command(0), self.json(said)]
+        fields: dict[str, Any] = {"attempts": True, "holds": [self.job()], "labels": {"a": "b"}}
+        return [b"", self.random.choice((WORKER, CLIENT)), self._command(0), self.json(fields)]
 
     def _report(self) -> Frames:
         command = self._command(self.random.choice((5, 5, 8, 9)))
         client, job = self.random.choice((b"c-1", b"", b"z")), self.job().encode()
-        said = {"w-1": {"result": 1, "failed": False, "errors": [], "messages": []}, "message": "m"}
+        fields = {
+            "w-1": {"result": 1, "failed": False, "errors": [], "messages": []},
+            "message": "m",
+        }
         frames = [b"", WORKER, command, client, b"", job, self.random.choice(_STATUSES)]
-        return [*frames, self.json(said), *([b"1"] if self.random.random() < 0.3 else [])]
+        return [*frames, self.json(fields), *([b"1"] if self.random.random() < 0.3 else [])]
 
 
 def _captured(vectors: Path) -> list[Frames]:
-    """Take what peers sent; the first frame is the identity, which the socket says."""
+    """Return captured messages of peers without the identity frame, which the socket adds."""
     found = read_vectors(vectors / "nfp")
     return [frames_of(v)[1:] for v in found if v["direction"].endswith(">broker")]

@@ -1,7 +1,7 @@
-"""How spoilt messages reach a broker: real sockets, many messages a time, answers thrown away.
+"""Sends mutated messages to a broker over real sockets, and discards the answers.
 
-A hose's `fire` sends messages and returns how many of them left for certain. Some of its
-connections begin with garbage or never read, as strangers do.
+`send` returns how many messages were sent for certain. Some connections start with invalid bytes or
+never read, as hostile peers do.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ _PATIENCE: Final = 10.0
 class Sender(Protocol):
     """Sends messages to one link."""
 
-    def fire(self, messages: Sequence[Frames]) -> int:
-        """Send messages; return how many left."""
+    def send(self, messages: Sequence[Frames]) -> int:
+        """Send messages; return how many were sent."""
         ...
 
     def close(self) -> None:
-        """Let go of every socket."""
+        """Close every socket."""
         ...
 
 
 class ZmqSender:
-    """DEALERs with names of their own; one of them never reads what it is sent."""
+    """DEALERs with different identities; one of them never reads."""
 
     def __init__(self, endpoint: str, random: Random) -> None:
         self._random = random
@@ -59,12 +59,12 @@ class ZmqSender:
         made.connect(self._endpoint)
         return made
 
-    def fire(self, messages: Sequence[Frames]) -> int:
+    def send(self, messages: Sequence[Frames]) -> int:
         """Send each message from one of the peers."""
         for frames in messages:
             self._random.choice(self._sockets).send_multipart(frames or [b""])
         for peer in self._sockets[:-1]:
-            _forget(peer)
+            _discard_replies(peer)
         return len(messages)
 
     def close(self) -> None:
@@ -72,20 +72,22 @@ class ZmqSender:
         self._context.destroy(linger=0)
 
 
-def _forget(peer: "zmq.Socket[bytes]") -> None:
+def _discard_replies(peer: "zmq.Socket[bytes]") -> None:
     with suppress(zmq.Again):
         while True:
             peer.recv_multipart(zmq.NOBLOCK)
 
 
 class _TcpStream:
-    """A connection whose answers are read, counted by nobody, and thrown away."""
+    """A connection whose answers are read and discarded."""
 
     def __init__(self, endpoint: str, hello: bytes) -> None:
-        place = urlsplit(endpoint)
-        self.socket = socket.create_connection((place.hostname or "", place.port or 0), _PATIENCE)
+        address = urlsplit(endpoint)
+        self.socket = socket.create_connection(
+            (address.hostname or "", address.port or 0), _PATIENCE
+        )
         self.socket.settimeout(None)
-        # Only sending is bounded: a broker that reads nothing more is to be noticed.
+        # Only sending has a timeout: it shows a broker that stopped reading.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pack("ll", 30, 0))
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -94,13 +96,13 @@ class _TcpStream:
     def _read(self) -> None:
         with suppress(OSError):
             while data := self.socket.recv(1 << 20):
-                self.heard(data)
+                self.on_data(data)
 
-    def heard(self, data: bytes) -> None:
-        """Take answers in."""
+    def on_data(self, data: bytes) -> None:
+        """Discard answers."""
 
     def close(self) -> None:
-        """Close it and wait for the reader."""
+        """Close the connection and wait for the reader."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self._reader.join(_PATIENCE)
@@ -118,20 +120,20 @@ class SpSender:
         self._requests = count(1)
         self._streams = [_TcpStream(endpoint, REQUESTER) for _ in range(_PEERS)]
 
-    def fire(self, messages: Sequence[Frames]) -> int:
-        """Send a share of the messages on each connection; at times, begin one badly."""
+    def send(self, messages: Sequence[Frames]) -> int:
+        """Send a share of the messages on each connection, and a bad greeting on a new one."""
         for at, stream in enumerate(self._streams):
             share = messages[at :: len(self._streams)]
             stream.socket.sendall(b"".join(self._frame(frames[0]) for frames in share))
-        self._begin_badly()
+        self._send_bad_greeting()
         return len(messages)
 
     def _frame(self, message: bytes) -> bytes:
         request = 0x80000000 | next(self._requests) & 0x7FFFFFFF
         return self._LENGTH.pack(len(message) + 4, request) + message
 
-    def _begin_badly(self) -> None:
-        """Be a stranger who speaks something else, or lies about a length."""
+    def _send_bad_greeting(self) -> None:
+        """Open a connection with another protocol or a wrong length."""
         hello = self._random.choice((b"GET / HTTP/1.1\r\n\r\n", REQUESTER + b"\xff" * 12, b"\0SP"))
         with suppress(OSError):
             _TcpStream(self._endpoint, hello).close()
@@ -143,25 +145,25 @@ class SpSender:
 
 
 class _NatsStream(_TcpStream):
-    """A connection to NATS; a server that hears nothing for long asks, and is answered."""
+    """A NATS connection that answers the server's pings."""
 
-    def heard(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         """Answer a ping."""
         if b"PING\r\n" in data:
             self.socket.sendall(b"PONG\r\n")
 
 
 class NatsSender:
-    """Publications on a connection of its own. What NATS itself would refuse is not sent."""
+    """Publishes on its own connection. Messages that NATS itself refuses are not sent."""
 
     _BLANKS: Final = bytes.maketrans(b" \t\r\n\0*>", b"_______")
 
     def __init__(self, endpoint: str, random: Random) -> None:
-        said = json.dumps({"verbose": False, "pedantic": False, "headers": True, "lang": "fuzz"})
-        hello = f"CONNECT {said}\r\nSUB _INBOX.fuzz.> 1\r\n".encode()
+        fields = json.dumps({"verbose": False, "pedantic": False, "headers": True, "lang": "fuzz"})
+        hello = f"CONNECT {fields}\r\nSUB _INBOX.fuzz.> 1\r\n".encode()
         self._stream = _NatsStream(endpoint, hello)
 
-    def fire(self, messages: Sequence[Frames]) -> int:
+    def send(self, messages: Sequence[Frames]) -> int:
         """Publish every message."""
         self._stream.socket.sendall(b"".join(self._publish(frames) for frames in messages))
         return len(messages)
@@ -181,31 +183,31 @@ class NatsSender:
         self._stream.close()
 
 
-def _headers(said: bytes) -> list[bytes]:
-    pairs: dict[str, Any] = json.loads(said)
+def _headers(fields: bytes) -> list[bytes]:
+    pairs: dict[str, Any] = json.loads(fields)
     return [f"{name}: {text}\r\n".encode() for name, text in pairs.items()]
 
 
 class HttpSender:
-    """Requests one behind the other on a few connections at once; counted when answered."""
+    """Pipelined requests on several connections; counted when answered."""
 
     #: Requests on one connection before it is closed.
     _PIPELINED: Final = 25
-    #: How long the last answer on a connection is waited for: where it may be a stream, or never
-    #: come, not for long.
+    #: Seconds to wait for the answers of a connection, by whether its last request may never be
+    #: answered.
     _PATIENCE: Final = {False: 10.0, True: 0.7}
     _CONNECTIONS: Final = 48
     _CLOSE: Final = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
     def __init__(self, endpoint: str, random: Random) -> None:
-        place = urlsplit(endpoint)
-        self._place = (place.hostname or "127.0.0.1", place.port or 0)
+        address = urlsplit(endpoint)
+        self._address = (address.hostname or "127.0.0.1", address.port or 0)
 
-    def fire(self, messages: Sequence[Frames]) -> int:
-        """Send the messages; return how many were answered, or ended their connection."""
-        return asyncio.run(self._fire(batches(messages, self._PIPELINED)))
+    def send(self, messages: Sequence[Frames]) -> int:
+        """Send the messages; return how many were answered or ended their connection."""
+        return asyncio.run(self._send(batches(messages, self._PIPELINED)))
 
-    async def _fire(self, found: list[Batch]) -> int:
+    async def _send(self, found: list[Batch]) -> int:
         limit = asyncio.Semaphore(self._CONNECTIONS)
 
         async def one(batch: Batch) -> int:
@@ -215,8 +217,8 @@ class HttpSender:
         return sum(await asyncio.gather(*(one(batch) for batch in found)))
 
     async def _speak(self, requests: list[bytes], is_last: bool) -> int:
-        """Say some requests on one connection; an answer that does not come is left behind."""
-        reader, writer = await asyncio.open_connection(*self._place)
+        """Send requests on one connection; stop waiting for missing answers."""
+        reader, writer = await asyncio.open_connection(*self._address)
         answers = 0
         try:
             writer.write(b"".join(requests) + self._CLOSE)
@@ -230,11 +232,11 @@ class HttpSender:
         return min(answers, len(requests))
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
 
 def batches(messages: Sequence[Frames], size: int) -> list[Batch]:
-    """Put messages on connections; one that must be the last there ends its batch."""
+    """Group messages by connection; a last request ends its group."""
     found: list[Batch] = []
     requests: list[bytes] = []
     for frames in messages:

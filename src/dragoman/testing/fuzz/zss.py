@@ -1,4 +1,4 @@
-"""ZSS: clients on the front, services on the back, in seven frames or eight."""
+"""ZSS clients on the front, services on the back, in seven or eight frames."""
 
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ _TITANIC: Final = ("TITANIC", "TITANIC/FUZZ", "SMI")
 
 
 class _Messages(Grammar):
-    """What both sides have: addresses, request ids, headers, payloads in old MessagePack."""
+    """What both sides share: addresses, request ids, headers, payloads in old MessagePack."""
 
     def _pack(self, value: Any) -> bytes:
         packed: bytes = msgpack.packb(self.odd(value), use_bin_type=False, default=repr)
@@ -34,14 +34,20 @@ class _Messages(Grammar):
         return [PROTOCOL, kind, self._rid(), address, headers, status, self._pack(payload)]
 
     def _extra(self) -> dict[str, Any]:
-        said = {"job": self.job(), "timeout": 0.2, "target": "any", "partial": True, "priority": 2}
-        said |= {"credit": 3, "holds": 0, "worker": "w-1", "request": "q"}
-        keys = self.random.sample(list(said), self.random.randrange(4))
-        return {key: said[key] for key in keys}
+        fields = {
+            "job": self.job(),
+            "timeout": 0.2,
+            "target": "any",
+            "partial": True,
+            "priority": 2,
+        }
+        fields |= {"credit": 3, "holds": 0, "worker": "w-1", "request": "q"}
+        keys = self.random.sample(list(fields), self.random.randrange(4))
+        return {key: fields[key] for key in keys}
 
 
 class ZssFrontGrammar(_Messages):
-    """Makes what clients say."""
+    """Makes messages of clients."""
 
     def __init__(self, random: Random, vectors: Path | None = None) -> None:
         super().__init__(random, _captured(vectors, "client->") if vectors else ())
@@ -63,14 +69,14 @@ class ZssFrontGrammar(_Messages):
 
 
 class ZssBackGrammar(_Messages):
-    """Makes what services say."""
+    """Makes messages of services."""
 
     def __init__(self, random: Random, vectors: Path | None = None) -> None:
         super().__init__(random, _captured(vectors, "service->") if vectors else ())
         self.kinds = (self._smi, self._smi, self._reply, self._reply, self._part, self._forward)
 
     def _named(self, frames: Frames) -> Frames:
-        """Put a client's identity before the message, as most of them have it."""
+        """Add a client's identity before most messages."""
         if self.random.random() < 0.2:
             return frames
         return [self.random.choice((b"c-1", b"client#ff", b"nfp#c", b"", b"\xff")), *frames]

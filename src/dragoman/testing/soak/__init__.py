@@ -1,7 +1,7 @@
 """A soak of real processes: `make soak MINUTES=10`, or `python -m dragoman.testing.soak`.
 
-Clients of every dialect give work to workers of every dialect while every few seconds something is
-killed, cut, stopped or slow. `load` keeps each client's own list of what it asked for and got,
-`faults` does the harm, `proxy` is the wire that can be cut, `verdict` compares the lists with the
-ledger and looks at memory and descriptors.
+Clients of every dialect use workers of every dialect. Every few seconds a process is killed or
+frozen, a connection is cut, or a reader is slow. `load` keeps each client's list of requests and
+answers. `faults` injects the faults. `proxy` is a connection that can be cut. `verdict` compares
+the lists with the ledger and checks memory and descriptors.
 """

@@ -1,4 +1,4 @@
-"""The faults: one every few seconds, each of its kind in turn, in an order that the seed says."""
+"""Injects faults: one every few seconds, all kinds in turn, in an order drawn from the seed."""
 
 import random
 import signal
@@ -15,18 +15,18 @@ import zmq
 from dragoman.testing.fabric import Fabric
 from dragoman.testing.soak.proxy import Proxy
 
-#: How long a process stands still, a wire stays cut, a reader does not read.
-_STILL: Final = 4.0
+#: Seconds that a process is frozen, a connection is cut, a reader does not read.
+_FROZEN: Final = 4.0
 _CUT: Final = 1.0
 _UNREAD: Final = 5.0
-#: What the slow reader asks for without reading: more than its sockets hold.
+#: Jobs of the slow reader: their answers exceed its socket buffers.
 _UNREAD_JOBS: Final = 200
 _HUGE: Final = "x" * 20_000
 _BROKER: Final = "broker killed"
 
 
 class Faults(threading.Thread):
-    """Does harm until it is told to stop; everything is whole again when `end` returns."""
+    """Injects faults until `end`. Everything runs again when `end` returns."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class Faults(threading.Thread):
         seed: int,
         every: float,
     ) -> None:
-        """Prepare; `workers` starts each worker again by name."""
+        """Prepare; `workers` maps each worker's name to a function that starts it."""
         super().__init__(name="soak faults", daemon=True)
         self.counts: Counter[str] = Counter()
-        self.trouble = ""
+        self.error = ""
         self._fabric, self._proxies, self._workers = fabric, dict(proxies), dict(workers)
         self._random = random.Random(f"{seed} faults")
         self._every = every
@@ -53,58 +53,58 @@ class Faults(threading.Thread):
         }
 
     def run(self) -> None:
-        """Let each kind of fault happen in turn."""
+        """Inject each kind of fault in turn."""
         order: list[str] = []
         while not self._is_over.wait(self._every):
             if not order:
                 order = self._random.sample(list(self._kinds), len(self._kinds))
             kind = order.pop()
-            do_harm = self._kinds.get(kind)
-            if do_harm is None:
+            inject = self._kinds.get(kind)
+            if inject is None:
                 continue
             try:
-                do_harm()
+                inject()
             except Exception as error:
-                self.trouble = f"{kind}: {error}"
+                self.error = f"{kind}: {error}"
                 return
             self.counts[kind] += 1
 
-    def spare_the_broker(self) -> None:
-        """Kill the broker no more; everything else goes on."""
+    def stop_broker_kills(self) -> None:
+        """Stop killing the broker; other faults go on."""
         self._kinds.pop(_BROKER, None)
 
     def end(self) -> None:
-        """Do no more harm."""
+        """Stop injecting faults."""
         self._is_over.set()
         self.join(120)
 
     def kill_a_worker(self) -> None:
-        """Kill a worker with kill -9 and start it again."""
+        """Kill a worker with SIGKILL and start it again."""
         name = self._random.choice(list(self._workers))
         self._fabric.kill_worker(name)
         self._workers[name]()
 
     def kill_the_broker(self) -> None:
-        """Kill the broker with kill -9 and start it again on its ledger."""
+        """Kill the broker with SIGKILL and start it again on its ledger."""
         self._fabric.kill_broker()
         self._fabric.start_broker()
 
     def cut_a_wire(self) -> None:
-        """Cut every connection of one link, and mend it."""
+        """Cut every connection of one link for a moment."""
         proxy = self._proxies[self._random.choice(list(self._proxies))]
         proxy.cut()
         time.sleep(_CUT)
         proxy.mend()
 
     def stop_a_worker(self) -> None:
-        """Let a worker stand still and go on."""
+        """Freeze a worker for a while."""
         name = self._random.choice(list(self._workers))
         self._fabric.signal_worker(name, signal.SIGSTOP)
-        time.sleep(_STILL)
+        time.sleep(_FROZEN)
         self._fabric.signal_worker(name, signal.SIGCONT)
 
     def read_slowly(self) -> None:
-        """Ask for much and read nothing of it for a while, over ZeroMQ and over HTTP."""
+        """Request much and read nothing for a while, over ZeroMQ and HTTP."""
         stream = _open_stream(self._fabric.endpoints["http"])
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         dealer = context.socket(zmq.DEALER)
@@ -120,9 +120,9 @@ class Faults(threading.Thread):
 
 
 def _open_stream(endpoint: str) -> socket.socket:
-    """Ask for all events there ever were, and read none."""
-    place = urlsplit(endpoint)
-    stream = socket.create_connection((place.hostname or "", place.port or 0), 10)
+    """Request all events and read none."""
+    address = urlsplit(endpoint)
+    stream = socket.create_connection((address.hostname or "", address.port or 0), 10)
     stream.sendall(b"GET /v1/events?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     return stream
 

@@ -1,4 +1,4 @@
-"""The load: a client of each dialect that gives work to every worker and keeps its own list."""
+"""The load: one client per dialect, which uses every worker and keeps its own list."""
 
 import random
 import threading
@@ -10,13 +10,13 @@ from typing import Any, Final
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.errors import DragomanError
 
-#: Dialects whose jobs are on disk before they are acknowledged: their clients never ask twice.
+#: Dialects whose jobs are durable when acknowledged: their clients never submit twice.
 STRICT: Final = frozenset({"nfp", "http"})
-#: How often the others ask again; their texts allow that a broker's death takes jobs with it.
+#: Tries of the other dialects: their texts allow a crashed broker to lose jobs.
 _TRIES: Final = 20
-_BREATH: Final = 1.0
-#: How long a job may take. A strict one waits until everything is whole again; a relaxed one that
-#: a broker took with it is never answered, so it is soon asked for again.
+_RETRY_PAUSE: Final = 1.0
+#: Time limits of a job. A strict job outlasts every fault. A relaxed job that a crash lost is never
+#: answered, so its client submits it again soon.
 _TIMEOUT: Final = 90.0
 _RELAXED_TIMEOUT: Final = 15.0
 _SIZES: Final = (10, 200, 4_000, 32_000)
@@ -24,15 +24,15 @@ _SIZES: Final = (10, 200, 4_000, 32_000)
 
 @dataclass
 class CallerTally:
-    """What one client asked for and got."""
+    """What one client requested and received."""
 
     dialect: str
     asked: int = 0
     answered: int = 0
     wrong: int = 0
-    again: int = 0
+    retries: int = 0
     lost: list[str] = field(default_factory=list)
-    #: The ids of jobs that were answered, for the ledger to confirm.
+    #: The ids of answered jobs, to check against the ledger.
     jobs: list[str] = field(default_factory=list)
     slowest: float = 0.0
 
@@ -48,7 +48,7 @@ class _PendingCall:
 
 
 class Caller(threading.Thread):
-    """Keeps a few jobs under way until it is told to stop, then waits for the rest."""
+    """Keeps a few jobs open until `end`, then waits for the rest."""
 
     def __init__(
         self, dialect: str, url: str, services: list[str], seed: int, window: int = 4
@@ -62,7 +62,7 @@ class Caller(threading.Thread):
         self._pause = 0.05
 
     def run(self) -> None:
-        """Give work and take answers."""
+        """Submit jobs and collect answers."""
         waiting: deque[_PendingCall] = deque()
         with Client(self._url, name=f"soak-{self.tally.dialect}") as client:
             while not self._is_over.is_set() or waiting:
@@ -72,13 +72,13 @@ class Caller(threading.Thread):
                 if waiting:
                     self._take(client, waiting.popleft())
 
-    def calm(self) -> None:
-        """Take no new work up."""
+    def stop_submitting(self) -> None:
+        """Submit no new jobs."""
         self._is_over.set()
 
     def end(self, at_most: float) -> bool:
-        """Take no new work up; whether all that was under way has ended in time."""
-        self.calm()
+        """Submit no new jobs; return whether all open ones ended in time."""
+        self.stop_submitting()
         self.join(max(0.0, at_most))
         return not self.is_alive()
 
@@ -111,8 +111,8 @@ class Caller(threading.Thread):
         if tally.dialect in STRICT or item.tries >= _TRIES:
             tally.lost.append(f"{tally.dialect} {item.number} to {item.service}: {error}")
             return
-        tally.again += 1
-        time.sleep(_BREATH)
-        again = self._ask(client, item.number, item.service, item.value)
-        again.tries, again.began = item.tries + 1, item.began
-        self._take(client, again)
+        tally.retries += 1
+        time.sleep(_RETRY_PAUSE)
+        retries = self._ask(client, item.number, item.service, item.value)
+        retries.tries, retries.began = item.tries + 1, item.began
+        self._take(client, retries)

@@ -1,4 +1,4 @@
-"""A wire that can be cut: a TCP proxy in a thread of its own."""
+"""A TCP proxy in its own thread, whose connections can be cut."""
 
 import asyncio
 import threading
@@ -10,11 +10,11 @@ _CHUNK: Final = 1 << 16
 
 
 class Proxy:
-    """Passes bytes on to one endpoint, until it is cut."""
+    """Forwards bytes to one endpoint until it is cut."""
 
     def __init__(self, endpoint: str) -> None:
-        place = urlsplit(endpoint)
-        self._target = (place.hostname or "127.0.0.1", place.port or 0)
+        address = urlsplit(endpoint)
+        self._target = (address.hostname or "127.0.0.1", address.port or 0)
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
@@ -26,20 +26,20 @@ class Proxy:
         self._is_up.wait(10)
 
     @property
-    def place(self) -> str:
-        """Where to connect to instead."""
+    def address(self) -> str:
+        """The address to connect to instead of the endpoint."""
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """End every connection and let no new one through."""
+        """Close every connection and refuse new ones."""
         self._loop.call_soon_threadsafe(self._cut)
 
     def mend(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self._is_cut = False
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Stop the proxy."""
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)

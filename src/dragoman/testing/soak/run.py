@@ -1,4 +1,4 @@
-"""One soak from beginning to end: set up, load, faults, calm, verdict."""
+"""One soak: set up, load, faults, wait for open jobs, verdict."""
 
 import time
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from dragoman.testing.soak.load import Caller
 from dragoman.testing.soak.proxy import Proxy
 from dragoman.testing.soak.verdict import Figures, Sample, read_ledger
 
-#: Short beats, so that the lost are missed soon; small memories, so that they are soon full. Faults
-#: are far more frequent than anywhere else, so a job may lose more workers than elsewhere.
+#: Short heartbeats find lost peers soon; small bounds are reached soon. Frequent faults may cost
+#: a job many workers, so `max_attempts` is high.
 SETTINGS: Final = (
     "".join(f"[services.soak-{d}]\nmax_attempts = 50\n" for d in worker_dialects())
     + """
@@ -43,18 +43,18 @@ grace = 2.0
 remember = 500
 """
 )
-#: A look at the broker counts once its process is so old: a young one still fills its memories
-#: and loads what it seals with. In a short soak, a third of the time that the broker is spared.
+#: Seconds before samples of a process count: a young one still fills its buffers and loads the
+#: code that seals segments. In a short soak, a third of the spared time.
 _WARM: Final = 120.0
 _WARM_SHARE: Final = 1 / 3
 _SAMPLE_EVERY: Final = 2.0
-_CALM: Final = 180.0
+_FINISH_WITHIN: Final = 180.0
 
 Say = Callable[[str], None]
 
 
 class Soak:
-    """A fabric whose peers all connect through wires that can be cut."""
+    """A fabric whose peers connect through proxies."""
 
     def __init__(self, folder: Path, seed: int, say: Say) -> None:
         self.fabric = Fabric(folder, SETTINGS)
@@ -63,10 +63,10 @@ class Soak:
         self._samples: list[Sample] = []
 
     def run(self, seconds: float, every: float = 10.0, spared: float = 0.5) -> Figures:
-        """Soak for so long, with a fault every so often.
+        """Run for `seconds`, with a fault every `every` seconds.
 
-        In the last share of the time that `spared` says, the broker is not killed: one process
-        lives through all other faults, and what becomes of its memory can be seen.
+        In the last share `spared` of the time the broker is not killed, so that the memory of one
+        process can be measured under all other faults.
         """
         try:
             return self._run(seconds, every, seconds * spared)
@@ -87,23 +87,23 @@ class Soak:
             caller.start()
         faults.start()
         self._watch(started, seconds - spared, faults, 0.0)
-        faults.spare_the_broker()
-        self._say(f"from now on the broker is spared, for {spared:.0f} s")
+        faults.stop_broker_kills()
+        self._say(f"the broker is not killed for the last {spared:.0f} s")
         self._watch(started, seconds, faults, min(_WARM, spared * _WARM_SHARE))
         faults.end()
-        self._say("no more faults; waiting for what is under way")
+        self._say("no more faults; waiting for open jobs")
         for caller in callers:
-            caller.calm()
-        until = time.monotonic() + _CALM
+            caller.stop_submitting()
+        until = time.monotonic() + _FINISH_WITHIN
         late = [c.tally.dialect for c in callers if not c.end(until - time.monotonic())]
         found = self._count(callers, faults, time.monotonic() - started)
-        found.troubles += [f"{dialect}: still waiting for answers" for dialect in late]
+        found.problems += [f"{dialect}: still waiting for answers" for dialect in late]
         return found
 
     # --- set-up -------------------------------------------------------------------------------
 
     def _set_up(self) -> dict[str, Callable[[], None]]:
-        """Start broker, wires and workers; return how to start each worker again."""
+        """Start broker, proxies and workers; return a start function per worker."""
         self.fabric.start_broker()
         for link, endpoint in self.fabric.endpoints.items():
             self._proxies[link] = Proxy(endpoint)
@@ -119,24 +119,24 @@ class Soak:
         return starts
 
     def _url(self, dialect: str, is_worker: bool = False) -> str:
-        return f"{dialect}://{self._proxies[link_of(dialect, is_worker)].place}"
+        return f"{dialect}://{self._proxies[link_of(dialect, is_worker)].address}"
 
     # --- while it runs ------------------------------------------------------------------------
 
     def _watch(self, started: float, seconds: float, faults: Faults, warm: float) -> None:
-        """Look at the broker's process now and then, and tell how it goes.
+        """Sample the broker process and report progress.
 
-        Only looks at the process that lives last count, and only once it is warm.
+        Only samples of the last process count, and only after its warm-up.
         """
-        pid, born, told = 0, started, sum(faults.counts.values())
-        while (now := time.monotonic()) < started + seconds and not faults.trouble:
+        pid, born, reported = 0, started, sum(faults.counts.values())
+        while (now := time.monotonic()) < started + seconds and not faults.error:
             if pid != self.fabric.broker_pid:
                 pid, born = self.fabric.broker_pid, now
                 self._samples.clear()
             elif now - born >= warm:
                 self._sample((now - started) / 60)
-            if (done := sum(faults.counts.values())) != told:
-                told = done
+            if (done := sum(faults.counts.values())) != reported:
+                reported = done
                 mebibytes = resident_bytes(self.fabric.broker_pid) / 2**20
                 self._say(f"{now - started:4.0f} s: {done} faults, broker {mebibytes:.0f} MiB")
             time.sleep(_SAMPLE_EVERY)
@@ -147,8 +147,8 @@ class Soak:
             self._samples.append(Sample(minute, resident, open_files(pid)))
 
     def _count(self, callers: list[Caller], faults: Faults, seconds: float) -> Figures:
-        troubles = [f"a fault failed: {faults.trouble}"] if faults.trouble else []
-        self._until_quiet()
+        problems = [f"a fault failed: {faults.error}"] if faults.error else []
+        self._wait_no_open_jobs()
         self._sample(seconds / 60)
         self.fabric.stop()
         ledger = SqliteLedger(self.fabric.data / LEDGER_FILE)
@@ -157,12 +157,12 @@ class Soak:
         tallies = [caller.tally for caller in callers]
         return Figures(
             tallies, faults.counts, self._samples, ended, states, still_open, errors, seconds,
-            troubles,
+            problems,
         )  # fmt: skip
 
-    def _until_quiet(self) -> None:
-        """Wait for jobs that nobody waits for, such as the slow reader's."""
-        until = time.monotonic() + _CALM
+    def _wait_no_open_jobs(self) -> None:
+        """Wait for jobs without a waiting client, such as the slow reader's."""
+        until = time.monotonic() + _FINISH_WITHIN
         while time.monotonic() < until:
             if not read_metrics(self.fabric.endpoints["http"])["dragoman_jobs_open", ""]:
                 return

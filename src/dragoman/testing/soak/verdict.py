@@ -1,4 +1,4 @@
-"""The verdict: clients' lists against answers and ledger, memory's slope, descriptors, errors."""
+"""The verdict: client lists against answers and ledger, memory slope, descriptors, errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,18 +9,17 @@ from dragoman.model.record import Kind, Record
 from dragoman.testing.soak.load import STRICT, CallerTally
 
 _MIB: Final = 2**20
-#: The memory of one broker process that is warm may grow by this much in a minute; more fails.
+#: Allowed memory growth per minute of a warm broker process.
 FLAT: Final = 2 * _MIB
-#: Minutes of samples without which a slope says nothing. A shorter soak shows its slope and does
-#: not judge it.
+#: Minutes of samples that a slope needs. A shorter soak shows its slope without a verdict.
 LONG_ENOUGH: Final = 2.0
-#: Descriptors that come and go with connections that are just being made.
+#: Allowance for connections that are being opened.
 _SPARE_FILES: Final = 12
 
 
 @dataclass
 class Sample:
-    """One look at the broker's process."""
+    """One sample of the broker process."""
 
     minute: float
     resident: int
@@ -29,19 +28,19 @@ class Sample:
 
 @dataclass
 class Figures:
-    """Everything a soak has found out."""
+    """The results of a soak."""
 
     tallies: Sequence[CallerTally]
     faults: Counter[str]
-    #: Looks at the process that lived last, from when it was warm.
+    #: Samples of the last process after its warm-up.
     samples: Sequence[Sample]
-    #: Ids in the ledger by how often each ended, and what is still open there.
+    #: How often each job of the ledger ended.
     ended: Counter[str]
     states: Counter[str]
     open_jobs: int
     internal_errors: int
     seconds: float
-    troubles: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def read_ledger(records: Iterable[Record]) -> tuple[Counter[str], Counter[str], int]:
@@ -59,7 +58,7 @@ def read_ledger(records: Iterable[Record]) -> tuple[Counter[str], Counter[str], 
 
 
 def slope(samples: Sequence[Sample]) -> float:
-    """Return how much memory grows in a minute, by least squares; 0 without enough samples."""
+    """Return the growth of memory per minute by least squares; 0 without enough samples."""
     if len(samples) < 3:
         return 0.0
     mean_x = sum(s.minute for s in samples) / len(samples)
@@ -71,11 +70,16 @@ def slope(samples: Sequence[Sample]) -> float:
 
 
 def judge(found: Figures) -> list[str]:
-    """Return everything that did not hold."""
-    return [*found.troubles, *_of_clients(found), *_of_the_ledger(found), *_of_the_process(found)]
+    """Return every failed check."""
+    return [
+        *found.problems,
+        *_client_problems(found),
+        *_ledger_problems(found),
+        *_process_problems(found),
+    ]
 
 
-def _of_clients(found: Figures) -> Iterable[str]:
+def _client_problems(found: Figures) -> Iterable[str]:
     for tally in found.tallies:
         yield from (f"lost: {words}" for words in tally.lost[:3])
         if tally.wrong:
@@ -83,10 +87,10 @@ def _of_clients(found: Figures) -> Iterable[str]:
         if tally.answered + len(tally.lost) != tally.asked:
             yield f"{tally.dialect}: {tally.asked} asked, {tally.answered} answered"
         if not tally.answered:
-            yield f"{tally.dialect}: nothing was answered at all"
+            yield f"{tally.dialect}: no job was answered"
 
 
-def _of_the_ledger(found: Figures) -> Iterable[str]:
+def _ledger_problems(found: Figures) -> Iterable[str]:
     twice = [job for job, times in found.ended.items() if times > 1]
     if twice:
         yield f"{len(twice)} jobs ended more than once, {twice[0]} for one"
@@ -98,7 +102,7 @@ def _of_the_ledger(found: Figures) -> Iterable[str]:
             yield f"{tally.dialect}: {len(missing)} answered jobs are not in the ledger"
 
 
-def _of_the_process(found: Figures) -> Iterable[str]:
+def _process_problems(found: Figures) -> Iterable[str]:
     if found.internal_errors:
         yield f"{found.internal_errors} internal errors in the broker's log"
     if found.samples:
@@ -112,20 +116,20 @@ def _of_the_process(found: Figures) -> Iterable[str]:
 
 
 def describe(found: Figures) -> str:
-    """Say the figures."""
+    """Return the results as text."""
     lines = [f"{found.seconds:.0f} s, faults: {_counts(found.faults)}"]
     lines += (
         f"  {t.dialect:5} asked {t.asked:6}, answered {t.answered:6}, wrong {t.wrong},"
-        f" lost {len(t.lost)}, asked again {t.again}, slowest {t.slowest:.1f} s"
+        f" lost {len(t.lost)}, retried {t.retries}, slowest {t.slowest:.1f} s"
         for t in found.tallies
     )
     lines.append(f"  ledger: {_counts(found.states)}; open {found.open_jobs}")
-    lines += _of_memory(found.samples)
+    lines += _memory_lines(found.samples)
     lines.append(f"  internal errors {found.internal_errors}")
     return "\n".join(lines)
 
 
-def _of_memory(samples: Sequence[Sample]) -> Iterable[str]:
+def _memory_lines(samples: Sequence[Sample]) -> Iterable[str]:
     if not samples:
         return
     first, last = samples[0], samples[-1]

@@ -65,7 +65,7 @@ def test_a_key_that_a_peer_made_itself_is_let_in(keys: Command, registry: KeyReg
 
 
 def test_a_pending_key_is_listed_and_approved(keys: Command, registry: KeyRegistry) -> None:
-    registry.note_stranger(KEY, 0.0, "knocked")
+    registry.add_pending(KEY, 0.0, "knocked")
     registry.refresh(0.0)
     assert [row["key"] for row in listed(keys, "--state", "pending")] == [KEY]
     code, said, _ = keys("approve", "tls:0f0f0f0f0f0f...", "--name", "w1", "--role", "worker")
@@ -121,7 +121,7 @@ def test_a_worker_lets_itself_in_with_an_invitation(
     assert registry.entry_of("edge-1").services == ("lift",)
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
     code, _, error = keys("enrol", "tls:" + "aa" * 32, "--name", "edge-2")
-    assert (code, "used already" in error, token in error) == (2, True, False)
+    assert (code, "already used" in error, token in error) == (2, True, False)
 
 
 def test_a_shortened_key_is_completed_if_it_is_the_only_one(registry: KeyRegistry) -> None:

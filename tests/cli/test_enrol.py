@@ -59,7 +59,7 @@ def test_a_worker_lets_itself_in_once(enrol: Enrol, registry: KeyRegistry, tmp_p
     assert registry.admits(f"curve:{made.public}", time.time())
     os.unlink(tmp_path / "worker.key")
     code, _, error = enrol(token, "--name", "edge-2")
-    assert (code, "used already" in error) == (4, True)
+    assert (code, "already used" in error) == (4, True)
     assert not (tmp_path / "worker.key").exists()
 
 

@@ -105,5 +105,5 @@ def test_the_command_line_follows_over_any_dialect(
 
 
 def test_topics_of_the_broker_are_its_own(broker: Broker) -> None:
-    with Client(url(broker, "nfp")) as client, pytest.raises(Exception, match="is the broker's"):
+    with Client(url(broker, "nfp")) as client, pytest.raises(Exception, match="are reserved"):
         client.call("mmi.service.broker", "publish", topic="broker.ended", event=1, timeout=10)

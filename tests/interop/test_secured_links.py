@@ -122,7 +122,7 @@ def _unknown(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
 def _pending(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
     made, keys = _unknown(scene, name)
     for key in keys:
-        scene.registry.note_stranger(key, time.time())
+        scene.registry.add_pending(key, time.time())
     return made, keys
 
 

@@ -133,7 +133,7 @@ def test_what_is_not_there_or_not_allowed_is_said(
     with Client(broker.url("nfp")) as client:
         with pytest.raises(JobFailed, match="not found"):
             Files(client).fetch("nf://nothing", tmp_path / "copy")
-        with pytest.raises(JobFailed, match="may not be put"):
+        with pytest.raises(JobFailed, match="not writable"):
             Files(client).put(shared / "big", "nf://elsewhere")
 
 

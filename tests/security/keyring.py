@@ -4,7 +4,7 @@ from dragoman.model.names import JobId, Principal, ServiceName
 from dragoman.security.gate import Gate, JobOwner
 from dragoman.security.keys import KeyState
 from dragoman.security.policy_text import read_policy
-from dragoman.security.register import KeyEntry, PrincipalEntry, RegistryData
+from dragoman.security.registry_data import KeyEntry, PrincipalEntry, RegistryData
 
 NOW = 1000.0
 

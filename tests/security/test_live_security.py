@@ -1,4 +1,4 @@
-"""A secured broker over real sockets: who is let in, who is cut off, and what nobody ever sees."""
+"""A secured broker over real sockets: admission, revocation, and no leaked secrets."""
 
 import io
 import logging
@@ -35,7 +35,7 @@ class Site:
         self.registry = KeyRegistry.open(folder / "data" / "registry.json")
 
     def key(self, name: str, role: str) -> Path:
-        """Let somebody in."""
+        """Allow a principal."""
         path = self.folder / f"{name}.key"
         words = ("keys", "new", name, "--role", role, "--out", str(path), "--config", self.config)
         assert dragoman(*words) == 0
@@ -98,7 +98,7 @@ def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:
 
 
 @pytest.mark.parametrize("dialect", [*DIALECTS, "ncl"])
-def test_who_is_let_in_works_and_who_is_revoked_is_gone_within_a_second(
+def test_an_allowed_peer_works_and_a_revoked_one_is_gone_within_a_second(
     site: Site, broker: LocalBroker, dialect: str
 ) -> None:
     name, client = f"w-{dialect}", f"sue-{dialect}"
@@ -120,7 +120,7 @@ def test_who_is_let_in_works_and_who_is_revoked_is_gone_within_a_second(
 
 
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http"])
-def test_who_may_not_is_told_so(site: Site, broker: LocalBroker, dialect: str) -> None:
+def test_a_denied_peer_gets_the_reason(site: Site, broker: LocalBroker, dialect: str) -> None:
     key = site.key(f"vera-{dialect}", "viewer")
     with (
         Client(broker.url(dialect), credentials=key) as vera,
@@ -129,12 +129,14 @@ def test_who_may_not_is_told_so(site: Site, broker: LocalBroker, dialect: str) -
         vera.call("lift", "inc", x=1, timeout=20)
 
 
-def test_who_has_no_key_is_not_heard(broker: LocalBroker) -> None:
+def test_a_peer_without_a_key_is_refused(broker: LocalBroker) -> None:
     with pytest.raises((DragomanError, TimeoutError, OSError)), Client(broker.url("nfp")) as nobody:
         nobody.call(MMI, "show_workers", timeout=2)
 
 
-def test_secrets_are_nowhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_secret_is_in_any_record_log_or_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Look for every secret in what a broker writes, says and logs, after all were in use."""
     site = Site(tmp_path)
     written = io.StringIO()

@@ -23,27 +23,27 @@ def test_a_decision_names_the_rule_that_made_it() -> None:
     assert denied.reason == "no rule of viewer, nobody (unknown) allows: submit a task run"
 
 
-def test_roles_come_from_the_registry_and_from_every_glob_that_fits() -> None:
+def test_roles_come_from_the_registry_and_from_every_matching_glob() -> None:
     policy = Policy(ROLES, {"edge-*": ("worker",), "edge-1": ("resizer", "worker")})
     assert policy.roles_of("edge-1", ("viewer",)) == ("viewer", "worker", "resizer")
     assert policy.roles_of("core-1") == ()
 
 
-def test_who_proved_nothing_is_meant_by_name_only() -> None:
+def test_globs_never_match_anonymous() -> None:
     everybody = Policy(ROLES, {"*": ("admin",)}, {"*": Allowance(open_jobs=1)})
     assert everybody.roles_of("anonymous") == ()
     assert everybody.allowance_of("anonymous") == UNLIMITED
     assert Policy(ROLES, {"anonymous": ("viewer",)}).roles_of("anonymous") == ("viewer",)
 
 
-def test_later_bounds_that_fit_say_more() -> None:
+def test_later_matching_limits_override() -> None:
     bounds = {"*": Allowance(open_jobs=10, connections=2), "alice": Allowance(open_jobs=50)}
     policy = Policy(ROLES, {}, bounds)
     assert policy.allowance_of("alice") == Allowance(open_jobs=50, connections=2)
     assert policy.allowance_of("bob") == Allowance(open_jobs=10, connections=2)
 
 
-def test_what_was_decided_is_remembered_and_the_memory_is_bounded() -> None:
+def test_decisions_are_cached_and_the_cache_is_bounded() -> None:
     decisions = DecisionCache(Policy())
     ask = AccessRequest(Verb.SUBMIT, "a")
     assert decisions.decide(("submitter",), ask) is decisions.decide(("submitter",), ask)

@@ -18,13 +18,13 @@ def write(path: Path, text: str) -> None:
     os.replace(draft, path)
 
 
-def test_a_file_that_is_not_there_is_an_empty_policy(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_empty_policy(tmp_path: Path) -> None:
     file = PolicyFile(tmp_path / "policy.toml")
     assert file.policy.grants == {}
     assert not file.refresh()
 
 
-def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
+def test_a_change_takes_effect_at_the_next_refresh(tmp_path: Path) -> None:
     file = PolicyFile(tmp_path / "policy.toml")
     write(file.path, ALICE)
     assert file.refresh()
@@ -37,7 +37,7 @@ def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
     assert file.policy.roles_of("alice") == ()
 
 
-def test_a_broken_file_leaves_the_last_good_policy_in_force_and_is_told_once(
+def test_a_broken_file_leaves_the_last_good_policy_in_force_and_is_reported_once(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "policy.toml"

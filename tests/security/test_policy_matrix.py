@@ -11,7 +11,7 @@ from itertools import count, product
 from random import Random
 
 import pytest
-from tests.security.gatehouse import Gatehouse
+from tests.security.gated_broker import GatedBroker
 from tests.security.keyring import ring
 
 from dragoman.core.events import JobSubmitted
@@ -38,7 +38,7 @@ BODY = make_body_codecs()["nfp"].write_call(Call("run"))
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that somebody wants."""
+    """One request."""
 
     verb: str
     service: str
@@ -64,7 +64,7 @@ CASES = [
 
 # --- the table ------------------------------------------------------------------------------
 
-#: What each shipped role may, in plain words: verbs, and the tasks of the house's services.
+#: What each shipped role may, : verbs, and the tasks of built-in services.
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "viewer": (set(), {"show_workers", "get_inventory"}),
     "submitter": ({"submit", "read-own", "cancel", "input"}, {"fetch_file"}),
@@ -142,32 +142,34 @@ def drawn(number: int) -> Drawn:
 
 # --- the wire -------------------------------------------------------------------------------
 
-Say = Callable[[Gatehouse, str, Case], bool]
+Say = Callable[[GatedBroker, str, Case], bool]
 
 
 class Talk:
     """Says every case in one dialect; each time as a new peer."""
 
-    def __init__(self, dialect: str, house: Gatehouse) -> None:
-        self.dialect, self.house = dialect, house
+    def __init__(self, dialect: str, broker: GatedBroker) -> None:
+        self.dialect, self.broker = dialect, broker
         self._numbers = count(1)
 
     def is_allowed(self, case: Case) -> bool | None:
         """Say it; return what became of it, None if the dialect has no words for it."""
-        self.house.records.clear()
-        self.house.subscribed.clear()
+        self.broker.records.clear()
+        self.broker.subscribed.clear()
         try:
             for address, frames, link in self._messages(case):
-                self.house.say(link, address, frames, "me")
+                self.broker.say(link, address, frames, "me")
         except Unsupported:
             return None
-        # ZSS waits for no worker; that nobody is there is the core's refusal, and not the gate's.
-        kinds = {"no worker" if r.fault == "no_worker" else str(r.kind) for r in self.house.records}
+        # ZSS does not wait for a worker: a refusal without workers is the core's, not the gate's.
+        kinds = {
+            "no worker" if r.fault == "no_worker" else str(r.kind) for r in self.broker.records
+        }
         judged = ("refused", "denied", "submitted", "allowed", "joined")
-        assert {r.principal for r in self.house.records if r.kind in judged} <= {"me"}
+        assert {r.principal for r in self.broker.records if r.kind in judged} <= {"me"}
         is_refused = bool(kinds & {"refused", "denied"})
         if case.verb == "events":
-            assert is_refused is not bool(self.house.subscribed)
+            assert is_refused is not bool(self.broker.subscribed)
         elif case.verb != "input":
             positive = {"submitted", "allowed", "joined", "resynced", "no worker"}
             assert is_refused is not bool(kinds & positive), kinds
@@ -181,21 +183,21 @@ class Talk:
         if self.dialect == "http":
             yield f"peer-{number}".encode(), self._http(case, job), "http"
             return
-        tongue = SIM_DIALECTS[self.dialect]
+        dialect = SIM_DIALECTS[self.dialect]
         if case.verb == "register":
             yield from self._join(case, number)
             return
-        if tongue.client is None:
+        if dialect.client is None:
             raise Unsupported(self.dialect)
-        for frames in self._asked(tongue.client(lambda: job), case, job):
+        for frames in self._result_requested(dialect.client(lambda: job), case, job):
             if self.dialect == "memo":
                 address = f"{number:08}".encode() + b"\x80\0\0\1"
                 yield address, [bytes(frames[1])], "memo"
             else:
-                yield f"peer-{number}".encode(), [bytes(f) for f in frames], tongue.client_link
+                yield f"peer-{number}".encode(), [bytes(f) for f in frames], dialect.client_link
 
     def _begin(self, job: str, case: Case) -> None:
-        """Let a job be there, of the one who will ask or of somebody else."""
+        """Submit a job of the caller, or of another principal."""
         principal = Principal("other" if case.verb.endswith("others") else "me")
         event = JobSubmitted(
             JobId(job),
@@ -204,9 +206,9 @@ class Talk:
             BODY,
             principal=principal,
         )
-        self.house.broker.handle(event, self.house.now)
+        self.broker.broker.handle(event, self.broker.now)
 
-    def _asked(self, side: ClientSide, case: Case, job: str) -> list[list[bytes]]:
+    def _result_requested(self, side: ClientSide, case: Case, job: str) -> list[list[bytes]]:
         found: Iterable[object]
         if case.verb.startswith("read"):
             found = side.ask(JobId(job))
@@ -224,8 +226,8 @@ class Talk:
         return list(found)  # type: ignore[arg-type]
 
     def _join(self, case: Case, number: int) -> Iterator[tuple[bytes, list[bytes], str]]:
-        tongue, name = SIM_DIALECTS[self.dialect], f"w{number}"
-        side = tongue.worker(name, case.service, lambda: f"id-{number}", lambda: self.house.now)
+        dialect, name = SIM_DIALECTS[self.dialect], f"w{number}"
+        side = dialect.worker(name, case.service, lambda: f"id-{number}", lambda: self.broker.now)
         for frames in side.join():
             said = [bytes(f) for f in frames]
             if self.dialect == "memo":
@@ -234,7 +236,7 @@ class Talk:
             if self.dialect == "ncl":
                 yield said[0], said[1:], "ncl"
             else:
-                yield name.encode(), said, tongue.worker_link
+                yield name.encode(), said, dialect.worker_link
 
     def _http(self, case: Case, job: str) -> list[bytes]:
         if case.verb.startswith("read"):
@@ -252,7 +254,7 @@ class Talk:
 
 
 def said_cases(dialect: str, role: str, policy: str = "") -> Iterator[tuple[Case, bool]]:
-    talk = Talk(dialect, Gatehouse(ring(me=role, other="submitter"), policy))
+    talk = Talk(dialect, GatedBroker(ring(me=role, other="submitter"), policy))
     for case in CASES:
         outcome = talk.is_allowed(case)
         if outcome is not None:
@@ -267,7 +269,7 @@ def test_a_shipped_role_may_do_on_the_wire_what_the_table_says(dialect: str, rol
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_role_drawn_by_lot_may_do_on_the_wire_what_its_rule_says(dialect: str) -> None:
+def test_a_random_role_may_do_on_the_wire_what_its_rule_says(dialect: str) -> None:
     for number in range(12):
         rule = drawn(number)
         policy = rule.toml("lot")
@@ -277,7 +279,7 @@ def test_a_role_drawn_by_lot_may_do_on_the_wire_what_its_rule_says(dialect: str)
         assert wrong == {}, rule
 
 
-def test_the_matrix_has_thousands_of_cases_and_every_verb_in_it_goes_both_ways() -> None:
+def test_the_matrix_has_thousands_of_cases_and_every_verb_is_allowed_and_denied() -> None:
     per_role = {d: [c for c, _ in said_cases(d, "admin")] for d in DIALECTS}
     roles = len(SHIPPED) + 12
     assert sum(map(len, per_role.values())) * roles > 2500

@@ -19,7 +19,7 @@ def test_a_rule_is_for_its_verbs_services_and_tasks() -> None:
     assert not rule.allows(AccessRequest(Verb.CANCEL, "resize", "run"))
 
 
-def test_what_is_said_of_a_service_holds_for_its_versions() -> None:
+def test_a_rule_for_a_service_covers_its_versions() -> None:
     assert Rule(SUBMIT, ("math",)).allows(AccessRequest(Verb.SUBMIT, "math@1.2.0"))
     assert Rule(SUBMIT, ("math@1.*",)).allows(AccessRequest(Verb.SUBMIT, "math@1.2.0"))
     assert not Rule(SUBMIT, ("math@1.*",)).allows(AccessRequest(Verb.SUBMIT, "math@2.0.0"))
@@ -31,18 +31,18 @@ def test_every_service_at_once_needs_the_right_to_every_one() -> None:
     assert Rule(SUBMIT, ("a", "*")).allows(AccessRequest(Verb.SUBMIT, "all"))
 
 
-def test_without_a_service_it_is_enough_that_there_is_some() -> None:
+def test_without_a_service_one_allowed_service_is_enough() -> None:
     assert Rule(SUBMIT, ("resize",)).allows(AccessRequest(Verb.SUBMIT, ""))
 
 
 @pytest.mark.parametrize("target", TargetClass)
-def test_targets_bind_submissions_only(target: TargetClass) -> None:
+def test_targets_restrict_submissions_only(target: TargetClass) -> None:
     rule = Rule(SUBMIT | {Verb.MANAGE}, targets=frozenset({TargetClass.ANY}))
     assert rule.allows(AccessRequest(Verb.SUBMIT, "a", "", target)) is (target is TargetClass.ANY)
     assert rule.allows(AccessRequest(Verb.MANAGE, "a", "", target))
 
 
-def test_names_bind_who_registers_and_whom_a_submission_is_for() -> None:
+def test_names_restrict_registration_and_named_targets() -> None:
     rule = Rule(SUBMIT | REGISTER | {Verb.CANCEL}, names=("edge-*",))
     assert rule.allows(AccessRequest(Verb.REGISTER, "a", names=("edge-1",)))
     assert not rule.allows(AccessRequest(Verb.REGISTER, "a", names=("core-1",)))
@@ -88,7 +88,9 @@ def test_a_shipped_role_may_do_what_was_promised(role: str) -> None:
         ("submitter", "mmi.service.broker", "show_workers", False),
     ],
 )
-def test_looking_is_not_steering(role: str, service: str, task: str, expected: bool) -> None:
+def test_a_role_that_only_shows_cannot_control(
+    role: str, service: str, task: str, expected: bool
+) -> None:
     ask = AccessRequest(Verb.MANAGE, service, task)
     assert any(rule.allows(ask) for rule in SHIPPED[role]) is expected
 
@@ -105,6 +107,8 @@ def test_looking_is_not_steering(role: str, service: str, task: str, expected: b
         ("operator", Verb.FILES, "put_file", True),
     ],
 )
-def test_reading_is_not_changing(role: str, verb: Verb, task: str, expected: bool) -> None:
+def test_a_role_that_only_reads_cannot_change(
+    role: str, verb: Verb, task: str, expected: bool
+) -> None:
     ask = AccessRequest(verb, "sid.service.broker", task)
     assert any(rule.allows(ask) for rule in SHIPPED[role]) is expected

@@ -17,7 +17,7 @@ def test_a_file_is_replaced_whole_and_only_its_owner_can_read_it(tmp_path: Path)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_what_a_process_left_behind_that_died_in_the_middle_is_no_hindrance(
+def test_the_draft_of_a_process_that_died_is_replaced(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "file.new").write_bytes(b"half")

@@ -53,7 +53,7 @@ def test_every_target_has_its_class(target: Target, expected: TargetClass) -> No
     assert class_of(target) is expected
 
 
-def test_events_that_are_asked_for_are_those_of_every_service() -> None:
+def test_polling_for_events_needs_a_rule_for_every_service() -> None:
     viewer, auditor = SHIPPED["viewer"], SHIPPED["auditor"]
     ask = access_request_for("mmi.service.broker", "events", ANY)
     assert ask == AccessRequest(Verb.EVENTS, EVERY_SERVICE)
@@ -61,18 +61,18 @@ def test_events_that_are_asked_for_are_those_of_every_service() -> None:
     assert not any(rule.allows(ask) for rule in viewer)
 
 
-def test_who_may_be_a_worker_may_publish() -> None:
+def test_publishing_needs_the_right_to_register() -> None:
     ask = access_request_for("mmi.service.broker", "publish", ANY)
     assert any(rule.allows(ask) for rule in SHIPPED["worker"])
     assert not any(rule.allows(ask) for rule in SHIPPED["submitter"])
 
 
-def test_only_the_names_of_the_house_are_read_without_regard_to_capitals() -> None:
+def test_only_names_of_built_in_services_ignore_case() -> None:
     assert canonical_service("SID.SERVICE.BROKER") == "sid.service.broker"
     assert canonical_service("Resize") == "Resize"
 
 
-def test_a_question_reads_as_a_sentence() -> None:
+def test_an_access_request_reads_as_a_sentence() -> None:
     assert str(AccessRequest(Verb.EVENTS)) == "events anything"
     ask = AccessRequest(Verb.SUBMIT, "resize", "run", TargetClass.NAMES, ("a", "b"))
     assert str(ask) == "submit resize task run for names as a, b"

@@ -12,19 +12,19 @@ PEER, ALICE = PeerId("nfp/w1"), Principal("alice")
 NO = Fault(FaultCode.DENIED, "no")
 
 
-def test_what_is_let_through_has_its_principal_whatever_it_said_before() -> None:
+def test_an_allowed_event_gets_its_principal_whatever_it_had_before() -> None:
     event = JobCancelled(JobId("j"), PEER, Principal("somebody else"))
     assert with_principal(event, ALICE).principal == "alice"
 
 
 @pytest.mark.parametrize("event", [BeatReceived(PEER), Noted(Kind.REJECTED, PEER)])
-def test_a_refusal_has_the_event_the_fault_and_who_it_was(event: BeatReceived | Noted) -> None:
+def test_a_refusal_has_the_event_the_fault_and_the_principal(event: BeatReceived | Noted) -> None:
     found = refused(event, ALICE, NO)
     assert (found.event, found.fault, found.principal) == (event, NO, "alice")
     assert found.dismisses
 
 
-def test_who_speaks_in_anothers_name_ends_nobodys_session() -> None:
+def test_a_take_over_attempt_does_not_end_the_owners_session() -> None:
     theft = takeover_of(PEER, ALICE)
     assert theft.message == "take-over refused: the name w1 belongs to alice"
     found = refused(BeatReceived(PEER), Principal("mallory"), theft)

@@ -42,7 +42,7 @@ def test_a_forgotten_job_is_answered_from_its_records_with_its_result() -> None:
     assert answer.fault is None
 
 
-def test_a_job_nobody_ever_saw_stays_unknown() -> None:
+def test_a_job_without_records_stays_unknown() -> None:
     question = SendStatus(CLIENT, JobId("nope"), RequestKind.RESULT, None)
     assert Archive(finished_job()).complete(question) == question
 
@@ -53,7 +53,7 @@ def test_a_repeated_answer_gets_its_body_back() -> None:
     assert Archive(ledger).with_body(reply).body == RESULT
 
 
-def test_a_body_on_its_way_to_the_disk_is_found_until_the_ledger_has_it() -> None:
+def test_a_body_that_is_not_durable_yet_is_found() -> None:
     archive = Archive(MemoryLedger())
     archive.hold(7, RESULT)
     assert archive.body(7) == RESULT
@@ -66,7 +66,7 @@ def test_a_body_on_its_way_to_the_disk_is_found_until_the_ledger_has_it() -> Non
 
 
 @pytest.mark.parametrize("code", [FaultCode.DENIED, FaultCode.QUEUE_FULL])
-def test_a_question_that_was_refused_is_not_answered_from_the_records_either(
+def test_a_refused_request_is_not_answered_from_the_ledger(
     code: FaultCode,
 ) -> None:
     refused = SendStatus(CLIENT, JOB, RequestKind.RESULT, None, Fault(code, "no"))

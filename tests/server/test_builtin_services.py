@@ -1,4 +1,4 @@
-"""The services of the house together: recorded without secrets, told with them to one."""
+"""The built-in services together: recorded without secrets, which only the worker gets."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 from dragoman import Client
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
-from dragoman.server.builtin_services import shouted
+from dragoman.server.builtin_services import with_capitals
 from dragoman.server.server import LEDGER_FILE
 from dragoman.testing.harness import LocalBroker
 
@@ -19,14 +19,14 @@ SECRET = "correct horse battery staple"
 
 
 def test_names_are_known_in_both_cases() -> None:
-    assert shouted("a.b") == ("a.b", "A.B")
+    assert with_capitals("a.b") == ("a.b", "A.B")
 
 
 def everything_on_disk(folder: Path) -> bytes:
     return b"".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
 
 
-def test_a_secret_reaches_its_worker_and_no_record_no_log_and_nobody_else(
+def test_a_secret_reaches_its_worker_and_no_record_log_or_other_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FLEET_SECRET", SECRET)
@@ -47,7 +47,7 @@ def test_a_secret_reaches_its_worker_and_no_record_no_log_and_nobody_else(
 
 
 @pytest.mark.process
-def test_a_result_asked_for_again_is_masked(
+def test_a_repeated_result_is_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FLEET_SECRET", SECRET)
@@ -72,7 +72,7 @@ def test_a_missing_secret_is_a_fault_that_names_the_reference() -> None:
 
 
 @pytest.mark.process
-def test_a_change_is_recorded_and_told_to_the_workers_concerned() -> None:
+def test_a_change_is_recorded_and_published_for_the_workers_concerned() -> None:
     from dragoman import Worker
 
     with LocalBroker() as broker, Client(broker.url("nfp"), "me") as client:
@@ -92,7 +92,7 @@ def test_a_change_is_recorded_and_told_to_the_workers_concerned() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["dcp", "http"])
-def test_events_that_are_asked_for_are_on_record_once(tmp_path: Path, dialect: str) -> None:
+def test_polled_events_are_in_the_ledger_once(tmp_path: Path, dialect: str) -> None:
     news = "nobody expects this text twice"
     ask: dict[str, Any] = {"after": 0, "topics": "news", "wait": 5, "timeout": 10}
     with (
@@ -112,14 +112,14 @@ def test_events_that_are_asked_for_are_on_record_once(tmp_path: Path, dialect: s
 
 
 @pytest.mark.process
-def test_files_are_offered_under_norfabs_name_only_where_there_are_any(tmp_path: Path) -> None:
+def test_norfabs_file_service_is_offered_only_with_shared_roots(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     roots = {"roots": {"": str(tmp_path)}}
     with LocalBroker(files=roots) as broker, Client(broker.url("nfp")) as client:
         for service in (FSS, "filesharing"):
             assert client.call(service, "list_files", url="nf://", timeout=10) == ["f"]
     with LocalBroker(nfp={"patience": 0}) as broker, Client(broker.url("nfp")) as client:
-        with pytest.raises(Exception, match="no files are shared"):
+        with pytest.raises(Exception, match="shares no files"):
             client.call(FSS, "list_files", url="nf://", timeout=10)
         with pytest.raises(Exception, match="no worker"):
             client.call("filesharing", "list_files", url="nf://", timeout=10)

@@ -41,7 +41,7 @@ class TellingSide:
         return None
 
 
-class House:
+class FeedSetup:
     def __init__(self, bound: int = 10_000) -> None:
         self.ledger = MemoryLedger()
         self.hub = MemoryHub(bound)
@@ -67,79 +67,79 @@ class House:
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> House:
+def setup(monkeypatch: pytest.MonkeyPatch) -> FeedSetup:
     monkeypatch.setattr(feeds, "PIECE", 2)
-    return House()
+    return FeedSetup()
 
 
-def test_a_subscriber_from_the_start_gets_the_past_in_pieces_and_then_the_present(
-    house: House,
+def test_a_subscriber_from_the_start_gets_old_records_in_pieces_and_then_new_ones(
+    setup: FeedSetup,
 ) -> None:
-    house.write("a", "b", "c", "d", "e")
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0, "t"))
-    house.turn()
-    house.write("f")
-    house.turn()
-    assert house.seen() == [1, 2, 3, 4, 5, 6]
-    assert house.peer.inbox[0][1] == b"b"
+    setup.write("a", "b", "c", "d", "e")
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 0, "t"))
+    setup.turn()
+    setup.write("f")
+    setup.turn()
+    assert setup.seen() == [1, 2, 3, 4, 5, 6]
+    assert setup.peer.inbox[0][1] == b"b"
 
 
-def test_a_negative_position_means_from_now_on(house: House) -> None:
-    house.write("a")
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), -1, "t"))
-    house.turn()
-    house.write("b")
-    assert house.seen() == [2]
+def test_a_negative_position_means_from_now_on(setup: FeedSetup) -> None:
+    setup.write("a")
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), -1, "t"))
+    setup.turn()
+    setup.write("b")
+    assert setup.seen() == [2]
 
 
-def test_only_topics_that_match_are_sent(house: House) -> None:
-    house.feed.subscribe(house.link, Subscribed(PEER, ("alarm.*",), 0, "t"))
-    house.turn()
-    house.write("alarm.fire", "news", "alarm.flood")
-    assert house.seen() == [1, 3]
+def test_only_topics_that_match_are_sent(setup: FeedSetup) -> None:
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("alarm.*",), 0, "t"))
+    setup.turn()
+    setup.write("alarm.fire", "news", "alarm.flood")
+    assert setup.seen() == [1, 3]
 
 
-def test_the_same_tag_replaces_and_no_topics_end_a_subscription(house: House) -> None:
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0, "t"))
-    house.feed.subscribe(house.link, Subscribed(PEER, ("x",), 0, "t"))
-    assert len(house.feed) == 1
-    house.feed.subscribe(house.link, Subscribed(PEER, (), 0, "t"))
-    assert len(house.feed) == 0
-    house.write("x")
-    assert house.seen() == []
+def test_the_same_tag_replaces_and_no_topics_end_a_subscription(setup: FeedSetup) -> None:
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 0, "t"))
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("x",), 0, "t"))
+    assert len(setup.feed) == 1
+    setup.feed.subscribe(setup.link, Subscribed(PEER, (), 0, "t"))
+    assert len(setup.feed) == 0
+    setup.write("x")
+    assert setup.seen() == []
 
 
-def test_a_subscriber_that_is_gone_or_full_is_let_go() -> None:
-    house = House(bound=1)
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0, "t"))
-    house.turn()
-    house.write("a", "b")
-    assert len(house.feed) == 0
-    assert house.seen() == [1]
+def test_a_subscriber_that_is_gone_or_full_is_dropped() -> None:
+    setup = FeedSetup(bound=1)
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 0, "t"))
+    setup.turn()
+    setup.write("a", "b")
+    assert len(setup.feed) == 0
+    assert setup.seen() == [1]
 
 
-def test_who_asks_for_what_retention_has_removed_gets_the_oldest_that_is_kept(
-    house: House,
+def test_a_position_that_retention_has_removed_starts_at_the_oldest_record(
+    setup: FeedSetup,
 ) -> None:
-    house.write("a", "b", "c", "d")
-    asyncio.run(house.ledger.retain(keep_records=2))
-    assert house.ledger.first_seq == 3
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 1, "t"))
-    house.turn()
-    assert house.seen() == [3, 4]
+    setup.write("a", "b", "c", "d")
+    asyncio.run(setup.ledger.retain(keep_records=2))
+    assert setup.ledger.first_seq == 3
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 1, "t"))
+    setup.turn()
+    assert setup.seen() == [3, 4]
 
 
-def test_a_subscriber_sees_only_what_it_may_and_misses_nothing_of_that(house: House) -> None:
-    house.feed.sees = lambda peer, record: peer == PEER and record.seq % 2 == 0
-    house.write("a", "b", "c")
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0))
-    house.turn()
-    house.write("d", "e", "f")
-    assert house.seen() == [2, 4, 6]
+def test_a_subscriber_gets_every_record_it_may_see_and_no_other(setup: FeedSetup) -> None:
+    setup.feed.may_see = lambda peer, record: peer == PEER and record.seq % 2 == 0
+    setup.write("a", "b", "c")
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 0))
+    setup.turn()
+    setup.write("d", "e", "f")
+    assert setup.seen() == [2, 4, 6]
 
 
-def test_subscriptions_of_peers_that_are_cut_off_end(house: House) -> None:
-    house.feed.subscribe(house.link, Subscribed(PEER, ("*",), 0))
-    house.feed.subscribe(house.link, Subscribed(PeerId("odd/other"), ("*",), 0))
-    house.feed.forget([PEER])
-    assert len(house.feed) == 1
+def test_subscriptions_of_disconnected_peers_end(setup: FeedSetup) -> None:
+    setup.feed.subscribe(setup.link, Subscribed(PEER, ("*",), 0))
+    setup.feed.subscribe(setup.link, Subscribed(PeerId("odd/other"), ("*",), 0))
+    setup.feed.forget([PEER])
+    assert len(setup.feed) == 1

@@ -1,4 +1,4 @@
-"""Security in force: what changes on disk is felt by those who are connected."""
+"""The guard: changes of its files take effect on connected peers."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.stage import settle
+from tests.server.memory_server import settle
 from tests.transports.tls_files import AUTHORITY, write_tls
 
 from dragoman.core.broker import Broker
@@ -52,7 +52,7 @@ class ProvingHub(MemoryHub):
         self.was_cut.append(key)
 
 
-class House:
+class SecuredServer:
     """A broker with security on, in memory, beside real files."""
 
     def __init__(self, data: Path, certificate: ServerTls | None = None, **said: Any) -> None:
@@ -85,14 +85,14 @@ class House:
     def inbox(self, name: str) -> bytes:
         return b" ".join(b" ".join(m) for m in self.hub._peers[name.encode()].inbox)
 
-    def run(self, play: Callable[["House"], Awaitable[None]]) -> None:
+    def run(self, scenario: Callable[["SecuredServer"], Awaitable[None]]) -> None:
         async def both() -> None:
             self.guard.attach(self.loop, make_body_codecs())
             await self.links.open()
             serving = asyncio.create_task(self.loop.run())
             try:
                 async with asyncio.timeout(10):
-                    await play(self)
+                    await scenario(self)
             finally:
                 self.loop.stop()
                 await serving
@@ -102,8 +102,8 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def server(tmp_path: Path) -> SecuredServer:
+    return SecuredServer(tmp_path)
 
 
 def worker(name: str = "w1") -> Any:
@@ -115,156 +115,162 @@ def submission(job: str = JOB) -> Any:
     return [*side.hello(), *side.submit(Submission(JobId(job), "lift", Call("run")))]
 
 
-async def with_a_worker(house: House) -> None:
-    house.say("w1", WILL, worker())
-    await settle(lambda: house.broker.state.registry.workers)
+async def with_a_worker(server: SecuredServer) -> None:
+    server.say("w1", WILL, worker())
+    await settle(lambda: server.broker.state.registry.workers)
 
 
-def test_a_revoked_worker_is_gone_at_the_next_look_and_its_job_goes_on(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.say("c1", SUE, submission())
-        await settle(lambda: house.records("dispatched"))
-        house.registry.revoke("will")
-        house.guard.look()
-        await settle(lambda: house.records("requeued"))
-        await settle(lambda: house.hub.was_cut)
+def test_a_revoked_worker_is_gone_at_the_next_refresh_and_its_job_is_requeued(
+    server: SecuredServer,
+) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.say("c1", SUE, submission())
+        await settle(lambda: server.records("dispatched"))
+        server.registry.revoke("will")
+        server.guard.refresh()
+        await settle(lambda: server.records("requeued"))
+        await settle(lambda: server.hub.was_cut)
 
-    house.run(play)
-    assert house.hub.was_cut == [WILL]
-    assert not house.broker.state.registry.workers
-    (left,) = house.records("left")
+    server.run(scenario)
+    assert server.hub.was_cut == [WILL]
+    assert not server.broker.state.registry.workers
+    (left,) = server.records("left")
     assert left.detail == "its key is revoked"
-    (changed,) = house.records("changed")
+    (changed,) = server.records("changed")
     assert changed.detail.startswith("key tls:aaaaaaaaaaaa...: allowed -> revoked")
     assert changed.principal == "will"
 
 
-def test_a_key_that_expires_is_cut_off_by_the_clock_alone(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.registry.expire(WILL, 1001.0)
-        house.guard.look()
-        assert house.broker.state.registry.workers
-        house.now = 1001.0
-        house.guard.look()
-        await settle(lambda: not house.broker.state.registry.workers)
-        await settle(lambda: house.hub.was_cut)
+def test_a_key_that_expires_is_disconnected_by_the_clock_alone(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.registry.expire(WILL, 1001.0)
+        server.guard.refresh()
+        assert server.broker.state.registry.workers
+        server.now = 1001.0
+        server.guard.refresh()
+        await settle(lambda: not server.broker.state.registry.workers)
+        await settle(lambda: server.hub.was_cut)
 
-    house.run(play)
-    assert "allowed -> expired" in house.records("changed")[-1].detail
+    server.run(scenario)
+    assert "allowed -> expired" in server.records("changed")[-1].detail
 
 
-def test_a_new_key_may_speak_without_a_restart(house: House) -> None:
+def test_a_new_key_is_allowed_without_a_restart(server: SecuredServer) -> None:
     new = "tls:" + "d" * 64
 
-    async def play(house: House) -> None:
-        assert not house.guard.admits(new)
-        house.guard.look()
-        assert house.registry.state_of(new, 0.0) is KeyState.UNKNOWN
-        assert KeyRegistry.open(house.registry.path).state_of(new, 0.0) is KeyState.PENDING
-        assert not house.guard.admits(new)
-        house.registry.approve(new, "dora", ("worker",))
-        house.guard.look()
-        assert house.guard.admits(new)
-        house.say("w2", new, worker("w2"))
-        await settle(lambda: house.broker.state.registry.workers)
+    async def scenario(server: SecuredServer) -> None:
+        assert not server.guard.admits(new)
+        server.guard.refresh()
+        assert server.registry.state_of(new, 0.0) is KeyState.UNKNOWN
+        assert KeyRegistry.open(server.registry.path).state_of(new, 0.0) is KeyState.PENDING
+        assert not server.guard.admits(new)
+        server.registry.approve(new, "dora", ("worker",))
+        server.guard.refresh()
+        assert server.guard.admits(new)
+        server.say("w2", new, worker("w2"))
+        await settle(lambda: server.broker.state.registry.workers)
 
-    house.run(play)
-    assert house.records("joined")[0].principal == "dora"
-    assert any("roles of dora: none -> worker" in r.detail for r in house.records("changed"))
-
-
-def test_roles_that_are_taken_away_end_what_they_allowed(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.registry.set_roles("will", ("viewer",))
-        house.guard.look()
-        await settle(lambda: not house.broker.state.registry.workers)
-
-    house.run(play)
-    assert house.records("left")[0].detail == "it may not register any more"
-    assert house.hub.was_cut == [], "the key may still speak"
+    server.run(scenario)
+    assert server.records("joined")[0].principal == "dora"
+    assert any("roles of dora: none -> worker" in r.detail for r in server.records("changed"))
 
 
-def write_policy(house: House, text: str) -> None:
-    draft = house.data / "draft"
+def test_roles_that_are_taken_away_end_what_they_allowed(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.registry.set_roles("will", ("viewer",))
+        server.guard.refresh()
+        await settle(lambda: not server.broker.state.registry.workers)
+
+    server.run(scenario)
+    assert server.records("left")[0].detail == "it may no longer register"
+    assert server.hub.was_cut == [], "the key may still speak"
+
+
+def write_policy(server: SecuredServer, text: str) -> None:
+    draft = server.data / "draft"
     draft.write_text(text)
-    os.replace(draft, house.data / "policy.toml")
+    os.replace(draft, server.data / "policy.toml")
 
 
-def test_a_policy_is_read_again_and_a_broken_one_is_not_used(house: House) -> None:
-    async def play(house: House) -> None:
-        write_policy(house, "[principals]\nann = ['submitter']\n")
-        house.guard.look()
-        assert "submitter" in house.guard.gate.roles_of(Principal("ann"))
-        write_policy(house, "[principals]\nann = ['boss']\n")
-        house.guard.look()
-        house.guard.look()
-        assert "submitter" in house.guard.gate.roles_of(Principal("ann"))
-        await settle(lambda: len(house.records("changed")) == 2)
+def test_a_policy_is_read_again_and_a_broken_one_is_not_used(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        write_policy(server, "[principals]\nann = ['submitter']\n")
+        server.guard.refresh()
+        assert "submitter" in server.guard.gate.roles_of(Principal("ann"))
+        write_policy(server, "[principals]\nann = ['boss']\n")
+        server.guard.refresh()
+        server.guard.refresh()
+        assert "submitter" in server.guard.gate.roles_of(Principal("ann"))
+        await settle(lambda: len(server.records("changed")) == 2)
 
-    house.run(play)
-    first, second = house.records("changed")
-    assert first.detail == "policy read again: policy.toml"
+    server.run(scenario)
+    first, second = server.records("changed")
+    assert first.detail == "policy changed: policy.toml"
     assert "principals.ann" in second.detail
     assert "the last good policy stays in force" in second.detail
 
 
-def test_a_broken_registry_is_told_once_and_the_last_good_one_stays(house: House) -> None:
-    async def play(house: House) -> None:
-        house.registry.path.write_text("{")
-        house.guard.look()
-        house.guard.look()
-        assert house.guard.admits(WILL)
-        await settle(lambda: house.records("changed"))
+def test_a_broken_registry_is_reported_once_and_the_last_good_one_stays(
+    server: SecuredServer,
+) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        server.registry.path.write_text("{")
+        server.guard.refresh()
+        server.guard.refresh()
+        assert server.guard.admits(WILL)
+        await settle(lambda: server.records("changed"))
 
-    house.run(play)
-    assert len(house.records("changed")) == 1
+    server.run(scenario)
+    assert len(server.records("changed")) == 1
 
 
-def test_names_of_workers_outlive_the_broker(house: House) -> None:
-    house.run(with_a_worker)
-    guard = Guard(SecuritySection(enabled=True), house.data, lambda: 1000.0)
+def test_names_of_workers_outlive_the_broker(server: SecuredServer) -> None:
+    server.run(with_a_worker)
+    guard = Guard(SecuritySection(enabled=True), server.data, lambda: 1000.0)
     thief = guard._names.claim_peer(PeerId("nfp/w1"), Principal("mallory"))
     assert thief == "will"
-    (house.data / "names.json").write_text("{")
+    (server.data / "names.json").write_text("{")
     with pytest.raises(ValueError, match=r"names\.json"):
-        Guard(SecuritySection(enabled=True), house.data, lambda: 1000.0)
+        Guard(SecuritySection(enabled=True), server.data, lambda: 1000.0)
 
 
-def test_the_names_of_a_revoked_principal_are_free(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.registry.revoke("will")
-        house.guard.look()
-        house.say("w1", ANN, worker())
-        house.registry.set_roles("ann", ("worker",))
-        house.guard.look()
-        house.say("w1", ANN, worker())
-        await settle(lambda: len(house.records("joined")) == 2)
+def test_the_names_of_a_revoked_principal_are_free(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.registry.revoke("will")
+        server.guard.refresh()
+        server.say("w1", ANN, worker())
+        server.registry.set_roles("ann", ("worker",))
+        server.guard.refresh()
+        server.say("w1", ANN, worker())
+        await settle(lambda: len(server.records("joined")) == 2)
 
-    house.run(play)
-    assert house.records("joined")[1].principal == "ann"
+    server.run(scenario)
+    assert server.records("joined")[1].principal == "ann"
 
 
-def test_a_job_that_has_left_the_memory_still_has_its_owner(house: House) -> None:
-    async def play(house: House) -> None:
-        house.say("c1", SUE, submission())
-        await settle(lambda: house.records("submitted"))
-        owner = house.guard._owner_of(JobId(JOB))
-        del house.broker.state.store.jobs[JobId(JOB)]
-        assert house.guard._owner_of(JobId(JOB)) == owner
+def test_a_job_that_has_left_the_memory_still_has_its_owner(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        server.say("c1", SUE, submission())
+        await settle(lambda: server.records("submitted"))
+        owner = server.guard._owner_of(JobId(JOB))
+        del server.broker.state.store.jobs[JobId(JOB)]
+        assert server.guard._owner_of(JobId(JOB)) == owner
         assert owner is not None
         assert (owner.principal, owner.service) == ("sue", "lift")
-        assert house.guard._owner_of(JobId("unknown")) is None
+        assert server.guard._owner_of(JobId("unknown")) is None
 
-    house.run(play)
+    server.run(scenario)
 
 
-def test_jobs_that_were_open_before_count_and_their_clients_names_are_taken(house: House) -> None:
-    write_policy(house, "[limits.sue]\nopen_jobs = 1\n")
-    house.guard = Guard(SecuritySection(enabled=True), house.data, lambda: house.now)
+def test_open_jobs_count_after_a_restart_and_their_clients_names_have_owners(
+    server: SecuredServer,
+) -> None:
+    write_policy(server, "[limits.sue]\nopen_jobs = 1\n")
+    server.guard = Guard(SecuritySection(enabled=True), server.data, lambda: server.now)
     event = JobSubmitted(
         JobId("old"),
         PeerId("nfp/c1"),
@@ -272,84 +278,86 @@ def test_jobs_that_were_open_before_count_and_their_clients_names_are_taken(hous
         Body("nfp", (b"{}",)),
         principal=Principal("sue"),
     )
-    house.broker.handle(event, house.now)
+    server.broker.handle(event, server.now)
 
-    async def play(house: House) -> None:
-        assert house.guard.gate.meter.open_jobs(Principal("sue")) == 1
-        house.say("c1", SUE, submission())
-        house.say("c2", ANN, submission())
-        await settle(lambda: b"are open already" in house.inbox("c1"))
+    async def scenario(server: SecuredServer) -> None:
+        assert server.guard.gate.meter.open_jobs(Principal("sue")) == 1
+        server.say("c1", SUE, submission())
+        server.say("c2", ANN, submission())
+        await settle(lambda: b"are open, its limit" in server.inbox("c1"))
 
-    house.loop._entries.clear()
-    house.broker.state.store.last_seq = 0
-    house.run(play)
-    assert house.guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
+    server.loop._entries.clear()
+    server.broker.state.store.last_seq = 0
+    server.run(scenario)
+    assert server.guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
 
 
-def test_who_is_let_in_may_come_in_before_the_next_look(house: House) -> None:
+def test_a_key_that_was_just_allowed_may_connect_before_the_next_refresh(
+    server: SecuredServer,
+) -> None:
     new = "tls:" + "d" * 64
 
-    async def play(house: House) -> None:
-        assert not house.guard.admits(new)
-        house.registry.add(new, "dora", now=0.0)
-        assert house.guard.admits(new)
+    async def scenario(server: SecuredServer) -> None:
+        assert not server.guard.admits(new)
+        server.registry.add(new, "dora", now=0.0)
+        assert server.guard.admits(new)
 
-    house.run(play)
+    server.run(scenario)
 
 
-def test_a_bearer_token_is_looked_up(house: House) -> None:
-    secret = house.registry.new_token("tom", now=0.0)
+def test_a_bearer_token_is_looked_up(server: SecuredServer) -> None:
+    secret = server.registry.new_token("tom", now=0.0)
 
-    async def play(house: House) -> None:
-        key = house.guard.check_token(secret)
+    async def scenario(server: SecuredServer) -> None:
+        key = server.guard.check_token(secret)
         assert key is not None
-        assert house.guard.registry.principal_of(key) == "tom"
-        assert house.guard.check_token("nonsense") is None
+        assert server.guard.registry.principal_of(key) == "tom"
+        assert server.guard.check_token("nonsense") is None
 
-    house.run(play)
+    server.run(scenario)
 
 
-def test_an_enrolment_is_on_record_from_its_making_to_its_use(house: House) -> None:
-    async def play(house: House) -> None:
-        token = house.registry.new_enrolment(now=900.0, life=1000.0, names=("edge-*",))
-        house.guard.look()
-        house.guard.registry.enrol(token, "tls:" + "e" * 64, 1000.0, "edge-1")
-        house.guard.look()
-        await settle(lambda: any("used by" in r.detail for r in house.records("changed")))
+def test_an_enrolment_is_on_record_from_its_making_to_its_use(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        token = server.registry.new_enrolment(now=900.0, life=1000.0, names=("edge-*",))
+        server.guard.refresh()
+        server.guard.registry.enrol(token, "tls:" + "e" * 64, 1000.0, "edge-1")
+        server.guard.refresh()
+        await settle(lambda: any("used by" in r.detail for r in server.records("changed")))
 
-    house.run(play)
-    details = "\n".join(r.detail for r in house.records("changed"))
+    server.run(scenario)
+    details = "\n".join(r.detail for r in server.records("changed"))
     assert "made for edge-*" in details
     assert "unknown -> allowed" in details
 
 
-def test_the_watch_looks_by_itself(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.guard.start()
-        house.registry.revoke("will")
+def test_the_guard_refreshes_by_itself(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.guard.start()
+        server.registry.revoke("will")
         async with asyncio.timeout(1.0):
-            await settle(lambda: house.hub.was_cut)
+            await settle(lambda: server.hub.was_cut)
 
-    house.run(play)
+    server.run(scenario)
 
 
-def test_a_disk_that_takes_no_names_does_not_end_the_watch(house: House) -> None:
-    (house.data / "names.json").mkdir()
-    (house.data / "names.json" / "full").touch()
+def test_a_full_disk_does_not_stop_the_guard(server: SecuredServer) -> None:
+    (server.data / "names.json").mkdir()
+    (server.data / "names.json" / "full").touch()
 
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.guard.start()
-        await settle(lambda: any("not kept" in r.detail for r in house.records("changed")))
-        house.registry.revoke("will")
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.guard.start()
+        await settle(lambda: any("not saved yet" in r.detail for r in server.records("changed")))
+        server.registry.revoke("will")
         async with asyncio.timeout(1.0):
-            await settle(lambda: house.hub.was_cut)
+            await settle(lambda: server.hub.was_cut)
 
-    house.run(play)
+    server.run(scenario)
 
 
-def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None:
+def test_a_task_beside_the_body_cannot_hide_the_one_inside(server: SecuredServer) -> None:
     codecs = make_body_codecs()
     body = codecs["dcp"].write_call(Call("erase", (1,)))
     assert task_in(codecs, body) == "erase"
@@ -358,44 +366,46 @@ def test_a_task_beside_the_body_cannot_hide_the_one_inside(house: House) -> None
     assert task_in(codecs, Body("unknown", ())) == ""
 
 
-def test_who_may_look_over_http_is_who_may_ask_the_management_service(house: House) -> None:
-    house.registry.add("tls:" + "d" * 64, "vera", now=0.0, roles=("viewer",))
+def test_http_views_need_the_right_to_the_same_management_task(server: SecuredServer) -> None:
+    server.registry.add("tls:" + "d" * 64, "vera", now=0.0, roles=("viewer",))
 
-    async def play(house: House) -> None:
-        house.guard.look()
+    async def scenario(server: SecuredServer) -> None:
+        server.guard.refresh()
         for what in ("workers", "services", "clients", "jobs", "why", "metrics"):
-            assert house.guard.may_look("tls:" + "d" * 64, what) == ""
-            assert "no rule of submitter" in house.guard.may_look(SUE, what)
-        assert "nobody here knows" in house.guard.may_look("tls:" + "f" * 64, "jobs")
+            assert server.guard.may_view("tls:" + "d" * 64, what) == ""
+            assert "no rule of submitter" in server.guard.may_view(SUE, what)
+        assert "unknown" in server.guard.may_view("tls:" + "f" * 64, "jobs")
 
-    house.run(play)
-
-
-def test_who_may_have_the_secrets_of_a_worker_has_proved_its_name(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.say("w1-NFPClient", WILL, submission())
-        house.say("c1", SUE, submission())
-        await settle(lambda: b"denied" in house.inbox("w1-NFPClient"))
-        assert house.guard.is_worker("nfp/w1", "w1")
-        assert house.guard.is_worker("nfp/w1-NFPClient", "w1")
-        assert not house.guard.is_worker("nfp/w1", "w2")
-        assert not house.guard.is_worker("nfp/c1", "c1")
-        assert not house.guard.is_worker("dcp/w1", "w1")
-
-    house.run(play)
+    server.run(scenario)
 
 
-def test_who_ran_a_job_when_the_broker_stopped_may_bring_its_result(house: House) -> None:
-    async def play(house: House) -> None:
-        await with_a_worker(house)
-        house.say("c1", SUE, submission())
-        await settle(lambda: house.records("dispatched"))
+def test_only_a_proved_worker_may_have_its_secrets(server: SecuredServer) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.say("w1-NFPClient", WILL, submission())
+        server.say("c1", SUE, submission())
+        await settle(lambda: b"denied" in server.inbox("w1-NFPClient"))
+        assert server.guard.is_worker("nfp/w1", "w1")
+        assert server.guard.is_worker("nfp/w1-NFPClient", "w1")
+        assert not server.guard.is_worker("nfp/w1", "w2")
+        assert not server.guard.is_worker("nfp/c1", "c1")
+        assert not server.guard.is_worker("dcp/w1", "w1")
 
-    house.run(play)
-    (house.data / "names.json").unlink()
-    guard = Guard(SecuritySection(enabled=True), house.data, lambda: house.now)
-    guard.attach(Loop(house.broker, house.ledger, house.links, Clock()), make_body_codecs())
+    server.run(scenario)
+
+
+def test_the_worker_of_a_running_job_may_deliver_its_result_after_a_restart(
+    server: SecuredServer,
+) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        await with_a_worker(server)
+        server.say("c1", SUE, submission())
+        await settle(lambda: server.records("dispatched"))
+
+    server.run(scenario)
+    (server.data / "names.json").unlink()
+    guard = Guard(SecuritySection(enabled=True), server.data, lambda: server.now)
+    guard.attach(Loop(server.broker, server.ledger, server.links, Clock()), make_body_codecs())
     assert guard.gate.names.owner_of(PeerId("nfp/w1")) == "will"
     assert guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
     assert guard.gate.meter.open_jobs(Principal("sue")) == 1
@@ -404,18 +414,18 @@ def test_who_ran_a_job_when_the_broker_stopped_may_bring_its_result(house: House
 def test_a_new_certificate_is_on_record_and_so_is_a_broken_one(tmp_path: Path) -> None:
     tls = write_tls(tmp_path)
 
-    async def play(house: House) -> None:
+    async def scenario(server: SecuredServer) -> None:
         new = new_certificate(AUTHORITY, "broker", ("localhost",))
         tls.certificate.write_text(new.certificate)
-        house.guard.look()
-        house.guard.look()
-        await settle(lambda: len(house.records("changed")) == 1)
+        server.guard.refresh()
+        server.guard.refresh()
+        await settle(lambda: len(server.records("changed")) == 1)
         tls.key.write_text(new.secret)
-        house.guard.look()
-        await settle(lambda: len(house.records("changed")) == 2)
+        server.guard.refresh()
+        await settle(lambda: len(server.records("changed")) == 2)
 
-    house = House(tmp_path, tls)
-    house.run(play)
-    broken, good = house.records("changed")
+    server = SecuredServer(tmp_path, tls)
+    server.run(scenario)
+    broken, good = server.records("changed")
     assert "the last good certificate stays in force" in broken.detail
-    assert good.detail == "certificate read again: certificate"
+    assert good.detail == "certificate changed: certificate"

@@ -21,15 +21,15 @@ def filled(count: int) -> MemoryLedger:
     return ledger
 
 
-def test_what_is_left_at_the_end_is_sealed(tmp_path: Path) -> None:
+def test_the_last_records_are_sealed_at_the_end(tmp_path: Path) -> None:
     ledger = filled(10)
 
-    async def play() -> None:
+    async def scenario() -> None:
         keeping = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 20.0, lambda: 11)
         keeping.start()
         await keeping.stop()
 
-    asyncio.run(play())
+    asyncio.run(scenario())
     manifest = read_manifest(tmp_path / SEALED)
     assert [(s.first, s.last) for s in manifest.segments] == [(1, 10)]
 
@@ -37,13 +37,13 @@ def test_what_is_left_at_the_end_is_sealed(tmp_path: Path) -> None:
 def test_without_sealing_nothing_is_written(tmp_path: Path) -> None:
     ledger = filled(3)
 
-    async def play() -> None:
+    async def scenario() -> None:
         settings = LedgerSection(seal=False)
         keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 20.0, lambda: 4)
         keeping.start()
         await keeping.stop()
 
-    asyncio.run(play())
+    asyncio.run(scenario())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -54,7 +54,7 @@ def test_retention_keeps_what_an_open_job_needs(
     ledger = filled(10)
     day = 86_400.0
 
-    async def play() -> None:
+    async def scenario() -> None:
         settings = LedgerSection(seal=False, keep_days=1)
         keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 9 + day, lambda: 6)
         keeping.start()
@@ -63,5 +63,5 @@ def test_retention_keeps_what_an_open_job_needs(
                 await asyncio.sleep(0)
         await keeping.stop()
 
-    asyncio.run(play())
+    asyncio.run(scenario())
     assert ledger.first_seq == 6

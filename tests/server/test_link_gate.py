@@ -1,8 +1,8 @@
-"""Messages at the gate, through the real sides: who is heard, and how a dialect says no."""
+"""Messages at the gate, through the real sides: what is allowed, and how each dialect refuses."""
 
 from typing import Any
 
-from tests.security.gatehouse import Gatehouse
+from tests.security.gated_broker import GatedBroker
 from tests.security.keyring import ring
 
 from dragoman.dialects.dcp.client_side import DcpClientSide as DcpClient
@@ -28,8 +28,8 @@ NEW = "00000000-0000-4000-8000-00000000000f"
 ROLES = {"sue": "submitter", "will": "worker", "vera": "viewer", "mal": "worker", "ann": "auditor"}
 
 
-def house(policy: str = "") -> Gatehouse:
-    return Gatehouse(ring(**ROLES), policy)
+def gated_broker(policy: str = "") -> GatedBroker:
+    return GatedBroker(ring(**ROLES), policy)
 
 
 def order(job: str = "00000000-0000-4000-8000-000000000001") -> Submission:
@@ -37,14 +37,14 @@ def order(job: str = "00000000-0000-4000-8000-000000000001") -> Submission:
 
 
 def fault_of(side: Any, sends: list[Any]) -> FaultCode | None:
-    """Return what a client's own side makes of what it was told."""
+    """Return what a client's side decodes from the broker's messages."""
     notices = [n for send in sends for n in side.receive(send.frames)]
     (end,) = [n for n in notices if isinstance(n, Finished)]
     return end.fault.code if end.fault else None
 
 
 def test_a_principal_is_on_every_record_of_what_it_does() -> None:
-    at = house()
+    at = gated_broker()
     for frames in NfpWorker("w1", "lift").join():
         at.say("nfp", b"w1", frames, "will")
     (frames,) = NfpClient(lambda: NEW).submit(order())
@@ -53,8 +53,8 @@ def test_a_principal_is_on_every_record_of_what_it_does() -> None:
     assert by_kind == {"joined": "will", "submitted": "sue", "dispatched": "sue"}
 
 
-def test_nfp_says_no_to_a_client_and_to_a_worker() -> None:
-    at, client = house(), NfpClient(lambda: NEW)
+def test_nfp_refuses_a_client_and_a_worker() -> None:
+    at, client = gated_broker(), NfpClient(lambda: NEW)
     (frames,) = client.submit(order())
     assert fault_of(client, at.say("nfp", b"c1", frames, "vera")) is FaultCode.DENIED
     assert at.kinds() == ["refused"]
@@ -64,8 +64,8 @@ def test_nfp_says_no_to_a_client_and_to_a_worker() -> None:
     assert at.kinds() == ["denied"]
 
 
-def test_nfp_says_no_to_a_subscription_and_yes_to_who_may() -> None:
-    at, client = house(), NfpClient(lambda: NEW)
+def test_nfp_refuses_a_subscription_unless_it_is_allowed() -> None:
+    at, client = gated_broker(), NfpClient(lambda: NEW)
     (frames,) = client.subscribe(("*",), 0)
     (send,) = at.say("nfp", b"c1", frames, "sue")
     assert b"denied" in b" ".join(send.frames)
@@ -75,8 +75,8 @@ def test_nfp_says_no_to_a_subscription_and_yes_to_who_may() -> None:
     assert [s.peer for s in at.subscribed] == ["nfp/c2"]
 
 
-def test_dcp_says_no_to_a_client_and_asks_a_worker_to_register_for_ever() -> None:
-    at, client = house(), DcpClient()
+def test_dcp_refuses_a_client_and_asks_a_worker_to_register_again() -> None:
+    at, client = gated_broker(), DcpClient()
     (frames,) = client.submit(order())
     assert fault_of(client, at.say("dcp", b"c1", frames, "vera")) is FaultCode.DENIED
     worker = DcpWorker("lift", name="w1")
@@ -86,8 +86,8 @@ def test_dcp_says_no_to_a_client_and_asks_a_worker_to_register_for_ever() -> Non
     assert at.kinds() == ["refused", "denied"]
 
 
-def test_zss_says_403_to_a_client_and_500_to_an_instance() -> None:
-    at, client = house(), ZssClient()
+def test_zss_answers_403_to_a_client_and_500_to_an_instance() -> None:
+    at, client = gated_broker(), ZssClient()
     (frames,) = client.submit(order())
     assert fault_of(client, at.say("zss", b"c1", frames, "vera")) is FaultCode.DENIED
     worker = ZssWorker(("lift",))
@@ -97,8 +97,8 @@ def test_zss_says_403_to_a_client_and_500_to_an_instance() -> None:
     assert not at.broker.state.registry.workers
 
 
-def test_memo01_says_nothing_to_a_client_and_disconnects_a_worker() -> None:
-    at = house()
+def test_memo01_does_not_answer_a_client_and_disconnects_a_worker() -> None:
+    at = gated_broker()
     job = memo.encode(memo.MemoJob(b"", "lift", 1000, b"x"))
     assert at.say("memo", b"connect1" + b"\x80\0\0\1", [job], "vera") == []
     assert at.kinds() == ["refused"]
@@ -108,14 +108,14 @@ def test_memo01_says_nothing_to_a_client_and_disconnects_a_worker() -> None:
     assert at.kinds() == ["denied"]
 
 
-def memo_worker(at: Gatehouse, connection: bytes, key: str) -> str:
+def memo_worker(at: GatedBroker, connection: bytes, key: str) -> str:
     at.say("memo", connection + b"\x80\0\0\1", [memo.encode(memo.MemoReady(("lift",)))], key)
     (worker,) = at.broker.state.registry.workers.values()
     return worker.peer.partition("/")[2]
 
 
-def test_the_id_of_a_memo01_worker_is_of_no_use_to_another_key() -> None:
-    at = house()
+def test_another_key_cannot_use_the_id_of_a_memo01_worker() -> None:
+    at = gated_broker()
     id_ = memo_worker(at, b"connect1", "will")
     beat = memo.encode(memo.MemoHeartbeat(bytes.fromhex(id_)))
     (send,) = at.say("memo", b"connect2" + b"\x80\0\0\1", [beat], "mal")
@@ -125,8 +125,8 @@ def test_the_id_of_a_memo01_worker_is_of_no_use_to_another_key() -> None:
     assert len(at.broker.state.registry.workers) == 1
 
 
-def test_what_looks_like_a_resend_of_anothers_request_gets_no_answer() -> None:
-    at = house()
+def test_a_forged_resend_of_anothers_request_gets_no_answer() -> None:
+    at = gated_broker()
     memo_worker(at, b"connect1", "will")
     at.gate.change_policy(read_policy("[principals]\nmal = ['submitter']\n"))
     job = memo.encode(memo.MemoJob(b"", "lift", 1000, b"x"))
@@ -142,8 +142,8 @@ def test_what_looks_like_a_resend_of_anothers_request_gets_no_answer() -> None:
     assert sorted(s.address[:8] for s in sends) == [b"connect2", b"connect4"]
 
 
-def test_the_end_of_a_connection_is_the_transports_word_and_needs_no_key() -> None:
-    at = house()
+def test_the_transports_notice_of_a_closed_connection_needs_no_key() -> None:
+    at = gated_broker()
     memo_worker(at, b"connect1", "will")
     at.say("memo", b"connect1", [], "")
     assert at.kinds() == ["joined", "left"]
@@ -155,8 +155,8 @@ def ncl_join(name: str) -> list[bytes]:
     return [bytes(frame) for frame in frames]
 
 
-def test_ncl_turns_a_node_away_in_its_handshake() -> None:
-    at = house()
+def test_ncl_refuses_a_node_in_its_handshake() -> None:
+    at = gated_broker()
     subject, *frames = ncl_join("n1")
     (send,) = at.say("ncl", subject, frames, "sue")
     answer = ncl_decode(send.frames[0]).payload
@@ -165,8 +165,8 @@ def test_ncl_turns_a_node_away_in_its_handshake() -> None:
     assert "denied" in at.kinds()
 
 
-def test_the_subject_of_an_ncl_node_is_of_no_use_to_another_key() -> None:
-    at = house()
+def test_another_key_cannot_use_the_subject_of_an_ncl_node() -> None:
+    at = gated_broker()
     subject, *frames = ncl_join("n1")
     (send,) = at.say("ncl", subject, frames, "will")
     first = ncl_decode(send.frames[0]).payload
@@ -180,16 +180,16 @@ def test_the_subject_of_an_ncl_node_is_of_no_use_to_another_key() -> None:
     assert worker.principal == "will"
 
 
-def test_ncl_answers_other_requests_of_a_stranger_with_403() -> None:
-    at = house()
+def test_ncl_answers_other_requests_of_an_unknown_key_with_403() -> None:
+    at = gated_broker()
     (send,) = at.say("ncl", b"bacalhau.global.compute.n1.out.ctrl", [b"??", b"", b"r"], "mal-ory")
     answer = ncl_decode(send.frames[0]).payload
     assert isinstance(answer, BacError)
     assert answer.HTTPStatusCode == 403
 
 
-def test_http_is_told_of_a_refusal_before_it_is_told_that_all_was_heard() -> None:
-    at = house()
+def test_http_gets_a_refusal_before_the_acknowledgement() -> None:
+    at = gated_broker()
     said = http.encode(http.Submit("r1", "j1", "lift", "run"), [b"{}"])
     told = [http.decode(s.frames)[0] for s in at.say("http", b"c1", said, "vera")]
     assert [type(m) for m in told] == [http.Told, http.Heard]
@@ -199,16 +199,16 @@ def test_http_is_told_of_a_refusal_before_it_is_told_that_all_was_heard() -> Non
     assert [type(m) for m in told] == [http.Dismissed, http.Heard]
 
 
-def test_the_application_behind_the_door_sees_everything() -> None:
-    at = house()
+def test_the_http_application_sees_every_record() -> None:
+    at = gated_broker()
     watch = http.encode(http.Subscribe("all", ("broker.ended",)))
     at.say("http", b":watch", watch, BUILTIN_KEY)
     assert [s.peer for s in at.subscribed] == ["http/:watch"]
-    assert PeerId("http/:watch") in at.gate.house
+    assert PeerId("http/:watch") in at.gate.builtin_peers
 
 
 def test_a_routing_id_is_not_taken_over_and_its_owner_notices_nothing() -> None:
-    at = house()
+    at = gated_broker()
     for frames in NfpWorker("w1", "lift").join():
         at.say("nfp", b"w1", frames, "will")
     for frames in NfpWorker("w1", "drop").join():
@@ -223,14 +223,14 @@ def test_a_routing_id_is_not_taken_over_and_its_owner_notices_nothing() -> None:
 
 
 def test_a_subscription_may_always_be_ended() -> None:
-    at = house()
+    at = gated_broker()
     ended = http.encode(http.Subscribe("all", ()))
     at.say("http", b"c1", ended, "sue")
     assert len(at.subscribed) == 1
 
 
 def test_a_flood_of_refusals_is_answered_to_the_last_but_not_all_recorded() -> None:
-    at, client = house(), NfpClient(lambda: NEW)
+    at, client = gated_broker(), NfpClient(lambda: NEW)
     answers = 0
     for number in range(100):
         job = f"00000000-0000-4000-8000-{number:012}"

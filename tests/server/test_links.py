@@ -1,4 +1,4 @@
-"""Links: frames become events, effects become frames, and our own bugs harm nobody."""
+"""Links: frames become events, effects become frames, and a bug stops no other peer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def make() -> tuple[Link, MemoryHub]:
     return Link(OddSide(), hub), hub
 
 
-def test_what_cannot_be_read_becomes_a_record_and_the_next_message_is_read() -> None:
+def test_a_malformed_message_becomes_a_record_and_the_next_one_is_read() -> None:
     link, hub = make()
     for word in (b"malformed", b"bug", b"fine"):
         hub.connect(b"p").say([word])
@@ -59,7 +59,7 @@ def test_what_cannot_be_read_becomes_a_record_and_the_next_message_is_read() -> 
     assert link.internal_errors == 1
 
 
-def test_work_that_does_not_leave_comes_back_as_an_event() -> None:
+def test_undelivered_work_comes_back_as_an_event() -> None:
     link, hub = make()
     assert link.render(WORK, 1.0) == [DeliveryFailed(WORKER, True, JobId("j"), 3)]
     hub.connect(b"w")
@@ -67,13 +67,13 @@ def test_work_that_does_not_leave_comes_back_as_an_event() -> None:
     assert link.render(WORK, 1.0) == [DeliveryFailed(WORKER, False, JobId("j"), 3)]
 
 
-def test_a_reply_that_does_not_leave_is_on_record_and_takes_nothing_back() -> None:
+def test_an_undelivered_reply_is_recorded_and_requeues_nothing() -> None:
     link, _ = make()
     reply = SendReply(PeerId("odd/c"), JobId("j"), ReplyKind.FINAL, ServiceName("s"))
     assert link.render(reply, 1.0) == [DeliveryFailed(PeerId("odd/c"), True, JobId("j"), 0)]
 
 
-def test_what_has_no_form_is_a_fault_and_a_bug_of_ours_too() -> None:
+def test_an_unmappable_effect_and_a_bug_are_faults() -> None:
     link, _ = make()
     for effect in (Dismiss(WORKER, ""), SendBeat(WORKER)):
         (failed,) = link.render(effect, 1.0)
@@ -82,8 +82,8 @@ def test_what_has_no_form_is_a_fault_and_a_bug_of_ours_too() -> None:
         assert failed.fault.code is FaultCode.UNMAPPABLE
 
 
-def test_links_find_the_right_one_and_forget_effects_for_links_that_are_off() -> None:
-    async def play() -> None:
+def test_effects_go_to_the_peers_link_and_those_of_closed_links_are_dropped() -> None:
+    async def scenario() -> None:
         link, hub = make()
         links = Links([link])
         await links.open()
@@ -98,4 +98,4 @@ def test_links_find_the_right_one_and_forget_effects_for_links_that_are_off() ->
         await links.traffic(0.0)
         await links.close()
 
-    asyncio.run(play())
+    asyncio.run(scenario())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.server.stage import CODEC, Stage, answer, call_body, settle
+from tests.server.memory_server import CODEC, MemoryServer, answer, call_body, settle
 
 from dragoman.core.effects import Effect, SendWork
 from dragoman.core.events import DrainRequested, Event, JobSubmitted
@@ -46,31 +46,31 @@ class HeldLedger(MemoryLedger):
 
 
 def test_a_job_goes_to_the_worker_and_its_end_is_in_the_ledger() -> None:
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        peer = stage.worker("w", "math")
-        await settle(stage.has_workers)
-        stage.loop.submit(submission("j1"))
+    async def scenario(server: MemoryServer) -> None:
+        peer = server.worker("w", "math")
+        await settle(server.has_workers)
+        server.loop.submit(submission("j1"))
         await settle(lambda: peer.inbox)
         work = wire.decode(peer.inbox.popleft())
         assert isinstance(work, wire.LocalWork)
         peer.say(answer(work, 2))
-        await settle(lambda: any(r.kind == "ended" for r in stage.ledger.read()))
+        await settle(lambda: any(r.kind == "ended" for r in server.ledger.read()))
 
-    stage.run(play)
-    kinds = [r.kind for r in stage.ledger.read()]
+    server.run(scenario)
+    kinds = [r.kind for r in server.ledger.read()]
     assert kinds == ["joined", "submitted", "dispatched", "ended"]
 
 
 def test_strict_work_waits_for_the_disk_and_relaxed_work_does_not() -> None:
     ledger = HeldLedger()
-    stage = Stage(ledger)
+    server = MemoryServer(ledger)
 
-    async def play(stage: Stage) -> None:
-        peer = stage.worker("w", "math")
-        stage.loop.submit(submission("strict"))
-        stage.loop.submit(submission("relaxed", strict=False))
+    async def scenario(server: MemoryServer) -> None:
+        peer = server.worker("w", "math")
+        server.loop.submit(submission("strict"))
+        server.loop.submit(submission("relaxed", strict=False))
         await settle(lambda: peer.inbox)
         first = wire.decode(peer.inbox.popleft())
         assert isinstance(first, wire.LocalWork)
@@ -81,45 +81,45 @@ def test_strict_work_waits_for_the_disk_and_relaxed_work_does_not() -> None:
         ledger.gate.set()
         await settle(lambda: peer.inbox)
 
-    stage.run(play)
+    server.run(scenario)
 
 
 def test_what_comes_up_while_the_disk_is_busy_is_written_together() -> None:
     ledger = HeldLedger()
-    stage = Stage(ledger)
+    server = MemoryServer(ledger)
 
-    async def play(stage: Stage) -> None:
-        stage.worker("w", "math", credit=100)
+    async def scenario(server: MemoryServer) -> None:
+        server.worker("w", "math", credit=100)
         await settle(lambda: ledger.asked == 1)
         for n in range(20):
-            stage.loop.submit(submission(f"j{n}"))
+            server.loop.submit(submission(f"j{n}"))
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
         ledger.gate.set()
         await settle(lambda: ledger.last_seq >= 41)
 
-    stage.run(play)
+    server.run(scenario)
     assert ledger.asked == 2
 
 
 def test_records_that_nobody_waits_for_share_a_write_until_somebody_waits() -> None:
     ledger = HeldLedger()
     ledger.gate.set()
-    stage = Stage(ledger)
+    server = MemoryServer(ledger)
 
-    async def play(stage: Stage) -> None:
-        peer = stage.worker("w", "math", credit=100)
+    async def scenario(server: MemoryServer) -> None:
+        peer = server.worker("w", "math", credit=100)
         await settle(lambda: ledger.last_seq == 1)
         written = ledger.asked
         for n in range(10):
-            stage.loop.submit(submission(f"j{n}", strict=False))
+            server.loop.submit(submission(f"j{n}", strict=False))
             await settle(lambda n=n: len(peer.inbox) > n)  # type: ignore[misc]
         # Ten turns and ten sends; the records of them all are still together.
         assert ledger.asked <= written + 2
         await settle(lambda: ledger.last_seq == 21)
 
-    stage.run(play)
+    server.run(scenario)
 
 
 class FullLedger(MemoryLedger):
@@ -140,16 +140,16 @@ def test_a_full_disk_holds_everything_back_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dragoman.server.loop.RETRY_AFTER", 0.01)
-    stage = Stage(FullLedger(3))
+    server = MemoryServer(FullLedger(3))
 
-    async def play(stage: Stage) -> None:
-        peer = stage.worker("w", "math")
-        await settle(stage.has_workers)
-        stage.loop.submit(submission("j1"))
+    async def scenario(server: MemoryServer) -> None:
+        peer = server.worker("w", "math")
+        await settle(server.has_workers)
+        server.loop.submit(submission("j1"))
         await settle(lambda: peer.inbox)
 
-    stage.run(play)
-    assert [r.kind for r in stage.ledger.read()] == ["joined", "submitted", "dispatched"]
+    server.run(scenario)
+    assert [r.kind for r in server.ledger.read()] == ["joined", "submitted", "dispatched"]
 
 
 class BrokenLedger(MemoryLedger):
@@ -160,72 +160,72 @@ class BrokenLedger(MemoryLedger):
 
 
 def test_a_broken_ledger_stops_the_broker_before_anything_is_promised() -> None:
-    stage = Stage(BrokenLedger())
+    server = MemoryServer(BrokenLedger())
 
-    async def play(stage: Stage) -> None:
-        peer = stage.worker("w", "math")
-        stage.loop.submit(submission("j1"))
+    async def scenario(server: MemoryServer) -> None:
+        peer = server.worker("w", "math")
+        server.loop.submit(submission("j1"))
         for _ in range(100):
             await asyncio.sleep(0)
         assert not peer.inbox
 
     with pytest.raises(LedgerError, match="disk is gone"):
-        stage.run(play)
+        server.run(scenario)
 
 
 def test_bad_input_is_recorded_and_others_are_served_on() -> None:
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        stage.hub.connect(b"bad").say([b"nonsense"])
-        peer = stage.worker("w", "math")
-        stage.loop.submit(submission("j1"))
+    async def scenario(server: MemoryServer) -> None:
+        server.hub.connect(b"bad").say([b"nonsense"])
+        peer = server.worker("w", "math")
+        server.loop.submit(submission("j1"))
         await settle(lambda: peer.inbox)
 
-    stage.run(play)
-    rejected = [r for r in stage.ledger.read() if r.kind == "rejected"]
+    server.run(scenario)
+    rejected = [r for r in server.ledger.read() if r.kind == "rejected"]
     assert [r.peer for r in rejected] == ["local/bad"]
     assert "nonsense" in rejected[0].detail
 
 
 def test_a_flood_of_bad_input_is_counted_and_does_not_fill_the_ledger() -> None:
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        flood = stage.hub.connect(b"bad")
+    async def scenario(server: MemoryServer) -> None:
+        flood = server.hub.connect(b"bad")
         for _ in range(100):
             flood.say([b"nonsense"])
-        await settle(lambda: stage.loop.links.rejections.total == 100)
+        await settle(lambda: server.loop.links.rejections.total == 100)
 
-    stage.run(play)
-    assert sum(r.kind == "rejected" for r in stage.ledger.read()) == PER_WINDOW
+    server.run(scenario)
+    assert sum(r.kind == "rejected" for r in server.ledger.read()) == PER_WINDOW
 
 
 def test_work_for_a_vanished_worker_is_taken_back() -> None:
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        stage.worker("w", "math")
-        await settle(stage.has_workers)
-        stage.hub.disconnect(b"w")
-        stage.loop.submit(submission("j1"))
-        await settle(lambda: any(r.kind == "requeued" for r in stage.ledger.read()))
+    async def scenario(server: MemoryServer) -> None:
+        server.worker("w", "math")
+        await settle(server.has_workers)
+        server.hub.disconnect(b"w")
+        server.loop.submit(submission("j1"))
+        await settle(lambda: any(r.kind == "requeued" for r in server.ledger.read()))
 
-    stage.run(play)
-    kinds = [r.kind for r in stage.ledger.read()]
+    server.run(scenario)
+    kinds = [r.kind for r in server.ledger.read()]
     assert kinds[-3:] == ["dispatched", "undelivered", "requeued"]
 
 
 def test_a_draining_broker_takes_nothing_new_in() -> None:
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        stage.loop.submit(DrainRequested())
-        stage.loop.submit(submission("j1"))
-        await settle(lambda: stage.ledger.last_seq)
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(DrainRequested())
+        server.loop.submit(submission("j1"))
+        await settle(lambda: server.ledger.last_seq)
 
-    stage.run(play)
-    assert [(r.kind, r.fault) for r in stage.ledger.read()] == [("refused", "draining")]
+    server.run(scenario)
+    assert [(r.kind, r.fault) for r in server.ledger.read()] == [("refused", "draining")]
 
 
 class Punctual(LocalBrokerSide):
@@ -252,18 +252,18 @@ class Punctual(LocalBrokerSide):
 
 def test_a_deadline_set_by_a_send_that_waited_for_the_disk_is_kept() -> None:
     ledger = HeldLedger()
-    stage = Stage(ledger)
+    server = MemoryServer(ledger)
     side = Punctual()
-    stage.links = Links([Link(side, stage.hub)])
-    stage.loop = Loop(stage.broker, ledger, stage.links, Clock())
+    server.links = Links([Link(side, server.hub)])
+    server.loop = Loop(server.broker, ledger, server.links, Clock())
 
-    async def play(stage: Stage) -> None:
-        stage.worker("w", "math")
-        stage.loop.submit(submission("j1"))
+    async def scenario(server: MemoryServer) -> None:
+        server.worker("w", "math")
+        server.loop.submit(submission("j1"))
         await settle(lambda: ledger.asked)
         for _ in range(50):
             await asyncio.sleep(0)
         ledger.gate.set()
         await side.was_on_time.wait()
 
-    stage.run(play)
+    server.run(scenario)

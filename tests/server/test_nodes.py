@@ -6,7 +6,7 @@ from dragoman.server.nodes import Nodes
 ANNA, OTTO = "U" + "A" * 55, "U" + "B" * 55
 
 
-def test_a_subject_is_its_nodes() -> None:
+def test_a_subject_has_the_key_of_its_node() -> None:
     nodes = Nodes(lambda: {ANNA: ("anna",), OTTO: ("otto", "edge 7")})
     assert nodes.key_of(compute_subject("anna", CTRL)) == f"nkey:{ANNA}"
     assert nodes.key_of(compute_subject("edge-7", CTRL)) == f"nkey:{OTTO}"
@@ -22,11 +22,11 @@ def test_every_nkey_is_a_user_with_the_subjects_of_its_nodes() -> None:
     assert compute_subject("anna", "in.>") not in second.subscribe
 
 
-def test_a_name_that_cannot_be_a_node_is_no_user() -> None:
+def test_a_name_that_is_no_node_id_gives_no_user() -> None:
     assert Nodes(lambda: {ANNA: ("",)}).users() == []
 
 
-def test_who_may_no_longer_speak_is_nobody() -> None:
+def test_a_key_that_is_no_longer_allowed_is_no_user() -> None:
     known = {ANNA: ("anna",)}
     nodes = Nodes(lambda: known)
     assert len(nodes.users()) == 1

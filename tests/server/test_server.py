@@ -14,7 +14,7 @@ from dragoman.testing.harness import LocalBroker
 MMI = "mmi.service.broker"
 
 
-def test_results_outlive_the_broker(tmp_path: Path) -> None:
+def test_results_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
     with LocalBroker(data=tmp_path) as broker:
         worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
         worker.task(lambda x: x + 1, name="inc")
@@ -84,7 +84,7 @@ def test_a_restart_keeps_every_acknowledged_job_and_every_port() -> None:
         job = client.submit("math", "inc", x=1, timeout=60)
         assert job.wait_until_acknowledged(10)
         assert client.call(MMI, "restart", timeout=10) == {"status": "restarting"}
-        while "starting again in the same process" not in logged(client):
+        while "restarting in the same process" not in logged(client):
             assert not job.is_done
         worker = Worker(broker.url("nfp"), service="math", own_process_beats=False)
         worker.task(lambda x: x + 1, name="inc")

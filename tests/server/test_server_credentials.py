@@ -43,25 +43,25 @@ def secret(tmp_path: Path) -> Path:
         ("tcp://127.0.0.1:1,tcp://10.0.0.1:1", False),
     ],
 )
-def test_an_endpoint_is_local_if_nobody_else_can_reach_it(endpoint: str, found: bool) -> None:
+def test_an_endpoint_is_local_if_only_this_machine_can_reach_it(endpoint: str, found: bool) -> None:
     assert is_local(endpoint) is found
 
 
 @pytest.mark.parametrize("name", ["nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http"])
-def test_a_plain_listener_for_others_is_refused_with_what_to_do(name: str) -> None:
+def test_an_exposed_plain_listener_is_refused_with_what_to_do(name: str) -> None:
     said = settings({name: "tcp://0.0.0.0:1"})
     with pytest.raises(ValueError, match=f"{name} would listen .* 127.0.0.1, or .* --insecure"):
         check_listeners(said, ListenerCredentials(said))
 
 
-def test_a_plain_listener_that_is_meant_comes_with_a_warning_each() -> None:
+def test_every_intended_plain_listener_gives_a_warning() -> None:
     said = settings({"nfp": "tcp://0.0.0.0:1", "http": "http://[::]:2"}, insecure=True)
     words = check_listeners(said, ListenerCredentials(said))
     assert len(words) == 2
     assert "nfp listens on tcp://0.0.0.0:1 without security" in words[0]
 
 
-def test_on_the_loopback_nothing_is_asked_for() -> None:
+def test_a_plain_listener_on_the_loopback_is_allowed() -> None:
     said = load(None)
     assert check_listeners(said, ListenerCredentials(said)) == []
 
@@ -74,7 +74,7 @@ def test_a_listener_with_a_key_may_be_anywhere(secret: Path) -> None:
     assert transport.is_secured
 
 
-def test_a_listener_stays_plain_where_that_is_said(secret: Path) -> None:
+def test_a_listener_stays_plain_if_the_settings_say_so(secret: Path) -> None:
     said = settings({"zss": "tcp://127.0.0.1:1"}, curve=[secret], plain=["zss"])
     transport = make_links(said, MemoryHub())[1].transport
     assert isinstance(transport, Router)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.server.stage import CODEC, Stage, call_body, settle
+from tests.server.memory_server import CODEC, MemoryServer, call_body, settle
 
 from dragoman.core.effects import SendReply
 from dragoman.core.events import Event, InputReceived, JobCancelled, JobSubmitted, ReplyKind
@@ -20,17 +20,17 @@ def ended(ledger: MemoryLedger) -> list[Any]:
 
 def run_call(handler: Any, task: str = "double", *args: Any) -> tuple[Any, Any]:
     """Run one call through a hosted service; return its last record and its answer."""
-    stage = Stage()
+    server = MemoryServer()
 
-    async def play(stage: Stage) -> None:
-        ServiceRunner(stage.hub).offer(BuiltinService("house", ("mmi",), handler, 1))
+    async def scenario(server: MemoryServer) -> None:
+        ServiceRunner(server.hub).offer(BuiltinService("builtin", ("mmi",), handler, 1))
         body = call_body(task, *args)
-        stage.loop.submit(JobSubmitted(JobId("j"), PeerId("x/c"), ServiceName("mmi"), body))
-        await settle(lambda: ended(stage.ledger))
+        server.loop.submit(JobSubmitted(JobId("j"), PeerId("x/c"), ServiceName("mmi"), body))
+        await settle(lambda: ended(server.ledger))
 
-    stage.run(play)
-    record = ended(stage.ledger)[0]
-    body = stage.ledger.body(record.seq)
+    server.run(scenario)
+    record = ended(server.ledger)[0]
+    body = server.ledger.body(record.seq)
     assert body is not None
     return record, CODEC.read_answer(body)
 
@@ -38,7 +38,7 @@ def run_call(handler: Any, task: str = "double", *args: Any) -> tuple[Any, Any]:
 def test_a_quick_service_answers_at_once() -> None:
     record, answer = run_call(lambda call, session: call.args[0] * 2, "double", 21)
     assert answer.value == 42
-    assert (record.state, record.worker, record.dialect) == ("succeeded", "house", "local")
+    assert (record.state, record.worker, record.dialect) == ("succeeded", "builtin", "local")
 
 
 def test_a_slow_service_answers_later() -> None:
@@ -49,7 +49,7 @@ def test_a_slow_service_answers_later() -> None:
     assert run_call(handler)[1].value == "double"
 
 
-def test_a_fault_of_the_caller_is_told_in_its_own_words() -> None:
+def test_a_fault_of_the_caller_keeps_its_message() -> None:
     def handler(call: Call, session: ServiceSession) -> object:
         raise ServiceFault("no such device")
 
@@ -59,7 +59,7 @@ def test_a_fault_of_the_caller_is_told_in_its_own_words() -> None:
     assert answer.fault.message == "no such device"
 
 
-def test_an_exception_and_an_unspeakable_answer_are_faults_too() -> None:
+def test_an_exception_and_an_unmappable_answer_are_faults() -> None:
     async def handler(call: Call, session: ServiceSession) -> object:
         raise KeyError("x")
 
@@ -67,27 +67,27 @@ def test_an_exception_and_an_unspeakable_answer_are_faults_too() -> None:
     assert run_call(lambda call, session: object())[1].fault is not None
 
 
-def run_talk(handler: Any, *said: Event) -> tuple[Stage, list[Any]]:
+def run_talk(handler: Any, *said: Event) -> tuple[MemoryServer, list[Any]]:
     """Run one call, tell it some more, and return what its client was sent."""
-    stage = Stage()
+    server = MemoryServer()
     replies: list[Any] = []
 
-    async def play(stage: Stage) -> None:
-        ServiceRunner(stage.hub).offer(BuiltinService("house", ("mmi",), handler, 1))
-        render = stage.links.render
-        stage.links.render = lambda e, now: replies.append(e) or render(e, now)  # type: ignore
+    async def scenario(server: MemoryServer) -> None:
+        ServiceRunner(server.hub).offer(BuiltinService("builtin", ("mmi",), handler, 1))
+        render = server.links.render
+        server.links.render = lambda e, now: replies.append(e) or render(e, now)  # type: ignore
         job = JobSubmitted(JobId("j"), PeerId("x/c"), ServiceName("mmi"), call_body("talk"))
-        stage.loop.submit(job)
-        await settle(lambda: [r for r in stage.ledger.read() if r.kind == "dispatched"])
+        server.loop.submit(job)
+        await settle(lambda: [r for r in server.ledger.read() if r.kind == "dispatched"])
         for event in said:
-            stage.loop.submit(event)
-        await settle(lambda: ended(stage.ledger))
+            server.loop.submit(event)
+        await settle(lambda: ended(server.ledger))
 
-    stage.run(play)
-    return stage, [r for r in replies if isinstance(r, SendReply)]
+    server.run(scenario)
+    return server, [r for r in replies if isinstance(r, SendReply)]
 
 
-def test_a_service_streams_reports_and_hears_its_client() -> None:
+def test_a_service_streams_reports_and_gets_input() -> None:
     async def handler(call: Call, session: ServiceSession) -> object:
         said = await session.input(5.0)
         session.progress({"got": said})
@@ -108,5 +108,5 @@ def test_a_cancel_reaches_the_service_and_is_confirmed() -> None:
             await asyncio.sleep(0)
         raise ServiceFault("given up")
 
-    stage, _ = run_talk(handler, JobCancelled(JobId("j"), PeerId("x/c")))
-    assert ended(stage.ledger)[0].state == "cancelled"
+    server, _ = run_talk(handler, JobCancelled(JobId("j"), PeerId("x/c")))
+    assert ended(server.ledger)[0].state == "cancelled"

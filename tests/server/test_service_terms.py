@@ -17,7 +17,7 @@ def test_a_service_without_a_section_keeps_its_terms() -> None:
     assert ServiceTerms({"math": ServiceSection(patience=1)}).apply(event) is event
 
 
-def test_what_a_section_says_replaces_only_that() -> None:
+def test_a_section_replaces_only_the_terms_it_sets() -> None:
     section = ServiceSection(durability="relaxed", max_attempts=7, balance="round_robin")
     changed = ServiceTerms({"math": section}).apply(submission("math"))
     assert changed.terms == Terms(strict=False, max_attempts=7, balance="round_robin")
@@ -29,7 +29,7 @@ def test_no_sections_are_false_so_that_the_loop_can_skip_them() -> None:
     assert ServiceTerms({"math": ServiceSection()})
 
 
-def test_a_section_holds_for_every_version_unless_one_has_its_own() -> None:
+def test_a_section_applies_to_every_version_without_its_own() -> None:
     policies = ServiceTerms(
         {"math": ServiceSection(patience=1), "math@2": ServiceSection(patience=2)}
     )

@@ -49,7 +49,7 @@ def test_a_wrong_setting_is_an_error_that_names_it(tmp_path: Path, text: str) ->
         load(config)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         load(tmp_path / "nothing.toml")
 

@@ -12,7 +12,7 @@ def names(**listen: str) -> set[str]:
     return {link.name for link in make_links(load(listen=listen), MemoryHub())}
 
 
-def test_what_is_off_is_not_there_and_the_house_always_is() -> None:
+def test_links_that_are_off_are_missing_and_the_built_in_link_is_always_there() -> None:
     everything = names()
     assert {"local", "nfp", "dcp", "memo", "http"} <= everything
     assert names(nfp="off") == everything - {"nfp"}
@@ -26,7 +26,7 @@ def test_either_end_of_zss_may_be_off() -> None:
     assert not {"zss", "zss_backend"} & names(zss="off", zss_backend="off")
 
 
-def test_every_dialect_has_a_dress_under_its_own_name() -> None:
+def test_every_dialect_has_a_body_codec_under_its_own_name() -> None:
     codecs = make_body_codecs()
     assert all(codec.name == name for name, codec in codecs.items())
     assert {"nfp", "dcp", "zss", "memo", "http", "local"} <= set(codecs)
@@ -36,7 +36,7 @@ def test_ids_are_fresh() -> None:
     assert len({new_id() for _ in range(1000)}) == 1000
 
 
-def test_nats_is_ncl_s_listener_and_may_be_somebody_else_s() -> None:
+def test_nats_is_ncl_s_listener_and_may_be_external() -> None:
     def server_of(nats: str) -> NatsServer | None:
         links = make_links(load(listen={"nats": nats}), MemoryHub())
         (link,) = [each for each in links if each.name == "ncl"]

@@ -39,12 +39,12 @@ def roots(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def shelf(roots: dict[str, Path]) -> FileStore:
+def store(roots: dict[str, Path]) -> FileStore:
     return FileStore(roots, frozenset({"other"}), 1000)
 
 
-def read(shelf: FileStore, url: object) -> bytes:
-    with shelf.open(url) as file:
+def read(store: FileStore, url: object) -> bytes:
+    with store.open(url) as file:
         return file.read()
 
 
@@ -61,8 +61,8 @@ def read(shelf: FileStore, url: object) -> bytes:
         ("nf://other/x", b"x"),
     ],
 )
-def test_what_is_shared_can_be_read(shelf: FileStore, url: str, content: bytes) -> None:
-    assert read(shelf, url) == content
+def test_what_is_shared_can_be_read(store: FileStore, url: str, content: bytes) -> None:
+    assert read(store, url) == content
 
 
 #: Ways out that were tried on others.
@@ -124,18 +124,18 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("url", ESCAPES, ids=repr)
-def test_nothing_leads_out(shelf: FileStore, url: object) -> None:
+def test_no_url_leads_out_of_the_roots(store: FileStore, url: object) -> None:
     with pytest.raises(FileUnavailable):
-        read(shelf, url)
+        read(store, url)
     with pytest.raises(FileUnavailable):
-        shelf.details(url)
+        store.details(url)
     with pytest.raises(FileUnavailable):
-        shelf.put(url, 0, b"x", 1, hashlib.sha256(b"x").hexdigest())
+        store.put(url, 0, b"x", 1, hashlib.sha256(b"x").hexdigest())
 
 
 @pytest.mark.parametrize("url", [u for u in ESCAPES if u not in ("nf://", "nf://sub")], ids=repr)
-def test_no_folder_leads_out_either(shelf: FileStore, url: object) -> None:
-    for look in (shelf.names, shelf.walk):
+def test_no_folder_url_leads_out_of_the_roots(store: FileStore, url: object) -> None:
+    for look in (store.names, store.walk):
         with pytest.raises(FileUnavailable):
             look(url)
 
@@ -147,12 +147,12 @@ STEPS = st.sampled_from(
 
 
 @given(st.lists(STEPS, max_size=8))
-def test_no_combination_of_steps_leads_out(
+def test_no_combination_of_steps_leads_out_of_the_roots(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
-    shelf = _shelf_once(tmp_path_factory)
+    store = _shelf_once(tmp_path_factory)
     try:
-        found = read(shelf, "nf://" + "/".join(steps))
+        found = read(store, "nf://" + "/".join(steps))
     except FileUnavailable:
         return
     assert found != SECRET
@@ -163,14 +163,14 @@ _ONCE: list[FileStore] = []
 
 def _shelf_once(factory: pytest.TempPathFactory) -> FileStore:
     if not _ONCE:
-        base = factory.mktemp("shelf")
+        base = factory.mktemp("store")
         made: Callable[[Path], dict[str, Path]] = roots.__wrapped__  # type: ignore[attr-defined]
         _ONCE.append(FileStore(made(base)))
     return _ONCE[0]
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_place_or_no_file(text: str) -> None:
+def test_any_text_is_a_location_or_refused(text: str) -> None:
     try:
         place = read_url("nf://" + text, {"": Path("/x")})
     except FileUnavailable:
@@ -178,8 +178,8 @@ def test_any_text_is_a_place_or_no_file(text: str) -> None:
     assert ".." not in place.steps
 
 
-def test_a_link_put_in_place_after_the_check_leads_nowhere(
-    shelf: FileStore, roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+def test_a_link_put_in_place_after_the_check_is_not_followed(
+    store: FileStore, roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = roots[""] / "a.txt"
     real = os.path.realpath
@@ -193,31 +193,31 @@ def test_a_link_put_in_place_after_the_check_leads_nowhere(
 
     monkeypatch.setattr("dragoman.services.file_store.os.path.realpath", swap)
     with pytest.raises(FileUnavailable):
-        read(shelf, "nf://a.txt")
+        read(store, "nf://a.txt")
 
 
-def test_folders_are_listed_and_walked(shelf: FileStore) -> None:
-    assert shelf.names("nf://sub") == ["__pycache__", "b.txt", "ü mlaut.txt"]
-    assert {"a.txt", ".hidden", "sub", "other"} <= set(shelf.names("nf://"))
-    assert shelf.walk("nf://") == ["nf://a.txt", "nf://sub/b.txt", "nf://sub/ü mlaut.txt"]
-    assert shelf.walk("nf://other") == ["nf://other/x"]
+def test_folders_are_listed_and_walked(store: FileStore) -> None:
+    assert store.names("nf://sub") == ["__pycache__", "b.txt", "ü mlaut.txt"]
+    assert {"a.txt", ".hidden", "sub", "other"} <= set(store.names("nf://"))
+    assert store.walk("nf://") == ["nf://a.txt", "nf://sub/b.txt", "nf://sub/ü mlaut.txt"]
+    assert store.walk("nf://other") == ["nf://other/x"]
     with pytest.raises(FileUnavailable, match="Directory Not Found"):
-        shelf.names("nf://a.txt")
+        store.names("nf://a.txt")
 
 
 def test_details_have_both_digests_and_follow_a_change(
-    shelf: FileStore, roots: dict[str, Path]
+    store: FileStore, roots: dict[str, Path]
 ) -> None:
-    found = shelf.details("nf://a.txt")
+    found = store.details("nf://a.txt")
     assert found["md5hash"] == hashlib.md5(b"hello").hexdigest()
     assert found["sha256"] == hashlib.sha256(b"hello").hexdigest()
     assert (found["size_bytes"], found["exists"]) == (5, True)
     (roots[""] / "a.txt").write_bytes(b"changed")
-    assert shelf.details("nf://a.txt")["sha256"] == hashlib.sha256(b"changed").hexdigest()
+    assert store.details("nf://a.txt")["sha256"] == hashlib.sha256(b"changed").hexdigest()
 
 
 def test_without_a_root_nothing_is_shared(roots: dict[str, Path]) -> None:
-    with pytest.raises(FileUnavailable, match="no files are shared"):
+    with pytest.raises(FileUnavailable, match="shares no files"):
         FileStore({}).names("nf://")
     named = FileStore({"other": roots["other"]})
     assert named.names("nf://other") == ["x"]
@@ -232,60 +232,66 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_a_file_appears_with_its_last_piece(shelf: FileStore, roots: dict[str, Path]) -> None:
+def test_the_last_piece_publishes_a_file(store: FileStore, roots: dict[str, Path]) -> None:
     target, whole = roots["other"] / "new" / "f", b"first second"
     about = (len(whole), sha(whole))
-    assert shelf.put("nf://other/new/f", 0, b"first ", *about) == {"have": 6, "is_done": False}
+    assert store.put("nf://other/new/f", 0, b"first ", *about) == {"have": 6, "is_done": False}
     assert not target.exists()
-    assert shelf.have("nf://other/new/f", *about) == 6
-    assert shelf.put("nf://other/new/f", 0, b"first ", *about)["have"] == 6
-    assert shelf.put("nf://other/new/f", 6, b"second", *about)["is_done"]
+    assert store.have("nf://other/new/f", *about) == 6
+    assert store.put("nf://other/new/f", 0, b"first ", *about)["have"] == 6
+    assert store.put("nf://other/new/f", 6, b"second", *about)["is_done"]
     assert target.read_bytes() == whole
     assert os.listdir(target.parent) == ["f"]
 
 
-def test_a_piece_that_does_not_fit_begins_anew(shelf: FileStore, roots: dict[str, Path]) -> None:
-    with pytest.raises(FileUnavailable, match="not what was announced"):
-        shelf.put("nf://other/f", 0, b"wrong", 5, sha(b"right"))
-    assert shelf.have("nf://other/f", 5, sha(b"right")) == 0
+def test_a_piece_at_a_wrong_offset_is_refused_with_the_right_one(
+    store: FileStore, roots: dict[str, Path]
+) -> None:
+    with pytest.raises(FileUnavailable, match="size or digest is wrong"):
+        store.put("nf://other/f", 0, b"wrong", 5, sha(b"right"))
+    assert store.have("nf://other/f", 5, sha(b"right")) == 0
     assert os.listdir(roots["other"]) == ["x"]
 
 
 @pytest.mark.parametrize(
     ("url", "size", "words"),
     [
-        ("nf://a.txt", 1, "may not be put there"),
+        ("nf://a.txt", 1, "not writable"),
         ("nf://other", 1, "needs a name"),
-        ("nf://other/.profile", 1, "not hidden"),
-        ("nf://other/f", 1001, "at most 1000"),
-        ("nf://other/f", -1, "at most 1000"),
+        ("nf://other/.profile", 1, "leading dot"),
+        ("nf://other/f", 1001, "from 0 to 1000 bytes"),
+        ("nf://other/f", -1, "from 0 to 1000 bytes"),
     ],
 )
-def test_what_may_not_be_put_is_refused(shelf: FileStore, url: str, size: int, words: str) -> None:
+def test_a_put_outside_the_limits_is_refused(
+    store: FileStore, url: str, size: int, words: str
+) -> None:
     with pytest.raises(FileUnavailable, match=words):
-        shelf.put(url, 0, b"x", size, sha(b"x"))
+        store.put(url, 0, b"x", size, sha(b"x"))
 
 
-def test_nothing_is_put_through_a_link(shelf: FileStore, roots: dict[str, Path]) -> None:
+def test_nothing_is_put_through_a_link(store: FileStore, roots: dict[str, Path]) -> None:
     (roots["other"] / "out").symlink_to("..")
     (roots["other"] / "l").symlink_to("../outside")
     for url in ("nf://other/out/outside", "nf://other/l"):
         with pytest.raises(FileUnavailable):
-            shelf.put(url, 0, b"x", 1, sha(b"x"))
+            store.put(url, 0, b"x", 1, sha(b"x"))
     assert (roots[""].parent / "outside").read_bytes() == SECRET
 
 
-def test_only_what_may_be_put_may_be_removed(shelf: FileStore, roots: dict[str, Path]) -> None:
+def test_only_files_in_writable_roots_may_be_removed(
+    store: FileStore, roots: dict[str, Path]
+) -> None:
     (roots["other"] / "r").write_bytes(b"x")
-    shelf.remove("nf://other/r")
+    store.remove("nf://other/r")
     assert not (roots["other"] / "r").exists()
     with pytest.raises(FileUnavailable, match="file not found"):
-        shelf.remove("nf://other/r")
+        store.remove("nf://other/r")
     (roots[""] / "r").write_bytes(b"x")
-    with pytest.raises(FileUnavailable, match="may not be put there"):
-        shelf.remove("nf://r")
+    with pytest.raises(FileUnavailable, match="not writable"):
+        store.remove("nf://r")
     (roots["other"] / "l").symlink_to("../outside")
     for url in ("nf://other/l", "nf://other/../shared/r", "nf://other/.hidden", "nf://other"):
         with pytest.raises(FileUnavailable):
-            shelf.remove(url)
+            store.remove(url)
     assert (roots[""] / "r").exists()

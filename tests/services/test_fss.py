@@ -36,8 +36,8 @@ class Played:
         async def play() -> Any:
             self.session = ServiceSession("j", "nfp/c", lambda kind, data: self.pieces.append(data))
             for each in inputs:
-                self.session.give(each)
-            result = service.desk(Call(task, (), kwargs), self.session)
+                self.session.add_input(each)
+            result = service.tasks(Call(task, (), kwargs), self.session)
             assert isinstance(result, Awaitable)
             return await result
 
@@ -48,7 +48,7 @@ def ask(service: FileService, task: str, **kwargs: Any) -> Any:
     return Played().ask(service, task, **kwargs)
 
 
-def test_looking(service: FileService) -> None:
+def test_files_are_listed_walked_and_described(service: FileService) -> None:
     assert ask(service, "list_files", url="nf://") == ["empty", "f"]
     assert ask(service, "walk", url="nf://") == ["nf://empty", "nf://f"]
     assert ask(service, "file_details", url="nf://f")["size_bytes"] == len(CONTENT)
@@ -65,7 +65,7 @@ def test_details_of_a_list_are_a_result_object_for_each(service: FileService) ->
     assert found["7"]["errors"]
 
 
-def test_norfabs_client_sets_the_pace(service: FileService) -> None:
+def test_norfabs_client_gets_a_piece_for_each_offset(service: FileService) -> None:
     played = Played()
     offsets = [{"offset": n} for n in range(3000, len(CONTENT), 3000)]
     assert played.ask(service, "fetch_file", *offsets, url="nf://f", chunk_size=3000) is True
@@ -73,7 +73,7 @@ def test_norfabs_client_sets_the_pace(service: FileService) -> None:
     assert [len(p) for p in played.pieces] == [3000, 3000, 3000, 1240]
 
 
-def test_who_asks_for_nothing_more_is_given_up(service: FileService) -> None:
+def test_a_client_that_sends_no_offset_times_out(service: FileService) -> None:
     with pytest.raises(ServiceFault, match="no offset"):
         ask(service, "fetch_file", url="nf://f", chunk_size=10, chunk_timeout=0)
 
@@ -99,7 +99,7 @@ def test_a_window_beyond_the_end_is_short(service: FileService) -> None:
     assert found["size"] == 5
 
 
-def test_a_piece_is_had_without_a_stream(service: FileService) -> None:
+def test_read_file_returns_a_piece_without_a_stream(service: FileService) -> None:
     assert ask(service, "read_file", url="nf://f", offset=5, length=7) == CONTENT[5:12]
     assert ask(service, "read_file", url="nf://f", offset=1 << 40) == b""
 
@@ -141,6 +141,6 @@ def test_a_file_is_put_in_pieces(service: FileService, tmp_path: Path) -> None:
         ask(service, "remove_file", url="nf://n")
 
 
-def test_an_offset_that_is_none_ends_the_fetch(service: FileService) -> None:
+def test_an_invalid_offset_ends_the_fetch(service: FileService) -> None:
     with pytest.raises(ServiceFault, match="offset"):
         Played().ask(service, "fetch_file", "more", url="nf://f", chunk_size=10)

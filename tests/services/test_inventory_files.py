@@ -73,7 +73,7 @@ def test_norfab_itself_reads_the_same(tmp_path: Path, monkeypatch: pytest.Monkey
     assert merged == WorkersInventory(str(tmp_path), index)["nornir-worker-1"]
 
 
-def test_toml_says_the_same_and_a_folder_without_an_index_is_read_in_order(tmp_path: Path) -> None:
+def test_toml_is_equivalent_and_a_folder_without_an_index_is_read_in_order(tmp_path: Path) -> None:
     write(
         tmp_path,
         b_toml='[workers."probe-*"]\nlevel = 2\n[broker]\nname = "x"\n',
@@ -91,21 +91,21 @@ def test_toml_says_the_same_and_a_folder_without_an_index_is_read_in_order(tmp_p
         ({"inventory_yaml": "a: 1\nb: {{ env.X\n"}, r"inventory\.yaml, line 2: "),
         ({"inventory_yaml": "a: 1\n\nb: {{ 1 / 0 }}\n"}, r"inventory\.yaml, line 3: "),
         ({"inventory_toml": "a = 1\nb = \n"}, r"inventory\.toml: .*line 2"),
-        ({"inventory_yaml": "- 1\n"}, r"inventory\.yaml: an inventory file is an object"),
+        ({"inventory_yaml": "- 1\n"}, r"inventory\.yaml: the file must be an object"),
         ({"inventory_yaml": "workers: [1]\n"}, "workers must be an object"),
         ({"inventory_yaml": "workers: {a: [7]}\n"}, "a: a file or an object, not int"),
         ({"inventory_yaml": "workers: {a: [x.yaml]}\n"}, r"x\.yaml: .*named for a"),
         ({"inventory_yaml": "a: !!python/object:os.system {}\n"}, r"inventory\.yaml, line 1: "),
     ],
 )
-def test_what_is_broken_is_named_by_file_and_line(
+def test_a_broken_file_is_named_with_its_line(
     tmp_path: Path, files: dict[str, str], words: str
 ) -> None:
     with pytest.raises(BrokenInventory, match=words):
         read_source(write(tmp_path, **files))
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(BrokenInventory, match="nowhere"):
         read_source(tmp_path / "nowhere")
 
@@ -164,6 +164,6 @@ def test_resources_are_names_or_names_with_replicas() -> None:
     [[1], {"net": 7}, {"net": [1]}, {"net": [""]}, {"net": ["a\nb"]},
      {"net": {"names": ["a"], "replicas": 0}}, {"net": {"names": ["a"], "replicas": "two"}}],
 )  # fmt: skip
-def test_resources_that_cannot_be_read_are_said(said: Any) -> None:
+def test_invalid_resources_are_refused(said: Any) -> None:
     with pytest.raises(BrokenInventory, match="resources"):
         read_resources(said)

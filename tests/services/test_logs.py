@@ -1,4 +1,4 @@
-"""The last log records, for people who ask over the wire."""
+"""The last log records, for the task `get_logs`."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def messages(book: LogBuffer, **wanted: str) -> list[str]:
     return [record["message"] for record in book.read(**wanted)]  # type: ignore[arg-type]
 
 
-def test_what_is_logged_is_kept_the_last_of_it(book: LogBuffer) -> None:
+def test_the_last_log_records_are_kept(book: LogBuffer) -> None:
     log = structlog.get_logger("test")
     for number in range(8):
         log.info(f"line {number}", link="nfp", error=ValueError("odd"))
@@ -46,7 +46,7 @@ def test_records_are_chosen_by_level_and_time(book: LogBuffer) -> None:
     assert messages(book, logger="another") == []
 
 
-def test_a_book_listens_once_and_until_it_is_detached(book: LogBuffer) -> None:
+def test_a_buffer_is_attached_once_until_it_is_detached(book: LogBuffer) -> None:
     book.attach()
     structlog.get_logger().info("once")
     assert messages(book) == ["once"]

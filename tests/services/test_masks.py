@@ -1,4 +1,4 @@
-"""Secrets are told by their name or by how they are written, and shown to nobody."""
+"""Secrets are recognised by their key or as a reference, and masked."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from dragoman.services.masks import (
     ["password", "Password", "db_password", "enable-secret", "api_key", "apikey", "auth.token",
      "snmp_community", "private_key", "shared_key", "tokens"],
 )  # fmt: skip
-def test_names_that_sound_like_secrets(name: str) -> None:
+def test_names_that_look_like_secrets(name: str) -> None:
     assert is_secret_name(name)
 
 
@@ -48,7 +48,7 @@ def test_everything_secret_is_masked_at_any_depth() -> None:
     assert not has_secrets({"a": [1, {"b": "c"}]})
 
 
-def test_references_are_revealed_and_other_secrets_left(
+def test_references_are_resolved_and_other_secrets_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "key").write_text("from a file\n")
@@ -62,12 +62,12 @@ def test_references_are_revealed_and_other_secrets_left(
 
 
 @pytest.mark.parametrize("reference", ["secret:env:NOT_SET_ANYWHERE", "secret:file:/nowhere/x"])
-def test_a_reference_that_leads_nowhere_is_named(reference: str) -> None:
+def test_a_reference_that_cannot_be_resolved_is_named(reference: str) -> None:
     with pytest.raises(SecretNotFound, match=reference):
         revealed({"a": reference})
 
 
-def test_secrets_that_are_written_out_are_found_by_place() -> None:
+def test_plain_secrets_are_found_by_path() -> None:
     said = {"hosts": [{"password": "x"}], "token": "secret:env:T", "secret": "", "note": "y"}
     assert bare_secrets(said) == ["hosts.0.password"]
     assert bare_secrets("x", "a.password") == ["a.password"]

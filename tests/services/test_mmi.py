@@ -14,7 +14,7 @@ from dragoman.services.logs import LogBuffer
 from dragoman.services.mmi import NORFAB_TASKS, BrokerManagement
 
 
-class Sight:
+class View:
     """A small world to look at."""
 
     def workers(self) -> list[WorkerRow]:
@@ -74,12 +74,12 @@ class Control:
 
 
 CONTROL = Control()
-MMI = BrokerManagement(Sight(), CONTROL, LogBuffer(), lambda: {"broker": {}})
+MMI = BrokerManagement(View(), CONTROL, LogBuffer(), lambda: {"broker": {}})
 
 
 def ask(task: str, **kwargs: Any) -> Any:
     session = ServiceSession("j", "nfp/c", lambda kind, said: None)
-    return MMI.desk(Call(task, (), kwargs), session)
+    return MMI.tasks(Call(task, (), kwargs), session)
 
 
 def test_rows_are_plain_objects() -> None:
@@ -95,12 +95,12 @@ def test_jobs_are_looked_up() -> None:
     assert ask("why", job="j1")["reason"] == "queued"
     assert ask("show_job", job="j1") == {"job": "j1"}
     assert ask("show_jobs", state="dead") == [{"state": JobState.DEAD, "limit": 100}]
-    with pytest.raises(ServiceFault, match="'odd' is no state"):
+    with pytest.raises(ServiceFault, match="'odd' is no job state"):
         ask("show_jobs", state="odd")
 
 
 @pytest.mark.parametrize("task", NORFAB_TASKS)
-def test_norfabs_tasks_keep_norfabs_shapes(task: str) -> None:
+def test_norfabs_tasks_keep_norfabs_form(task: str) -> None:
     assert ask(task, service="all") == {"task": task, "service": "all"}
 
 
@@ -109,16 +109,16 @@ def test_the_brokers_own_inventory_and_logs_are_shown() -> None:
     assert ask("get_logs", last=5) == []
 
 
-def test_going_down_has_a_deadline() -> None:
+def test_restart_and_shutdown_have_a_time_limit() -> None:
     CONTROL.done.clear()
     assert ask("restart") == {"status": "restarting"}
     assert ask("shutdown", timeout=2) == {"status": "shutting down"}
     assert CONTROL.done == [("restart", None), ("shutdown", 2.0)]
-    with pytest.raises(ServiceFault, match="no number of seconds"):
+    with pytest.raises(ServiceFault, match="not a number of seconds"):
         ask("shutdown", timeout="soon")
 
 
-def test_memoised_answers_are_made_void() -> None:
+def test_memoised_answers_are_dropped() -> None:
     CONTROL.done.clear()
     ask("forget_answers", service="math")
     assert CONTROL.done == [("forget", "math")]
@@ -138,5 +138,5 @@ def test_nodes_are_shown_approved_and_rejected() -> None:
     assert ask("approve_node", node="n-1") == {"node": "n-1", "membership": "approved"}
     assert ask("reject_node", node="n-1") == {"node": "n-1", "membership": "rejected"}
     assert CONTROL.done[-2:] == [("node", "n-1", "APPROVED"), ("node", "n-1", "REJECTED")]
-    with pytest.raises(ServiceFault, match="is known"):
+    with pytest.raises(ServiceFault, match="no compute node"):
         ask("reject_node", node="n-2")

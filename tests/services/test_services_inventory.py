@@ -35,18 +35,18 @@ def test_settings_come_first_then_files_then_changes(inventory: Inventory) -> No
     assert inventory.patterns() == ["*", "probe-*"]
 
 
-def test_nothing_said_is_none(tmp_path: Path) -> None:
+def test_a_worker_without_entries_has_no_inventory(tmp_path: Path) -> None:
     assert Inventory(tmp_path).of("anybody") is None
 
 
-def test_a_change_is_whole_or_not_at_all(inventory: Inventory) -> None:
+def test_a_change_is_applied_all_or_none(inventory: Inventory) -> None:
     with pytest.raises(InventoryRefused, match="set or delete"):
         change(inventory, setting("level", 9), {"op": "fly", "pattern": "*"})
     assert inventory.of("probe-1")["level"] == 2  # type: ignore[index]
     assert inventory.version == 0
 
 
-def test_changes_outlive_the_process(inventory: Inventory, tmp_path: Path) -> None:
+def test_changes_survive_a_restart(inventory: Inventory, tmp_path: Path) -> None:
     change(inventory, setting("x.y", {"deep": [1]}))
     again = Inventory(tmp_path)
     assert again.of("probe-1") == {"x": {"y": {"deep": [1]}}}
@@ -54,7 +54,7 @@ def test_changes_outlive_the_process(inventory: Inventory, tmp_path: Path) -> No
     assert again.history()[0]["by"] == "nfp/me"
 
 
-def test_who_was_slower_is_told(inventory: Inventory) -> None:
+def test_a_change_with_an_old_version_is_refused(inventory: Inventory) -> None:
     assert change(inventory, setting("level", 3), expected=0) == 1
     with pytest.raises(InventoryRefused, match="at version 1, not 0"):
         change(inventory, setting("level", 4), expected=0)
@@ -91,14 +91,14 @@ def test_any_change_can_be_undone_once(inventory: Inventory) -> None:
         ({"op": "set", "pattern": "*", "path": "h", "value": {"token": "x"}}, r"h\.token"),
     ],
 )
-def test_what_cannot_be_an_operation_is_refused_in_words(
+def test_an_invalid_operation_is_refused_with_the_reason(
     inventory: Inventory, operation: Any, words: str
 ) -> None:
     with pytest.raises(InventoryRefused, match=words):
         change(inventory, operation)
 
 
-def test_an_empty_change_is_none(inventory: Inventory) -> None:
+def test_an_empty_change_is_refused(inventory: Inventory) -> None:
     with pytest.raises(InventoryRefused):
         change(inventory)
 
@@ -108,7 +108,7 @@ def test_a_reference_to_a_secret_may_be_set(inventory: Inventory) -> None:
     assert inventory.of("probe-1")["password"] == "secret:env:DB"  # type: ignore[index]
 
 
-def test_too_much_is_refused_before_it_is_in_force(inventory: Inventory) -> None:
+def test_too_large_a_change_is_refused_before_it_takes_effect(inventory: Inventory) -> None:
     with pytest.raises(InventoryRefused, match="belong into the files"):
         change(inventory, setting("big", "x" * 2_000_000))
     assert inventory.version == 0

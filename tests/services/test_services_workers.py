@@ -23,7 +23,7 @@ SERVICE = WorkerManagement(lambda: [AgentWorker("w1", "a"), AgentWorker("w2", "b
 def call(task: str, **kwargs: Any) -> Any:
     async def play() -> Any:
         session = ServiceSession("j", "c", lambda kind, said: None)
-        return await SERVICE.desk(Call(task, (), kwargs), session)
+        return await SERVICE.tasks(Call(task, (), kwargs), session)
 
     return asyncio.run(play())
 
@@ -37,6 +37,6 @@ def test_every_task_reaches_everybody_or_those_named(task: str) -> None:
     assert ASKED[2] == ("w2", task, {"x": 1})
 
 
-def test_who_does_not_answer_for_itself_is_named() -> None:
+def test_a_worker_without_the_sdk_is_named() -> None:
     with pytest.raises(ServiceFault, match="stranger"):
         call("restart", worker=["w1", "stranger"])

@@ -1,4 +1,4 @@
-"""The inventory service: secrets go to the worker they are for, changes are told."""
+"""The inventory service: secrets go to the worker they are for, changes are changes."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,20 +10,20 @@ import pytest
 from dragoman.model.content import Call
 from dragoman.services.base import ServiceFault, ServiceSession
 from dragoman.services.inventory import Inventory, InventoryChange
-from dragoman.services.sid import InventoryService, is_worker, reveal_or_say
+from dragoman.services.sid import InventoryService, is_worker, reveal_or_error
 
 
-class House:
+class InventorySetup:
     """A service with its surroundings."""
 
     def __init__(self, data: Path, path: Path | None = None, said: Any = None) -> None:
-        self.told: list[tuple[InventoryChange, list[str]]] = []
+        self.changes: list[tuple[InventoryChange, list[str]]] = []
         self.files_read = 0
         self.service = InventoryService(
             Inventory(data, path, said),
             lambda: 7.0,
             lambda: ["w1", "w2", "x"],
-            lambda change, workers: self.told.append((change, workers)),
+            lambda change, workers: self.changes.append((change, workers)),
             self._files,
         )
 
@@ -33,44 +33,44 @@ class House:
     def ask(self, task: str, by: str = "nfp/c", job: str = "j", **kwargs: Any) -> Any:
         async def play() -> Any:
             session = ServiceSession(job, by, lambda kind, said: None)
-            result = self.service.desk(Call(task, (), kwargs), session)
+            result = self.service.tasks(Call(task, (), kwargs), session)
             return await result if isinstance(result, Awaitable) else result
 
         return asyncio.run(play())
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InventorySetup:
     monkeypatch.setenv("W_SECRET", "opened")
     said: dict[str, Any] = {"a": 1, "password": "bare", "ref": "secret:env:W_SECRET"}
-    return House(tmp_path, None, {"w*": said})
+    return InventorySetup(tmp_path, None, {"w*": said})
 
 
 MASKED = {"a": 1, "password": "***", "ref": "***"}
 
 
-def test_others_get_a_workers_inventory_without_its_secrets(house: House) -> None:
-    assert house.ask("get_inventory", name="w1") == MASKED
-    assert reveal_or_say(house.service, "j") == (False, None, "")
-    assert house.ask("get", name="w1") == MASKED
-    assert house.ask("get", name="w1", path="password") == "***"
-    assert house.ask("get_inventory", name="stranger") is None
+def test_others_get_a_workers_inventory_without_its_secrets(setup: InventorySetup) -> None:
+    assert setup.ask("get_inventory", name="w1") == MASKED
+    assert reveal_or_error(setup.service, "j") == (False, None, "")
+    assert setup.ask("get", name="w1") == MASKED
+    assert setup.ask("get", name="w1", path="password") == "***"
+    assert setup.ask("get_inventory", name="stranger") is None
 
 
 @pytest.mark.parametrize("by", ["nfp/w1", "nfp/w1-NFPClient", "zss/w1"])
-def test_the_worker_itself_is_answered_in_full_on_the_way_out_once(house: House, by: str) -> None:
-    assert house.ask("get_inventory", by, "j9", name="w1") == MASKED
+def test_the_worker_itself_gets_its_secrets_once(setup: InventorySetup, by: str) -> None:
+    assert setup.ask("get_inventory", by, "j9", name="w1") == MASKED
     full = {"a": 1, "password": "bare", "ref": "opened"}
-    assert reveal_or_say(house.service, "j9") == (True, full, "")
-    assert reveal_or_say(house.service, "j9") == (False, None, "")
+    assert reveal_or_error(setup.service, "j9") == (True, full, "")
+    assert reveal_or_error(setup.service, "j9") == (False, None, "")
 
 
-def test_a_secret_that_is_missing_is_said_by_its_reference(
-    house: House, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_secret_is_named_by_its_reference(
+    setup: InventorySetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.ask("get_inventory", "nfp/w1", name="w1")
+    setup.ask("get_inventory", "nfp/w1", name="w1")
     monkeypatch.delenv("W_SECRET")
-    is_secret, found, trouble = reveal_or_say(house.service, "j")
+    is_secret, found, trouble = reveal_or_error(setup.service, "j")
     assert (is_secret, found) == (True, None)
     assert "secret:env:W_SECRET" in trouble
 
@@ -81,44 +81,44 @@ def test_who_is_a_worker() -> None:
     assert not is_worker("nfp/x-NFPClient", "w1")
 
 
-def test_changes_are_told_to_the_workers_concerned(house: House) -> None:
-    said = house.ask("set", pattern="w*", path="b", value=2)
+def test_changes_are_announced_to_the_workers_concerned(setup: InventorySetup) -> None:
+    said = setup.ask("set", pattern="w*", path="b", value=2)
     assert said == {"version": 1, "undoes": 0, "workers": ["w1", "w2"]}
-    assert house.ask("get", name="w1", path="b") == 2
-    assert house.ask("delete", pattern="x", path="b")["workers"] == ["x"]
-    assert house.ask("undo", version=1) == {"version": 3, "undoes": 1, "workers": ["w1", "w2"]}
-    assert [workers for _, workers in house.told] == [["w1", "w2"], ["x"], ["w1", "w2"]]
-    assert house.told[0][0].at == 7.0
-    assert [c["version"] for c in house.ask("history", limit=2)] == [3, 2]
+    assert setup.ask("get", name="w1", path="b") == 2
+    assert setup.ask("delete", pattern="x", path="b")["workers"] == ["x"]
+    assert setup.ask("undo", version=1) == {"version": 3, "undoes": 1, "workers": ["w1", "w2"]}
+    assert [workers for _, workers in setup.changes] == [["w1", "w2"], ["x"], ["w1", "w2"]]
+    assert setup.changes[0][0].at == 7.0
+    assert [c["version"] for c in setup.ask("history", limit=2)] == [3, 2]
 
 
-def test_a_refused_change_is_told_to_nobody_but_its_author(house: House) -> None:
+def test_a_refused_change_is_not_announced(setup: InventorySetup) -> None:
     with pytest.raises(ServiceFault, match="at version 0, not 5"):
-        house.ask("set", pattern="w*", path="b", value=2, version=5)
+        setup.ask("set", pattern="w*", path="b", value=2, version=5)
     with pytest.raises(ServiceFault, match="secret:env:NAME"):
-        house.ask("change", operations=[{"op": "set", "pattern": "*", "path": "token",
+        setup.ask("change", operations=[{"op": "set", "pattern": "*", "path": "token",
                                          "value": "x"}])  # fmt: skip
-    assert house.told == []
+    assert setup.changes == []
 
 
-def test_what_is_not_there_is_said(house: House) -> None:
-    with pytest.raises(ServiceFault, match=r"w1: nothing stands at a\.b"):
-        house.ask("get", name="w1", path="a.b")
+def test_a_missing_value_is_reported(setup: InventorySetup) -> None:
+    with pytest.raises(ServiceFault, match=r"w1: there is no value at a\.b"):
+        setup.ask("get", name="w1", path="a.b")
 
 
 def test_files_are_followed_and_broken_ones_leave_the_last_good_ones(tmp_path: Path) -> None:
     file = tmp_path / "i" / "inventory.yaml"
     file.parent.mkdir()
     file.write_text("workers: {w1: {a: 1}}\nbroker: {shared_key: k, name: b}\n")
-    house = House(tmp_path, file.parent)
-    assert house.service.broker() == {"broker": {"shared_key": "***", "name": "b"}}
+    setup = InventorySetup(tmp_path, file.parent)
+    assert setup.service.broker() == {"broker": {"shared_key": "***", "name": "b"}}
     file.write_text("workers: {w1: {a: 22}}\n")
-    assert house.ask("get_inventory", name="w1") == {"a": 22}
+    assert setup.ask("get_inventory", name="w1") == {"a": 22}
     file.write_text("workers: {w1: {a: [\n\n")
-    assert house.ask("get_inventory", name="w1") == {"a": 22}
-    assert "line 3" in house.ask("show")["trouble"]
+    assert setup.ask("get_inventory", name="w1") == {"a": 22}
+    assert "line 3" in setup.ask("show")["trouble"]
     with pytest.raises(ServiceFault, match=r"line 3.*last good inventory stays"):
-        house.ask("reload")
+        setup.ask("reload")
     file.write_text("workers: {w1: {a: 3}}\n")
-    assert house.ask("reload") == {"version": 0, "patterns": ["w1"], "trouble": ""}
-    assert house.files_read == 2
+    assert setup.ask("reload") == {"version": 0, "patterns": ["w1"], "trouble": ""}
+    assert setup.files_read == 2

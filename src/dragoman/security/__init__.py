@@ -1,1 +1,1 @@
-"""Who may speak, who may do what, and the account of it."""
+"""Which keys may connect, what each principal may do, and the limits of its use."""

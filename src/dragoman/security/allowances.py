@@ -1,6 +1,6 @@
-"""How much of the broker one principal may have, and the meter that says when it is too much.
+"""Limits of a principal's use of the broker, and the meter that enforces them.
 
-Pure: time comes in. Every bound is per principal, over all of its keys and connections.
+Pure: time is an argument. Every limit is per principal, over all its keys and connections.
 """
 
 from collections import OrderedDict
@@ -12,37 +12,37 @@ from dragoman.model.names import JobId, PeerId, Principal
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 
-#: A peer that said nothing for so long is not counted as connected, in seconds.
+#: A peer that is silent for longer does not count as connected, in seconds.
 CONNECTED_FOR: Final = 60.0
 
 
 @value
 class Allowance:
-    """Bounds of one principal; None: none, or what a more general one says."""
+    """Limits of one principal. None: no limit here; a more general allowance may set one."""
 
-    #: Peers that speak for it at the same time.
+    #: Connected peers at the same time.
     connections: int | None = None
-    #: Requests of its clients (submissions, questions, cancels, input) in a second.
+    #: Submissions, result requests, cancels and inputs in a second.
     requests_per_second: float | None = None
-    #: Results it may ask for in a second.
+    #: Result requests in a second.
     results_per_second: float | None = None
-    #: Jobs of its own that are queued or run.
+    #: Its queued and running jobs.
     open_jobs: int | None = None
     #: Bytes in the bodies of those jobs.
     open_bytes: int | None = None
 
     def overridden_by(self, other: "Allowance") -> "Allowance":
-        """Return these bounds with what another one says in their place."""
+        """Return these limits, replaced where the other allowance sets one."""
         names = [f.name for f in fields(Allowance)]
-        said = {name: getattr(other, name) for name in names}
-        return Allowance(**{n: getattr(self, n) if said[n] is None else said[n] for n in names})
+        new = {name: getattr(other, name) for name in names}
+        return Allowance(**{n: getattr(self, n) if new[n] is None else new[n] for n in names})
 
 
 UNLIMITED: Final = Allowance()
 
 
 class Bucket:
-    """Lets so many through in a second, and a second's worth at once."""
+    """A token bucket: `rate` a second, with a burst of one second's worth."""
 
     __slots__ = ("_at", "_left")
 
@@ -51,7 +51,7 @@ class Bucket:
         self._at = 0.0
 
     def take(self, rate: float, now: float) -> bool:
-        """Take one, if there is one."""
+        """Take one token; tell whether there was one."""
         most = max(rate, 1.0)
         grown = most if self._left < 0 else self._left + rate * max(0.0, now - self._at)
         self._left, self._at = min(most, grown), now
@@ -62,7 +62,7 @@ class Bucket:
 
 
 class _Used:
-    """What one principal has of the broker now."""
+    """What one principal uses now."""
 
     __slots__ = ("bytes", "jobs", "peers", "requests", "results")
 
@@ -71,19 +71,19 @@ class _Used:
         self.bytes = 0
         self.requests = Bucket()
         self.results = Bucket()
-        #: When each of its peers was heard last, the longest silent first.
+        #: The last message time of each peer, oldest first.
         self.peers: OrderedDict[PeerId, float] = OrderedDict()
 
 
 class Meter:
-    """Counts what principals use. Each method returns why not; empty text if it may be."""
+    """Counts what principals use. Each check returns the reason for a refusal, or an empty text."""
 
     def __init__(self) -> None:
         self._used: dict[Principal, _Used] = {}
         self._open: dict[JobId, tuple[Principal, int]] = {}
 
-    def hear(self, principal: Principal, peer: PeerId, allowance: Allowance, now: float) -> str:
-        """Count a peer that speaks for a principal."""
+    def connect(self, principal: Principal, peer: PeerId, allowance: Allowance, now: float) -> str:
+        """Count a peer of a principal as connected."""
         if allowance.connections is None:
             return ""
         peers = self._of(principal).peers
@@ -97,7 +97,7 @@ class Meter:
         return ""
 
     def forget_peer(self, principal: Principal, peer: PeerId) -> None:
-        """Count a peer no more that has left."""
+        """Stop counting a peer that has left."""
         used = self._used.get(principal)
         if used is not None:
             used.peers.pop(peer, None)
@@ -107,32 +107,32 @@ class Meter:
         rate = allowance.requests_per_second
         if rate is None or self._of(principal).requests.take(rate, now):
             return ""
-        return f"{principal} may make {rate:g} requests a second; make this one later"
+        return f"{principal} may make {rate:g} requests a second; retry later"
 
     def result(self, principal: Principal, allowance: Allowance, now: float) -> str:
-        """Count a question for a result."""
+        """Count a result request."""
         rate = allowance.results_per_second
         if rate is None or self._of(principal).results.take(rate, now):
             return ""
-        return f"{principal} may ask for {rate:g} results a second; ask for this one later"
+        return f"{principal} may ask for {rate:g} results a second; retry later"
 
     def submit(self, principal: Principal, allowance: Allowance, job: JobId, size: int) -> str:
-        """Count a job; one that is open already is counted once."""
+        """Count a job; a repeated submission of an open job counts once."""
         if job in self._open:
             return ""
         used = self._of(principal)
         if allowance.open_jobs is not None and used.jobs >= allowance.open_jobs:
-            return f"{used.jobs} jobs of {principal} are open already; submit this one later"
+            return f"{used.jobs} jobs of {principal} are open, its limit; submit this one later"
         if allowance.open_bytes is not None and used.bytes + size > allowance.open_bytes:
-            return f"{used.bytes} bytes of {principal} are open already; submit this one later"
+            return f"{used.bytes} bytes of {principal} are open, near its limit; submit this later"
         self._open[job] = (principal, size)
         used.jobs += 1
         used.bytes += size
         return ""
 
-    def saw(self, record: Record) -> None:
-        """Count a job no more that has ended or was refused."""
-        # A conflict refuses a second job of that id; the first is as open as before.
+    def observe(self, record: Record) -> None:
+        """Stop counting a job that has ended or was refused."""
+        # A conflict refuses a second job with the same id; the first one stays open.
         is_refused = record.kind == Kind.REFUSED and record.fault != FaultCode.CONFLICT
         if record.kind == Kind.ENDED or is_refused:
             found = self._open.pop(JobId(record.job), None)

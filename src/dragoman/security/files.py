@@ -1,14 +1,14 @@
-"""Small files that several processes look at: replaced whole, and told apart by their stamp."""
+"""Small files that several processes read: replaced atomically, with a stamp to detect changes."""
 
 import os
 from pathlib import Path
 
-#: When it was changed, its size, and its inode: another for every replacement.
+#: Modification time, size and inode. Every replacement has a new inode.
 Stamp = tuple[int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return what tells one state of a file from another; None if there is no file."""
+    """Return a file's stamp; None if there is no file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -17,7 +17,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Give a file new content that survives a power cut: whole, or not at all."""
+    """Replace a file atomically, so that it survives a power cut."""
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -1,8 +1,8 @@
-"""The gate: everything a peer says passes it between its dialect and the core. Pure.
+"""The gate: it checks every event between a peer's dialect and the core. Pure.
 
-The transport says which key was proved, the registry whom it speaks for, the policy what they may
-do. What is let through carries its principal; what is not becomes `Refused`, which the core
-records and the peer's dialect says in its own words. Nothing is dropped.
+The transport proves a key, the registry names its principal, the policy decides. An allowed event
+gets its principal. A refused one becomes an `EventDenied`: the core records it and the dialect
+answers the peer. Nothing is dropped.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,10 @@ from dragoman.model.names import (
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 from dragoman.security.allowances import Meter
-from dragoman.security.names import MOST_PEERS, NameOwners, is_chosen
+from dragoman.security.identities import KeyLookup, PeerIdentities, PeerIdentity
+from dragoman.security.name_owners import MOST_PEERS, NameOwners, is_chosen
 from dragoman.security.policy import Decision, DecisionCache, Policy
 from dragoman.security.roles import matches
-from dragoman.security.speakers import KeyLookup, PeerIdentities, PeerIdentity
 from dragoman.security.verbs import (
     AccessRequest,
     Verb,
@@ -50,14 +50,16 @@ from dragoman.security.verbs import (
 )
 from dragoman.security.verdicts import NameTakeover, refused, takeover_of, with_principal
 
-#: Peers of the process itself (the application behind the HTTP door) say this for a key.
+#: The key of peers in the broker's own process (the HTTP application).
 BUILTIN_KEY: Final = "house:"
 _REMEMBERED: Final = 20_000
+#: The events that reach the core instead of one event.
+Checked = tuple[Event, ...]
 
 
 @value
 class JobOwner:
-    """Whose a job is, and of which service."""
+    """The principal that submitted a job, and the job's service."""
 
     principal: Principal
     service: ServiceName
@@ -68,7 +70,7 @@ TaskIn = Callable[[Body], str]
 
 
 class Gate:
-    """Decides about everything that peers say."""
+    """Decides about every event of a peer."""
 
     def __init__(
         self,
@@ -81,20 +83,20 @@ class Gate:
     ) -> None:
         self._keys = keys
         self._owner_of = owner_of
-        #: Reads the task out of a request's body, where a peer may say another one beside it.
+        #: Reads the task in a request's body; the dialect may name a different one beside it.
         self._task_in = task_in
         self.names = names or NameOwners()
-        #: Peers of the process itself, which may see everything.
-        self.house: set[PeerId] = set()
-        #: The key that each peer last spoke with.
-        self.spoke: dict[PeerId, str] = {}
+        #: Peers in the broker's own process, which may see every record.
+        self.builtin_peers: set[PeerId] = set()
+        #: The last key of each peer.
+        self.key_of_peer: dict[PeerId, str] = {}
         self.meter = Meter()
         self._decisions = DecisionCache(policy)
-        #: What was decided about work, by roles, service, task and target.
-        self._worked_out: dict[tuple[object, ...], tuple[Verb, Decision]] = {}
-        self._speakers = PeerIdentities(keys, policy)
+        #: Decisions about submissions, by roles, service, task and target.
+        self._submit_decisions: dict[tuple[object, ...], tuple[Verb, Decision]] = {}
+        self._identities = PeerIdentities(keys, policy)
 
-    # --- who ----------------------------------------------------------------------------------
+    # --- identity -----------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
@@ -104,266 +106,281 @@ class Gate:
     def change_policy(self, policy: Policy) -> None:
         """Put another policy in force, from the next message on."""
         self._decisions = DecisionCache(policy)
-        self._worked_out.clear()
-        self._speakers = PeerIdentities(self._keys, policy)
+        self._submit_decisions.clear()
+        self._identities = PeerIdentities(self._keys, policy)
 
     def roles_of(self, principal: Principal) -> tuple[str, ...]:
-        """Return the roles of a principal, whatever key it speaks with."""
-        return self._speakers.roles_of(principal)
+        """Return the roles of a principal."""
+        return self._identities.roles_of(principal)
 
     def keys_changed(self) -> None:
-        """Ask the registry again about everybody."""
-        self._speakers.forget()
+        """Forget all identities: the registry has changed."""
+        self._identities.forget()
 
-    def speaker(self, key: str, now: float) -> PeerIdentity:
-        """Say who proved a key."""
-        return self._speakers.of_key(key, now)
+    def identity_of(self, key: str, now: float) -> PeerIdentity:
+        """Return the identity behind a key."""
+        return self._identities.of_key(key, now)
 
-    def hear(self, key: str, peer: PeerId, now: float) -> PeerIdentity | Noted:
-        """Let somebody speak as a peer; a name that is another's is refused before it is read."""
-        speaker = self.speaker(key, now)
-        # Who may not be heard gets no name, but must not be taken for its owner either.
-        is_heard = speaker.fault is None
-        theft = self._trespass(peer, speaker) if is_heard else self._belied(peer, speaker)
-        if theft is not None:
-            return Noted(Kind.DENIED, peer, theft.message, principal=speaker.principal)
-        if not is_heard:
-            return speaker
-        if len(self.spoke) > MOST_PEERS:
-            self.spoke.clear()
-        self.spoke[peer] = key
-        why_not = self.meter.hear(speaker.principal, peer, speaker.allowance, now)
-        if why_not:
-            return replace(speaker, fault=Fault(FaultCode.QUEUE_FULL, why_not))
-        return speaker
+    def identify(self, key: str, peer: PeerId, now: float) -> PeerIdentity | Noted:
+        """Return the identity of a peer, or the refusal if the peer's name is another's."""
+        identity = self.identity_of(key, now)
+        # A refused identity gets no name, but must not pass for the name's owner either.
+        is_valid = identity.fault is None
+        taken = self._claim_name(peer, identity) if is_valid else self._foreign_name(peer, identity)
+        if taken is not None:
+            return Noted(Kind.DENIED, peer, taken.message, principal=identity.principal)
+        if not is_valid:
+            return identity
+        if len(self.key_of_peer) > MOST_PEERS:
+            self.key_of_peer.clear()
+        self.key_of_peer[peer] = key
+        reason = self.meter.connect(identity.principal, peer, identity.allowance, now)
+        if reason:
+            return replace(identity, fault=Fault(FaultCode.QUEUE_FULL, reason))
+        return identity
 
-    # --- what ---------------------------------------------------------------------------------
+    # --- decisions ----------------------------------------------------------------------------
 
-    def ask(self, key: str, ask: AccessRequest, now: float) -> Decision:
-        """Decide about one thing that is no event: for those who look at the broker directly."""
-        speaker = self.speaker(key, now)
-        if speaker.fault is not None:
-            return Decision(False, speaker.fault.message)
-        return self._decisions.decide(speaker.roles, ask)
+    def decide(self, key: str, request: AccessRequest, now: float) -> Decision:
+        """Decide about a request that is no event, such as an HTTP view."""
+        identity = self.identity_of(key, now)
+        if identity.fault is not None:
+            return Decision(False, identity.fault.message)
+        return self._decisions.decide(identity.roles, request)
 
-    def judge(self, event: Event, speaker: PeerIdentity, now: float) -> tuple[Event, ...]:
-        """Return what the core is to hear instead of an event: it, with its principal, or a no."""
-        if speaker.fault is not None:
-            return (refused(event, speaker.principal, speaker.fault),)
-        return _JUDGES[type(event)](self, event, speaker, now)
+    def check(self, event: Event, identity: PeerIdentity, now: float) -> Checked:
+        """Return what the core gets for an event: the event with its principal, or its refusal."""
+        if identity.fault is not None:
+            return (refused(event, identity.principal, identity.fault),)
+        return _CHECKS[type(event)](self, event, identity, now)
 
-    def sees(self, peer: PeerId, record: Record) -> bool:
-        """Tell whether a peer that subscribed may see a record."""
-        if peer in self.house:
+    def may_see(self, peer: PeerId, record: Record) -> bool:
+        """Tell whether a subscribed peer may see a record."""
+        if peer in self.builtin_peers:
             return True
         principal = self.names.owner_of(peer)
         if principal is None:
             return False
-        roles = self._speakers.roles_of(principal)
-        # What belongs to no service is for those who may see all of them.
-        ask = AccessRequest(Verb.EVENTS, canonical_service(record.service) or EVERY_SERVICE)
-        return self._decisions.decide(roles, ask).is_allowed
+        roles = self._identities.roles_of(principal)
+        # A record without a service needs a rule for every service.
+        request = AccessRequest(Verb.EVENTS, canonical_service(record.service) or EVERY_SERVICE)
+        return self._decisions.decide(roles, request).is_allowed
 
     def is_worker(self, peer: PeerId, name: WorkerName) -> bool:
-        """Tell whether who speaks as a peer may be the worker of a name, and nobody else is."""
+        """Tell whether a peer's principal may be the worker of a name, and owns that name."""
         principal = self.names.owner_of(peer)
         if principal is None or self.names.worker_owner(name) not in (None, principal):
             return False
         bound = self._keys.entry_of(principal).names
-        ask = AccessRequest(Verb.REGISTER, "", names=(name,))
-        roles = self._speakers.roles_of(principal)
-        return self._decisions.decide(roles, ask).is_allowed and (not bound or matches(name, bound))
+        request = AccessRequest(Verb.REGISTER, "", names=(name,))
+        roles = self._identities.roles_of(principal)
+        return self._decisions.decide(roles, request).is_allowed and (
+            not bound or matches(name, bound)
+        )
 
-    def may_subscribe(self, peer: PeerId, speaker: PeerIdentity) -> Noted:
-        """Decide about a subscription; the kind of what is returned is the decision."""
-        decision = self._decide(speaker, AccessRequest(Verb.EVENTS))
+    def may_subscribe(self, peer: PeerId, identity: PeerIdentity) -> Noted:
+        """Decide about a subscription: the record's kind is ALLOWED or DENIED."""
+        decision = self._decide(identity, AccessRequest(Verb.EVENTS))
         kind = Kind.ALLOWED if decision.is_allowed else Kind.DENIED
-        words = f"{Verb.EVENTS}: {decision.reason}"
-        return Noted(kind, peer, words, principal=speaker.principal)
+        detail = f"{Verb.EVENTS}: {decision.reason}"
+        return Noted(kind, peer, detail, principal=identity.principal)
 
-    def _decide(self, speaker: PeerIdentity, ask: AccessRequest) -> Decision:
-        if speaker.fault is not None:
-            return Decision(False, speaker.fault.message)
-        return self._decisions.decide(speaker.roles, ask)
+    def _decide(self, identity: PeerIdentity, request: AccessRequest) -> Decision:
+        if identity.fault is not None:
+            return Decision(False, identity.fault.message)
+        return self._decisions.decide(identity.roles, request)
 
-    def _submitted(self, event: JobSubmitted, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        fault = self._trespass(event.client, who)
+    def _submitted(self, event: JobSubmitted, identity: PeerIdentity, now: float) -> Checked:
+        fault = self._claim_name(event.client, identity)
         for task in self._tasks_of(event):
-            fault = fault or self._why_no_work(event, task, who)
-        fault = fault or self._too_much(who, now, event)
+            fault = fault or self._submit_fault(event, task, identity)
+        fault = fault or self._limit_fault(identity, now, event)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
-        return (with_principal(event, who.principal),)
+            return (refused(event, identity.principal, fault),)
+        return (with_principal(event, identity.principal),)
 
     def _tasks_of(self, event: JobSubmitted | JobForwarded) -> tuple[str, ...]:
-        """Return the task a request names, and the one in its body if that is another."""
+        """Return the task a request names, and the task in its body if it differs."""
         inside = self._task_in(event.body)
         if inside in ("", event.task):
             return (event.task,)
         return (event.task, inside) if event.task else (inside,)
 
-    def _why_no_work(self, event: JobSubmitted, task: str, who: PeerIdentity) -> Fault | None:
-        # Most clients ask for the same again and again: one look-up instead of a question.
-        known = (who.roles, event.service, task, event.target)
-        found = self._worked_out.get(known)
+    def _submit_fault(self, event: JobSubmitted, task: str, identity: PeerIdentity) -> Fault | None:
+        # Most clients repeat the same request: one look-up instead of a decision.
+        known = (identity.roles, event.service, task, event.target)
+        found = self._submit_decisions.get(known)
         if found is None:
-            found = self._work_out(event, task, who)
-            if len(self._worked_out) >= _REMEMBERED:
-                self._worked_out.clear()
-            self._worked_out[known] = found
+            found = self._decide_submit(event, task, identity)
+            if len(self._submit_decisions) >= _REMEMBERED:
+                self._submit_decisions.clear()
+            self._submit_decisions[known] = found
         verb, decision = found
         if not decision.is_allowed:
             return Fault(FaultCode.DENIED, decision.reason)
-        bound = who.entry.names
+        bound = identity.entry.names
         if verb is Verb.INVENTORY and bound and not _is_one_of(event.client, bound):
-            return Fault(FaultCode.DENIED, f"{name_of(event.client)} is none of {bound}")
+            names = ", ".join(bound)
+            return Fault(FaultCode.DENIED, f"{name_of(event.client)} is not one of {names}")
         return None
 
-    def _work_out(
-        self, event: JobSubmitted | JobForwarded, task: str, who: PeerIdentity
+    def _decide_submit(
+        self, event: JobSubmitted | JobForwarded, task: str, identity: PeerIdentity
     ) -> tuple[Verb, Decision]:
-        ask = access_request_for(event.service, task, event.target)
-        return ask.verb, self._decisions.decide(who.roles, ask)
+        request = access_request_for(event.service, task, event.target)
+        return request.verb, self._decisions.decide(identity.roles, request)
 
-    def _too_much(
-        self, who: PeerIdentity, now: float, submitted: JobSubmitted | None = None
+    def _limit_fault(
+        self, identity: PeerIdentity, now: float, submitted: JobSubmitted | None = None
     ) -> Fault | None:
-        why_not = self.meter.request(who.principal, who.allowance, now)
-        if not why_not and submitted is not None:
+        reason = self.meter.request(identity.principal, identity.allowance, now)
+        if not reason and submitted is not None:
             size = submitted.body.size
-            why_not = self.meter.submit(who.principal, who.allowance, submitted.job, size)
-        return Fault(FaultCode.QUEUE_FULL, why_not) if why_not else None
+            reason = self.meter.submit(identity.principal, identity.allowance, submitted.job, size)
+        return Fault(FaultCode.QUEUE_FULL, reason) if reason else None
 
-    def _asked(self, event: ResultRequested, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        why_not = self.meter.result(who.principal, who.allowance, now)
-        if why_not:
-            return (refused(event, who.principal, Fault(FaultCode.QUEUE_FULL, why_not)),)
-        return self._about_job(event, who, now, Verb.READ_OWN, Verb.READ_OTHERS)
+    def _result_requested(
+        self, event: ResultRequested, identity: PeerIdentity, now: float
+    ) -> Checked:
+        reason = self.meter.result(identity.principal, identity.allowance, now)
+        if reason:
+            return (refused(event, identity.principal, Fault(FaultCode.QUEUE_FULL, reason)),)
+        return self._about_job(event, identity, now, Verb.READ_OWN, Verb.READ_OTHERS)
 
-    def _cancelled(self, event: JobCancelled, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        return self._about_job(event, who, now, Verb.CANCEL, Verb.CANCEL_OTHERS)
+    def _cancelled(self, event: JobCancelled, identity: PeerIdentity, now: float) -> Checked:
+        return self._about_job(event, identity, now, Verb.CANCEL, Verb.CANCEL_OTHERS)
 
     def _about_job(
         self,
         event: ResultRequested | JobCancelled,
-        who: PeerIdentity,
+        identity: PeerIdentity,
         now: float,
         own: Verb,
         others: Verb,
-    ) -> tuple[Event, ...]:
-        """Decide about a job that exists: it depends on whose it is."""
+    ) -> Checked:
+        """Decide about an existing job: the verb depends on its owner."""
         found = self._owner_of(event.job)
-        verb = own if found is None or found.principal == who.principal else others
+        verb = own if found is None or found.principal == identity.principal else others
         service = canonical_service(found.service) if found else ""
-        decision = self._decisions.decide(who.roles, AccessRequest(verb, service))
-        fault = self._trespass(event.client, who)
+        decision = self._decisions.decide(identity.roles, AccessRequest(verb, service))
+        fault = self._claim_name(event.client, identity)
         if not decision.is_allowed:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
-        fault = fault or self._too_much(who, now)
+        fault = fault or self._limit_fault(identity, now)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
+            return (refused(event, identity.principal, fault),)
         allowed = Noted(
             Kind.ALLOWED,
             event.client,
             f"{verb}: {decision.reason}",
             job=event.job,
             service=found.service if found else None,
-            principal=who.principal,
+            principal=identity.principal,
         )
-        return (allowed, with_principal(event, who.principal))
+        return (allowed, with_principal(event, identity.principal))
 
-    def _given(self, event: InputReceived, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        """Let input through to one's own jobs only: it is part of the request."""
+    def _input_received(self, event: InputReceived, identity: PeerIdentity, now: float) -> Checked:
+        """Allow input only to one's own job: input is part of the request."""
         found = self._owner_of(event.job)
-        fault = self._trespass(event.client, who)
-        if found is not None and found.principal != who.principal:
-            fault = fault or Fault(FaultCode.DENIED, "input is for the one who submitted the job")
+        fault = self._claim_name(event.client, identity)
+        if found is not None and found.principal != identity.principal:
+            fault = fault or Fault(FaultCode.DENIED, "only the submitter may send input to a job")
         service = canonical_service(found.service) if found else ""
-        decision = self._decisions.decide(who.roles, AccessRequest(verb_for(service, ""), service))
+        decision = self._decisions.decide(
+            identity.roles, AccessRequest(verb_for(service, ""), service)
+        )
         if not decision.is_allowed:
             fault = fault or Fault(FaultCode.DENIED, decision.reason)
-        fault = fault or self._too_much(who, now)
+        fault = fault or self._limit_fault(identity, now)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
-        return (with_principal(event, who.principal),)
+            return (refused(event, identity.principal, fault),)
+        return (with_principal(event, identity.principal),)
 
-    def _joined(self, event: WorkerJoined, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        fault = self._why_no_worker(event, who)
+    def _worker_joined(self, event: WorkerJoined, identity: PeerIdentity, now: float) -> Checked:
+        fault = self._register_fault(event, identity)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
-        fault = self._trespass(event.worker, who)
+            return (refused(event, identity.principal, fault),)
+        fault = self._claim_name(event.worker, identity)
         chosen = is_chosen(event.name, event.worker, event.dialect)
-        owner = self.names.claim_worker(event.name, event.worker, who.principal, is_chosen=chosen)
+        owner = self.names.claim_worker(
+            event.name, event.worker, identity.principal, is_chosen=chosen
+        )
         if owner is not None:
-            words = f"take-over refused: the worker name {event.name} belongs to {owner}"
-            fault = fault or Fault(FaultCode.DENIED, words)
+            message = f"take-over refused: the worker name {event.name} belongs to {owner}"
+            fault = fault or Fault(FaultCode.DENIED, message)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
-        return (with_principal(event, who.principal),)
+            return (refused(event, identity.principal, fault),)
+        return (with_principal(event, identity.principal),)
 
-    def _why_no_worker(self, event: WorkerJoined, who: PeerIdentity) -> Fault | None:
+    def _register_fault(self, event: WorkerJoined, identity: PeerIdentity) -> Fault | None:
         for service in event.services or (ServiceName(""),):
-            ask = AccessRequest(Verb.REGISTER, service, names=(event.name,))
-            decision = self._decisions.decide(who.roles, ask)
+            request = AccessRequest(Verb.REGISTER, service, names=(event.name,))
+            decision = self._decisions.decide(identity.roles, request)
             if not decision.is_allowed:
                 return Fault(FaultCode.DENIED, decision.reason)
-            if who.entry.services and not matches(service, who.entry.services):
-                words = f"{who.principal} was enrolled for {', '.join(who.entry.services)}"
-                return Fault(FaultCode.DENIED, f"{words}, not for {service}")
-        bound = who.entry.names
-        # A name that the broker made up says nothing, so it breaks no rule about names.
+            if identity.entry.services and not matches(service, identity.entry.services):
+                services = ", ".join(identity.entry.services)
+                message = f"{identity.principal} was enrolled for {services}, not for {service}"
+                return Fault(FaultCode.DENIED, message)
+        bound = identity.entry.names
+        # The broker made up this name, so the rules about names do not apply.
         chosen = is_chosen(event.name, event.worker, event.dialect)
         if bound and chosen and not matches(event.name, bound):
-            words = f"{who.principal} was enrolled as {', '.join(bound)}, not as {event.name}"
-            return Fault(FaultCode.DENIED, words)
+            names = ", ".join(bound)
+            message = f"{identity.principal} was enrolled as {names}, not as {event.name}"
+            return Fault(FaultCode.DENIED, message)
         return None
 
-    def _forwarded(self, event: JobForwarded, who: PeerIdentity, now: float) -> tuple[Event, ...]:
+    def _forwarded(self, event: JobForwarded, identity: PeerIdentity, now: float) -> Checked:
         for task in self._tasks_of(event):
-            _, decision = self._work_out(event, task, who)
+            _, decision = self._decide_submit(event, task, identity)
             if not decision.is_allowed:
-                return (refused(event, who.principal, Fault(FaultCode.DENIED, decision.reason)),)
-        return self._of_worker(event, who, now)
+                return (
+                    refused(event, identity.principal, Fault(FaultCode.DENIED, decision.reason)),
+                )
+        return self._worker_event(event, identity, now)
 
-    def _of_worker(
+    def _worker_event(
         self,
         event: CreditGranted | BeatReceived | ReplyReceived | JobForwarded,
-        who: PeerIdentity,
+        identity: PeerIdentity,
         now: float,
-    ) -> tuple[Event, ...]:
-        """Let a worker's word through: its name was proved, and it was let in by its joining."""
+    ) -> Checked:
+        """Allow an event of a worker from the principal that owns its name."""
         owner = self.names.owner_of(event.worker)
-        if owner == who.principal:
+        if owner == identity.principal:
             return (event,)
-        # Nobody speaks for a worker that is not there, not even if nobody else does.
-        return (refused(event, who.principal, takeover_of(event.worker, owner)),)
+        # Also refused if the worker's name has no owner: that worker has not joined.
+        return (refused(event, identity.principal, takeover_of(event.worker, owner)),)
 
-    def _left(self, event: PeerLeft, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        fault = self._trespass(event.peer, who)
+    def _peer_left(self, event: PeerLeft, identity: PeerIdentity, now: float) -> Checked:
+        fault = self._claim_name(event.peer, identity)
         if fault is not None:
-            return (refused(event, who.principal, fault),)
-        self.meter.forget_peer(who.principal, event.peer)
+            return (refused(event, identity.principal, fault),)
+        self.meter.forget_peer(identity.principal, event.peer)
         return (event,)
 
-    def _noted(self, event: Noted, who: PeerIdentity, now: float) -> tuple[Event, ...]:
-        """Let a side put things on record; what a worker publishes needs the right to be one."""
+    def _noted(self, event: Noted, identity: PeerIdentity, now: float) -> Checked:
+        """Allow records of a side; publishing an event needs the right to register."""
         if event.kind == Kind.PUBLISHED:
             decision = self._decisions.decide(
-                who.roles, AccessRequest(Verb.REGISTER, event.service or "")
+                identity.roles, AccessRequest(Verb.REGISTER, event.service or "")
             )
             if not decision.is_allowed:
-                return (refused(event, who.principal, Fault(FaultCode.DENIED, decision.reason)),)
-        return (with_principal(event, who.principal),)
+                return (
+                    refused(event, identity.principal, Fault(FaultCode.DENIED, decision.reason)),
+                )
+        return (with_principal(event, identity.principal),)
 
-    def _trespass(self, peer: PeerId, who: PeerIdentity) -> Fault | None:
-        """Say whose name somebody uses, if it is another's."""
-        owner = self.names.claim_peer(peer, who.principal)
+    def _claim_name(self, peer: PeerId, identity: PeerIdentity) -> Fault | None:
+        """Claim a peer name; return the fault if another principal owns it."""
+        owner = self.names.claim_peer(peer, identity.principal)
         return None if owner is None else takeover_of(peer, owner)
 
-    def _belied(self, peer: PeerId, who: PeerIdentity) -> NameTakeover | None:
-        """Say whose a name is that somebody uses who has none, if it is another's."""
+    def _foreign_name(self, peer: PeerId, identity: PeerIdentity) -> NameTakeover | None:
+        """Return the fault if another principal owns a peer name; claim nothing."""
         owner = self.names.owner_of(peer)
-        return None if owner in (None, who.principal) else takeover_of(peer, owner)
+        return None if owner in (None, identity.principal) else takeover_of(peer, owner)
 
 
 def _is_one_of(peer: PeerId, names: tuple[str, ...]) -> bool:
@@ -371,16 +388,16 @@ def _is_one_of(peer: PeerId, names: tuple[str, ...]) -> bool:
     return matches(name, names) or matches(name.removesuffix("-NFPClient"), names)
 
 
-_JUDGES: Final[dict[type, Callable[[Gate, Any, PeerIdentity, float], tuple[Event, ...]]]] = {
+_CHECKS: Final[dict[type, Callable[[Gate, Any, PeerIdentity, float], tuple[Event, ...]]]] = {
     JobSubmitted: Gate._submitted,
     JobCancelled: Gate._cancelled,
-    ResultRequested: Gate._asked,
-    InputReceived: Gate._given,
-    WorkerJoined: Gate._joined,
+    ResultRequested: Gate._result_requested,
+    InputReceived: Gate._input_received,
+    WorkerJoined: Gate._worker_joined,
     JobForwarded: Gate._forwarded,
-    CreditGranted: Gate._of_worker,
-    BeatReceived: Gate._of_worker,
-    ReplyReceived: Gate._of_worker,
-    PeerLeft: Gate._left,
+    CreditGranted: Gate._worker_event,
+    BeatReceived: Gate._worker_event,
+    ReplyReceived: Gate._worker_event,
+    PeerLeft: Gate._peer_left,
     Noted: Gate._noted,
 }

@@ -1,8 +1,8 @@
-"""Keys and the states they are in. Pure: no disk, no clock, no randomness.
+"""Keys and their states. Pure: no disk, no clock, no randomness.
 
-A *key* is what a transport proved: `scheme:value`. It speaks for a *principal*, a name that people
-gave it. A principal may have several keys at once (a rotation, a laptop and a phone); a key
-that nobody named is its own principal.
+A *key* is what a transport proved: `scheme:value`. It belongs to a *principal*, a name an operator
+gave it. A principal may have several keys at once (a rotation, two devices). A key without a name
+is its own principal.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final
 from dragoman.model.names import Principal
 from dragoman.model.value import value
 
-#: What proved nothing.
+#: The key of a peer that proved nothing.
 NO_KEY: Final = ""
 
 _FORMS: Final[dict[str, re.Pattern[str]]] = {
@@ -24,23 +24,23 @@ _FORMS: Final[dict[str, re.Pattern[str]]] = {
 }
 SCHEMES: Final = tuple(_FORMS)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
-#: Names that mean somebody else.
+#: Names the broker uses itself.
 _RESERVED: Final = ("anonymous", "house")
 
 
 class KeyState(StrEnum):
-    """Where a key stands. Only ALLOWED ones may speak."""
+    """The state of a key. Only ALLOWED keys may connect."""
 
     UNKNOWN = "unknown"  #: never seen
-    PENDING = "pending"  #: seen, or enrolled without consent; waits for a person
+    PENDING = "pending"  #: connected once; waits for approval
     ALLOWED = "allowed"
-    REVOKED = "revoked"  #: by a person, for good
-    EXPIRED = "expired"  #: its time is over
+    REVOKED = "revoked"  #: by an operator, for good
+    EXPIRED = "expired"  #: its lifetime is over
 
 
 @value
 class KeyChange:
-    """One key's move from a state to another."""
+    """One key's change of state."""
 
     key: str
     principal: Principal
@@ -49,18 +49,20 @@ class KeyChange:
 
 
 def check_key(key: str) -> str:
-    """Return a key that has a form. Raises ValueError that says which forms there are."""
-    scheme, _, said = key.partition(":")
+    """Return a well-formed key. Raises ValueError that names the schemes."""
+    scheme, _, encoded = key.partition(":")
     form = _FORMS.get(scheme)
     if form is None:
-        raise ValueError(f"{brief(key)!r} is no key: it begins with {', '.join(SCHEMES)} and `:`")
-    if not form.fullmatch(said):
-        raise ValueError(f"{brief(key)!r} has not the form of a key of scheme {scheme}")
+        raise ValueError(
+            f"{brief(key)!r} is no key: a key begins with {', '.join(SCHEMES)} and `:`"
+        )
+    if not form.fullmatch(encoded):
+        raise ValueError(f"{brief(key)!r} is not a well-formed {scheme} key")
     return key
 
 
 def check_name(name: str) -> Principal:
-    """Return the name of a principal. Raises ValueError if it is none."""
+    """Return a valid principal name. Raises ValueError."""
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise ValueError(
             f"{name!r} is no name for a principal: letters, digits and . _ @ + - (at most 100), "
@@ -70,11 +72,11 @@ def check_name(name: str) -> Principal:
 
 
 def brief(key: str) -> str:
-    """Shorten a key for people and records; still enough to find it."""
-    scheme, colon, said = key.partition(":")
-    return key if len(said) <= 16 else f"{scheme}{colon}{said[:12]}..."
+    """Shorten a key for listings and records; the start is enough to find it."""
+    scheme, colon, encoded = key.partition(":")
+    return key if len(encoded) <= 16 else f"{scheme}{colon}{encoded[:12]}..."
 
 
 def hashed(secret: str) -> str:
-    """Return what is kept of a secret. Secrets here are long and random, so one hash is enough."""
+    """Return the hash the registry stores. Our secrets are long and random: SHA-256 is enough."""
     return sha256(secret.encode()).hexdigest()

@@ -1,7 +1,6 @@
-"""The policy on disk: read at the start, and again whenever it has changed.
+"""The policy on disk: read at the start, and again after every change.
 
-A file that cannot be read any more changes nothing: the last good policy stays in force until
-somebody has put it right.
+If a changed file cannot be read, the last good policy stays in force.
 """
 
 from pathlib import Path
@@ -12,7 +11,7 @@ from dragoman.security.policy_text import BadPolicy, read_policy
 
 
 class PolicyFile:
-    """Follows one file, which need not exist: then there are the shipped roles and nothing else."""
+    """Follows one file. Without a file the policy has only the shipped roles."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -20,7 +19,7 @@ class PolicyFile:
         self.policy = self._read()
 
     def refresh(self) -> bool:
-        """Look again; tell whether there is another policy now. Raises BadPolicy, once a change."""
+        """Read a changed file; tell whether the policy is new. Raises BadPolicy once a change."""
         if stamp_of(self.path) == self._stamp:
             return False
         policy = self._read()

@@ -1,17 +1,17 @@
-"""A policy as people write it, in TOML. Pure: text in, policy out; errors name the place.
+"""The policy's TOML form. Pure: text in, policy out; errors name the place.
 
 [roles.resizer]                  # one rule; several are written [[roles.resizer]]
 verbs = ["submit", "read-own"]
-services = ["resize", "thumb-*"] # globs; all that is left out means "any"
+services = ["resize", "thumb-*"] # globs; if left out: any
 tasks = ["*"]
 targets = ["any", "names"]
 names = ["edge-*"]
 
-[principals]                     # globs of names; a name's roles add up
+[principals]                     # globs of names; roles of several globs add up
 alice = ["operator"]
 "edge-*" = ["worker"]
 
-[limits."*"]                     # later ones that fit say more
+[limits."*"]                     # later matching sections override
 requests_per_second = 100
 """
 
@@ -30,33 +30,33 @@ _LIMITS: Final = {f.name: f.type for f in fields(Allowance)}
 
 
 class BadPolicy(ValueError):
-    """The text is no policy; the message names the place and what is wrong there."""
+    """The text is not a valid policy; the message names the place and the mistake."""
 
 
 def read_policy(text: str) -> Policy:
     """Read a policy. Raises BadPolicy."""
     try:
-        said = tomllib.loads(text)
+        raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadPolicy(f"not TOML: {error}") from None
-    _only(said, _SECTIONS, "the policy")
-    roles = {**SHIPPED, **_roles(_table(said.get("roles", {}), "roles"))}
+    _only(raw, _SECTIONS, "the policy")
+    roles = {**SHIPPED, **_roles(_table(raw.get("roles", {}), "roles"))}
     return Policy(
         roles,
-        _grants(_table(said.get("principals", {}), "principals"), roles),
-        _limits(_table(said.get("limits", {}), "limits")),
+        _grants(_table(raw.get("principals", {}), "principals"), roles),
+        _limits(_table(raw.get("limits", {}), "limits")),
     )
 
 
-def _roles(said: dict[str, Any]) -> dict[str, Role]:
+def _roles(raw: dict[str, Any]) -> dict[str, Role]:
     found: dict[str, Role] = {}
-    for name, rules in said.items():
+    for name, rules in raw.items():
         place = f"roles.{name}"
         if name in SHIPPED:
-            raise BadPolicy(f"{place}: this role ships with the product; use another name")
+            raise BadPolicy(f"{place}: a built-in role cannot be changed; use another name")
         listed = rules if isinstance(rules, list) else [rules]
         if not listed:
-            raise BadPolicy(f"{place}: a role has at least one rule")
+            raise BadPolicy(f"{place}: a role needs at least one rule")
         found[name] = tuple(
             _rule(rule, f"{place}[{at}]" if isinstance(rules, list) else place)
             for at, rule in enumerate(listed)
@@ -64,18 +64,18 @@ def _roles(said: dict[str, Any]) -> dict[str, Role]:
     return found
 
 
-def _rule(said: Any, place: str) -> Rule:
-    table = _table(said, place)
+def _rule(raw: Any, place: str) -> Rule:
+    table = _table(raw, place)
     _only(table, ("verbs", "services", "tasks", "targets", "names"), place)
     if "verbs" not in table:
         raise BadPolicy(f"{place}: verbs is missing; one or more of {_listed(Verb)}")
-    verbs = [_word(Verb, v, f"{place}.verbs") for v in _texts(table["verbs"], f"{place}.verbs")]
-    said_targets = _globs(table, "targets", place) if "targets" in table else tuple(TargetClass)
+    verbs = [_member(Verb, v, f"{place}.verbs") for v in _texts(table["verbs"], f"{place}.verbs")]
+    targets = _globs(table, "targets", place) if "targets" in table else tuple(TargetClass)
     return Rule(
         frozenset(verbs),
         _globs(table, "services", place),
         _globs(table, "tasks", place),
-        frozenset(_word(TargetClass, t, f"{place}.targets") for t in said_targets),
+        frozenset(_member(TargetClass, t, f"{place}.targets") for t in targets),
         _globs(table, "names", place),
     )
 
@@ -84,9 +84,9 @@ def _globs(table: dict[str, Any], name: str, place: str) -> tuple[str, ...]:
     return _texts(table[name], f"{place}.{name}") if name in table else EVERYTHING
 
 
-def _grants(said: dict[str, Any], roles: dict[str, Role]) -> dict[str, tuple[str, ...]]:
+def _grants(raw: dict[str, Any], roles: dict[str, Role]) -> dict[str, tuple[str, ...]]:
     found = {}
-    for glob, names in said.items():
+    for glob, names in raw.items():
         place = f"principals.{glob}"
         found[glob] = _texts(names, place)
         for name in found[glob]:
@@ -95,43 +95,43 @@ def _grants(said: dict[str, Any], roles: dict[str, Role]) -> dict[str, tuple[str
     return found
 
 
-def _limits(said: dict[str, Any]) -> dict[str, Allowance]:
-    return {glob: _allowance(table, f"limits.{glob}") for glob, table in said.items()}
+def _limits(raw: dict[str, Any]) -> dict[str, Allowance]:
+    return {glob: _allowance(table, f"limits.{glob}") for glob, table in raw.items()}
 
 
-def _allowance(said: Any, place: str) -> Allowance:
-    table = _table(said, place)
+def _allowance(raw: Any, place: str) -> Allowance:
+    table = _table(raw, place)
     _only(table, tuple(_LIMITS), place)
     for name, number in table.items():
         is_number = type(number) is int or (type(number) is float and "float" in str(_LIMITS[name]))
         if not is_number or number < 0:
-            raise BadPolicy(f"{place}.{name}: {number!r} is no bound; a number from 0 on is")
+            raise BadPolicy(f"{place}.{name}: {number!r} is no limit; write a number from 0 up")
     return Allowance(**table)
 
 
-def _table(said: Any, place: str) -> dict[str, Any]:
-    if not isinstance(said, dict):
-        raise BadPolicy(f"{place}: a table is expected, not {said!r}")
-    return said
+def _table(raw: Any, place: str) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise BadPolicy(f"{place}: a table is expected, not {raw!r}")
+    return raw
 
 
-def _texts(said: Any, place: str) -> tuple[str, ...]:
-    if not isinstance(said, list) or not said or not all(isinstance(s, str) and s for s in said):
-        raise BadPolicy(f"{place}: a list of texts is expected, not {said!r}")
-    return tuple(said)
+def _texts(raw: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(raw, list) or not raw or not all(isinstance(s, str) and s for s in raw):
+        raise BadPolicy(f"{place}: a list of strings is expected, not {raw!r}")
+    return tuple(raw)
 
 
-def _word(kind: Any, said: str, place: str) -> Any:
+def _member(kind: Any, raw: str, place: str) -> Any:
     try:
-        return kind(said)
+        return kind(raw)
     except ValueError:
-        raise BadPolicy(f"{place}: {said!r} is none of {_listed(kind)}") from None
+        raise BadPolicy(f"{place}: {raw!r} is not one of {_listed(kind)}") from None
 
 
-def _only(said: dict[str, Any], names: tuple[str, ...], place: str) -> None:
-    for name in said:
+def _only(raw: dict[str, Any], names: tuple[str, ...], place: str) -> None:
+    for name in raw:
         if name not in names:
-            raise BadPolicy(f"{place}: {name!r} means nothing here; {_listed(names)} do")
+            raise BadPolicy(f"{place}: unknown key {name!r}; known are {_listed(names)}")
 
 
 def _listed(names: Iterable[str]) -> str:

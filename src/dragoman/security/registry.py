@@ -1,8 +1,8 @@
-"""The registry: which keys may speak, and for whom. One file, changed whole or not at all.
+"""The key registry: which keys may connect, and for which principal. One file, replaced atomically.
 
-The broker and the command line both use this class, each in its own process: every change takes
-a lock, reads the file again, changes it, and gives the new one its name. The broker looks at the
-file several times a second, so a change is in force there at once.
+The broker and the command line both use this class, each in its own process. Every change takes a
+lock, reads the file again, and replaces it. The broker checks the file several times a second, so
+a change takes effect at once.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ import msgspec
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
 from dragoman.security.keys import KeyChange, KeyState, check_key, check_name, hashed
-from dragoman.security.register import (
+from dragoman.security.registry_data import (
     Enrolment,
     KeyEntry,
     PrincipalEntry,
@@ -29,9 +29,9 @@ from dragoman.security.register import (
     write_register,
 )
 
-#: Keys of strangers that are kept for a person to look at; the rest are only refused.
+#: Unknown keys kept for approval; further ones are only refused.
 MOST_PENDING: Final = 200
-#: How a bearer token and an enrolment token begin, so that people and scanners know them.
+#: Prefixes of bearer and enrolment tokens, so that people and secret scanners recognise them.
 TOKEN_MARK: Final = "drgt"
 ENROLMENT_MARK: Final = "drge"
 
@@ -39,26 +39,26 @@ OnChange = Callable[[tuple[KeyChange, ...]], None]
 
 
 class RegistryError(ValueError):
-    """The registry cannot do what was asked; the message says why."""
+    """The registry cannot make a change; the message gives the reason."""
 
 
 class EnrolmentRefused(RegistryError):
-    """A token lets nobody in: unknown, used, or too old. The message never has the token."""
+    """An enrolment token is unknown, used or expired. The message never contains the token."""
 
 
 class KeyRegistry:
-    """The keys of one broker, from a file that need not exist yet."""
+    """The keys of one broker. The file need not exist yet."""
 
     def __init__(self, path: Path, register: RegistryData) -> None:
         self.path = path
         self._register = register
         self._stamp: Stamp | None = None
-        #: Grows whenever the file was read or written: whatever was remembered of it is old then.
+        #: Grows whenever the file is read or written: caches of its content are then stale.
         self.reads = 0
         self._listeners: list[OnChange] = []
-        #: Where each key stood when listeners were last told.
-        self._told: dict[str, KeyState] = {}
-        self._strangers: dict[str, KeyEntry] = {}
+        #: The state of each key at the last report to listeners.
+        self._reported: dict[str, KeyState] = {}
+        self._pending: dict[str, KeyEntry] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> "KeyRegistry":
@@ -67,22 +67,22 @@ class KeyRegistry:
         registry._read()
         return registry
 
-    # --- asking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     def state_of(self, key: str, now: float) -> KeyState:
-        """Return where a key stands."""
+        """Return the state of a key."""
         return self._register.state_of(key, now)
 
     def admits(self, key: str, now: float) -> bool:
-        """Tell whether whoever proved this key may speak."""
+        """Tell whether a key may connect."""
         return self._register.state_of(key, now) is KeyState.ALLOWED
 
     def principal_of(self, key: str) -> Principal:
-        """Return whom a key speaks for; a key without a name is its own principal."""
+        """Return the principal of a key; a key without a name is its own principal."""
         return self._register.principal_of(key)
 
     def entry_of(self, principal: str) -> PrincipalEntry:
-        """Return the roles of a principal and the bounds of what it may register."""
+        """Return the roles of a principal and the limits of what it may register."""
         return self._register.entry_of(principal)
 
     def keys_of(self, principal: str) -> list[str]:
@@ -90,11 +90,11 @@ class KeyRegistry:
         return self._register.keys_of(principal)
 
     def entries(self) -> dict[str, KeyEntry]:
-        """Return every key and what is known of it."""
+        """Return every key with its entry."""
         return dict(self._register.keys)
 
     def principals(self) -> dict[str, PrincipalEntry]:
-        """Return what is said of every principal of whom something is."""
+        """Return every principal that has an entry."""
         return dict(self._register.principals)
 
     def enrolments(self) -> dict[str, Enrolment]:
@@ -102,16 +102,16 @@ class KeyRegistry:
         return dict(self._register.enrolments)
 
     def check_token(self, secret: str, now: float) -> str | None:
-        """Return the key of a bearer token that may speak now; None for any other text."""
+        """Return the key of a bearer token that is allowed now; None for any other text."""
         key = _id_in(secret, TOKEN_MARK)
         entry = self._register.keys.get(f"token:{key}") if key else None
-        # Compared in any case, so that an unknown id takes as long as a wrong secret.
+        # Always compare, so that an unknown id takes as long as a wrong secret.
         is_right = hmac.compare_digest(hashed(secret), entry.hash if entry else hashed(""))
         if entry is None or not is_right or entry.state_at(now) is not KeyState.ALLOWED:
             return None
         return f"token:{key}"
 
-    # --- changing -----------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------
 
     def add(
         self,
@@ -124,11 +124,11 @@ class KeyRegistry:
         expires_at: float = 0.0,
         note: str = "",
     ) -> None:
-        """Take a key in, for a principal that may have others already."""
+        """Add a key to a principal, which may have other keys."""
         check_key(key)
         with self._changing() as register:
             if key in register.keys and register.keys[key].state is not KeyState.PENDING:
-                raise RegistryError(f"{key} is in the registry already")
+                raise RegistryError(f"{key} is already in the registry")
             name = check_name(principal) if principal else ""
             register.keys[key] = KeyEntry(name, state, now, expires_at, note=note)
             if name and roles:
@@ -137,7 +137,7 @@ class KeyRegistry:
     def new_token(
         self, principal: str, *, now: float, roles: tuple[str, ...] = (), expires_at: float = 0.0
     ) -> str:
-        """Make a bearer token; return its secret, which is nowhere else and not shown again."""
+        """Make a bearer token; return its secret, which is not stored anywhere."""
         id_, secret = _new_secret(TOKEN_MARK)
         with self._changing() as register:
             name = check_name(principal)
@@ -148,34 +148,34 @@ class KeyRegistry:
         return secret
 
     def approve(self, key: str, principal: str = "", roles: tuple[str, ...] = ()) -> None:
-        """Let a key speak that waits for it, under a name if it is given one."""
+        """Allow a pending key, optionally under a name."""
         with self._changing() as register:
             entry = _entry(register, key)
             if entry.state is KeyState.REVOKED:
-                raise RegistryError(f"{key} was revoked, and stays so; make a new key")
+                raise RegistryError(f"{key} was revoked for good; make a new key")
             entry.state = KeyState.ALLOWED
             entry.principal = check_name(principal) if principal else entry.principal
             if roles:
                 _give_roles(register, entry.principal or key, roles)
 
     def revoke(self, key_or_principal: str) -> list[str]:
-        """Take the word from a key, or from every key of a principal; return which."""
+        """Revoke a key, or every key of a principal; return the revoked keys."""
         with self._changing() as register:
             keys = [key_or_principal] if key_or_principal in register.keys else []
             keys = keys or register.keys_of(key_or_principal)
             if not keys:
-                raise RegistryError(f"{key_or_principal!r} is no key and no principal here")
+                raise RegistryError(f"there is no key or principal {key_or_principal!r}")
             for key in keys:
                 register.keys[key].state = KeyState.REVOKED
         return keys
 
     def expire(self, key: str, at: float) -> None:
-        """Say until when a key may speak."""
+        """Set the expiry of a key."""
         with self._changing() as register:
             _entry(register, key).expires_at = at
 
     def set_roles(self, principal: str, roles: tuple[str, ...]) -> None:
-        """Say which roles a principal has, instead of those it had."""
+        """Replace the roles of a principal."""
         with self._changing() as register:
             if not register.keys_of(principal):
                 raise RegistryError(f"there is no principal {principal!r}")
@@ -192,7 +192,7 @@ class KeyRegistry:
         roles: tuple[str, ...] = ("worker",),
         key_life: float = 0.0,
     ) -> str:
-        """Make a one-time token; return its secret, which is nowhere else and not shown again."""
+        """Make a one-time enrolment token; return its secret, which is not stored anywhere."""
         id_, secret = _new_secret(ENROLMENT_MARK)
         with self._changing() as register:
             made = Enrolment(hashed(secret), now + life, roles, services, names, key_life)
@@ -200,23 +200,23 @@ class KeyRegistry:
         return secret
 
     def enrol(self, token: str, key: str, now: float, name: str = "") -> Principal:
-        """Let a key in on the strength of a one-time token, which is used up by that.
+        """Allow a key by a one-time token, and mark the token as used.
 
-        The principal is called `name`, which must match the token's pattern; without one it is the
-        key itself, and its workers' names are bound by the pattern all the same.
+        The principal gets the name `name`, which must match the token's patterns. Without a name
+        the principal is the key itself; the patterns still limit the names of its workers.
         """
         check_key(key)
         if not self.is_stale:
-            _enrolment(self._register, token, now)  # most guesses end here, without the disk
+            _enrolment(self._register, token, now)  # rejects most wrong tokens without disk access
         with self._changing() as register:
             enrolment = _enrolment(register, token, now)
             if register.state_of(key, now) not in (KeyState.UNKNOWN, KeyState.PENDING):
-                raise EnrolmentRefused("this key is in the registry already")
+                raise EnrolmentRefused("this key is already in the registry")
             principal = check_name(name) if name else Principal(key)
             if name and not _is_within(name, enrolment.names):
                 raise EnrolmentRefused(f"the token is not for the name {name!r}")
             if register.keys_of(principal) not in ([], [key]):
-                raise EnrolmentRefused(f"the name {name!r} has a key already")
+                raise EnrolmentRefused(f"the name {name!r} already has a key")
             enrolment.used_by = key
             until = now + enrolment.key_life if enrolment.key_life else 0.0
             register.keys[key] = KeyEntry(name, KeyState.ALLOWED, now, until, note="enrolled")
@@ -225,27 +225,27 @@ class KeyRegistry:
             )
         return principal
 
-    def note_stranger(self, key: str, now: float, source: str = "") -> None:
-        """Keep a key that nobody knows, for a person to look at; only so many are kept.
+    def add_pending(self, key: str, now: float, source: str = "") -> None:
+        """Keep an unknown key for approval, at most `MOST_PENDING` of them.
 
         The next `refresh` writes them all at once: handshakes never wait for the disk.
         """
-        if key and len(self._strangers) < MOST_PENDING and key not in self._register.keys:
-            self._strangers[key] = KeyEntry("", KeyState.PENDING, now, note=source)
+        if key and len(self._pending) < MOST_PENDING and key not in self._register.keys:
+            self._pending[key] = KeyEntry("", KeyState.PENDING, now, note=source)
 
-    def _write_strangers(self) -> None:
-        strangers, self._strangers = self._strangers, {}
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, {}
         with self._changing() as register:
             waiting = sum(e.state is KeyState.PENDING for e in register.keys.values())
-            for key in list(strangers)[: max(0, MOST_PENDING - waiting)]:
-                register.keys.setdefault(key, strangers[key])
+            for key in list(pending)[: max(0, MOST_PENDING - waiting)]:
+                register.keys.setdefault(key, pending[key])
 
     # --- watching -----------------------------------------------------------------------------
 
     def on_change(self, callback: OnChange) -> None:
-        """Have `callback` told of every key that moves to another state, in this process's order.
+        """Call `callback` for every key that changes its state.
 
-        It is told from `refresh`, and of changes made through this very object.
+        `refresh` calls it, also for changes made through this object.
         """
         self._listeners.append(callback)
 
@@ -255,31 +255,31 @@ class KeyRegistry:
         return stamp_of(self.path) != self._stamp
 
     def refresh(self, now: float) -> tuple[KeyChange, ...]:
-        """Look at the file and the clock; tell listeners what has changed since the last look."""
-        # The file first: a disk that takes no strangers must not keep a revocation from being read.
+        """Check the file and the clock; report what has changed since the last call."""
+        # The file first: if the disk takes no pending keys, a revocation must still be read.
         if self.is_stale:
             self._read()
-        changes = self._tell_changes(now)
-        if self._strangers:
-            self._write_strangers()
-            changes += self._tell_changes(now)
+        changes = self._report_changes(now)
+        if self._pending:
+            self._write_pending()
+            changes += self._report_changes(now)
         return changes
 
-    def _tell_changes(self, now: float) -> tuple[KeyChange, ...]:
+    def _report_changes(self, now: float) -> tuple[KeyChange, ...]:
         states = {key: entry.state_at(now) for key, entry in self._register.keys.items()}
         changes = tuple(
-            KeyChange(key, self.principal_of(key), self._told.get(key, KeyState.UNKNOWN), state)
+            KeyChange(key, self.principal_of(key), self._reported.get(key, KeyState.UNKNOWN), state)
             for key, state in states.items()
-            if self._told.get(key, KeyState.UNKNOWN) is not state
+            if self._reported.get(key, KeyState.UNKNOWN) is not state
         ) + tuple(
             KeyChange(key, Principal(key), before, KeyState.UNKNOWN)
-            for key, before in self._told.items()
+            for key, before in self._reported.items()
             if key not in states
         )
-        self._told = states
+        self._reported = states
         if changes:
-            for tell in self._listeners:
-                tell(changes)
+            for report in self._listeners:
+                report(changes)
         return changes
 
     # --- the file -----------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class KeyRegistry:
 
     @contextmanager
     def _changing(self) -> Iterator[RegistryData]:
-        """Change the newest register; nothing is changed if the block raises."""
+        """Change the newest data; if the block raises, nothing changes."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -319,7 +319,7 @@ class KeyRegistry:
 
 def _entry(register: RegistryData, key: str) -> KeyEntry:
     if key not in register.keys:
-        raise RegistryError(f"there is no key {key!r}; `dragoman keys list` shows those there are")
+        raise RegistryError(f"there is no key {key!r}; `dragoman keys list` shows all keys")
     return register.keys[key]
 
 
@@ -330,15 +330,15 @@ def _give_roles(register: RegistryData, principal: str, roles: tuple[str, ...]) 
 
 
 def _enrolment(register: RegistryData, token: str, now: float) -> Enrolment:
-    """Find the enrolment a token is for, if it may still be used."""
+    """Return a token's enrolment. Raises EnrolmentRefused if it cannot be used."""
     id_ = _id_in(token, ENROLMENT_MARK)
     found = register.enrolments.get(id_) if id_ else None
     if found is None or not hmac.compare_digest(found.hash, hashed(token)):
         raise EnrolmentRefused("no such enrolment token")
     if found.used_by:
-        raise EnrolmentRefused("the enrolment token was used already")
+        raise EnrolmentRefused("the enrolment token was already used; ask for a new one")
     if now >= found.expires_at:
-        raise EnrolmentRefused("the enrolment token is too old")
+        raise EnrolmentRefused("the enrolment token has expired; ask for a new one")
     return found
 
 
@@ -347,13 +347,13 @@ def _is_within(name: str, globs: tuple[str, ...]) -> bool:
 
 
 def _new_secret(mark: str) -> tuple[str, str]:
-    """Return a public id and a secret that has it inside."""
+    """Return a public id, and a secret that contains it."""
     id_ = secrets.token_hex(6)
     return id_, f"{mark}_{id_}_{secrets.token_urlsafe(32)}"
 
 
 def _id_in(secret: str, mark: str) -> str:
-    """Return the public id in a secret; empty if it is not one of ours."""
-    said, _, rest = secret.partition("_")
+    """Return the public id in a secret; empty if the secret is not ours."""
+    prefix, _, rest = secret.partition("_")
     id_, _, tail = rest.partition("_")
-    return id_ if said == mark and tail and len(secret) < 200 else ""
+    return id_ if prefix == mark and tail and len(secret) < 200 else ""

@@ -1,7 +1,7 @@
-"""Rules and the roles that ship with the product. Pure.
+"""Rules, and the built-in roles. Pure.
 
-A role is a list of rules and each rule allows something; nothing forbids. What no rule of any of
-a principal's roles allows is denied.
+A role is a list of rules. A rule only allows; none forbids. A request that no rule of the
+principal's roles allows is denied.
 """
 
 from collections.abc import Mapping
@@ -14,50 +14,50 @@ from dragoman.security.verbs import AccessRequest, TargetClass, Verb
 
 EVERYTHING: Final = ("*",)
 EVERY_TARGET: Final = frozenset(TargetClass)
-#: Verbs that say something about workers by their names.
+#: Verbs for which a rule may restrict worker names.
 _NAMING: Final = frozenset({Verb.SUBMIT, Verb.REGISTER})
 
 
 @value
 class Rule:
-    """One thing that is allowed: these verbs, for these services, tasks, targets and names."""
+    """Allows these verbs for these services, tasks, targets and worker names."""
 
     verbs: frozenset[Verb]
     services: tuple[str, ...] = EVERYTHING
     tasks: tuple[str, ...] = EVERYTHING
     targets: frozenset[TargetClass] = EVERY_TARGET
-    #: Of workers: what one may be called that registers, and whom a submission may be for.
+    #: Worker names: to register as, and to submit to.
     names: tuple[str, ...] = EVERYTHING
 
-    def allows(self, ask: AccessRequest) -> bool:
-        """Tell whether this is among what the rule allows."""
+    def allows(self, request: AccessRequest) -> bool:
+        """Tell whether the rule allows a request."""
         return (
-            ask.verb in self.verbs
-            and self._is_for_service(ask.service)
-            and matches(ask.task, self.tasks)
-            and (ask.verb is not Verb.SUBMIT or ask.target in self.targets)
-            and self._is_for_names(ask)
+            request.verb in self.verbs
+            and self._is_for_service(request.service)
+            and matches(request.task, self.tasks)
+            and (request.verb is not Verb.SUBMIT or request.target in self.targets)
+            and self._is_for_names(request)
         )
 
     def _is_for_service(self, service: str) -> bool:
         if not service:
             return True
         if service == EVERY_SERVICE:
-            # It stands for every service at once, so a glob that happens to fit is not enough.
+            # It means every service at once, so a glob that happens to match is not enough.
             return "*" in self.services
-        # What is said of a service holds for each of its versions (`math@1.2.0`) as well.
+        # A rule for a service also covers its versions (`math@1.2.0`).
         return matches(service, self.services) or (
             "@" in service and matches(service.partition("@")[0], self.services)
         )
 
-    def _is_for_names(self, ask: AccessRequest) -> bool:
-        if ask.verb not in _NAMING or self.names == EVERYTHING:
+    def _is_for_names(self, request: AccessRequest) -> bool:
+        if request.verb not in _NAMING or self.names == EVERYTHING:
             return True
-        return bool(ask.names) and all(matches(name, self.names) for name in ask.names)
+        return bool(request.names) and all(matches(name, self.names) for name in request.names)
 
 
 def matches(text: str, globs: tuple[str, ...]) -> bool:
-    """Tell whether a text fits one of some globs."""
+    """Tell whether one of the globs matches a text."""
     return globs == EVERYTHING or any(fnmatchcase(text, glob) for glob in globs)
 
 
@@ -71,18 +71,18 @@ _LOOK: Final = Rule(frozenset({Verb.MANAGE}), ("mmi.*",), _LOOKING)
 _READ_INVENTORY: Final = Rule(frozenset({Verb.INVENTORY}), EVERYTHING, _READING)
 _FETCH_FILES: Final = Rule(frozenset({Verb.FILES}), EVERYTHING, _FETCHING)
 
-#: The roles that every policy has.
+#: The built-in roles of every policy.
 SHIPPED: Final[Mapping[str, Role]] = {
-    # Sees that things go on, and how; never what they were about.
+    # Sees state and counts; never bodies or results.
     "viewer": (_LOOK, _READ_INVENTORY),
-    # Has work done and gets its own results.
+    # Submits jobs and reads its own results.
     "submitter": (
         Rule(frozenset({Verb.SUBMIT, Verb.READ_OWN, Verb.CANCEL})),
         _FETCH_FILES,
     ),
-    # Runs the place: everybody's jobs, workers, inventory and files.
+    # Manages all jobs, workers, inventory and files.
     "operator": (Rule(frozenset(Verb) - {Verb.REGISTER}),),
-    # Offers services; reads its own inventory and fetches files.
+    # Offers services, reads its own inventory, fetches files.
     "worker": (
         Rule(frozenset({Verb.REGISTER})),
         Rule(frozenset({Verb.INVENTORY}), EVERYTHING, ("get_inventory",)),

@@ -1,7 +1,7 @@
-"""What a principal can ask for: verbs, classes of targets, and the question that a policy answers.
+"""Verbs, target classes, and the access request that a policy decides about. Pure.
 
-Pure. Which verb a request needs follows from the service it is for: the broker's own services are
-management, inventory and files; a request to any other is a submission.
+The service of a request determines the verb: the built-in services are management, inventory and
+files; a request to any other service is a submission.
 """
 
 from enum import StrEnum
@@ -13,22 +13,22 @@ from dragoman.model.value import value
 
 
 class Verb(StrEnum):
-    """What may be done."""
+    """An action that a rule can allow."""
 
-    SUBMIT = "submit"  #: ask for work, give it input, pass it on to another service
-    READ_OWN = "read-own"  #: see how a job of one's own stands, with its result
-    READ_OTHERS = "read-others"  #: the same of everybody's jobs
-    EVENTS = "events"  #: subscribe to what happens
-    CANCEL = "cancel"  #: stop a job of one's own
-    CANCEL_OTHERS = "cancel-others"  #: stop everybody's jobs
-    MANAGE = "manage"  #: ask the broker or a worker about itself, and tell it what to do
-    INVENTORY = "inventory"  #: see and change what the broker says to its workers
+    SUBMIT = "submit"  #: submit a job, send it input, forward it to another service
+    READ_OWN = "read-own"  #: read the state and result of one's own job
+    READ_OTHERS = "read-others"  #: the same for all jobs
+    EVENTS = "events"  #: subscribe to events
+    CANCEL = "cancel"  #: cancel one's own job
+    CANCEL_OTHERS = "cancel-others"  #: cancel any job
+    MANAGE = "manage"  #: query and control the broker or a worker
+    INVENTORY = "inventory"  #: read and change the workers' inventory
     FILES = "files"  #: fetch and put files
     REGISTER = "register"  #: offer services under a name, and publish events
 
 
 class TargetClass(StrEnum):
-    """The ways of saying whom a job is for."""
+    """How a job names the workers it is for."""
 
     ANY = "any"
     NAMES = "names"
@@ -39,21 +39,21 @@ class TargetClass(StrEnum):
 
 @value
 class AccessRequest:
-    """May somebody do this? An empty service asks whether there is any for which they may."""
+    """A request for the policy. An empty service asks whether any service is allowed."""
 
     verb: Verb
     service: str = ""
     task: str = ""
     target: TargetClass = TargetClass.ANY
-    #: The worker's name, or the names that a target has.
+    #: The worker's name, or the names in a target.
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        words = [self.verb.value, self.service or "anything"]
-        words += [f"task {self.task}"] if self.task else []
-        words += [f"for {self.target}"] if self.target is not TargetClass.ANY else []
-        words += [f"as {', '.join(self.names)}"] if self.names else []
-        return " ".join(words)
+        parts = [self.verb.value, self.service or "anything"]
+        parts += [f"task {self.task}"] if self.task else []
+        parts += [f"for {self.target}"] if self.target is not TargetClass.ANY else []
+        parts += [f"as {', '.join(self.names)}"] if self.names else []
+        return " ".join(parts)
 
 
 _CLASSES: Final[dict[type, TargetClass]] = {
@@ -63,15 +63,15 @@ _CLASSES: Final[dict[type, TargetClass]] = {
     Labelled: TargetClass.LABELS,
     OnResource: TargetClass.RESOURCES,
 }
-_HOUSE: Final = {
+_BUILTIN: Final = {
     "mmi": Verb.MANAGE,
     "sid": Verb.INVENTORY,
     "fss": Verb.FILES,
     "filesharing": Verb.FILES,
 }
-#: Tasks of the management service that are another form of something else.
+#: Management tasks that need another verb.
 _OF_MANAGEMENT: Final = {"events": Verb.EVENTS, "publish": Verb.REGISTER}
-#: Tasks that a worker of ours takes for management when it has none of that name itself.
+#: Tasks that an SDK worker runs as management if it defines none of that name.
 _OF_WORKERS: Final = frozenset({"restart", "disconnect", "shutdown", "own"})
 
 
@@ -81,22 +81,22 @@ def class_of(target: Target) -> TargetClass:
 
 
 def canonical_service(service: str) -> str:
-    """Return a service's name as rules have it: the broker's own may be said in capitals."""
-    quiet = service.lower()
-    return quiet if quiet.partition(".")[0] in _HOUSE else service
+    """Return a service's name as rules write it: built-in services may come in capitals."""
+    lower = service.lower()
+    return lower if lower.partition(".")[0] in _BUILTIN else service
 
 
 def verb_for(service: str, task: str) -> Verb:
-    """Return what a request to a service is."""
-    said = task.lower()
-    if said.startswith("mmi.") or said in _OF_WORKERS:
+    """Return the verb that a request to a service needs."""
+    lower = task.lower()
+    if lower.startswith("mmi.") or lower in _OF_WORKERS:
         return Verb.MANAGE
-    verb = _HOUSE.get(service.lower().partition(".")[0], Verb.SUBMIT)
-    return _OF_MANAGEMENT.get(said, verb) if verb is Verb.MANAGE else verb
+    verb = _BUILTIN.get(service.lower().partition(".")[0], Verb.SUBMIT)
+    return _OF_MANAGEMENT.get(lower, verb) if verb is Verb.MANAGE else verb
 
 
 def access_request_for(service: str, task: str, target: Target) -> AccessRequest:
-    """Return the question whether somebody may have this done."""
+    """Return the access request for a submission."""
     verb = verb_for(service, task)
     if verb is Verb.EVENTS:
         # The answer has the events of every service.

@@ -1,4 +1,4 @@
-"""What the gate makes of an event: let through with its principal on it, or refused. Pure."""
+"""The two results of the gate: the event with its principal set, or its refusal. Pure."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,18 +19,20 @@ from dragoman.model.value import value
 
 @value
 class NameTakeover(Fault):
-    """Somebody used another's name: they are refused, and the other keeps what is its own."""
+    """A peer used the name of another principal. The owner keeps its session."""
 
 
 def takeover_of(peer: PeerId, owner: Principal | None) -> NameTakeover:
-    """Say whose the name of a peer is."""
-    words = f"take-over refused: the name {name_of(peer)} belongs to {owner or 'somebody else'}"
-    return NameTakeover(FaultCode.DENIED, words)
+    """Return the fault for using a peer name that belongs to another principal."""
+    message = (
+        f"take-over refused: the name {name_of(peer)} belongs to {owner or 'another principal'}"
+    )
+    return NameTakeover(FaultCode.DENIED, message)
 
 
 def refused(event: Any, principal: Principal, fault: Fault) -> EventDenied:
-    """Refuse what a principal said."""
-    # Who speaks in another's name must not end that one's session.
+    """Return the refusal of a principal's event."""
+    # A take-over attempt must not end the owner's session.
     is_theft = isinstance(fault, NameTakeover)
     if hasattr(event, "principal"):
         event = with_principal(event, principal)
@@ -38,7 +40,7 @@ def refused(event: Any, principal: Principal, fault: Fault) -> EventDenied:
 
 
 def with_principal(event: Any, principal: Principal) -> Any:
-    """Return an event of a principal. Nobody has seen the event yet, so it is changed in place."""
+    """Set the principal of an event in place: nothing else refers to the event yet."""
     _set_principal[type(event)](event, principal)
     return event
 

@@ -1,4 +1,4 @@
-"""What has left the broker's memory: bodies and finished jobs, read back from the ledger."""
+"""Bodies and finished jobs that are no longer in memory, read back from the ledger."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,33 +11,33 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 
-#: Faults of the question itself: whoever asked it is not told how the job stands.
+#: Refusals of the request itself: the caller does not learn the state of the job.
 _NO_ANSWER: Final = frozenset({FaultCode.DENIED, FaultCode.QUEUE_FULL})
 
 
 class Archive:
-    """Answers from the ledger, and from what is on its way there."""
+    """Reads from the ledger, and from bodies that are not written yet."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        #: Bodies handed to the ledger and not yet durable.
+        #: Bodies that are not durable yet, by sequence number.
         self._held: dict[int, Body] = {}
 
     def hold(self, seq: int, body: Body) -> None:
-        """Keep a body until the ledger has it."""
+        """Keep a body until it is durable."""
         self._held[seq] = body
 
     def release(self, entries: Iterable[Entry]) -> None:
-        """Let go of what the ledger has now."""
+        """Drop the bodies that are durable now."""
         for entry in entries:
             self._held.pop(entry.record.seq, None)
 
     def body(self, seq: int) -> Body | None:
-        """Return the body stored beside a record."""
+        """Return the body of a record."""
         return self._held.get(seq) or self._ledger.body(seq)
 
     def with_body(self, reply: SendReply) -> SendReply:
-        """Fill in the body of an answer that is given again."""
+        """Fill in the body of a repeated answer."""
         return SendReply(
             reply.client,
             reply.job,
@@ -54,7 +54,7 @@ class Archive:
         )
 
     def complete(self, answer: SendStatus) -> SendStatus:
-        """Look up a job the core has forgotten, and fill in the bodies of results."""
+        """Look up a job that the core has forgotten, and fill in the bodies of results."""
         fault = answer.fault
         if answer.status is None and fault is not None and fault.code in _NO_ANSWER:
             return answer
@@ -80,7 +80,7 @@ class Archive:
         return SendStatus(answer.client, answer.job, answer.asked, filled, fault, answer.is_strict)
 
     def status(self, job: JobId) -> JobStatus | None:
-        """Say how a job stood when the ledger was last told of it."""
+        """Return the last recorded status of a job."""
         found = fold(self._ledger.history(job)).jobs.get(job)
         return status_of(found) if found else None
 

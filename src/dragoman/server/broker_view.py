@@ -1,6 +1,6 @@
-"""What the management service sees: the live broker in rows, and in NorFab's own shapes.
+"""The view of the live broker for the management service: rows, and NorFab's own forms.
 
-NorFab's shapes are `dialects.nfp.management`; this module collects the facts for them.
+`dialects.nfp.management` has NorFab's forms; this module collects the facts for them.
 """
 
 import os
@@ -31,10 +31,10 @@ _PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", 
 
 @runtime_checkable
 class NodeSide(Protocol):
-    """A side whose peers are nodes that an operator lets in."""
+    """A side whose peers are nodes that an operator approves."""
 
     def node_rows(self, now: float) -> list[dict[str, Any]]:
-        """Say how every node stands that is known."""
+        """Return the state of every known node."""
         ...
 
     def set_membership(self, name: str, membership: str, now: float) -> Sequence[Event | Send]:
@@ -43,7 +43,7 @@ class NodeSide(Protocol):
 
 
 class BrokerView:
-    """Looks at the live broker, and at the ledger for what has left its memory."""
+    """Reads the live broker, and the ledger for jobs that have left the memory."""
 
     def __init__(
         self,
@@ -61,27 +61,27 @@ class BrokerView:
         self._nfp = nfp_settings
         self._directories = directories
         self._started_at = time.monotonic()
-        #: Whether ZeroMQ peers have to prove a key; NorFab's peers call that `zmq_auth`.
+        #: Whether ZeroMQ peers have to prove a key; NorFab's name for it is `zmq_auth`.
         self.has_curve = False
 
     # --- rows ---------------------------------------------------------------------------------
 
     def workers(self) -> list[view.WorkerRow]:
-        """Return the workers that are not of the house."""
+        """Return the workers that are not built in."""
         return [row for row in view.workers(self._state) if row.dialect != "local"]
 
     def services(self) -> list[view.ServiceRow]:
-        """Return the services that are not only of the house."""
-        own = self._of_the_house()
+        """Return the services that have a worker that is not built in."""
+        own = self._builtin_only()
         return [row for row in view.services(self._state) if row.name not in own]
 
-    def _of_the_house(self) -> set[ServiceName]:
+    def _builtin_only(self) -> set[ServiceName]:
         rows = view.workers(self._state)
         own = {s for w in rows if w.dialect == "local" for s in w.services}
         return own - {s for w in rows if w.dialect != "local" for s in w.services}
 
     def clients(self) -> list[view.ClientRow]:
-        """Return who was heard lately."""
+        """Return the clients heard from lately."""
         return view.clients(self._state)
 
     def links(self) -> list[Link]:
@@ -89,29 +89,29 @@ class BrokerView:
         return list(self._links.by_name.values())
 
     def totals(self) -> view.Totals:
-        """Return the broker's counts; the question that is being answered is no open job."""
+        """Return the broker's counts; jobs of built-in services do not count as open."""
         totals = view.totals(self._state)
         workers = self._state.registry.workers.values()
         own = sum(len(w.held) for w in workers if w.is_builtin)
         return replace(totals, open_jobs=totals.open_jobs - own)
 
     def job(self, job: str) -> dict[str, Any] | None:
-        """Return how a job stands, from the ledger if need be."""
+        """Return the state of a job, from the ledger if it has left the memory."""
         status = view.job(self._state, JobId(job)) or self._archive.status(JobId(job))
         return _job_row(status) if status else None
 
     def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
-        """Return the newest jobs; questions to the broker itself are none that people mean."""
-        found = view.jobs(self._state, state, limit, self._of_the_house(), service)
+        """Return the newest jobs, without those of built-in services."""
+        found = view.jobs(self._state, state, limit, self._builtin_only(), service)
         return [_job_row(status) for status in found]
 
     def why(self, job: str) -> dict[str, Any]:
-        """Say why a job is where it is; this always has an answer."""
+        """Return why a job is in its state; there is always an answer."""
         found = why(self._state, JobId(job))
         reason: str = found.reason
         if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
-            words = f"{status.state} and out of memory; the ledger has it"
-            reason, found = status.state, Why(found.reason, words)
+            text = f"{status.state}; no longer in memory, read from the ledger"
+            reason, found = status.state, Why(found.reason, text)
         return {
             "job": job,
             "reason": reason,
@@ -124,7 +124,7 @@ class BrokerView:
         }
 
     def resources(self, service: str) -> list[dict[str, Any]]:
-        """Return who owns what."""
+        """Return the resources and the workers that own them."""
         return [
             {"resource": resource, "workers": sorted(w.name for w in owners.values())}
             for resource, owners in sorted(self._state.registry.owners.items())
@@ -140,7 +140,7 @@ class BrokerView:
     # --- NorFab's shapes ----------------------------------------------------------------------
 
     def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
-        """Answer a task of NorFab's in its own shape."""
+        """Return the answer to one of NorFab's tasks in its own form."""
         return nfp.answer(self._facts(), task, kwargs)
 
     def _facts(self) -> nfp.Facts:
@@ -200,7 +200,7 @@ def _versions() -> dict[str, str]:
 
 
 def _resident_bytes() -> int:
-    """Read this process's resident memory; 0 where the system does not tell."""
+    """Return this process's resident memory; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

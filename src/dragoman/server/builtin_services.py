@@ -1,4 +1,4 @@
-"""The services of the house: which there are, and what of the broker each is given."""
+"""The built-in services of a broker, and the parts of the broker that each may use."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ from dragoman.services.inventory_files import BrokenInventory, read_resources
 from dragoman.services.logs import LogBuffer
 from dragoman.services.masks import masked
 from dragoman.services.mmi import MANAGEMENT, BrokerManagement
-from dragoman.services.sid import INVENTORY, InventoryService, reveal_or_say
+from dragoman.services.sid import INVENTORY, InventoryService, reveal_or_error
 from dragoman.services.workers import AGENT, WORKERS, AgentWorker, WorkerManagement
 
-log = structlog.get_logger("dragoman.house")
+log = structlog.get_logger("dragoman.services")
 
-#: Names of the house's workers, which results are keyed by where a dialect does so.
+#: Worker names of built-in services; some dialects key results by worker name.
 BROKER: Final = "broker"
-FILE_KEEPER: Final = "files"
-#: What the topics of the broker's own events begin with.
+FILE_WORKER: Final = "files"
+#: Prefixes of the broker's own topics.
 _RESERVED: Final = ("broker.", "inventory.")
 
 
@@ -52,10 +52,10 @@ class BuiltinServices:
         settings: BrokerSettings,
         inventory: Inventory,
         loop: Loop,
-        sight: BrokerView,
+        broker_view: BrokerView,
         control: BrokerControl,
         logs: LogBuffer,
-        asking: InternalClient,
+        internal_client: InternalClient,
     ) -> None:
         self._loop = loop
         self._inventory = inventory
@@ -63,43 +63,43 @@ class BuiltinServices:
         self.sid = InventoryService(
             inventory,
             loop.clock.now,
-            lambda: [w.name for w in sight.workers()],
+            lambda: [w.name for w in broker_view.workers()],
             self._changed,
             self._files_changed,
         )
-        self.pull = EventPoll(
+        self.event_poll = EventPoll(
             loop.ledger, make_body_codecs(), lambda: loop.broker.state.is_draining
         )
-        loop.listeners.append(self.pull.durable)
-        more: dict[str, TaskFunction] = {TASK: self.pull.events, "publish": self._publish}
-        self.mmi = BrokerManagement(sight, control, logs, self.sid.broker, more)
+        loop.listeners.append(self.event_poll.durable)
+        more: dict[str, TaskFunction] = {TASK: self.event_poll.events, "publish": self._publish}
+        self.mmi = BrokerManagement(broker_view, control, logs, self.sid.broker, more)
         self.worker_mmi = WorkerManagement(self._managed, self._ask)
-        self._asking = asking
+        self._asking = internal_client
         self._tasks: set[asyncio.Task[None]] = set()
         self._declared: set[str] = set()
-        self._declare()
+        self._declare_resources()
         loop.listeners.append(self._durable)
         files = settings.files
-        shelf = FileStore(files.roots, frozenset(files.writable), files.largest_put)
-        self.fss = FileService(shelf)
+        store = FileStore(files.roots, frozenset(files.writable), files.largest_put)
+        self.fss = FileService(store)
         self._shares = bool(files.roots)
-        for name in shouted(INVENTORY):
+        for name in with_capitals(INVENTORY):
             loop.reveal[name] = self._reveal
-        for name in shouted(MANAGEMENT):
-            loop.reveal[name] = self._put_events_in
+        for name in with_capitals(MANAGEMENT):
+            loop.reveal[name] = self._fill_events
 
     def services(self) -> list[BuiltinService]:
-        """Return what is to be hosted."""
+        """Return the services to run."""
         files = (FILES, FILESHARING) if self._shares else (FILES,)
         return [
-            BuiltinService(BROKER, shouted(MANAGEMENT), self.mmi.desk),
-            BuiltinService("inventory", shouted(INVENTORY), self.sid.desk),
-            BuiltinService("workers", shouted(WORKERS), self.worker_mmi.desk),
-            BuiltinService(FILE_KEEPER, shouted(*files), self.fss.desk),
+            BuiltinService(BROKER, with_capitals(MANAGEMENT), self.mmi.tasks),
+            BuiltinService("inventory", with_capitals(INVENTORY), self.sid.tasks),
+            BuiltinService("workers", with_capitals(WORKERS), self.worker_mmi.tasks),
+            BuiltinService(FILE_WORKER, with_capitals(*files), self.fss.tasks),
         ]
 
     def close(self) -> None:
-        """Let go of threads and of questions."""
+        """Stop threads and open calls."""
         for task in list(self._tasks):
             task.cancel()
         self.fss.close()
@@ -107,7 +107,7 @@ class BuiltinServices:
     # --- workers and their resources ----------------------------------------------------------
 
     def _managed(self) -> list[AgentWorker]:
-        """Return the workers that answer for themselves."""
+        """Return the SDK workers."""
         workers = self._loop.broker.state.registry.workers.values()
         key, agent = AGENT
         return [AgentWorker(w.name, w.services[0]) for w in workers if w.labels.get(key) == agent]
@@ -116,12 +116,12 @@ class BuiltinServices:
         call = Call(f"mmi.{task}", (), kwargs)
         return value_of(await self._asking.ask(worker.service, worker.name, call))
 
-    def _declare(self) -> None:
-        """Declare the resources that the inventory has."""
+    def _declare_resources(self) -> None:
+        """Declare the resources of the inventory."""
         try:
             declared = read_resources(self._inventory.others.get("resources"))
         except BrokenInventory as error:
-            log.error("the resources of the inventory are not used", reason=str(error))
+            log.error("the inventory's resources are ignored; correct the file", reason=str(error))
             return
         for service in self._declared - set(declared):
             self._loop.submit(ResourcesDeclared(ServiceName(service), ()))
@@ -130,10 +130,10 @@ class BuiltinServices:
         self._declared = set(declared)
 
     def _durable(self, entries: Sequence[Entry]) -> None:
-        """Tell workers what they own once it is on record."""
+        """Tell workers what they own when it is durable."""
         moving = self._loop.broker.state.moving_by_worker
-        told = {e.record.peer: e.record for e in entries if e.record.kind == Kind.OWNS}
-        for peer, record in told.items():
+        owners = {e.record.peer: e.record for e in entries if e.record.kind == Kind.OWNS}
+        for peer, record in owners.items():
             if peer in moving:
                 task = asyncio.ensure_future(self._tell_owned(record))
                 self._tasks.add(task)
@@ -143,64 +143,64 @@ class BuiltinServices:
         worker = self._loop.broker.state.registry.workers.get(PeerId(record.peer))
         if worker is not None and worker.labels.get(AGENT[0]) == AGENT[1]:
             names = record.detail.split("\n") if record.detail else []
-            told = {"service": record.service, "resources": names, "seq": record.seq}
-            told["worker"] = record.worker
-            await self._ask(AgentWorker(worker.name, worker.services[0]), "own", told)
+            owned = {"service": record.service, "resources": names, "seq": record.seq}
+            owned["worker"] = record.worker
+            await self._ask(AgentWorker(worker.name, worker.services[0]), "own", owned)
         self._loop.submit(ResourcesSettled(PeerId(record.peer)))
 
     # --- inventory ----------------------------------------------------------------------------
 
     def _changed(self, change: InventoryChange, workers: list[str]) -> None:
-        """Put a change on record, and tell the workers it concerns by an event each."""
-        told = masked(change.told())
-        what = f"undo of {change.undoes}" if change.undoes else f"by {change.by}"
-        self._note(Kind.CHANGED, f"inventory version {change.version}, {what}", told)
+        """Record a change, and publish an event for each worker concerned."""
+        row = masked(change.as_object())
+        cause = f"undo of {change.undoes}" if change.undoes else f"by {change.by}"
+        self._note(Kind.CHANGED, f"inventory version {change.version}, {cause}", row)
         paths = [".".join((o.pattern, *o.path)) for o in change.operations]
         for worker in workers:
             event = {"worker": worker, "version": change.version, "paths": paths}
             self._note(Kind.PUBLISHED, f"inventory.{worker}", event)
 
     def _publish(self, session: ServiceSession, topic: str, event: Any = None) -> dict[str, str]:
-        """Publish an event for a caller whose dialect has no word for it."""
+        """Publish an event for a caller whose dialect has no message for it."""
         if not isinstance(topic, str) or not topic.isprintable() or not 0 < len(topic) < 256:
-            raise ServiceFault("topic: a printable text of at most 255 characters")
+            raise ServiceFault("topic: a printable text of 1 to 255 characters is expected")
         if topic.startswith(_RESERVED):
-            raise ServiceFault(f"topic: what begins with {' or '.join(_RESERVED)} is the broker's")
+            raise ServiceFault(f"topic: the prefixes {' and '.join(_RESERVED)} are reserved")
         self._note(Kind.PUBLISHED, topic, event, PeerId(session.client))
         return {"status": "published"}
 
     def _files_changed(self) -> None:
         log.info("inventory files read", version=self._inventory.version)
-        self._note(Kind.CHANGED, "inventory files read again", {})
-        self._declare()
+        self._note(Kind.CHANGED, "inventory files changed", {})
+        self._declare_resources()
 
     def _note(self, kind: Kind, detail: str, event: Any, peer: PeerId | None = None) -> None:
         body = Body("nfp", (msgspec.json.encode(event),))
         self._loop.submit(Noted(kind, peer, detail, body, dialect="local"))
 
     def _reveal(self, effect: SendReply) -> SendReply:
-        """Complete an inventory on its way to the worker it is for."""
+        """Put the secrets into an inventory that is sent to its worker."""
         if effect.kind is not ReplyKind.FINAL or effect.body.dialect != "local":
             return effect
-        is_secret, found, trouble = reveal_or_say(self.sid, effect.job)
+        is_secret, found, trouble = reveal_or_error(self.sid, effect.job)
         if not is_secret:
             return effect
         if trouble:
-            log.error("a secret of the inventory is missing", reason=trouble)
+            log.error("cannot read a secret of the inventory", job=effect.job, reason=trouble)
         fault = Fault(FaultCode.TASK_FAILED, trouble) if trouble else None
         return self._answering(effect, Answer(found, fault=fault))
 
-    def _put_events_in(self, effect: SendReply) -> SendReply:
-        """Give a question for events what it has found, of which only the place is on record."""
+    def _fill_events(self, effect: SendReply) -> SendReply:
+        """Put the events into the answer to a poll; the ledger holds only the position."""
         if effect.kind is not ReplyKind.FINAL:
             return effect
-        found = self.pull.told(effect.job)
+        found = self.event_poll.take_found(effect.job)
         return effect if found is None else self._answering(effect, Answer(found))
 
     def _answering(self, effect: SendReply, answer: Answer) -> SendReply:
         return replace(effect, body=self._codec.write_answer(answer), fault=answer.fault)
 
 
-def shouted(*names: str) -> tuple[str, ...]:
-    """Return names as they are and in capitals: ZSS shouts its names."""
+def with_capitals(*names: str) -> tuple[str, ...]:
+    """Return names as they are and in capitals, as ZSS writes them."""
     return (*names, *(name.upper() for name in names))

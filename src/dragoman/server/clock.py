@@ -1,10 +1,10 @@
-"""The broker's clock: seconds since the epoch that never go back, whatever is done to the wall."""
+"""The broker's clock: seconds since the epoch. Unlike the wall clock, it never goes backwards."""
 
 import time
 
 
 class Clock:
-    """Wall time at start, carried on by the monotonic clock; not before `at_least`."""
+    """Wall time at start, continued by the monotonic clock; not before `at_least`."""
 
     def __init__(self, at_least: float = 0.0) -> None:
         self._offset = max(time.time(), at_least) - time.monotonic()

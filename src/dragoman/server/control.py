@@ -1,4 +1,4 @@
-"""What people may have done to a running broker: restart, shutdown, disconnect."""
+"""Administrative operations on a running broker: restart, shutdown, disconnect."""
 
 import contextlib
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from dragoman.server.loop import Loop
 
 
 class BrokerControl:
-    """Does what the management service is asked to do.
+    """Implements the commands of the management service.
 
-    `go_down` drains for at most so many seconds (None: as the settings say) and then stops, or
-    begins anew.
+    `go_down` drains for at most so many seconds (None: as the settings say), then stops or
+    restarts.
     """
 
     def __init__(self, loop: Loop, go_down: Callable[[float | None, bool], None]) -> None:
@@ -23,7 +23,7 @@ class BrokerControl:
         self._go_down = go_down
 
     def restart(self, at_most: float | None) -> None:
-        """Drain and begin anew in this process."""
+        """Drain, then start again in this process."""
         self._go_down(at_most, True)
 
     def shutdown(self, at_most: float | None) -> None:
@@ -31,7 +31,7 @@ class BrokerControl:
         self._go_down(at_most, False)
 
     def disconnect(self, worker: str | None, at_once: bool) -> list[str]:
-        """Let go of one worker, or of all that are not of the house."""
+        """Disconnect one worker, or all that are not built in."""
         registry = self._loop.broker.state.registry
         found = [
             w for w in registry.workers.values() if not w.is_builtin and worker in (None, w.name)
@@ -41,20 +41,20 @@ class BrokerControl:
         return sorted(w.name for w in found)
 
     def set_node(self, node: str, membership: str) -> bool:
-        """Approve or reject a compute node, on record; tell whether there is such a node."""
+        """Approve or reject a compute node and record it; tell whether the node exists."""
         loop, is_known = self._loop, False
         for link in loop.links.by_name.values():
             if not isinstance(link.side, NodeSide):
                 continue
             with contextlib.suppress(KeyError):
-                for said in link.side.set_membership(node, membership, loop.clock.now()):
-                    if isinstance(said, Send):
-                        link.send(said)
+                for item in link.side.set_membership(node, membership, loop.clock.now()):
+                    if isinstance(item, Send):
+                        link.send(item)
                     else:
-                        loop.submit(said)
+                        loop.submit(item)
                 is_known = True
         return is_known
 
     def forget_answers(self, service: str) -> None:
-        """Make the memoised answers of a service void, on record."""
+        """Drop the memoised answers of a service, and record it."""
         self._loop.submit(Noted(Kind.FORGOTTEN, service=ServiceName(service)))

@@ -1,7 +1,7 @@
-"""What the broker's listeners prove themselves with, and which of them may do without.
+"""The credentials of the broker's listeners, and the check of listeners without any.
 
-Without credentials a listener is *plain*: whoever reaches it is heard, and everybody on the way can
-read along. That is for the loopback; anywhere else somebody has to say that it is meant.
+Without credentials a listener is *plain*: everybody who reaches it may connect, and everybody on
+the way can read the traffic. A plain listener is for the loopback; elsewhere it needs `--insecure`.
 """
 
 import re
@@ -35,21 +35,21 @@ class ListenerCredentials:
     """The broker's credentials, read from their files."""
 
     def __init__(self, settings: BrokerSettings) -> None:
-        said = settings.credentials
-        self._plain = frozenset(said.plain)
-        self._curve = [read_secret(path) for path in said.curve]
+        section = settings.credentials
+        self._plain = frozenset(section.plain)
+        self._curve = [read_secret(path) for path in section.curve]
         self._tls = certificate_of(settings)
-        #: What the broker proves to a NATS server of somebody else: a key, and a JWT if it has one.
+        #: The broker's credentials for an external NATS server: a key, and a JWT if it has one.
         self.nats: tuple[Nkey | None, str] = (None, "")
-        if said.nats is not None:
-            self.nats = read_nats(said.nats)
+        if section.nats is not None:
+            self.nats = read_nats(section.nats)
 
     def curve(self, listener: str) -> list[bytes]:
-        """Return the secret keys of a ZeroMQ listener; none: it is plain."""
+        """Return the secret keys of a ZeroMQ listener; an empty list: it is plain."""
         return [] if listener in self._plain else self._curve
 
     def tls(self, listener: str) -> ServerTls | None:
-        """Return what a listener needs for TLS; None: it is plain."""
+        """Return the TLS files of a listener; None: it is plain."""
         return None if listener in self._plain else self._tls
 
     def is_plain(self, listener: str) -> bool:
@@ -60,15 +60,15 @@ class ListenerCredentials:
 
 
 def certificate_of(settings: BrokerSettings) -> ServerTls | None:
-    """Return where the broker's certificate is, if it has one."""
-    said = settings.credentials
-    if said.certificate is None or said.key is None or said.authority is None:
+    """Return the files of the broker's certificate, if it has one."""
+    section = settings.credentials
+    if section.certificate is None or section.key is None or section.authority is None:
         return None
-    return ServerTls(said.certificate, said.key, said.authority)
+    return ServerTls(section.certificate, section.key, section.authority)
 
 
 def read_secret(path: Path) -> bytes:
-    """Read a CURVE secret: alone in its file, or in one of `dragoman keys new` or of pyzmq."""
+    """Read a CURVE secret key from a bare file, a `dragoman keys new` file or a pyzmq file."""
     text = read_private(path)
     found = _SECRET.search(text)
     secret = found[1] if found else text.strip()
@@ -87,24 +87,24 @@ def read_nats(path: Path) -> tuple[Nkey, str]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def check_listeners(settings: BrokerSettings, proofs: ListenerCredentials) -> list[str]:
+def check_listeners(settings: BrokerSettings, credentials: ListenerCredentials) -> list[str]:
     """Return a warning for each plain listener that others can reach.
 
-    Raises ValueError where nobody said that this is meant.
+    Raises ValueError unless the settings allow it (`insecure`).
     """
     exposed = {
         name: endpoint
         for name in (*_BY_CURVE, *_BY_TLS)
         if (endpoint := getattr(settings.listen, name)) != "off"
-        and proofs.is_plain(name)
+        and credentials.is_plain(name)
         and not is_local(endpoint)
     }
     if exposed and not settings.credentials.insecure:
         name, endpoint = next(iter(exposed.items()))
         raise ValueError(
             f"{name} would listen on {endpoint} without security, for everybody who can reach it. "
-            f"Let it listen on 127.0.0.1, or {_HOW[name]} - `dragoman init` makes all of them - or,"
-            " if this network is yours alone, say --insecure"
+            f"Listen on 127.0.0.1, or {_HOW[name]}; `dragoman init` makes all of them. "
+            "If only you use this network, pass --insecure"
         )
     return [
         f"{name} listens on {endpoint} without security: everybody who can reach it may do anything"
@@ -112,20 +112,20 @@ def check_listeners(settings: BrokerSettings, proofs: ListenerCredentials) -> li
     ]
 
 
-def warn_of(settings: BrokerSettings, proofs: ListenerCredentials) -> None:
-    """Check the listeners, and put the warnings into the log: at every start anew."""
-    for words in check_listeners(settings, proofs):
-        log.warning(words)
+def warn_of_plain_listeners(settings: BrokerSettings, credentials: ListenerCredentials) -> None:
+    """Check the listeners at every start, and log the warnings."""
+    for warning in check_listeners(settings, credentials):
+        log.warning(warning)
 
 
 def is_local(endpoints: str) -> bool:
-    """Tell whether only this machine can reach every one of these endpoints."""
+    """Tell whether only this machine can reach these endpoints."""
     return all(_is_local(each.strip()) for each in endpoints.split(","))
 
 
 def _is_local(endpoint: str) -> bool:
     scheme = endpoint.partition("://")[0]
     if not endpoint or scheme in ("ipc", "nats", "tls"):
-        # Nothing listens: the broker's own default, a file, or a server somewhere else.
+        # No network listener: the broker's own default, a Unix socket, or an external server.
         return True
     return is_loopback(urlsplit(endpoint).hostname or "")

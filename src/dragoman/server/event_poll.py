@@ -1,12 +1,12 @@
-"""Events for whoever asks: the form for dialects that cannot carry what nobody asked for.
+"""Polling for events: for dialects that cannot carry unrequested messages.
 
-A question names a position in the ledger and globs of topics; the answer has the next events and
-the position to ask from next. One that finds nothing may wait a while for news. The questions
-themselves are jobs and so on record; those records are left out, or every answer would be news.
+A poll names a position in the ledger and globs of topics. The answer has the next events and the
+position of the next poll. A poll that finds nothing may wait for new records. Polls are jobs, so
+they are recorded; polls never return the records of polls, or every answer would cause another.
 
-Whoever follows the ledger by asking must not make it grow with what it holds already. So the answer
-that is put on record says where the events begin and has none of them: they are put in on its way
-out (`told`). Who gets the recorded one, because the first was lost, asks again from there.
+Polling must not store the events in the ledger a second time. So the recorded answer holds only
+the position. The server puts the events in while it sends the answer (`take_found`). A client that
+lost an answer gets the recorded one, and polls again from its position.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ from dragoman.services.base import ServiceFault, ServiceSession
 from dragoman.services.mmi import MANAGEMENT
 
 TASK: Final = "events"
-#: The longest wait for news, and how often one that waits looks whether the broker goes down.
+#: The longest wait for new records, and the interval of checks for a shutdown meanwhile.
 LONGEST_WAIT: Final = 30.0
 _LOOK: Final = 0.5
-#: How long news gathers for somebody who waits: one answer for many, not one for each.
+#: Seconds a waiting poll gathers new records: one answer for many, not one for each.
 GATHER: Final = 0.1
-#: Events in one answer, records looked at in one go, and in one answer.
+#: Limits: events in one answer, records in one read, records scanned for one answer.
 MOST_EVENTS: Final = 1000
 _PIECE: Final = 1000
 MOST_RECORDS: Final = 20_000
-#: Questions that may wait at a time: the rest of management must not wait for them.
+#: Polls that wait at a time; other management calls need the remaining credit.
 MOST_WAITING: Final = 50
-#: Answers on their way out; as many as the management runs jobs at a time.
-MOST_UNTOLD: Final = 100
+#: Answers not sent yet; as many as the management service runs jobs at a time.
+MOST_FOUND: Final = 100
 
 
 class EventPoll:
-    """Answers questions for events."""
+    """Answers polls for events."""
 
     def __init__(
         self, ledger: Ledger, codecs: BodyCodecs, is_going_down: Callable[[], bool]
@@ -48,15 +48,15 @@ class EventPoll:
         self._ledger = ledger
         self._codecs = codecs
         self._is_going_down = is_going_down
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._waiting = 0
-        #: By job, what it is told in place of the recorded answer.
-        self._untold: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        #: By job, the answer to send in place of the recorded one.
+        self._found: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def durable(self, entries: Sequence[Entry]) -> None:
-        """Wake those who wait for news."""
+        """Wake the waiting polls."""
         if self._waiting:
-            self._news.set()
+            self._arrived.set()
 
     async def events(
         self,
@@ -66,9 +66,9 @@ class EventPoll:
         limit: int = 100,
         wait: float = 0.0,
     ) -> dict[str, Any]:
-        """Find the next events after a position (-1: from now on), waiting for news if told.
+        """Find the next events after a position (-1: from now on); wait for some if `wait` is set.
 
-        What is returned goes on record and has none of them; `told` has them.
+        The return value is recorded and holds no events; `take_found` returns them.
         """
         globs, most = _globs(topics), int(_between(limit, 1, MOST_EVENTS))
         is_from_now = _between(after, -1, 2**62) < 0
@@ -76,14 +76,14 @@ class EventPoll:
         found = await self._find(start, globs, most, self._patience(wait))
         if not found["events"]:
             return found
-        self._untold[session.job] = found
-        if len(self._untold) > MOST_UNTOLD:
-            self._untold.popitem(last=False)
+        self._found[session.job] = found
+        if len(self._found) > MOST_FOUND:
+            self._found.popitem(last=False)
         return {"after": start, "events": []}
 
-    def told(self, job: str) -> dict[str, Any] | None:
-        """Return, once, the events that a job has found."""
-        return self._untold.pop(job, None)
+    def take_found(self, job: str) -> dict[str, Any] | None:
+        """Return the events that a job found, once."""
+        return self._found.pop(job, None)
 
     async def _find(
         self, at: int, globs: tuple[str, ...], most: int, patience: float
@@ -102,10 +102,10 @@ class EventPoll:
 
     async def _wait(self, at_most: float) -> None:
         self._waiting += 1
-        self._news.clear()
+        self._arrived.clear()
         try:
             async with asyncio.timeout(at_most):
-                await self._news.wait()
+                await self._arrived.wait()
                 await asyncio.sleep(GATHER)
         except TimeoutError:
             pass
@@ -115,11 +115,11 @@ class EventPoll:
     async def _scan(
         self, at: int, globs: tuple[str, ...], most: int
     ) -> tuple[int, list[dict[str, Any]]]:
-        """Look at the next records; return how far, and the events among them."""
+        """Read the next records; return the new position and the matching events."""
         found: list[dict[str, Any]] = []
         looked = 0
         while looked < MOST_RECORDS and at < self._ledger.last_seq:
-            # Who asks for what retention has removed goes on with the oldest that is kept.
+            # If retention has removed the records asked for, continue with the oldest one.
             for record in self._ledger.read(max(at, self._ledger.first_seq - 1), _PIECE):
                 at, looked = record.seq, looked + 1
                 if _is_wanted(record, globs):
@@ -130,9 +130,9 @@ class EventPoll:
         return at, found
 
     def _event(self, record: Record) -> dict[str, Any]:
-        said = {"seq": record.seq, "at": record.at, "topic": topic_of(record)}
+        event = {"seq": record.seq, "at": record.at, "topic": topic_of(record)}
         is_own = record.kind == Kind.PUBLISHED
-        return said | {"event": self._published(record) if is_own else record_object(record)}
+        return event | {"event": self._published(record) if is_own else record_object(record)}
 
     def _published(self, record: Record) -> Any:
         body = self._ledger.body(record.seq) if record.nbytes else None
@@ -154,14 +154,14 @@ def _is_wanted(record: Record, globs: tuple[str, ...]) -> bool:
 
 
 def _globs(topics: Any) -> tuple[str, ...]:
-    said = [topics] if isinstance(topics, str) else topics
-    if not isinstance(said, list | tuple) or not all(isinstance(each, str) for each in said):
-        raise ServiceFault(f"topics: {topics!r} is no glob, nor a list of them")
-    return tuple(said) or ("*",)
+    globs = [topics] if isinstance(topics, str) else topics
+    if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
+        raise ServiceFault(f"topics: {topics!r} is neither a glob nor a list of globs")
+    return tuple(globs) or ("*",)
 
 
-def _between(said: Any, least: float, most: float) -> float:
+def _between(number: Any, least: float, most: float) -> float:
     try:
-        return min(max(float(said), least), most)
+        return min(max(float(number), least), most)
     except (TypeError, ValueError):
-        raise ServiceFault(f"{said!r} is no number") from None
+        raise ServiceFault(f"{number!r} is not a number") from None

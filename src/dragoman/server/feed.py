@@ -1,8 +1,7 @@
-"""Events for whoever subscribed: the ledger, from a position of their choice, then live.
+"""Events for subscribers: the ledger from a chosen position, then live.
 
-A subscriber that is behind is served from the ledger in bounded pieces, turn by turn; one that has
-caught up gets each batch as it becomes durable. Nobody is ever sent a record twice or out of
-order.
+A subscriber that is behind is served from the ledger in bounded pieces, one each turn. A subscriber
+that has caught up gets each batch when it is durable. No record is sent twice or out of order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,14 +15,14 @@ from dragoman.model.record import Record
 from dragoman.server.links import Link, Links
 from dragoman.transports.base import Sent
 
-#: Records looked at for one subscriber that is behind, in one turn.
+#: Records read in one turn for one subscriber that is behind.
 PIECE: Final = 500
-#: Subscriptions of one broker; one more is refused by silence and a log line.
+#: Subscriptions of one broker; further ones are ignored.
 MOST: Final = 10_000
 
 
 class FeedSubscriber:
-    """One subscription and how far it has come."""
+    """One subscription and its position."""
 
     __slots__ = ("after", "link", "side", "wish")
 
@@ -41,7 +40,7 @@ class EventFeed:
         self._ledger = ledger
         self._links = links
         #: Set while security is on: tells whether a peer may see a record.
-        self.sees: Callable[[PeerId, Record], bool] | None = None
+        self.may_see: Callable[[PeerId, Record], bool] | None = None
         self._subscribers: dict[tuple[PeerId, str], FeedSubscriber] = {}
         self._is_behind = False
 
@@ -49,7 +48,7 @@ class EventFeed:
         return len(self._subscribers)
 
     def subscribe(self, link: Link, wish: Subscribed) -> None:
-        """Begin, replace or end a subscription. A negative position means "from now on"."""
+        """Start, replace or end a subscription. A negative position means "from now on"."""
         key = (wish.peer, wish.tag)
         self._subscribers.pop(key, None)
         if not wish.topics or len(self._subscribers) >= MOST:
@@ -62,11 +61,11 @@ class EventFeed:
         self._links.wake()
 
     def next_turn(self) -> float | None:
-        """When `publish` wants to be called even if nothing was written: at once, or never."""
+        """Serve subscribers that are behind; return 0 if one still is, else None."""
         return 0.0 if self._is_behind and self._catch_up() else None
 
     def publish(self, entries: Sequence[Entry]) -> None:
-        """Send a durable batch to those who have caught up with it."""
+        """Send a durable batch to the subscribers that have caught up."""
         if not entries or not self._subscribers:
             return
         first = entries[0].record.seq
@@ -78,13 +77,13 @@ class EventFeed:
                 del self._subscribers[key]
 
     def _catch_up(self) -> bool:
-        """Serve a piece to everybody who is behind; tell whether somebody still is."""
+        """Send a piece to every subscriber that is behind; tell whether one still is."""
         behind = False
         last = self._ledger.last_seq
         for key, subscriber in list(self._subscribers.items()):
             if subscriber.after >= last:
                 continue
-            # Who asks for what retention has removed goes on with the oldest that is kept.
+            # If retention has removed the records asked for, continue with the oldest one.
             after = max(subscriber.after, self._ledger.first_seq - 1)
             records = list(self._ledger.read(after, PIECE))
             if not self._offer(subscriber, ((r, self._body(r)) for r in records)):
@@ -103,12 +102,12 @@ class EventFeed:
             del self._subscribers[key]
 
     def _is_seen(self, subscriber: FeedSubscriber, record: Record) -> bool:
-        return self.sees is None or self.sees(subscriber.wish.peer, record)
+        return self.may_see is None or self.may_see(subscriber.wish.peer, record)
 
     def _offer(
         self, subscriber: FeedSubscriber, records: Iterable[tuple[Record, Body | None]]
     ) -> bool:
-        """Send what is wanted of some records; tell whether the subscriber is still there."""
+        """Send the matching records; tell whether the subscription continues."""
         for record, body in records:
             if record.seq <= subscriber.after:
                 continue
@@ -116,8 +115,8 @@ class EventFeed:
             if not subscriber.wish.wants(topic_of(record)) or not self._is_seen(subscriber, record):
                 continue
             for send in subscriber.side.render_event(subscriber.wish, record, body):
-                # A full queue ends the subscription too: its client notices the gap in the
-                # sequence and subscribes again from where it was.
+                # A full queue ends the subscription, too. The client sees the gap in the
+                # sequence and subscribes again from its last position.
                 if subscriber.link.transport.send(send.address, send.frames) is not Sent.YES:
                     return False
         return True

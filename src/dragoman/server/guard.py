@@ -1,7 +1,7 @@
-"""Security of one broker: keys and policy from their files, in force while they change.
+"""Security of one broker: applies the registry and the policy, and follows their files.
 
-Looks at the files several times a second. Whoever loses the right to speak loses its workers'
-sessions, its subscriptions and its connections at once; every change goes on record.
+The guard checks the files several times a second. When a key loses its permission, its worker
+sessions, subscriptions and connections end at once. Every change is recorded.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
 from dragoman.security.gate import Gate, JobOwner
 from dragoman.security.keys import KeyChange, KeyState, brief
-from dragoman.security.names import NameOwners
+from dragoman.security.name_owners import NameOwners
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.policy_text import BadPolicy
-from dragoman.security.register import Enrolment, PrincipalEntry
 from dragoman.security.registry import KeyRegistry, RegistryError
+from dragoman.security.registry_data import Enrolment, PrincipalEntry
 from dragoman.security.verbs import AccessRequest, Verb
 from dragoman.server.links import BUILTIN
 from dragoman.server.loop import Loop
@@ -40,15 +40,15 @@ from dragoman.transports.tls import ServerTls
 
 log = structlog.get_logger("dragoman.security")
 
-#: How often the files are looked at, in seconds.
+#: The interval between checks of the files, in seconds.
 EVERY: Final = 0.2
-#: A peer that is cut off is told so first.
-_FAREWELL: Final = 0.05
-#: Dialects whose sides read the task out of the body themselves.
-_READ_ALREADY: Final = frozenset({"nfp", "zss"})
-#: The tasks of the management service by which the same is seen in every dialect.
-_SEEN_BY: Final = {"jobs": "show_jobs", "why": "why", "metrics": "show_totals"}
-#: In a name for many.
+#: Seconds before a connection is closed, so that the peer gets the reason first.
+_NOTICE_DELAY: Final = 0.05
+#: Dialects whose sides decode the task in the body themselves.
+_TASK_IS_DECODED: Final = frozenset({"nfp", "zss"})
+#: The management task with the same content as each HTTP view.
+_VIEW_TASKS: Final = {"jobs": "show_jobs", "why": "why", "metrics": "show_totals"}
+#: The wildcards of a glob.
 _GLOB: Final = re.compile(r"[*?\[]")
 REGISTRY_FILE: Final = "registry.json"
 POLICY_FILE: Final = "policy.toml"
@@ -56,7 +56,7 @@ NAMES_FILE: Final = "names.json"
 
 
 class Guard:
-    """Keys, policy and names of one broker; `attach` puts them in force."""
+    """Keys, policy and name owners of one broker; `attach` puts them in force."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Guard:
         certificate: ServerTls | None = None,
     ) -> None:
         self._now = now
-        #: Listeners follow it by themselves; here it is put on record.
+        #: Listeners follow the certificate by themselves; the guard records its changes.
         self._certificate = certificate
         self._certificate_stamp = certificate.stamp() if certificate is not None else ()
         self.registry = KeyRegistry.open(settings.registry or data / REGISTRY_FILE)
@@ -82,45 +82,45 @@ class Guard:
         self._enrolments: dict[str, Enrolment] = {}
         self._trouble = ""
 
-    # --- what listeners ask -------------------------------------------------------------------
+    # --- queries of listeners -------------------------------------------------------------------
 
     def admits(self, key: str) -> bool:
-        """Tell whether whoever proved a key may come in; a stranger is noted for a person."""
+        """Tell whether a key may connect; keep an unknown key for approval."""
         state = self.registry.state_of(key, self._now())
         if state is not KeyState.ALLOWED and self.registry.is_stale:
-            # Somebody was let in a moment ago: their first knock must not be in vain.
-            self.look()
+            # The key may have been allowed a moment ago: its first connection must succeed.
+            self.refresh()
             state = self.registry.state_of(key, self._now())
         if state is KeyState.UNKNOWN:
-            self.registry.note_stranger(key, self._now(), "knocked")
+            self.registry.add_pending(key, self._now(), "connected")
         return state is KeyState.ALLOWED
 
     def check_token(self, secret: str) -> str | None:
-        """Return the key of a bearer token that may speak now."""
+        """Return the key of a bearer token that is allowed now."""
         key = self.registry.check_token(secret, self._now())
         if key is None and self.registry.is_stale:
-            self.look()
+            self.refresh()
             key = self.registry.check_token(secret, self._now())
         return key
 
     def enrol(self, token: str, key: str, name: str) -> str:
-        """Let a key in on the strength of a one-time token; return whom it speaks for."""
+        """Allow a key by a one-time token; return its principal."""
         principal = self.registry.enrol(token, key, self._now(), name)
-        self.look()
+        self.refresh()
         return principal
 
     def principal_of(self, key: str) -> str:
-        """Name whom a key speaks for."""
+        """Return the principal of a key."""
         return self.registry.principal_of(key)
 
-    def may_look(self, key: str, what: str) -> str:
-        """Return why a key may not see something over HTTP; empty: it may."""
-        ask = AccessRequest(Verb.MANAGE, MANAGEMENT, _SEEN_BY.get(what, f"list_{what}"))
-        decision = self.gate.ask(key, ask, self._now())
+    def may_view(self, key: str, what: str) -> str:
+        """Return why a key may not see an HTTP view; empty: it may."""
+        request = AccessRequest(Verb.MANAGE, MANAGEMENT, _VIEW_TASKS.get(what, f"list_{what}"))
+        decision = self.gate.decide(key, request, self._now())
         return "" if decision.is_allowed else decision.reason
 
     def nkeys(self) -> dict[str, tuple[str, ...]]:
-        """Return the names that each nkey may have as a node, for those that may speak now."""
+        """Return the node names of every nkey that is allowed now."""
         now, found = self._now(), {}
         for key, entry in self.registry.entries().items():
             scheme, _, nkey = key.partition(":")
@@ -131,19 +131,19 @@ class Guard:
         return found
 
     def is_worker(self, client: str, name: str) -> bool:
-        """Tell whether a client has proved to be the worker of a name, and may have its secrets."""
+        """Tell whether a client has proved that it is a worker, which may have its secrets."""
         return is_worker(client, name) and self.gate.is_worker(PeerId(client), WorkerName(name))
 
     @property
     def gate(self) -> Gate:
-        """The gate that is in force."""
+        """The gate in force."""
         assert self._gate is not None, "the guard is not attached"
         return self._gate
 
-    # --- beginning and ending -----------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------
 
     def attach(self, loop: Loop, codecs: BodyCodecs) -> None:
-        """Let everything that comes in over the loop's links pass the gate."""
+        """Check every message of the loop's links at the gate."""
         self._loop = loop
         self._gate = gate = Gate(
             self.registry,
@@ -152,20 +152,20 @@ class Guard:
             names=self._names,
             task_in=lambda body: task_in(codecs, body),
         )
-        self._recall(loop, gate)
-        loop.links.guard(gate)
-        loop.feed.sees = gate.sees
+        self._restore_owners(loop, gate)
+        loop.links.secure(gate)
+        loop.feed.may_see = gate.may_see
         loop.listeners.append(self._durable)
         self.registry.refresh(self._now())
         self._remember()
         self.registry.on_change(self._keys_changed)
         for link in loop.links.by_name.values():
             if link.name != BUILTIN and not hasattr(link.transport, "key_of"):
-                log.warning("nobody can prove a key here: all are anonymous", link=link.name)
+                log.warning("this link proves no keys: its peers are anonymous", link=link.name)
         log.info("security is on", keys=len(self.registry.entries()), policy=str(self._policy.path))
 
-    def _recall(self, loop: Loop, gate: Gate) -> None:
-        """Know again whose the open jobs are, and who ran them: names of theirs are taken."""
+    def _restore_owners(self, loop: Loop, gate: Gate) -> None:
+        """Restore the owners of open jobs, of their clients' names and of their workers' names."""
         running: set[str] = set()
         for job in loop.broker.state.store.jobs.values():
             if not job.is_final:
@@ -184,43 +184,43 @@ class Guard:
             self._names.claim_peer(PeerId(peer), Principal(principal))
 
     def start(self) -> None:
-        """Begin to watch, on the running event loop."""
+        """Start to follow the files, on the running event loop."""
         self._watching = asyncio.create_task(self._watch(), name="dragoman security")
 
     async def stop(self) -> None:
-        """Watch no more; names are on disk afterwards."""
+        """Stop, and write the name owners to disk."""
         if self._watching is not None:
             self._watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watching
-        await self._keep_names()
+        await self._save_names()
 
     async def _watch(self) -> None:
         while True:
-            self.look()
-            await self._keep_names()
+            self.refresh()
+            await self._save_names()
             await asyncio.sleep(EVERY)
 
-    # --- looking ------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Put in force what has changed in the files, and what the clock has ended."""
+    def refresh(self) -> None:
+        """Apply changes of the files, and expiries."""
         try:
             self.registry.refresh(self._now())
         except (RegistryError, OSError) as error:
-            self._say_once(f"{error}; the last good registry stays in force")
-        self._look_at_principals()
-        self._look_at_certificate()
+            self._report_once(f"{error}; the last good registry stays in force")
+        self._check_principals()
+        self._check_certificate()
         try:
             if self._policy.refresh():
                 self.gate.change_policy(self._policy.policy)
-                self._note(f"policy read again: {self._policy.path.name}")
-                self._judge_again()
+                self._note(f"policy changed: {self._policy.path.name}")
+                self._recheck_workers()
         except BadPolicy as error:
-            self._say_once(f"{error}; the last good policy stays in force")
+            self._report_once(f"{error}; the last good policy stays in force")
 
-    def _look_at_certificate(self) -> None:
-        """See whether the broker's certificate was replaced, and is good."""
+    def _check_certificate(self) -> None:
+        """Check a replaced certificate of the broker, and record it."""
         tls = self._certificate
         if tls is None or tls.stamp() == self._certificate_stamp:
             return
@@ -228,12 +228,12 @@ class Guard:
         try:
             tls.context()
         except ValueError as error:
-            self._say_once(f"{error}; the last good certificate stays in force")
+            self._report_once(f"{error}; the last good certificate stays in force")
         else:
-            self._note(f"certificate read again: {tls.certificate.name}")
+            self._note(f"certificate changed: {tls.certificate.name}")
 
-    def _look_at_principals(self) -> None:
-        """See whose roles and bounds were changed, and which enrolments were made or used."""
+    def _check_principals(self) -> None:
+        """Record changed roles and limits, and enrolment tokens that were made or used."""
         if self.registry.reads == self._reads:
             return
         before, tokens = self._principals, self._enrolments
@@ -242,14 +242,14 @@ class Guard:
         for name, entry in self._principals.items():
             was = before.get(name, PrincipalEntry())
             if entry != was:
-                said = ", ".join(was.roles) or "none", ", ".join(entry.roles) or "none"
-                self._note(f"roles of {brief(name)}: {said[0]} -> {said[1]}", Principal(name))
+                old, new = (", ".join(each.roles) or "none" for each in (was, entry))
+                self._note(f"roles of {brief(name)}: {old} -> {new}", Principal(name))
         for id_, enrolment in self._enrolments.items():
             if id_ not in tokens:
                 self._note(f"enrolment {id_} made for {', '.join(enrolment.names)}")
             elif enrolment.used_by and not tokens[id_].used_by:
                 self._note(f"enrolment {id_} used by {brief(enrolment.used_by)}")
-        self._judge_again()
+        self._recheck_workers()
 
     def _remember(self) -> None:
         self._reads = self.registry.reads
@@ -259,69 +259,73 @@ class Guard:
     def _keys_changed(self, changes: tuple[KeyChange, ...]) -> None:
         self.gate.keys_changed()
         for change in changes:
-            words = f"key {brief(change.key)}: {change.before} -> {change.after}"
-            self._note(words, change.principal)
+            detail = f"key {brief(change.key)}: {change.before} -> {change.after}"
+            self._note(detail, change.principal)
             if change.before is KeyState.ALLOWED:
-                self._cut_off(change)
+                self._disconnect_key(change)
 
-    def _cut_off(self, change: KeyChange) -> None:
-        """Let go of everything that speaks with a key."""
+    def _disconnect_key(self, change: KeyChange) -> None:
+        """End the sessions, subscriptions and connections of a key."""
         loop = self._loop
         assert loop is not None
-        peers = [peer for peer, key in self.gate.spoke.items() if key == change.key]
-        self._let_go(peers, f"its key is {change.after}")
+        peers = [peer for peer, key in self.gate.key_of_peer.items() if key == change.key]
+        self._disconnect(peers, f"its key is {change.after}")
         loop.feed.forget(peers)
         if self._is_gone(change.principal):
             self._names.release([change.principal])
-        log.info("key cut off", key=brief(change.key), state=change.after.value)
+        log.info("disconnecting a key", key=brief(change.key), state=change.after.value)
         try:
-            asyncio.get_running_loop().call_later(_FAREWELL, loop.links.cut, change.key)
+            asyncio.get_running_loop().call_later(
+                _NOTICE_DELAY, loop.links.disconnect_key, change.key
+            )
         except RuntimeError:
-            loop.links.cut(change.key)
+            loop.links.disconnect_key(change.key)
 
-    def _judge_again(self) -> None:
-        """Let go of workers that may not be workers any more."""
+    def _recheck_workers(self) -> None:
+        """Disconnect workers that may no longer register."""
         assert self._loop is not None
         for worker in list(self._loop.broker.state.registry.workers.values()):
             if worker.is_builtin:
                 continue
             roles = self.gate.roles_of(worker.principal)
-            asks = [AccessRequest(Verb.REGISTER, s, names=(worker.name,)) for s in worker.services]
-            if not all(self.gate.policy.decide(roles, ask).is_allowed for ask in asks):
-                self._let_go([worker.peer], "it may not register any more")
+            requests = [
+                AccessRequest(Verb.REGISTER, s, names=(worker.name,)) for s in worker.services
+            ]
+            if not all(self.gate.policy.decide(roles, request).is_allowed for request in requests):
+                self._disconnect([worker.peer], "it may no longer register")
 
-    def _let_go(self, peers: Sequence[PeerId], reason: str) -> None:
+    def _disconnect(self, peers: Sequence[PeerId], reason: str) -> None:
         assert self._loop is not None
         for peer in peers:
             self._loop.submit(DrainRequested(peer, at_once=True, reason=reason))
 
     def _is_gone(self, principal: Principal) -> bool:
-        """Tell whether nobody will ever speak for a principal again."""
+        """Tell whether all keys of a principal are revoked."""
         entries = self.registry.entries()
         states = [entries[key].state for key in self.registry.keys_of(principal)]
         return bool(states) and all(state is KeyState.REVOKED for state in states)
 
-    # --- accounts -----------------------------------------------------------------------------
+    # --- records ------------------------------------------------------------------------------
 
-    def _note(self, words: str, principal: Principal | None = None) -> None:
+    def _note(self, detail: str, principal: Principal | None = None) -> None:
         assert self._loop is not None
-        noted = Noted(Kind.CHANGED, detail=words)
+        noted = Noted(Kind.CHANGED, detail=detail)
         if principal is not None:
-            noted = Noted(Kind.CHANGED, detail=words, principal=principal)
+            noted = Noted(Kind.CHANGED, detail=detail, principal=principal)
         self._loop.submit(noted)
 
-    def _say_once(self, trouble: str) -> None:
+    def _report_once(self, trouble: str) -> None:
         if trouble != self._trouble:
             self._trouble = trouble
-            log.error("security files are not used", reason=trouble)
+            log.error("a security file cannot be used; the last good state stays", reason=trouble)
             self._note(trouble[:500])
 
     def _durable(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self.gate.meter.saw(entry.record)
+            self.gate.meter.observe(entry.record)
 
     def _owner_of(self, job: JobId) -> JobOwner | None:
-        """Find out whose a job is; the ledger knows those that have left the memory."""
+        """Return the owner of a job, from the ledger if the job has left the memory."""
         assert self._loop is not None
         found = self._loop.broker.state.store.find(job)
         if found is not None:
@@ -331,22 +335,22 @@ class Guard:
                 return JobOwner(Principal(record.principal), ServiceName(record.service))
         return None
 
-    async def _keep_names(self) -> None:
+    async def _save_names(self) -> None:
         if self._names.is_dirty:
             self._names.is_dirty = False
             content = msgspec.json.encode(self._names.kept)
             try:
                 await asyncio.to_thread(replace_file, self._names_file, content)
             except OSError as error:
-                # The watch must go on, full disk or not: keys are still revoked meanwhile.
+                # Go on with a full disk, too: revocations must still take effect.
                 self._names.is_dirty = True
-                self._say_once(f"{self._names_file}: {error}; names are not kept yet")
+                self._report_once(f"{self._names_file}: {error}; name owners are not saved yet")
 
 
 def task_in(codecs: BodyCodecs, body: Body) -> str:
-    """Read the task out of a request whose side did not."""
+    """Return the task in a request's body, if its side has not decoded it."""
     codec = codecs.get(body.dialect)
-    if codec is None or body.dialect in _READ_ALREADY:
+    if codec is None or body.dialect in _TASK_IS_DECODED:
         return ""
     try:
         return codec.read_call(body).task
@@ -360,4 +364,4 @@ def _read_names(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as error:
-        raise ValueError(f"{path}: the names of workers cannot be read: {error}") from None
+        raise ValueError(f"{path}: cannot read the owners of worker names: {error}") from None

@@ -1,4 +1,4 @@
-"""The house as a client: asks workers something by an ordinary job, and waits for the answer."""
+"""The broker as a client: calls a worker by an ordinary job, and waits for the answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from dragoman.model.target import Named
 from dragoman.model.terms import Terms
 from dragoman.transports.memory import MemoryHub
 
-#: The name the house asks under.
-ASKER: Final = "house"
-#: A worker is asked once, now, and need not be waited for longer than this.
+#: The client name of the broker's own calls.
+CLIENT_NAME: Final = "house"
+#: One attempt, at once, and at most this long.
 TERMS: Final = Terms(patience=0.0, timeout=10.0, max_attempts=1, strict=False)
 
 
 class InternalClient:
-    """Open questions of the house."""
+    """Open calls of the broker itself."""
 
     def __init__(
         self, hub: MemoryHub, submit: Callable[[Event], None], ids: Callable[[], str]
@@ -31,16 +31,16 @@ class InternalClient:
         self._ids = ids
         self._codec = LocalBodyCodec()
         self._open: dict[str, asyncio.Future[Answer]] = {}
-        self._peer = hub.connect(ASKER.encode())
-        self._peer.wake = self._told
+        self._peer = hub.connect(CLIENT_NAME.encode())
+        self._peer.wake = self._receive
 
     async def ask(self, service: str, worker: str, call: Call) -> Answer:
-        """Ask one worker of a service; whatever goes wrong is a fault in the answer."""
+        """Call one worker of a service; every failure is a fault in the answer."""
         job = JobId(self._ids())
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[job] = future
         body = self._codec.write_call(call)
-        client, target = peer_id(NAME, ASKER), Named((WorkerName(worker),))
+        client, target = peer_id(NAME, CLIENT_NAME), Named((WorkerName(worker),))
         asked = JobSubmitted(job, client, ServiceName(service), body, target, TERMS, call.task)
         self._submit(asked)
         try:
@@ -51,7 +51,7 @@ class InternalClient:
         finally:
             self._open.pop(job, None)
 
-    def _told(self) -> None:
+    def _receive(self) -> None:
         while self._peer.inbox:
             message = wire.decode(self._peer.inbox.popleft())
             if not isinstance(message, wire.LocalJobEnded):
@@ -60,17 +60,17 @@ class InternalClient:
             if future is not None and not future.done():
                 future.set_result(self._answer(message))
 
-    def _answer(self, told: wire.LocalJobEnded) -> Answer:
-        if told.fault:
-            return Answer(fault=Fault(FaultCode(told.fault), told.message))
+    def _answer(self, result: wire.LocalJobEnded) -> Answer:
+        if result.fault:
+            return Answer(fault=Fault(FaultCode(result.fault), result.message))
         try:
-            return self._codec.read_answer(Body(NAME, (told.body,))) if told.body else Answer()
+            return self._codec.read_answer(Body(NAME, (result.body,))) if result.body else Answer()
         except Unmappable as error:
             return Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
 
 
 def value_of(answer: Answer) -> Any:
-    """Return what a worker said, or its fault as an object."""
+    """Return a worker's value, or its fault as an object."""
     if answer.fault is not None:
         return {"failed": True, "error": answer.fault.message or answer.fault.code.value}
     return answer.value if answer.raw is None else answer.raw

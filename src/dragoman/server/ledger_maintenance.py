@@ -1,6 +1,6 @@
-"""Upkeep of the ledger beside the running broker: sealing for the pipeline, and retention.
+"""Ledger maintenance beside the running broker: sealing for the pipeline, and retention.
 
-Sealing comes first: retention never removes what is not sealed while sealing is on, nor what an
+While sealing is on, retention never removes unsealed records. It never removes records that an
 unfinished or remembered job needs.
 """
 
@@ -27,7 +27,7 @@ _DAY: Final = 86_400.0
 
 
 class LedgerMaintenance:
-    """Runs sealing and retention until it is stopped; what is left is sealed then."""
+    """Runs sealing and retention until it is stopped; then seals the remaining records."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class LedgerMaintenance:
         self._retaining: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, on the running event loop."""
+        """Start, on the running event loop."""
         if self._settings.seal:
             self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
         if self._settings.keep_days:
             self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
 
     async def _seal(self) -> None:
-        """Begin to seal. The Parquet library takes a second to load, and peers need not wait."""
+        """Start sealing. The Parquet library takes a second to load; peers must not wait for it."""
         self._sealer = sealer = await asyncio.to_thread(_make_sealer, self._ledger, self._folder)
         from dragoman.ledger.export import BackgroundSealer
 
@@ -68,7 +68,7 @@ class LedgerMaintenance:
         self._sealing.start()
 
     async def stop(self) -> None:
-        """End; the records since the last segment become one more."""
+        """Stop; seal the records since the last segment."""
         if self._retaining is not None:
             self._retaining.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -82,7 +82,7 @@ class LedgerMaintenance:
             while await asyncio.to_thread(self._sealer.seal_once, 1, 0.0):
                 pass
         except (LedgerError, OSError) as error:
-            log.error("the last records are not sealed; the next start does it", error=str(error))
+            log.error("cannot seal the last records; the next start will", error=str(error))
 
     async def _retain(self) -> None:
         while True:
@@ -90,7 +90,7 @@ class LedgerMaintenance:
             try:
                 await self._ledger.retain(before_at=before, protected_seq=self._oldest_needed())
             except (LedgerError, OSError) as error:
-                log.error("retention failed; it is tried again", error=str(error))
+                log.error("retention failed; it runs again in a minute", error=str(error))
             await asyncio.sleep(_RETAIN_EVERY)
 
 

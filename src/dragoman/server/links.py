@@ -1,7 +1,7 @@
-"""Links: a dialect's broker side on a transport, and all of them together.
+"""A link: a dialect's broker side on a transport. And all links of a broker together.
 
-Frames become events here and effects become frames; what cannot be read becomes a record. No
-decision about jobs is made here.
+Links turn frames into events and effects into frames. A malformed message becomes a record. Links
+make no decisions about jobs.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from dragoman.transports.base import Sent, Transport
 
 log = structlog.get_logger("dragoman.links")
 
-#: Whom an effect is for.
+#: The receiver of an effect.
 _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
     SendWork: attrgetter("worker"),
     SendInput: attrgetter("worker"),
@@ -56,32 +56,32 @@ class Link:
 
     def __init__(self, side: BrokerSide, transport: Transport, listener: str = "") -> None:
         self.name = side.link
-        #: What its endpoint goes by in the settings and the ready file.
+        #: The name of its endpoint in the settings and the ready file.
         self.listener = listener or self.name
         self.side = side
         self.transport = transport
-        #: Set while security is on: everything that peers say passes it.
+        #: Set while security is on: it checks every message of a peer.
         self.checkpoint: LinkGate | None = None
         self.endpoint = ""
-        #: Names whoever speaks from an address; where each request has one, the side knows better.
+        #: Returns the peer name of an address; a side with one address per request overrides it.
         self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
-        #: Messages in and out, and faults of ours, since the start.
+        #: Messages in and out, and internal errors, since the start.
         self.received = 0
         self.sent = 0
         self._bugs = 0
 
     @property
     def refused(self) -> dict[str, int]:
-        """What its transport has refused before anything was said, by reason."""
+        """Connections its transport has refused, by reason."""
         return dict(getattr(self.transport, "trouble", {}))
 
     @property
     def internal_errors(self) -> int:
-        """Faults of our own since the start, those of a transport that can have some included."""
+        """Internal errors since the start, with those of the transport."""
         return self._bugs + int(getattr(self.transport, "internal_errors", 0))
 
     def receive(self, limit: int, now: float) -> Iterator[Event | Send | Subscribed]:
-        """Yield what peers said; at most `limit` messages."""
+        """Yield the events and answers of at most `limit` messages."""
         receive = (self.checkpoint or self.side).receive
         for address, frames in self.transport.drain(limit):
             self.received += 1
@@ -91,14 +91,14 @@ class Link:
                 peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
             except Exception:
-                # A bug of ours must not take the others down; it is logged, counted and recorded.
+                # A bug must not stop the other peers; it is logged, counted and recorded.
                 self._bugs += 1
                 log.exception("internal error while reading a message", link=self.name)
                 peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail="internal error; see the log")
 
     def render(self, effect: Effect, now: float) -> list[Event]:
-        """Send an effect to its peer; return what came of it if it did not leave."""
+        """Send an effect to its peer; return the failures."""
         try:
             sends = self.side.render(effect, now)
         except Unmappable as error:
@@ -116,13 +116,13 @@ class Link:
         return failed
 
     def send(self, send: Send) -> None:
-        """Send a side's own answer; one that finds nobody is the peer's loss."""
+        """Send a side's own answer; undeliverable answers are dropped."""
         self.sent += 1
         self.transport.send(send.address, send.frames)
 
 
-def _unmappable(effect: Effect, words: str) -> DeliveryFailed:
-    return _failed(effect, False, Fault(FaultCode.UNMAPPABLE, words))
+def _unmappable(effect: Effect, message: str) -> DeliveryFailed:
+    return _failed(effect, False, Fault(FaultCode.UNMAPPABLE, message))
 
 
 def _undelivered(effect: Effect, is_gone: bool) -> DeliveryFailed:
@@ -130,7 +130,7 @@ def _undelivered(effect: Effect, is_gone: bool) -> DeliveryFailed:
 
 
 def _failed(effect: Effect, is_gone: bool, fault: Fault | None) -> DeliveryFailed:
-    """Say what did not reach whom; only work that did not arrive is taken back."""
+    """Return the failed delivery; only undelivered work carries its attempt, to be requeued."""
     peer = _PEER_OF[type(effect)](effect)
     if isinstance(effect, SendWork):
         return DeliveryFailed(peer, is_gone, effect.job, effect.attempt, fault)
@@ -143,7 +143,7 @@ class Links:
 
     def __init__(self, links: list[Link]) -> None:
         self.by_name = {link.name: link for link in links}
-        #: Links by peer, for the peers that were sent something lately.
+        #: A cache of links by peer.
         self._of_peer: dict[PeerId, Link] = {}
         self.rejections = Rejections()
         self._traffic = asyncio.Event()
@@ -155,12 +155,12 @@ class Links:
             log.info("listening", link=link.name, endpoint=link.endpoint)
 
     def endpoints(self) -> dict[str, str]:
-        """Return where each link that peers can reach listens."""
+        """Return the endpoint of every link that peers can reach."""
         links = self.by_name.values()
         return {n.listener: n.endpoint for n in links if not n.endpoint.startswith("memory:")}
 
     async def traffic(self, at_most: float | None) -> None:
-        """Wait until something may have arrived or the time is over; others run in any case."""
+        """Wait for a message or the time limit; always let other tasks run."""
         traffic = self._traffic
         if traffic.is_set() or (at_most is not None and at_most <= 0):
             await asyncio.sleep(0)
@@ -172,21 +172,21 @@ class Links:
                 timer.cancel()
         traffic.clear()
 
-    def guard(self, gate: Gate) -> None:
-        """Let everything that peers say pass the gate; the house itself need not."""
+    def secure(self, gate: Gate) -> None:
+        """Check every message at the gate; built-in services bypass it."""
         for link in self.by_name.values():
             if link.name != BUILTIN:
                 link.checkpoint = LinkGate(gate, link.side, link.transport)
 
-    def cut(self, key: str) -> None:
-        """Close every connection of a key, where connections have keys."""
+    def disconnect_key(self, key: str) -> None:
+        """Close every connection of a key, on transports that prove keys."""
         for link in self.by_name.values():
             cut = getattr(link.transport, "cut", None)
             if cut is not None:
                 cut(key)
 
     def wake(self) -> None:
-        """Let `traffic` return."""
+        """Make `traffic` return."""
         self._traffic.set()
 
     def next_deadline(self) -> float | None:
@@ -208,7 +208,7 @@ class Links:
         return link.render(effect, now)
 
     def flush(self) -> None:
-        """Push out what was sent."""
+        """Flush every transport."""
         for link in self.by_name.values():
             link.transport.flush()
 

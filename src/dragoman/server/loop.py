@@ -145,7 +145,7 @@ class Loop:
         else:
             if kind is JobSubmitted and self.policies:
                 item = self.policies.apply(item)  # type: ignore[arg-type]
-            elif kind is Noted and self.links.rejections.is_too_much(item, now):  # type: ignore[arg-type]
+            elif kind is Noted and self.links.rejections.is_over_limit(item, now):  # type: ignore[arg-type]
                 return
             effects += self.broker.handle(item, now)  # type: ignore[arg-type]
 

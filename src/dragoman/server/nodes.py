@@ -1,4 +1,4 @@
-"""Compute nodes and their nkeys: who may use which subjects, and whose a subject is."""
+"""Compute nodes and their nkeys: the NATS users with their subjects, and the key of a subject."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,21 +8,21 @@ from dragoman.dialects.ncl.permissions import may_publish, may_subscribe
 from dragoman.dialects.ncl.wire import is_node_id, parse_subject
 from dragoman.transports.nats_users import NatsUser
 
-#: Names by public nkey, for every nkey that may speak now.
+#: Node names by public nkey, for every nkey that is allowed now.
 Nkeys = Callable[[], Mapping[str, Sequence[str]]]
-#: A node's id is one token of a subject; a name that is none becomes one, as the SDK does it.
+#: A node id is one token of a subject; other characters become `-`, as in the SDK.
 _ODD: Final = re.compile(r"[\s.*>\0]")
 
 
 class Nodes:
-    """Which node each nkey may be."""
+    """The node names of each nkey."""
 
     def __init__(self, nkeys: Nkeys) -> None:
         self._nkeys = nkeys
         self._key_of: dict[str, str] = {}
 
     def users(self) -> list[NatsUser]:
-        """Return the users of the server, and take note whose each node is."""
+        """Return the users of the NATS server, and remember the key of each node."""
         found: list[NatsUser] = []
         key_of: dict[str, str] = {}
         for nkey, names in sorted(self._nkeys().items()):
@@ -39,7 +39,7 @@ class Nodes:
         return [user for user in found if user.publish]
 
     def key_of(self, subject: str) -> str:
-        """Return the key of the node whose subject this is; empty if it is nobody's."""
+        """Return the key of the node in a subject; empty if no key has that node."""
         if not self._key_of:
             self.users()
         return self._key_of.get(parse_subject(subject)[1], "")

@@ -1,7 +1,7 @@
-"""How much bad input goes on record: all of it, until a peer makes a flood of it.
+"""Limits the records of bad input from one peer.
 
-The first of each window are recorded one by one; the rest are counted, so that garbage cannot
-fill the ledger.
+The first rejections in each window are recorded; the rest are only counted, so that bad input
+cannot fill the ledger.
 """
 
 from collections import OrderedDict
@@ -17,21 +17,21 @@ _PEERS: Final = 10_000
 
 
 class Rejections:
-    """Counts bad input by peer; remembers the last peers only."""
+    """Counts rejections by peer, for the most recent peers."""
 
     def __init__(self) -> None:
         self.total = 0
-        #: Rejections that were counted but not recorded.
+        #: Rejections that were not recorded.
         self.unrecorded = 0
         self._peers: OrderedDict[PeerId, tuple[float, int]] = OrderedDict()
 
-    def is_too_much(self, noted: Noted, now: float) -> bool:
-        """Count what a link or its side turned away; tell whether it is one too many to record."""
+    def is_over_limit(self, noted: Noted, now: float) -> bool:
+        """Count a rejection of a link or its side; tell whether it is over the record limit."""
         if noted.kind is not Kind.REJECTED or noted.peer is None:
             return False
-        return not self.is_worth_a_record(noted.peer, now)
+        return not self.should_record(noted.peer, now)
 
-    def is_worth_a_record(self, peer: PeerId, now: float) -> bool:
+    def should_record(self, peer: PeerId, now: float) -> bool:
         """Count one rejection; tell whether it should be recorded."""
         self.total += 1
         since, count = self._peers.pop(peer, (now, 0))

@@ -1,4 +1,4 @@
-"""A broker as a process: ledger, recovery, links, loop, sealing, and going down in good order."""
+"""A broker as a process: ledger, recovery, links, loop, maintenance, and an orderly shutdown."""
 
 import asyncio
 import json
@@ -50,12 +50,12 @@ log = structlog.get_logger("dragoman.server")
 LEDGER_FILE: Final = "ledger.sqlite"
 _PROGRESS_EVERY: Final = 250_000
 
-#: Told the bound endpoints by link once all are open.
+#: Called with the bound endpoints by link when all are open.
 OnReady = Callable[[dict[str, str]], None]
 
 
 class Server:
-    """One broker on one ledger. `run` returns when it was told to stop."""
+    """One broker on one ledger. `run` returns after `stop`."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
@@ -66,7 +66,7 @@ class Server:
         self._logs = LogBuffer()
 
     async def run(self, on_ready: OnReady) -> None:
-        """Recover, open the links, serve, drain; again and again if told to restart."""
+        """Recover, open the links, serve, drain; repeat after a restart command."""
         self._logs.attach()
         try:
             while True:
@@ -75,7 +75,7 @@ class Server:
                 await self._run_once(on_ready)
                 if not self._begin_again:
                     return
-                log.info("starting again in the same process")
+                log.info("restarting in the same process")
         finally:
             self._logs.detach()
 
@@ -92,7 +92,7 @@ class Server:
             await ledger.close()
 
     def _read_inventory(self) -> Inventory:
-        """Read the inventory. A broken one is wrong usage: the message names file and line."""
+        """Read the inventory. A broken file is a usage error that names the file and the line."""
         settings = self.settings
         try:
             return Inventory(settings.data, settings.inventory_path, settings.inventory)
@@ -100,7 +100,7 @@ class Server:
             raise ValueError(str(error)) from None
 
     def _recover(self, ledger: SqliteLedger) -> tuple[Broker, Clock, list[Effect]]:
-        """Fold the ledger into a broker that goes on where the last one stopped."""
+        """Fold the ledger into a broker that continues where the last one stopped."""
         limits = self.settings.limits.as_limits()
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
@@ -129,37 +129,37 @@ class Server:
         self.loop = loop = Loop(broker, ledger, links, clock, ServiceTerms(settings.services))
         if guard is not None:
             guard.attach(loop, make_body_codecs())
-        house = self._make_house(hub, inventory, loop, guard)
-        host = ServiceRunner(hub)
-        upkeep = LedgerMaintenance(
+        builtin = self._make_builtin(hub, inventory, loop, guard)
+        runner = ServiceRunner(hub)
+        maintenance = LedgerMaintenance(
             ledger, settings.data, settings.ledger, clock.now, broker.state.store.oldest_needed
         )
         self._handle_signals()
         try:
             await links.open()
-            for hosted in house.services():
-                host.offer(hosted)
+            for service in builtin.services():
+                runner.offer(service)
             self.settings = _pinned(settings, links.endpoints())
             on_ready(links.endpoints())
-            upkeep.start()
+            maintenance.start()
             if guard is not None:
                 guard.start()
             await loop.run(first)
         finally:
             if guard is not None:
                 await guard.stop()
-            await host.close()
-            house.close()
+            await runner.close()
+            builtin.close()
             await links.close()
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
-        await upkeep.stop()
+        await maintenance.stop()
         log.info("stopped", records=ledger.last_seq)
 
-    def _make_house(
+    def _make_builtin(
         self, hub: MemoryHub, inventory: Inventory, loop: Loop, guard: Guard | None
     ) -> BuiltinServices:
-        """Make the services of the house, and what they see of the broker."""
+        """Make the built-in services and their view of the broker."""
         settings, links, state = self.settings, loop.links, loop.broker.state
         directories = {"data": str(settings.data)}
         view = BrokerView(
@@ -168,14 +168,16 @@ class Server:
         view.has_curve = bool(settings.credentials.curve)
         _show(links, view)
         control = BrokerControl(loop, self._go_down)
-        asking = InternalClient(hub, loop.submit, new_id)
-        house = BuiltinServices(settings, inventory, loop, view, control, self._logs, asking)
+        internal_client = InternalClient(hub, loop.submit, new_id)
+        builtin = BuiltinServices(
+            settings, inventory, loop, view, control, self._logs, internal_client
+        )
         if guard is not None:
-            house.sid.is_worker = guard.is_worker
-        return house
+            builtin.sid.is_worker = guard.is_worker
+        return builtin
 
     def _make_guard(self, clock: Clock) -> Guard | None:
-        """Return what stands between peers and the broker; nothing while security is off."""
+        """Return the guard; None while security is off."""
         settings = self.settings
         if not settings.security.enabled:
             return None
@@ -183,7 +185,7 @@ class Server:
         return Guard(settings.security, settings.data, clock.now, certificate)
 
     def _handle_signals(self) -> None:
-        """Stop on signals; embedded in a program's thread, signals are the program's matter."""
+        """Stop on signals. In a thread of another program, that program handles signals."""
         if threading.current_thread() is not threading.main_thread():
             return
         running = asyncio.get_running_loop()
@@ -191,7 +193,7 @@ class Server:
             running.add_signal_handler(number, self.stop)
 
     def stop(self) -> None:
-        """Drain, then stop; told again, stop at once. Open jobs are safe in the ledger."""
+        """Drain, then stop; a second call stops at once. Open jobs are safe in the ledger."""
         self._asked_to_stop += 1
         self._begin_again = False
         if self.loop is None:
@@ -202,7 +204,7 @@ class Server:
         self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     def _go_down(self, at_most: float | None, begin_again: bool) -> None:
-        """Drain and then stop or begin anew, as somebody asked over the wire."""
+        """Drain, then stop or restart, after a management command."""
         self._begin_again = begin_again
         self._asked_to_stop += 1
         if self._asked_to_stop == 1:
@@ -211,7 +213,7 @@ class Server:
     async def _drain(self, at_most: float | None = None) -> None:
         """Give running jobs some time, then stop.
 
-        Before a stop nothing new is taken in; before a restart it is: it will be there again.
+        Before a stop the broker refuses new jobs. Before a restart it takes them: it will be back.
         """
         loop = self.loop
         assert loop is not None
@@ -230,18 +232,18 @@ class Server:
 
 
 def _pinned(settings: BrokerSettings, endpoints: dict[str, str]) -> BrokerSettings:
-    """Return settings that listen where the broker listens now, for when it begins anew."""
+    """Return settings with the bound endpoints, so that a restart listens on the same ports."""
     listen = settings.listen
-    said = {
+    pinned = {
         name: endpoint
         for name, endpoint in endpoints.items()
         if getattr(listen, name, "").endswith(":0") or getattr(listen, name, "off") == ""
     }
-    return settings.model_copy(update={"listen": listen.model_copy(update=said)})
+    return settings.model_copy(update={"listen": listen.model_copy(update=pinned)})
 
 
 def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
-    """Let sides that keep state of their own in the ledger have it again."""
+    """Restore the sides that keep their own state in the ledger."""
     for link in links.by_name.values():
         restore = getattr(link.side, "restore", None)
         if restore is not None:
@@ -249,19 +251,19 @@ def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
 
 
 def _admission(guard: Guard) -> Admission:
-    """Have listeners ask the guard."""
+    """Return the guard's checks for the listeners."""
     return Admission(
         guard.admits,
         guard.check_token,
         guard.principal_of,
-        guard.may_look,
+        guard.may_view,
         guard.nkeys,
         guard.enrol,
     )
 
 
 def _show(links: Links, view: BrokerView) -> None:
-    """Let links through which people look see the broker."""
+    """Give the view to the links that serve it over HTTP."""
     for link in links.by_name.values():
         look = getattr(link.transport, "look", None)
         if look is not None:
@@ -269,7 +271,7 @@ def _show(links: Links, view: BrokerView) -> None:
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:
-    """Write the bound endpoints, whole or not at all."""
+    """Write the bound endpoints atomically."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(endpoints) + "\n")
     part.rename(path)

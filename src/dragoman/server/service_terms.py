@@ -1,4 +1,4 @@
-"""Terms per service: what the settings say about a service overrides what a dialect would do."""
+"""Terms per service: the settings of a service override the terms of the dialect."""
 
 from collections.abc import Mapping
 
@@ -12,15 +12,15 @@ class ServiceTerms:
 
     def __init__(self, services: Mapping[str, ServiceSection]) -> None:
         self._services = services
-        #: Dialects state the same terms again and again; so are these.
+        #: A cache: dialects use the same few terms.
         self._made: dict[tuple[str, Terms], Terms] = {}
 
     def __bool__(self) -> bool:
         return bool(self._services)
 
     def apply(self, event: JobSubmitted) -> JobSubmitted:
-        """Return a submission on the terms of its service."""
-        # What is said of a service holds for each of its versions (`math@1.2.0`) as well.
+        """Return a submission with the terms of its service."""
+        # The settings of a service also apply to its versions (`math@1.2.0`).
         name = event.service.partition("@")[0]
         section = self._services.get(event.service) or self._services.get(name)
         if section is None:

@@ -1,4 +1,4 @@
-"""Which classes are used together: the only file of the server that knows dialects apart."""
+"""The wiring: the only file of the server that names dialects and transports together."""
 
 import os
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from dragoman.dialects.zss.body_codec import ZssBodyCodec as ZssDress
 from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
 from dragoman.dialects.zss.settings import ZssSettings as ZssSettings
 from dragoman.model.value import value
-from dragoman.server.credentials import ListenerCredentials, warn_of
+from dragoman.server.credentials import ListenerCredentials, warn_of_plain_listeners
 from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import BrokerSettings
@@ -41,10 +41,10 @@ from dragoman.transports.tls import PeerTls
 from dragoman.transports.zmtp import MAX_FRAME, Router
 
 T = TypeVar("T")
-#: Returns the key of a bearer token that may speak now.
+#: Returns the key of a bearer token that is allowed now.
 CheckToken = Callable[[str], str | None]
 
-#: The port NATS has everywhere; ours takes it when it is free.
+#: The usual NATS port; our own server uses it if it is free.
 NATS_PORT: Final = 4222
 
 
@@ -54,7 +54,7 @@ def new_id() -> str:
 
 
 def make_body_codecs() -> BodyCodecs:
-    """Return every dialect's dress by name."""
+    """Return the body codec of every dialect by name."""
     dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
     return {codec.name: codec for codec in [*dresses, HttpDress(), LocalDress()]}
 
@@ -66,19 +66,19 @@ def nfp_settings(settings: BrokerSettings) -> NfpSettings:
 
 @value
 class Admission:
-    """Whom listeners ask about who comes to them; without security, everybody may come."""
+    """The checks that listeners make; without security they admit everybody."""
 
-    #: Asked with the key of every handshake; without it every key may come in.
+    #: Tells whether a handshake's key may connect; None: every key may.
     admits: Admits | None = None
-    #: Returns the key of a bearer token that may speak now.
+    #: Returns the key of a bearer token that is allowed now.
     check_token: CheckToken | None = None
-    #: Names whom a key speaks for.
+    #: Returns the principal of a key.
     principal_of: Callable[[str], str] = str
-    #: Returns why a key may not see something over HTTP; empty: it may.
-    may_look: Callable[[str, str], str] = lambda key, what: ""
-    #: Returns the names that every nkey may have as a node; without it all may be any.
+    #: Returns why a key may not see an HTTP view; empty: it may.
+    may_view: Callable[[str, str], str] = lambda key, what: ""
+    #: Returns the node names of every nkey; None: every nkey may use any.
     nkeys: Nkeys | None = None
-    #: Lets a key in on the strength of a one-time token; returns whom it speaks for.
+    #: Allows a key by a one-time token; returns its principal.
     enrol: Callable[[str, str, str], str] | None = None
 
 
@@ -86,10 +86,10 @@ OPEN: Final = Admission()
 
 
 class ListenerSecurity:
-    """What listeners need for security: what to prove, and whom to let in."""
+    """The security of listeners: their credentials, and the checks of peers."""
 
-    def __init__(self, proofs: ListenerCredentials, admission: Admission) -> None:
-        self.proofs = proofs
+    def __init__(self, credentials: ListenerCredentials, admission: Admission) -> None:
+        self.credentials = credentials
         self.admission = admission
 
     def router(
@@ -97,49 +97,49 @@ class ListenerSecurity:
     ) -> Transport:
         """Make the transport of a ZeroMQ listener."""
         endpoint = getattr(settings.listen, listener)
-        secrets = self.proofs.curve(listener)
+        secrets = self.credentials.curve(listener)
         admits = self.admission.admits if secrets else None
         return Router(endpoint, secrets=secrets, admits=admits, max_frame=max_frame)
 
 
-def _nfp(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+def _nfp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     side = NfpSide(codecs=codecs, settings=nfp_settings(settings))
-    return [Link(side, keeper.router(settings, "nfp", settings.nfp.max_body))]
+    return [Link(side, security.router(settings, "nfp", settings.nfp.max_body))]
 
 
-def _dcp(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+def _dcp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     side = DcpSide(codecs=codecs, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
-    return [Link(side, keeper.router(settings, "dcp"))]
+    return [Link(side, security.router(settings, "dcp"))]
 
 
-def _zss(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+def _zss(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     zss = ZssSettings(**settings.zss.model_dump())
     front, back = zss_sides(codecs=codecs, ids=new_id, settings=zss)
     links = [
-        Link(front, keeper.router(settings, "zss")),
-        Link(back, keeper.router(settings, "zss_backend")),
+        Link(front, security.router(settings, "zss")),
+        Link(back, security.router(settings, "zss_backend")),
     ]
     return [link for link in links if getattr(settings.listen, link.name) != "off"]
 
 
-def _memo(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+def _memo(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
     memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
-    tls = keeper.proofs.tls("memo")
-    # Without certificates there is nothing to ask the registry about.
+    tls = security.credentials.tls("memo")
+    # Without certificates there is no key to check.
     replier = SpReplier(
-        settings.listen.memo, tls=tls, admits=keeper.admission.admits if tls else None
+        settings.listen.memo, tls=tls, admits=security.admission.admits if tls else None
     )
     return [Link(MemoSide(new_id, codecs, memo), replier)]
 
 
-def _ncl(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
+def _ncl(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     ncl = OrchestratorSettings(**settings.ncl.model_dump())
     side = NclSide(codecs=codecs, ids=new_id, settings=ncl)
     url, server = settings.listen.nats, None
-    nkeys = keeper.admission.nkeys
+    nkeys = security.admission.nkeys
     nodes = Nodes(nkeys) if nkeys is not None else None
-    tls = keeper.proofs.tls("nats")
+    tls = security.credentials.tls("nats")
     if not url or url.startswith("tcp://"):
         own = urlsplit(url or "tcp://127.0.0.1:0")
         server = NatsServer(
@@ -150,7 +150,7 @@ def _ncl(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity)
             users=nodes.users if nodes is not None else None,
             tls=tls,
         )
-    nkey, jwt = keeper.proofs.nats if server is None else (None, "")
+    nkey, jwt = security.credentials.nats if server is None else (None, "")
     transport = Nats(
         url,
         side.subscriptions,
@@ -163,28 +163,28 @@ def _ncl(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity)
     return [Link(side, transport, "nats")]
 
 
-def _http(settings: BrokerSettings, codecs: BodyCodecs, keeper: ListenerSecurity) -> list[Link]:
-    # Here, not above: a broker whose door is off starts without the web server.
+def _http(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
+    # Imported here: a broker without HTTP starts without the web server.
     from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
     from dragoman.web.settings import WebSettings as WebSettings
 
-    said = settings.http.model_dump()
-    side = HttpSide(codecs=codecs, settings=_of(HttpSettings, said))
-    checks, to = None, keeper.admission
+    section = settings.http.model_dump()
+    side = HttpSide(codecs=codecs, settings=_of(HttpSettings, section))
+    checks, to = None, security.admission
     if to.admits is not None and to.check_token is not None:
-        checks = Checks(to.check_token, to.admits, to.principal_of, to.may_look, to.enrol)
-    web, tls = _of(WebSettings, said), keeper.proofs.tls("http")
+        checks = Checks(to.check_token, to.admits, to.principal_of, to.may_view, to.enrol)
+    web, tls = _of(WebSettings, section), security.credentials.tls("http")
     return [Link(side, HttpTransport(settings.listen.http, web, new_id, checks=checks, tls=tls))]
 
 
-def _of(kind: type[T], said: dict[str, Any]) -> T:
-    """Make settings of the members of a section that are theirs."""
+def _of(kind: type[T], section: dict[str, Any]) -> T:
+    """Make settings from the members of a section that they define."""
     names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in said.items() if name in names})
+    return kind(**{name: value for name, value in section.items() if name in names})
 
 
-#: What opens each kind of listener; of several endpoints in one, each may be off.
+#: Makes the links of each listener; one with several endpoints may have some of them off.
 _MAKERS: Final[dict[str, Callable[[BrokerSettings, BodyCodecs, ListenerSecurity], list[Link]]]] = {
     "nfp": _nfp,
     "dcp": _dcp,
@@ -199,20 +199,20 @@ _BESIDE: Final = {"zss": ("zss_backend",)}
 
 
 def make_links(settings: BrokerSettings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
-    """Make the links that the settings turn on, and the one of the house itself.
+    """Make the links that the settings turn on, and the link of the built-in services.
 
     Args:
-        settings: what to listen on, and with which credentials.
-        hub: where the house's own services are.
-        admission: whom to ask about who comes.
+        settings: endpoints and credentials.
+        hub: the memory transport of the built-in services.
+        admission: the checks of peers.
 
     """
     codecs = make_body_codecs()
-    keeper = ListenerSecurity(ListenerCredentials(settings), admission)
-    warn_of(settings, keeper.proofs)
+    security = ListenerSecurity(ListenerCredentials(settings), admission)
+    warn_of_plain_listeners(settings, security.credentials)
     links = [Link(LocalSide(codecs), hub)]
     for name, make in _MAKERS.items():
         endpoints = (name, *_BESIDE.get(name, ()))
         if any(getattr(settings.listen, each) != "off" for each in endpoints):
-            links += make(settings, codecs, keeper)
+            links += make(settings, codecs, security)
     return links

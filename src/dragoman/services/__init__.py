@@ -1,1 +1,1 @@
-"""Services built into the broker: ordinary workers behind the local dialect."""
+"""The broker's built-in services: ordinary workers behind the local dialect."""

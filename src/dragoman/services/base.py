@@ -1,8 +1,8 @@
-"""What a built-in service is: a function of a call, and what it may do while it runs.
+"""The interface of a built-in service: a function of a call and its session.
 
-Services are hosted by the server, which brings them work like any worker's. They know nothing of
-links and loops: they get a `Call` and a `ServiceSession`, and return a value or raise
-`ServiceFault`.
+The server runs built-in services and dispatches jobs to them as to any worker. A service gets a
+`Call` and a `ServiceSession`, and returns a value or raises `ServiceFault`. It knows no link and
+no loop.
 """
 
 import asyncio
@@ -12,89 +12,89 @@ from typing import Any, Final
 from dragoman.model.content import Call
 from dragoman.model.value import value
 
-#: How much input a job may leave unread; a client that sends more is not paced by anybody.
+#: Unread inputs of one job; further ones are dropped, because nothing paces the client.
 MOST_INPUT: Final = 1000
 
 
 class ServiceFault(Exception):
-    """Raised by a service: the caller's fault, in words for the caller."""
+    """The caller made a mistake; the message is for the caller."""
 
 
 class ServiceSession:
     """One running call of a built-in service."""
 
-    def __init__(self, job: str, client: str, say: Callable[[str, Any], None]) -> None:
+    def __init__(self, job: str, client: str, send: Callable[[str, Any], None]) -> None:
         self.job = job
-        #: The peer id of whoever asked.
+        #: The peer id of the caller.
         self.client = client
-        self._say = say
+        self._send = send
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(MOST_INPUT)
         self._stopped = asyncio.Event()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody asked for the job to stop."""
+        """Whether the job was cancelled."""
         return self._stopped.is_set()
 
     async def stream(self, data: bytes) -> None:
-        """Send a piece of a stream, and let the loop pass it on before the next one is read."""
-        self._say("chunk", data)
+        """Send a piece of a stream, and let the loop forward it before the next read."""
+        self._send("chunk", data)
         await asyncio.sleep(0)
 
     def progress(self, event: Any) -> None:
-        """Report to the client."""
-        self._say("progress", event)
+        """Send a progress event to the client."""
+        self._send("progress", event)
 
     async def input(self, at_most: float) -> Any:
-        """Wait for what the client says. Raises TimeoutError."""
+        """Wait for input from the client. Raises TimeoutError."""
         async with asyncio.timeout(at_most):
             return await self._inbox.get()
 
-    # --- called by the host -------------------------------------------------------------------
+    # --- called by the service runner ---------------------------------------------------------
 
-    def give(self, said: Any) -> None:
-        """Take a client's input in; what nobody reads is dropped at the bound."""
+    def add_input(self, item: Any) -> None:
+        """Queue a client's input; drop it if the queue is full."""
         if not self._inbox.full():
-            self._inbox.put_nowait(said)
+            self._inbox.put_nowait(item)
 
     def stop(self) -> None:
-        """Let the service know that it should stop."""
+        """Ask the service to stop."""
         self._stopped.set()
 
 
-#: Runs one call. Quick ones answer in the loop's thread; slow ones are coroutines.
+#: Runs one call: returns at once in the loop's thread, or returns a coroutine if it is slow.
 Handler = Callable[[Call, ServiceSession], Any | Awaitable[Any]]
-#: A task of a service: its arguments are the call's.
+#: A task of a service; it gets the arguments of the call.
 TaskFunction = Callable[..., Any | Awaitable[Any]]
 
 
 @value
 class BuiltinService:
-    """A service as the server hosts it: who it is, what it is asked by, and how it answers."""
+    """A built-in service: its worker name, the service names it offers, and its handler."""
 
     name: str
     services: tuple[str, ...]
     handler: Handler
-    #: Jobs it takes at a time.
+    #: Jobs it runs at a time.
     credit: int = 100
 
 
 class TaskTable:
-    """Tasks by name, and how a call finds its own.
+    """The tasks of a service by name.
 
-    A task whose first parameter is called `session` is given the running call.
+    A task whose first parameter is named `session` gets the session of the call.
     """
 
-    def __init__(self, what: str, tasks: Mapping[str, TaskFunction]) -> None:
-        self._what = what
+    def __init__(self, label: str, tasks: Mapping[str, TaskFunction]) -> None:
+        self._label = label
         self._tasks = tasks
 
     def __call__(self, call: Call, session: ServiceSession) -> Any | Awaitable[Any]:
-        """Answer a call; names differ by more than case, for some dialects shout them."""
+        """Run the task of a call. ZSS writes names in capitals, so lower case is tried, too."""
         task = self._tasks.get(call.task) or self._tasks.get(call.task.lower())
         if task is None:
             offered = ", ".join(sorted(self._tasks))
-            raise ServiceFault(f"unknown {self._what} task {call.task!r}; there are {offered}")
+            raise ServiceFault(f"unknown {self._label} task {call.task!r}; known are {offered}")
         first = (session,) if wants_session(task) else ()
         try:
             return task(*first, *call.args, **call.kwargs)
@@ -103,7 +103,7 @@ class TaskTable:
 
 
 def wants_session(task: TaskFunction) -> bool:
-    """Tell whether a task wants to know the call it runs for."""
+    """Tell whether a task takes the session as its first parameter."""
     code = getattr(getattr(task, "__func__", task), "__code__", None)
     names = code.co_varnames[: code.co_argcount] if code else ()
     return "session" in names[:2]

@@ -1,9 +1,9 @@
-"""Shared files: which there are, what they contain, and that nobody gets at any other.
+"""Shared files on disk: listing, reading and writing, inside the shared roots only.
 
-A URL is `nf://path`; the first step of the path may name a root, else it is in the root without a
-name. Nothing outside the roots is ever opened: a path is resolved first and must lie inside its
-root, and is then opened step by step without following links, so that a link put in its place in
-between leads nowhere. All of this blocks on the disk: call it in a thread.
+A URL is `nf://path`. The first step of the path may name a root; otherwise the path is in the root
+without a name. Nothing outside the roots is ever opened. A path is resolved first and must be
+inside its root. It is then opened step by step without following links, so a link put there in
+between has no effect. All methods block on the disk: call them in a thread.
 """
 
 import errno
@@ -22,19 +22,19 @@ from dragoman.model.value import value
 SCHEME: Final = "nf://"
 _LONGEST: Final = 4096
 _PIECE: Final = 1 << 20
-#: Digests remembered, by the file's identity and state.
+#: Digests in the cache, by device, inode, size and modification time.
 _DIGESTS: Final = 10_000
 #: Names listed by one walk.
 MOST_NAMES: Final = 100_000
 
 
 class FileUnavailable(Exception):
-    """There is no such file, or it is not to be had. The message says which, for the caller."""
+    """A file does not exist or is not available. The message is for the caller."""
 
 
 @value
 class FileLocation:
-    """Where a URL leads: a root and the steps below it."""
+    """A parsed URL: a root and the steps below it."""
 
     root: str
     steps: tuple[str, ...]
@@ -48,44 +48,44 @@ class FileLocation:
 
 @value
 class Digests:
-    """What identifies a file's content."""
+    """The digests of a file's content."""
 
     sha256: str
     md5: str
 
 
 def read_url(url: Any, roots: Mapping[str, Path]) -> FileLocation:
-    """Read a URL into a place. Raises `FileUnavailable` on everything that could lead elsewhere."""
+    """Parse a URL. Raises `FileUnavailable` if it could lead out of the roots."""
     if not isinstance(url, str) or not url.startswith(SCHEME):
         raise FileUnavailable(f"{url!r}: invalid URL format; a shared file is {SCHEME}path")
     rest = url.removeprefix(SCHEME).replace("\\", "/")
     if len(rest) > _LONGEST or not rest.isprintable():
         raise FileUnavailable(f"{url[:80]!r}: invalid URL path")
     steps = [step for step in rest.split("/") if step not in ("", ".")]
-    # A dot is a dot however wide it is written: a file system may fold what we compare.
+    # NFKC folds the full-width dots, which a file system may treat as plain dots.
     if any(set(normalize("NFKC", step)) <= {".", " "} for step in steps):
         raise FileUnavailable(f"{url!r}: invalid URL path")
     if steps and steps[0] in roots:
         return FileLocation(steps[0], tuple(steps[1:]), url)
     if "" not in roots:
-        raise FileUnavailable(f"{url!r}: no files are shared there")
+        raise FileUnavailable(f"{url!r}: the broker shares no files there")
     return FileLocation("", tuple(steps), url)
 
 
 class FileStore:
-    """The roots and what is in them."""
+    """The shared roots and their files."""
 
     def __init__(
         self, roots: Mapping[str, Path], writable: frozenset[str] = frozenset(), largest: int = 0
     ) -> None:
         self._roots = {name: Path(os.path.realpath(path)) for name, path in roots.items()}
         self._writable = writable
-        #: Bytes of the largest file that may be put here.
+        #: Size limit of a put, in bytes.
         self._largest = largest
         self._digests: OrderedDict[tuple[int, ...], Digests] = OrderedDict()
 
     def place(self, url: Any) -> FileLocation:
-        """Read a URL."""
+        """Parse a URL."""
         return read_url(url, self._roots)
 
     # --- opening ------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class FileStore:
         return FileIO(descriptor, "rb")
 
     def _descend(self, place: FileLocation, flags: int) -> int:
-        """Open what a place leads to, following no link that leads out of its root."""
+        """Open a location without following a link out of its root."""
         root = self._roots[place.root]
         real = Path(os.path.realpath(root.joinpath(*place.steps)))
         if not real.is_relative_to(root):
@@ -108,7 +108,7 @@ class FileStore:
             return _open_beneath(root, real.relative_to(root).parts, flags)
         except OSError as error:
             if error.errno == errno.EACCES:
-                raise FileUnavailable(f"'{place.url}' may not be read by the broker") from None
+                raise FileUnavailable(f"'{place.url}': the broker may not read it") from None
             raise FileUnavailable(f"'{place.url}' file not found") from None
 
     def _folder(self, url: Any) -> tuple[FileLocation, Path]:
@@ -121,10 +121,10 @@ class FileStore:
             raise FileUnavailable("Directory Not Found")
         return place, real
 
-    # --- looking ------------------------------------------------------------------------------
+    # --- listing ------------------------------------------------------------------------------
 
     def names(self, url: Any) -> list[str]:
-        """List what is directly in a folder; folders of the roots' names are in the top one."""
+        """List the names in a folder; the top folder also lists the named roots."""
         place, real = self._folder(url)
         found = sorted(os.listdir(real))
         if place.root == "" and not place.steps:
@@ -132,7 +132,7 @@ class FileStore:
         return found
 
     def walk(self, url: Any) -> list[str]:
-        """List every file below a folder as a URL; hidden ones and `__x__` folders are left out."""
+        """List every file below a folder as a URL, without hidden files and `__x__` folders."""
         place, real = self._folder(url)
         root = self._roots[place.root]
         start = f"{SCHEME}{place.root}/" if place.root else SCHEME
@@ -140,9 +140,7 @@ class FileStore:
         for path in _files_below(real):
             found.append(start + path.relative_to(root).as_posix())
             if len(found) >= MOST_NAMES:
-                raise FileUnavailable(
-                    f"'{url}' has more than {MOST_NAMES} files; walk a folder of it"
-                )
+                raise FileUnavailable(f"'{url}' has over {MOST_NAMES} files; walk a subfolder")
         return sorted(found)
 
     def details(self, url: Any) -> dict[str, Any]:
@@ -167,12 +165,12 @@ class FileStore:
                 self._digests.popitem(last=False)
         return found
 
-    # --- putting ------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------
 
     def put(self, url: Any, offset: int, data: bytes, size: int, sha256: str) -> dict[str, Any]:
-        """Take a piece of a new file; the last one makes it appear, whole and checked."""
+        """Store a piece of a new file; the last piece checks the digest and publishes the file."""
         place = self.place(url)
-        target = self._may_put(place, size)
+        target = self._writable_path(place, size)
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
         have = part.stat().st_size if part.exists() else 0
         if offset != have:
@@ -188,27 +186,27 @@ class FileStore:
         return {"have": have, "is_done": True}
 
     def have(self, url: Any, size: int, sha256: str) -> int:
-        """Tell how much of a new file has arrived."""
-        target = self._may_put(self.place(url), size)
+        """Return how many bytes of a new file have arrived."""
+        target = self._writable_path(self.place(url), size)
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
         return part.stat().st_size if part.exists() else 0
 
     def remove(self, url: Any) -> None:
-        """Remove a file that could have been put there."""
+        """Remove a file from a writable root."""
         place = self.place(url)
-        target = self._may_put(place, 0)
+        target = self._writable_path(place, 0)
         if not target.is_file():
             raise FileUnavailable(f"'{url}' file not found")
         target.unlink()
 
-    def _may_put(self, place: FileLocation, size: int) -> Path:
+    def _writable_path(self, place: FileLocation, size: int) -> Path:
         if place.root not in self._writable:
-            raise FileUnavailable(f"'{place.url}': files may not be put there")
+            raise FileUnavailable(f"'{place.url}': this root is not writable")
         if not place.steps or place.name.startswith("."):
-            raise FileUnavailable(f"'{place.url}': a new file needs a name that is not hidden")
+            raise FileUnavailable(f"'{place.url}': a new file needs a name without a leading dot")
         if not 0 <= size <= self._largest:
             raise FileUnavailable(
-                f"'{place.url}': {size} bytes, at most {self._largest} may be put"
+                f"'{place.url}': {size} bytes; a put takes from 0 to {self._largest} bytes"
             )
         root = self._roots[place.root]
         folder = root.joinpath(*place.steps[:-1])
@@ -217,7 +215,7 @@ class FileStore:
         folder.mkdir(parents=True, exist_ok=True)
         target = Path(os.path.realpath(folder)) / place.name
         if target.is_symlink() or target.is_dir():
-            raise FileUnavailable(f"'{place.url}': something else is there")
+            raise FileUnavailable(f"'{place.url}': a folder or a link has this name")
         return target
 
     def _finish(
@@ -227,14 +225,12 @@ class FileStore:
             found = digest(file).sha256
         if found != sha256 or part.stat().st_size != size:
             part.unlink()
-            raise FileUnavailable(
-                f"'{place.url}': what arrived is not what was announced; put it again"
-            )
+            raise FileUnavailable(f"'{place.url}': size or digest is wrong; put the file again")
         part.replace(target)
 
 
 def _open_beneath(root: Path, steps: tuple[str, ...], flags: int) -> int:
-    """Open a path below a folder without following a single link."""
+    """Open a path below a folder without following any link."""
     current = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for step in steps[:-1]:
@@ -256,7 +252,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def digest(file: Any) -> Digests:
-    """Read a file from its beginning and return its digests."""
+    """Read a file from its start and return its digests."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     file.seek(0)
     while data := file.read(_PIECE):

@@ -1,9 +1,9 @@
-"""Shared files, `fss.service.broker`, and NorFab's `filesharing` by the same tasks.
+"""Shared files: `fss.service.broker`, and NorFab's `filesharing` with the same tasks.
 
-A file is fetched in one of three ways. NorFab's client gets a first piece and then one for each
-offset it asks for. Our own asks for a window (`length`), which is streamed without further words.
-Where a dialect has no streams, `read_file` returns a piece as its result. No piece is recorded but
-those of `read_file` and `put_file`, which are a job's result and request.
+There are three ways to fetch a file. NorFab's client gets a first piece, then one for each offset
+it sends. Our client asks for a window (`length`), which the service streams. For dialects without
+streams, `read_file` returns a piece as its result. The ledger holds only the pieces of `read_file`
+and `put_file`: they are a job's result and request.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from dragoman.services.base import ServiceFault, ServiceSession, TaskTable
 from dragoman.services.file_store import FileStore, FileUnavailable
 
 FILES: Final = "fss.service.broker"
-#: What NorFab calls it.
+#: NorFab's name of the service.
 FILESHARING: Final = "filesharing"
 LARGEST_PIECE: Final = 4 * 1024 * 1024
 LARGEST_WINDOW: Final = 64 * 1024 * 1024
-#: How long to wait for NorFab's client to ask for the next piece, at most.
+#: The longest wait for the next offset of NorFab's client, in seconds.
 _LONGEST_WAIT: Final = 60.0
 _THREADS: Final = 4
 
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class FileService:
-    """The tasks of the file service. Everything that touches the disk runs in its own threads."""
+    """The tasks of the file service. All disk access runs in its own threads."""
 
-    def __init__(self, shelf: FileStore) -> None:
-        self._shelf = shelf
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
         self._threads = ThreadPoolExecutor(_THREADS, "dragoman files")
-        self.desk = TaskTable(
+        self.tasks = TaskTable(
             "file",
             {
                 "list_files": self.list_files,
@@ -50,39 +50,39 @@ class FileService:
         )
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, function: Callable[..., T], *args: Any) -> T:
-        """Run something that blocks in a thread; what it cannot find is the caller's fault."""
+        """Run a blocking function in a thread; turn its errors into faults for the caller."""
         try:
             running = asyncio.get_running_loop()
             return await running.run_in_executor(self._threads, function, *args)
         except FileUnavailable as error:
             raise ServiceFault(str(error)) from None
         except OSError as error:
-            # Its own words would name a path of this machine.
-            raise ServiceFault(f"the broker's disk: {error.strerror}") from None
+            # The error's own text would disclose a path of the broker's machine.
+            raise ServiceFault(f"the broker cannot access its disk: {error.strerror}") from None
 
     async def list_files(self, url: str) -> list[str]:
-        """List what is directly in a folder."""
-        return await self._run(self._shelf.names, url)
+        """List the names in a folder."""
+        return await self._run(self._store.names, url)
 
     async def walk(self, url: str) -> list[str]:
         """List every file below a folder."""
-        return await self._run(self._shelf.walk, url)
+        return await self._run(self._store.walk, url)
 
     async def file_details(self, url: Any) -> dict[str, Any]:
-        """Return size and digests of a file; of a list, one result object for each."""
+        """Return size and digests of a file; for a list, one result object for each."""
         if not isinstance(url, list):
-            return await self._run(self._shelf.details, url)
+            return await self._run(self._store.details, url)
         return {str(each): await self._entry(each) for each in url}
 
     async def _entry(self, url: Any) -> dict[str, Any]:
-        """Say what there is of one of many files, in NorFab's result object."""
+        """Return the details of one of many files as NorFab's result object."""
         nothing = {"md5hash": None, "size_bytes": None, "exists": False, "sha256": None}
         try:
-            found, errors = await self._run(self._shelf.details, url), []
+            found, errors = await self._run(self._store.details, url), []
         except ServiceFault as error:
             found, errors = nothing, [str(error)]
         return {"result": found, "failed": bool(errors), "errors": errors, "messages": []}
@@ -98,10 +98,10 @@ class FileService:
         chunk_timeout: float = 5.0,
         length: int | None = None,
     ) -> Any:
-        """Stream a file: `length` bytes from `offset`, or piece by piece as offsets come in."""
+        """Stream a file: `length` bytes from `offset`, or one piece for each offset received."""
         piece = _between("chunk_size", chunk_size, 1, LARGEST_PIECE)
         start = _between("offset", offset, 0, 1 << 62)
-        file = await self._run(self._shelf.open, url)
+        file = await self._run(self._store.open, url)
         try:
             if length is None:
                 wait = min(float(chunk_timeout), _LONGEST_WAIT)
@@ -122,10 +122,10 @@ class FileService:
             if offset + len(data) >= size or session.is_stopped:
                 return True
             try:
-                said = await session.input(wait)
+                received = await session.input(wait)
             except TimeoutError:
-                raise ServiceFault(f"no offset was asked for within {wait:g} s") from None
-            offset = _next_offset(said)
+                raise ServiceFault(f"the client sent no offset within {wait:g} s") from None
+            offset = _next_offset(received)
 
     async def _streamed(
         self, session: ServiceSession, file: FileIO, offset: int, piece: int, window: int
@@ -144,7 +144,7 @@ class FileService:
         """Return a piece of a file, for dialects without streams."""
         start = _between("offset", offset, 0, 1 << 62)
         count = _between("length", length, 0, LARGEST_PIECE)
-        file = await self._run(self._shelf.open, url)
+        file = await self._run(self._store.open, url)
         try:
             return await self._run(_read_at, file, start, count)
         finally:
@@ -155,20 +155,20 @@ class FileService:
     async def put_file(
         self, url: str, offset: int, data: bytes, size: int, sha256: str
     ) -> dict[str, Any]:
-        """Take a piece of a new file, where that is allowed; it appears with its last piece."""
+        """Store a piece of a new file in a writable root; the last piece publishes the file."""
         if not isinstance(data, bytes) or len(data) > LARGEST_PIECE:
             raise ServiceFault(f"data: at most {LARGEST_PIECE} bytes at a time")
         whole = _between("size", size, 0, 1 << 62)
-        return await self._run(self._shelf.put, url, offset, data, whole, _hex(sha256))
+        return await self._run(self._store.put, url, offset, data, whole, _hex(sha256))
 
     async def put_status(self, url: str, size: int, sha256: str) -> dict[str, Any]:
-        """Say how much of a new file has arrived, to go on from there."""
+        """Return how many bytes of a new file have arrived, to resume from there."""
         whole = _between("size", size, 0, 1 << 62)
-        return {"have": await self._run(self._shelf.have, url, whole, _hex(sha256))}
+        return {"have": await self._run(self._store.have, url, whole, _hex(sha256))}
 
     async def remove_file(self, url: str) -> dict[str, Any]:
-        """Remove a file from where files may be put."""
-        await self._run(self._shelf.remove, url)
+        """Remove a file from a writable root."""
+        await self._run(self._store.remove, url)
         return {"removed": url}
 
 
@@ -177,8 +177,8 @@ def _read_at(file: FileIO, offset: int, count: int) -> bytes:
     return file.read(count) or b""
 
 
-def _next_offset(said: Any) -> int:
-    offset = said.get("offset") if isinstance(said, dict) else said
+def _next_offset(received: Any) -> int:
+    offset = received.get("offset") if isinstance(received, dict) else received
     return _between("offset", offset, 0, 1 << 62)
 
 
@@ -188,7 +188,7 @@ def _hex(sha256: Any) -> str:
     return sha256
 
 
-def _between(name: str, said: Any, least: int, most: int) -> int:
-    if isinstance(said, bool) or not isinstance(said, int) or not least <= said <= most:
-        raise ServiceFault(f"{name}: a whole number from {least} to {most}, not {said!r}")
-    return said
+def _between(name: str, number: Any, least: int, most: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise ServiceFault(f"{name}: a whole number from {least} to {most}, not {number!r}")
+    return number

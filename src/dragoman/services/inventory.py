@@ -1,8 +1,8 @@
-"""The inventory in force: what the settings and files say, and what was changed at run time.
+"""The inventory in force: settings, files, and changes at run time.
 
-Changes are transactions: a list of operations that is applied whole or not at all, gets the next
-version, is kept on disk before it is told to anybody, and can be undone by its version. What the
-files say is never written to.
+Changes are transactions: a list of operations, applied all or none. A change gets the next
+version, is on disk before it is announced, and can be undone by its version. The inventory files
+are never written.
 """
 
 import json
@@ -30,22 +30,22 @@ Steps = tuple[str, ...]
 
 
 class InventoryRefused(Exception):
-    """A change that cannot be made. The message says why."""
+    """A change that cannot be made. The message gives the reason."""
 
 
 @value
 class InventoryOperation:
-    """Set or delete what stands at a path of every worker whose name matches a pattern."""
+    """Set or delete the value at a path, for every worker whose name matches a pattern."""
 
     op: str
     pattern: str
     path: Steps
     value: Any = None
 
-    def told(self) -> dict[str, Any]:
-        """Write it as a plain object."""
-        said = {"op": self.op, "pattern": self.pattern, "path": list(self.path)}
-        return said | ({"value": self.value} if self.op == "set" else {})
+    def as_object(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        row = {"op": self.op, "pattern": self.pattern, "path": list(self.path)}
+        return row | ({"value": self.value} if self.op == "set" else {})
 
 
 @value
@@ -56,25 +56,25 @@ class InventoryChange:
     at: float
     by: str
     operations: tuple[InventoryOperation, ...]
-    #: The version that undid it; 0: it stands.
+    #: The version that undid this change; 0: it is in force.
     undone: int = 0
-    #: The version it undid; 0: it undid none.
+    #: The version this change undid; 0: none.
     undoes: int = 0
 
-    def told(self) -> dict[str, Any]:
-        """Write it as a plain object."""
+    def as_object(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
         return {
             "version": self.version,
             "at": self.at,
             "by": self.by,
-            "operations": [o.told() for o in self.operations],
+            "operations": [o.as_object() for o in self.operations],
             "undone": self.undone,
             "undoes": self.undoes,
         }
 
 
 class Inventory:
-    """Answers for workers, takes changes, and keeps the last good files in force."""
+    """Merges the sources for a worker, makes changes, and keeps the last good files in force."""
 
     def __init__(
         self,
@@ -88,48 +88,48 @@ class Inventory:
         self._lock = threading.Lock()
         self._source = read_source(path) if path else InventorySource()
         self._changes: list[InventoryChange] = _load(self._file)
-        #: What is wrong with the files now; empty: they are the ones in force.
+        #: The error in the current files; empty: the current files are in force.
         self.trouble = ""
 
     @property
     def version(self) -> int:
-        """How many changes were made."""
+        """The number of the last change."""
         return self._changes[-1].version if self._changes else 0
 
     @property
     def others(self) -> Mapping[str, Any]:
-        """What the files say that is not for workers: broker, topology, resources, ..."""
+        """The part of the files that is not for workers: broker, topology, resources, ..."""
         return self._source.others
 
     # --- reading ------------------------------------------------------------------------------
 
     def of(self, name: str) -> dict[str, Any] | None:
-        """Return the merged object of a worker, or None if nothing is said of it."""
+        """Return the merged object of a worker, or None if no pattern matches."""
         found: dict[str, Any] | None = None
-        for pattern, said in (*self._settings, *self._source.workers):
+        for pattern, entry in (*self._settings, *self._source.workers):
             if fnmatchcase(name, pattern):
-                found = merge(found or {}, said)
-        for operation in self._standing():
+                found = merge(found or {}, entry)
+        for operation in self._in_force():
             if fnmatchcase(name, operation.pattern):
                 found = _apply(found or {}, operation)
         return found
 
     def patterns(self) -> list[str]:
-        """Return every pattern that something is said of, in order."""
-        said = [p for p, _ in (*self._settings, *self._source.workers)]
-        return list(dict.fromkeys([*said, *(o.pattern for o in self._standing())]))
+        """Return every pattern that has an entry, in order."""
+        patterns = [p for p, _ in (*self._settings, *self._source.workers)]
+        return list(dict.fromkeys([*patterns, *(o.pattern for o in self._in_force())]))
 
     def history(self, limit: int = 100) -> list[dict[str, Any]]:
         """Return the last changes, the newest first."""
-        return [change.told() for change in reversed(self._changes[-limit:])]
+        return [change.as_object() for change in reversed(self._changes[-limit:])]
 
-    def _standing(self) -> Iterable[InventoryOperation]:
+    def _in_force(self) -> Iterable[InventoryOperation]:
         return (o for c in self._changes if not c.undone for o in c.operations)
 
     # --- files --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Read the files again if one has changed; tell whether they are new. Blocks on disk."""
+        """Read the files again if one has changed; tell whether one has. Blocks on disk."""
         if self._path is None or not has_changed(self._source):
             return False
         return self.reload()
@@ -147,31 +147,31 @@ class Inventory:
             self.trouble = ""
         return True
 
-    # --- changing -----------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------
 
     def change(
         self, operations: Sequence[Any], by: str, at: float, expected: int | None = None
     ) -> InventoryChange:
-        """Make a change. Raises `InventoryRefused` and leaves everything as it is. Blocks on
+        """Make a change. Raises `InventoryRefused` and changes nothing. Blocks on
         disk.
         """
         with self._lock:
             self._check_version(expected)
-            made = tuple(_read_operation(said) for said in operations)
+            made = tuple(_read_operation(raw) for raw in operations)
             if not made:
-                raise InventoryRefused("a change has at least one operation")
+                raise InventoryRefused("a change needs at least one operation")
             change = InventoryChange(self.version + 1, at, by, made)
             self._keep([*self._changes, change])
             return change
 
     def undo(self, version: int | None, by: str, at: float) -> InventoryChange:
-        """Take a change back: the given one, or the last that stands. Blocks on disk."""
+        """Undo a change: the given one, or the last in force. Blocks on disk."""
         with self._lock:
-            standing = [c for c in self._changes if not c.undone and not c.undoes]
-            found = [c for c in standing if version in (None, c.version)]
+            in_force = [c for c in self._changes if not c.undone and not c.undoes]
+            found = [c for c in in_force if version in (None, c.version)]
             if not found:
                 what = "change" if version is None else f"change {version}"
-                raise InventoryRefused(f"there is no {what} that stands")
+                raise InventoryRefused(f"there is no {what} in force to undo")
             last, number = found[-1], self.version + 1
             kept = [_undone(c, number) if c is last else c for c in self._changes]
             change = InventoryChange(number, at, by, (), undoes=last.version)
@@ -185,8 +185,8 @@ class Inventory:
             )
 
     def _keep(self, changes: list[InventoryChange]) -> None:
-        """Put the changes on disk, whole or not at all, before they are in force."""
-        text = json.dumps([c.told() for c in changes])
+        """Write the changes to disk atomically, then put them in force."""
+        text = json.dumps([c.as_object() for c in changes])
         if len(text) > _LARGEST:
             raise InventoryRefused(
                 "so many changes belong into the files; write them there and undo these"
@@ -206,59 +206,59 @@ def _undone(change: InventoryChange, number: int) -> InventoryChange:
     )
 
 
-def _read_operation(said: Any) -> InventoryOperation:
-    if not isinstance(said, Mapping):
+def _read_operation(raw: Any) -> InventoryOperation:
+    if not isinstance(raw, Mapping):
         raise InventoryRefused("an operation is an object of op, pattern, path and value")
-    unknown = set(said) - {"op", "pattern", "path", "value"}
+    unknown = set(raw) - {"op", "pattern", "path", "value"}
     if unknown:
         raise InventoryRefused(f"an operation has no {', '.join(sorted(map(str, unknown)))}")
-    op, pattern = said.get("op"), said.get("pattern")
+    op, pattern = raw.get("op"), raw.get("pattern")
     if op not in ("set", "delete"):
         raise InventoryRefused(f"an operation is set or delete, not {op!r}")
     if not isinstance(pattern, str) or not pattern or not pattern.isprintable():
         raise InventoryRefused("an operation needs a pattern of worker names")
-    path = read_path(said.get("path", ""))
+    path = read_path(raw.get("path", ""))
     if op == "delete":
         return InventoryOperation(op, pattern, path)
-    if "value" not in said:
+    if "value" not in raw:
         raise InventoryRefused("set needs a value")
-    _check_value(said["value"], path)
-    return InventoryOperation(op, pattern, path, said["value"])
+    _check_value(raw["value"], path)
+    return InventoryOperation(op, pattern, path, raw["value"])
 
 
-def _check_value(said: Any, path: Steps) -> None:
-    if not path and not isinstance(said, Mapping):
+def _check_value(raw: Any, path: Steps) -> None:
+    if not path and not isinstance(raw, Mapping):
         raise InventoryRefused("the whole of a worker's inventory is an object")
     try:
-        json.dumps(said, allow_nan=False)
+        json.dumps(raw, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InventoryRefused(f"the value has no JSON form: {error}") from None
-    places = bare_secrets(said, ".".join(path))
+    places = bare_secrets(raw, ".".join(path))
     if places:
-        words = "write it as secret:env:NAME or secret:file:PATH and keep the value there"
-        raise InventoryRefused(f"{', '.join(places)}: looks like a secret; {words}")
+        message = "write it as secret:env:NAME or secret:file:PATH and keep the value there"
+        raise InventoryRefused(f"{', '.join(places)}: looks like a secret; {message}")
 
 
-def read_path(said: Any) -> Steps:
-    """Read a path: text with dots, or a list of names. Raises `InventoryRefused`."""
-    steps = [s for s in said.split(".") if s] if isinstance(said, str) else said
+def read_path(raw: Any) -> Steps:
+    """Parse a path: text with dots, or a list of names. Raises `InventoryRefused`."""
+    steps = [s for s in raw.split(".") if s] if isinstance(raw, str) else raw
     if not isinstance(steps, list | tuple) or not all(isinstance(s, str) and s for s in steps):
         raise InventoryRefused("a path is text with dots, or a list of names")
     return tuple(steps)
 
 
-def find(said: Any, path: Steps) -> Any:
-    """Return what stands at a path. Raises `InventoryRefused` if nothing does."""
+def find(tree: Any, path: Steps) -> Any:
+    """Return the value at a path. Raises `InventoryRefused` if there is none."""
     for step in path:
-        if not isinstance(said, Mapping) or step not in said:
-            raise InventoryRefused(f"nothing stands at {'.'.join(path)}")
-        said = said[step]
-    return said
+        if not isinstance(tree, Mapping) or step not in tree:
+            raise InventoryRefused(f"there is no value at {'.'.join(path)}")
+        tree = tree[step]
+    return tree
 
 
-def _apply(said: Mapping[str, Any], operation: InventoryOperation) -> dict[str, Any]:
-    """Return an object with an operation done to it; the old one stays as it was."""
-    made, path = dict(said), operation.path
+def _apply(raw: Mapping[str, Any], operation: InventoryOperation) -> dict[str, Any]:
+    """Return a copy of an object with an operation applied."""
+    made, path = dict(raw), operation.path
     if not path:
         return merge(made, operation.value) if operation.op == "set" else {}
     step, rest = path[0], path[1:]
@@ -283,16 +283,16 @@ def _load(file: Path) -> list[InventoryChange]:
     except OSError as error:
         raise BrokenInventory(f"{file}: {error.strerror}") from None
     try:
-        return [_read_change(said) for said in json.loads(text)]
+        return [_read_change(raw) for raw in json.loads(text)]
     except (ValueError, KeyError, TypeError) as error:
-        raise BrokenInventory(f"{file}: not the changes this program wrote: {error}") from None
+        raise BrokenInventory(f"{file}: this is not a list of inventory changes: {error}") from None
 
 
-def _read_change(said: Mapping[str, Any]) -> InventoryChange:
+def _read_change(raw: Mapping[str, Any]) -> InventoryChange:
     operations = tuple(
         InventoryOperation(o["op"], o["pattern"], tuple(o["path"]), o.get("value"))
-        for o in said["operations"]
+        for o in raw["operations"]
     )
     return InventoryChange(
-        said["version"], said["at"], said["by"], operations, said["undone"], said["undoes"]
+        raw["version"], raw["at"], raw["by"], operations, raw["undone"], raw["undoes"]
     )

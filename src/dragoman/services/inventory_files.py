@@ -1,9 +1,9 @@
-"""Inventory on disk: a folder of YAML or TOML files, rendered with Jinja2 and merged.
+"""Inventory files: a folder of YAML or TOML files, rendered with Jinja2 and merged.
 
-The form is NorFab's: `inventory.yaml` has `workers`, whose keys are patterns of worker names and
-whose values are lists of files (relative to the folder) or objects, beside `broker`, `topology` and
-the like. A folder without such a file is read whole, in the order of the names. Every trouble is a
-`BrokenInventory` that names the file and, where there is one, the line.
+The form is NorFab's. `inventory.yaml` has `workers`: its keys are patterns of worker names, its
+values are lists of files (relative to the folder) or objects. Beside it stand `broker`, `topology`
+and others. In a folder without an index, all files are read in the order of their names. Every
+error is a `BrokenInventory` that names the file and, if known, the line.
 """
 
 import os
@@ -20,7 +20,7 @@ from dragoman.model.value import field, value
 
 INDEX: Final = ("inventory.yaml", "inventory.yml", "inventory.toml")
 ENDINGS: Final = (".yaml", ".yml", ".toml")
-#: A larger file is no inventory.
+#: The largest inventory file in bytes.
 LARGEST: Final = 16 * 1024 * 1024
 
 
@@ -30,16 +30,16 @@ class BrokenInventory(Exception):
 
 @value
 class InventorySource:
-    """What a folder says: patterns with their objects in order, all else, and who declares what."""
+    """The content of a folder: worker patterns with their objects in order, and the rest."""
 
     workers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     others: Mapping[str, Any] = field(default_factory=dict)
-    #: The files it was made of, with their state, to see whether one has changed.
+    #: Name, modification time and size of every file read, to detect changes.
     stamps: tuple[tuple[str, int, int], ...] = ()
 
 
 def merge(into: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge deeply: objects by key, lists joined without repeats, otherwise the later one wins."""
+    """Merge deeply: objects by key, lists joined without repeats, otherwise the later value."""
     merged = dict(into)
     for key, new in other.items():
         old = merged.get(key)
@@ -58,7 +58,7 @@ def read_source(path: Path, env: Mapping[str, str] | None = None) -> InventorySo
 
 
 class _Reader:
-    """Reads one folder once; each file is read a single time."""
+    """Reads one folder; each file once."""
 
     def __init__(self, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
@@ -71,10 +71,10 @@ class _Reader:
         index: dict[str, Any] = {}
         for file in self._index_files():
             index = merge(index, self._file(file))
-        said = index.pop("workers", None) or {}
-        if not isinstance(said, Mapping):
+        patterns = index.pop("workers", None) or {}
+        if not isinstance(patterns, Mapping):
             raise BrokenInventory(f"{self._path}: workers must be an object of name patterns")
-        workers = [(str(k), o) for k, items in said.items() for o in self._objects(k, items)]
+        workers = [(str(k), o) for k, items in patterns.items() for o in self._objects(k, items)]
         return InventorySource(tuple(workers), index, tuple(self._stamps))
 
     def _index_files(self) -> Iterable[Path]:
@@ -104,31 +104,31 @@ class _Reader:
                 reason = getattr(error, "strerror", None) or str(error)
                 raise BrokenInventory(f"{path}: {reason}{f' ({why})' if why else ''}") from None
             if stamp.st_size > LARGEST:
-                raise BrokenInventory(f"{path}: {stamp.st_size} bytes are too many")
+                raise BrokenInventory(f"{path}: {stamp.st_size} bytes; the limit is {LARGEST}")
             self._stamps.append((str(path), stamp.st_mtime_ns, stamp.st_size))
             self._read[path] = _parse(path, _render(path, text, self._env))
         return self._read[path]
 
 
-def read_resources(said: Any) -> dict[str, tuple[tuple[str, ...], int]]:
-    """Read the resources by service: a list of names, or `names` and `replicas`."""
-    if not isinstance(said or {}, Mapping):
+def read_resources(parsed: Any) -> dict[str, tuple[tuple[str, ...], int]]:
+    """Parse the resources by service: a list of names, or `names` and `replicas`."""
+    if not isinstance(parsed or {}, Mapping):
         raise BrokenInventory("resources must be an object of services")
-    return {str(service): _resources(service, each) for service, each in (said or {}).items()}
+    return {str(service): _resources(service, each) for service, each in (parsed or {}).items()}
 
 
-def _resources(service: Any, said: Any) -> tuple[tuple[str, ...], int]:
-    about = said if isinstance(said, Mapping) else {"names": said}
+def _resources(service: Any, parsed: Any) -> tuple[tuple[str, ...], int]:
+    about = parsed if isinstance(parsed, Mapping) else {"names": parsed}
     names, replicas = about.get("names"), about.get("replicas", 1)
     if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
-        raise BrokenInventory(f"resources: {service}: a list of names")
+        raise BrokenInventory(f"resources: {service}: a list of names is expected")
     if any("\n" in name for name in names) or not isinstance(replicas, int) or replicas < 1:
-        raise BrokenInventory(f"resources: {service}: names of one line, replicas from 1 on")
+        raise BrokenInventory(f"resources: {service}: names must be one line, replicas at least 1")
     return tuple(dict.fromkeys(names)), replicas
 
 
 def has_changed(source: InventorySource) -> bool:
-    """Tell whether a file of a source is not what it was when it was read."""
+    """Tell whether a file of a source has changed since it was read."""
     for name, modified, size in source.stamps:
         try:
             stamp = os.stat(name)
@@ -153,7 +153,7 @@ def _render(path: Path, text: str, env: Mapping[str, str]) -> str:
 
 
 def _line(error: Exception) -> int:
-    """Find the line of the template that was being rendered."""
+    """Return the template line at which rendering failed."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
@@ -164,7 +164,7 @@ def _line(error: Exception) -> int:
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        said = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        parsed = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except tomllib.TOMLDecodeError as error:
         raise BrokenInventory(f"{path}: {error}") from None
     except yaml.MarkedYAMLError as error:
@@ -172,8 +172,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise BrokenInventory(f"{path}, line {line}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BrokenInventory(f"{path}: {error}") from None
-    if said is None:
+    if parsed is None:
         return {}
-    if not isinstance(said, dict) or not all(isinstance(key, str) for key in said):
-        raise BrokenInventory(f"{path}: an inventory file is an object with names as keys")
-    return said
+    if not isinstance(parsed, dict) or not all(isinstance(key, str) for key in parsed):
+        raise BrokenInventory(f"{path}: the file must be an object with text keys")
+    return parsed

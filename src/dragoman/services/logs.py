@@ -1,4 +1,4 @@
-"""The last log records of the broker's process, kept for people who ask over the wire."""
+"""The last log records of the broker process, for the management task `get_logs`."""
 
 from collections import deque
 from collections.abc import MutableMapping
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import structlog
 
-#: Records kept; older ones are in the log itself.
+#: Records in memory; older ones are only in the log.
 KEPT: Final = 10_000
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 
 
 class LogBuffer:
-    """Sits before the renderer of the log and remembers what passes."""
+    """A structlog processor before the renderer that keeps the last records."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._records: deque[dict[str, Any]] = deque(maxlen=kept)
@@ -20,21 +20,21 @@ class LogBuffer:
     def __call__(
         self, logger: Any, method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        """Remember one record, and pass it on."""
+        """Keep one record, and pass it on."""
         level = str(event.get("level", method))
-        told = {key: _plain(said) for key, said in event.items() if not key.startswith("_")}
-        told["message"] = told.pop("event", "")
-        self._records.append({"role": "broker", **told, "level": level.upper()})
+        kept = {key: _plain(item) for key, item in event.items() if not key.startswith("_")}
+        kept["message"] = kept.pop("event", "")
+        self._records.append({"role": "broker", **kept, "level": level.upper()})
         return event
 
     def attach(self) -> None:
-        """Listen to everything this process logs, before it is rendered."""
+        """Start to keep the records of this process."""
         processors = structlog.get_config()["processors"]
         if not any(each is self for each in processors):
             structlog.configure(processors=[*processors[:-1], self, processors[-1]])
 
     def detach(self) -> None:
-        """Stop listening."""
+        """Stop keeping records."""
         processors = [p for p in structlog.get_config()["processors"] if p is not self]
         structlog.configure(processors=processors)
 
@@ -54,5 +54,5 @@ class LogBuffer:
         return found[-max(last, 0) :] if last else []
 
 
-def _plain(said: Any) -> Any:
-    return said if isinstance(said, str | int | float | bool | type(None)) else str(said)
+def _plain(item: Any) -> Any:
+    return item if isinstance(item, str | int | float | bool | type(None)) else str(item)

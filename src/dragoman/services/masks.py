@@ -1,8 +1,8 @@
-"""What must not be shown: secrets, told by the name they go by or by how they are written.
+"""Secrets of the inventory: which values are secrets, masking them, and resolving references.
 
-A secret is best written as a reference, `secret:env:NAME` or `secret:file:PATH`: the value then is
-in the environment or the file of the broker and nowhere else. Whatever stands under a name that
-sounds like a secret is treated as one too, for inventories that were written for others.
+A secret is best written as a reference, `secret:env:NAME` or `secret:file:PATH`: only the broker's
+environment or the file then holds the value. A value under a key that looks like a secret counts as
+one, too, for inventories that were written for other programs.
 """
 
 import os
@@ -21,7 +21,7 @@ _REFERENCE: Final = re.compile(r"secret:(env|file):(.+)", re.DOTALL)
 
 
 class SecretNotFound(Exception):
-    """A reference that leads nowhere. The message names it, never a value."""
+    """A reference cannot be resolved. The message names the reference, never a value."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -29,57 +29,55 @@ def is_secret_name(name: str) -> bool:
     return bool(_NAMES.search(name))
 
 
-def is_reference(said: Any) -> bool:
-    """Tell whether a value stands for a secret kept elsewhere."""
-    return isinstance(said, str) and _REFERENCE.fullmatch(said) is not None
+def is_reference(tree: Any) -> bool:
+    """Tell whether a value is a reference to a secret."""
+    return isinstance(tree, str) and _REFERENCE.fullmatch(tree) is not None
 
 
-def masked(said: Any, name: str = "") -> Any:
-    """Return the same with every secret replaced."""
-    return _changed(said, name, lambda secret: MASK)
+def masked(tree: Any, name: str = "") -> Any:
+    """Return a copy with every secret replaced by a mask."""
+    return _changed(tree, name, lambda secret: MASK)
 
 
-def revealed(said: Any) -> Any:
-    """Return the same with every reference replaced by what it leads to. Raises
-    `SecretNotFound`.
-    """
-    return _changed(said, "", lambda secret: resolve(secret) if is_reference(secret) else secret)
+def revealed(tree: Any) -> Any:
+    """Return a copy with every reference resolved. Raises `SecretNotFound`."""
+    return _changed(tree, "", lambda secret: resolve(secret) if is_reference(secret) else secret)
 
 
-def has_secrets(said: Any) -> bool:
-    """Tell whether anything in it must not be shown."""
+def has_secrets(tree: Any) -> bool:
+    """Tell whether it contains a secret."""
     found: list[Any] = []
-    _changed(said, "", found.append)
+    _changed(tree, "", found.append)
     return bool(found)
 
 
-def bare_secrets(said: Any, path: str = "") -> list[str]:
-    """Name the places where a secret is written out instead of being referred to."""
-    if isinstance(said, Mapping):
-        found = [bare_secrets(v, f"{path}.{k}".lstrip(".")) for k, v in said.items()]
+def bare_secrets(tree: Any, path: str = "") -> list[str]:
+    """Return the paths of secrets that are written as plain values."""
+    if isinstance(tree, Mapping):
+        found = [bare_secrets(v, f"{path}.{k}".lstrip(".")) for k, v in tree.items()]
         return [place for each in found for place in each]
-    if isinstance(said, list):
-        return [p for i, v in enumerate(said) for p in bare_secrets(v, f"{path}.{i}")]
-    is_bare = is_secret_name(path.rpartition(".")[2]) and isinstance(said, str)
-    return [path] if is_bare and said and not is_reference(said) else []
+    if isinstance(tree, list):
+        return [p for i, v in enumerate(tree) for p in bare_secrets(v, f"{path}.{i}")]
+    is_bare = is_secret_name(path.rpartition(".")[2]) and isinstance(tree, str)
+    return [path] if is_bare and tree and not is_reference(tree) else []
 
 
 def resolve(reference: str) -> str:
-    """Return what a reference leads to. Raises `SecretNotFound`."""
+    """Return the value of a reference. Raises `SecretNotFound`."""
     found = _REFERENCE.fullmatch(reference)
     assert found is not None
     kind, where = found[1], found[2]
     try:
         return os.environ[where] if kind == "env" else Path(where).read_text().rstrip("\n")
     except (KeyError, OSError, ValueError):
-        raise SecretNotFound(f"{reference} leads to nothing that can be read") from None
+        raise SecretNotFound(f"cannot read {reference}") from None
 
 
-def _changed(said: Any, name: str, change: Callable[[Any], Any]) -> Any:
-    if isinstance(said, Mapping):
-        return {key: _changed(item, str(key), change) for key, item in said.items()}
-    if isinstance(said, list | tuple):
-        return [_changed(item, name, change) for item in said]
-    is_secret = is_reference(said) or (is_secret_name(name) and isinstance(said, str | int | bytes)
-                                       and not isinstance(said, bool))  # fmt: skip
-    return change(said) if is_secret and said != "" else said
+def _changed(tree: Any, name: str, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, Mapping):
+        return {key: _changed(item, str(key), change) for key, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_changed(item, name, change) for item in tree]
+    is_secret = is_reference(tree) or (is_secret_name(name) and isinstance(tree, str | int | bytes)
+                                       and not isinstance(tree, bool))  # fmt: skip
+    return change(tree) if is_secret and tree != "" else tree

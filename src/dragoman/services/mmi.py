@@ -1,8 +1,7 @@
-"""Broker management, `mmi.service.broker`: what a person asks the broker, and tells it to do.
+"""Broker management, `mmi.service.broker`: queries and commands for the broker.
 
-NorFab's own tasks have NorFab's shapes, which the server hands in; ours are added to them. Nothing
-is decided here: looking is `ManagementView`, doing is `ManagementControl`, and both are the
-server's.
+NorFab's own tasks keep NorFab's form; ours are added. This module decides nothing: the server
+implements `ManagementView` for queries and `ManagementControl` for commands.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,10 +16,10 @@ MANAGEMENT: Final = "mmi.service.broker"
 
 
 class ManagementView(Protocol):
-    """What the service may look at."""
+    """The queries of the service."""
 
     def workers(self) -> list[WorkerRow]:
-        """Return the workers that are not of the house."""
+        """Return the workers that are not built in."""
         ...
 
     def services(self) -> list[ServiceRow]:
@@ -28,7 +27,7 @@ class ManagementView(Protocol):
         ...
 
     def clients(self) -> list[ClientRow]:
-        """Return who was heard lately."""
+        """Return the clients heard from lately."""
         ...
 
     def totals(self) -> Totals:
@@ -36,19 +35,19 @@ class ManagementView(Protocol):
         ...
 
     def job(self, job: str) -> dict[str, Any] | None:
-        """Return how a job stands."""
+        """Return the state of a job."""
         ...
 
     def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
-        """Return the newest jobs that are not of the house."""
+        """Return the newest jobs of services that are not built in."""
         ...
 
     def why(self, job: str) -> dict[str, Any]:
-        """Say why a job is where it is."""
+        """Return why a job is in its state."""
         ...
 
     def resources(self, service: str) -> list[dict[str, Any]]:
-        """Return who owns what."""
+        """Return the resources and the workers that own them."""
         ...
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -56,15 +55,15 @@ class ManagementView(Protocol):
         ...
 
     def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
-        """Answer a task of NorFab's in its own shape. Raises LookupError if it has none."""
+        """Return the answer to one of NorFab's tasks in its own form. Raises LookupError."""
         ...
 
 
 class ManagementControl(Protocol):
-    """What the service may have done."""
+    """The commands of the service."""
 
     def restart(self, at_most: float | None) -> None:
-        """Drain and begin anew in this process; every acknowledged job is kept."""
+        """Drain, then start again in this process; every acknowledged job is kept."""
         ...
 
     def shutdown(self, at_most: float | None) -> None:
@@ -72,11 +71,11 @@ class ManagementControl(Protocol):
         ...
 
     def disconnect(self, worker: str | None, at_once: bool) -> list[str]:
-        """Let go of one worker, or of all; return their names."""
+        """Disconnect one worker, or all; return their names."""
         ...
 
     def forget_answers(self, service: str) -> None:
-        """Make the memoised answers of a service void."""
+        """Drop the memoised answers of a service."""
         ...
 
     def set_node(self, node: str, membership: str) -> bool:
@@ -89,80 +88,80 @@ class BrokerManagement:
 
     def __init__(
         self,
-        sight: ManagementView,
+        view: ManagementView,
         control: ManagementControl,
         logs: LogBuffer,
         inventory: Callable[[], Any],
         more: Mapping[str, TaskFunction] | None = None,
     ) -> None:
-        self._sight = sight
+        self._view = view
         self._control = control
         self._inventory = inventory
         own: dict[str, TaskFunction] = {
-            "why": sight.why,
-            "show_job": sight.job,
+            "why": view.why,
+            "show_job": view.job,
             "show_jobs": self.show_jobs,
-            "show_totals": lambda: row(sight.totals()),
-            "list_services": lambda: [row(r) for r in sight.services()],
-            "list_workers": lambda: [row(r) for r in sight.workers()],
-            "list_clients": lambda: [row(r) for r in sight.clients()],
-            "show_resources": lambda service="": sight.resources(service),
+            "show_totals": lambda: row(view.totals()),
+            "list_services": lambda: [row(r) for r in view.services()],
+            "list_workers": lambda: [row(r) for r in view.workers()],
+            "list_clients": lambda: [row(r) for r in view.clients()],
+            "show_resources": lambda service="": view.resources(service),
             "show_broker_inventory": self.show_broker_inventory,
             "get_logs": logs.read,
             "restart": self.restart,
             "shutdown": self.shutdown,
             "disconnect": self.disconnect,
             "forget_answers": self.forget_answers,
-            "list_nodes": sight.nodes,
+            "list_nodes": view.nodes,
             "approve_node": lambda node: self._set_node(node, "APPROVED"),
             "reject_node": lambda node: self._set_node(node, "REJECTED"),
         }
         shaped = {name: self._norfab(name) for name in NORFAB_TASKS}
-        self.desk = TaskTable("management", {**shaped, **own, **(more or {})})
+        self.tasks = TaskTable("management", {**shaped, **own, **(more or {})})
 
     def _norfab(self, task: str) -> TaskFunction:
-        return lambda **kwargs: self._sight.norfab(task, kwargs)
+        return lambda **kwargs: self._view.norfab(task, kwargs)
 
     def show_jobs(self, state: str = "", limit: int = 100) -> list[dict[str, Any]]:
         """List the newest jobs, optionally of one state."""
         try:
             wanted = JobState(state) if state else None
         except ValueError:
-            raise ServiceFault(f"{state!r} is no state; try {', '.join(JobState)}") from None
-        return self._sight.jobs(wanted, limit)
+            raise ServiceFault(f"{state!r} is no job state; use {', '.join(JobState)}") from None
+        return self._view.jobs(wanted, limit)
 
     def show_broker_inventory(self) -> Any:
         """Return the broker's part of the inventory, without its secrets."""
         return self._inventory()
 
     def restart(self, timeout: float | None = None) -> dict[str, Any]:
-        """Begin anew after running jobs had `timeout` seconds to end; none is lost."""
+        """Restart after running jobs had `timeout` seconds to end; no job is lost."""
         self._control.restart(_seconds(timeout))
         return {"status": "restarting"}
 
     def shutdown(self, timeout: float | None = None) -> dict[str, Any]:
-        """Stop after running jobs had `timeout` seconds to end; the rest is safe in the ledger."""
+        """Stop after running jobs had `timeout` seconds to end; the ledger keeps the rest."""
         self._control.shutdown(_seconds(timeout))
         return {"status": "shutting down"}
 
     def disconnect(
         self, worker: str | None = None, name: str | None = None, at_once: bool = False
     ) -> dict[str, Any]:
-        """Let go of one worker or all: when they have finished what they hold, or at once."""
-        whom = worker or name
-        found = self._control.disconnect(None if whom == "all" else whom, at_once)
-        if whom not in (None, "all") and not found:
-            raise ServiceFault(f"there is no worker {whom!r}")
+        """Disconnect one worker or all: after they finish the jobs they hold, or at once."""
+        wanted = worker or name
+        found = self._control.disconnect(None if wanted == "all" else wanted, at_once)
+        if wanted not in (None, "all") and not found:
+            raise ServiceFault(f"there is no worker {wanted!r}")
         return {"status": "disconnecting", "workers": found}
 
     def forget_answers(self, service: str) -> dict[str, Any]:
-        """Make the memoised answers of a service void: the next question is worked out anew."""
+        """Drop the memoised answers of a service: the next call runs again."""
         self._control.forget_answers(service)
         return {"status": "forgotten", "service": service}
 
     def _set_node(self, node: str, membership: str) -> dict[str, Any]:
         if not self._control.set_node(node, membership):
-            raise ServiceFault(f"no compute node {node!r} is known")
+            raise ServiceFault(f"there is no compute node {node!r}")
         return {"node": node, "membership": membership.lower()}
 
 
@@ -184,12 +183,12 @@ def _seconds(timeout: Any) -> float | None:
     try:
         seconds = float(timeout)
     except (TypeError, ValueError):
-        raise ServiceFault(f"timeout: {timeout!r} is no number of seconds") from None
+        raise ServiceFault(f"timeout: {timeout!r} is not a number of seconds") from None
     return max(0.0, seconds)
 
 
 def row(found: Any) -> dict[str, Any]:
-    """Write a row of the view as a plain object."""
+    """Return a row of the view as a plain object."""
     return {name: _plain(getattr(found, name)) for name in found.__slots__}
 
 

@@ -1,8 +1,8 @@
 """Inventory for workers, `sid.service.broker`.
 
-Secrets go to the worker they are for and to nobody else. What this service answers is recorded like
-any job's result, so it is masked here; the server reveals the answer on its way out, and only to
-the worker itself (`reveal`).
+Only the worker itself gets its secrets. The ledger records the answer of this service like any
+job's result, so the service masks it. While the server sends the answer to the worker, it puts the
+secrets in (`reveal`).
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from dragoman.services.inventory_files import BrokenInventory
 from dragoman.services.masks import SecretNotFound, has_secrets, masked, revealed
 
 INVENTORY: Final = "sid.service.broker"
-#: Answers on their way out that are to be revealed.
+#: Answers that wait to be sent with their secrets.
 _MOST: Final = 10_000
-#: What NorFab's workers append to their name when they ask as clients.
+#: The suffix of NorFab's workers when they call as clients.
 _AS_CLIENT: Final = "-NFPClient"
 
-#: Told of every change: the change, and the names of the workers it concerns.
+#: Called after every change, with the names of the workers concerned.
 OnChange = Callable[[InventoryChange, list[str]], None]
 
 
@@ -48,11 +48,11 @@ class InventoryService:
         self._workers = workers
         self._on_change = on_change
         self._on_files = on_files
-        #: Tells whether a client is the worker of a name, and so may have its secrets.
+        #: Tells whether a client is the worker of a name, which may have its secrets.
         self.is_worker: Callable[[str, str], bool] = is_worker
         #: Job -> the worker that asked for its own inventory.
         self._asked: OrderedDict[str, str] = OrderedDict()
-        self.desk = TaskTable(
+        self.tasks = TaskTable(
             "inventory",
             {
                 "get_inventory": self.get_inventory,
@@ -70,7 +70,7 @@ class InventoryService:
     # --- reading ------------------------------------------------------------------------------
 
     async def get_inventory(self, session: ServiceSession, name: str) -> dict[str, Any] | None:
-        """Return what is said of a worker; None if nothing is."""
+        """Return the inventory of a worker, masked; None if it has none."""
         await self._refresh()
         found = self._inventory.of(name)
         if found is not None and has_secrets(found) and self.is_worker(session.client, name):
@@ -80,14 +80,14 @@ class InventoryService:
         return masked(found)  # type: ignore[no-any-return]
 
     def reveal(self, job: str) -> tuple[bool, Any]:
-        """Return a worker's inventory with its secrets, if this job may have it."""
+        """Return (True, the inventory with its secrets) if this job may have them."""
         name = self._asked.pop(job, None)
         if name is None:
             return False, None
         return True, revealed(self._inventory.of(name))
 
     async def show(self) -> dict[str, Any]:
-        """Return the patterns, the version and what is wrong with the files, if anything."""
+        """Return the patterns, the version and the error in the files, if any."""
         await self._refresh()
         return {
             "version": self._inventory.version,
@@ -96,11 +96,11 @@ class InventoryService:
         }
 
     def broker(self) -> dict[str, Any]:
-        """Return what the files say that is not for workers, without secrets."""
+        """Return the part of the files that is not for workers, masked."""
         return masked(dict(self._inventory.others))  # type: ignore[no-any-return]
 
     async def get(self, name: str, path: Any = "") -> Any:
-        """Return what stands at a path of a worker's inventory, without secrets."""
+        """Return the value at a path of a worker's inventory, masked."""
         await self._refresh()
         try:
             return find(masked(self._inventory.of(name)), read_path(path))
@@ -108,10 +108,10 @@ class InventoryService:
             raise ServiceFault(f"{name}: {error}") from None
 
     def history(self, limit: int = 100) -> Any:
-        """Return the last changes, without secrets."""
+        """Return the last changes, masked."""
         return masked(self._inventory.history(limit))
 
-    # --- changing -----------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------
 
     async def set(
         self,
@@ -121,27 +121,27 @@ class InventoryService:
         value: Any,
         version: int | None = None,
     ) -> dict[str, Any]:
-        """Set what stands at a path for every worker that a pattern means."""
-        said = {"op": "set", "pattern": pattern, "path": path, "value": value}
-        return await self.change(session, [said], version)
+        """Set the value at a path for every worker that matches a pattern."""
+        operation = {"op": "set", "pattern": pattern, "path": path, "value": value}
+        return await self.change(session, [operation], version)
 
     async def delete(
         self, session: ServiceSession, pattern: str, path: Any, version: int | None = None
     ) -> dict[str, Any]:
-        """Delete what stands at a path for every worker that a pattern means."""
-        said = {"op": "delete", "pattern": pattern, "path": path}
-        return await self.change(session, [said], version)
+        """Delete the value at a path for every worker that matches a pattern."""
+        operation = {"op": "delete", "pattern": pattern, "path": path}
+        return await self.change(session, [operation], version)
 
     async def change(
         self, session: ServiceSession, operations: list[Any], version: int | None = None
     ) -> dict[str, Any]:
-        """Do several operations as one; with `version`, only if nobody was faster."""
+        """Apply several operations as one; with `version`, only if that is the last version."""
         return await self._make(
             self._inventory.change, operations, session.client, self._now(), version
         )
 
     async def undo(self, session: ServiceSession, version: int | None = None) -> dict[str, Any]:
-        """Take a change back: the given one, or the last that stands."""
+        """Undo a change: the given one, or the last in force."""
         return await self._make(self._inventory.undo, version, session.client, self._now())
 
     async def _make(self, make: Callable[..., InventoryChange], *args: Any) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class InventoryService:
         return sorted(w for w in self._workers() if any(fnmatchcase(w, p) for p in patterns))
 
     async def reload(self) -> dict[str, Any]:
-        """Read the files again; if they are broken, say where and keep the last good ones."""
+        """Read the files again; if they are broken, name the place and keep the last good ones."""
         try:
             is_new = await asyncio.to_thread(self._inventory.reload)
         except BrokenInventory as error:
@@ -168,7 +168,7 @@ class InventoryService:
         return await self.show()
 
     async def _refresh(self) -> None:
-        """Follow the files; broken ones are told by `show` and in the log, and not used."""
+        """Read changed files; `show` reports broken ones, and they are not used."""
         try:
             if await asyncio.to_thread(self._inventory.refresh):
                 self._on_files()
@@ -177,13 +177,13 @@ class InventoryService:
 
 
 def is_worker(client: str, name: str) -> bool:
-    """Tell whether a client is the worker of that name, as far as its link says who it is."""
+    """Tell whether a client has the name of a worker, or the name NorFab derives from it."""
     own = client.partition("/")[2]
     return own in (name, name + _AS_CLIENT)
 
 
-def reveal_or_say(service: InventoryService, job: str) -> tuple[bool, Any, str]:
-    """Return (whether to replace the answer, the answer, what is wrong instead)."""
+def reveal_or_error(service: InventoryService, job: str) -> tuple[bool, Any, str]:
+    """Return (whether to replace the answer, the answer, the error)."""
     try:
         is_secret, found = service.reveal(job)
     except SecretNotFound as error:

@@ -1,14 +1,14 @@
 """Whose a name is."""
 
 from dragoman.model.names import PeerId, Principal, WorkerName
-from dragoman.security import names as module
-from dragoman.security.names import NameOwners, is_chosen
+from dragoman.security import name_owners as module
+from dragoman.security.name_owners import NameOwners, is_chosen
 
 ALICE, MALLORY = Principal("alice"), Principal("mallory")
 PEER, NAME = PeerId("nfp/edge-1"), WorkerName("edge-1")
 
 
-def test_a_name_belongs_to_who_proved_it_first() -> None:
+def test_a_name_belongs_to_the_principal_that_proved_it_first() -> None:
     names = NameOwners()
     assert names.claim_peer(PEER, ALICE) is None
     assert names.claim_peer(PEER, ALICE) is None
@@ -18,7 +18,7 @@ def test_a_name_belongs_to_who_proved_it_first() -> None:
     assert names.claim_worker(NAME, PeerId("dcp/x"), MALLORY, is_chosen=True) == ALICE
 
 
-def test_the_names_of_the_gone_are_free() -> None:
+def test_the_names_of_revoked_principals_are_free() -> None:
     names = NameOwners(is_gone=lambda principal: principal == ALICE)
     names.claim_peer(PEER, ALICE)
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)
@@ -53,7 +53,7 @@ def test_released_names_may_be_claimed_again() -> None:
     assert names.claim_worker(NAME, PEER, MALLORY, is_chosen=True) is None
 
 
-def test_the_memory_of_peers_is_bounded_and_keeps_the_workers() -> None:
+def test_the_number_of_peer_names_is_bounded_and_workers_are_kept() -> None:
     names = NameOwners()
     names.claim_peer(PEER, ALICE)
     names.claim_worker(NAME, PEER, ALICE, is_chosen=True)

@@ -1,8 +1,8 @@
-"""Whose a name is: the principal's that first proved it. Pure.
+"""The owner of a name: the principal that first proved it. Pure.
 
-Two kinds of names are kept apart. *Peers* are routing ids, node ids and the like, with their link:
-replies go where they say. *Workers* are what workers call themselves. A name is free again
-when its owner may never speak again (all its keys were revoked), which the caller says.
+There are two kinds of names. *Peer* names are routing ids and node ids with their link: replies
+are addressed to them. *Worker* names are chosen by workers. A name is free again when all keys of
+its owner are revoked, which the caller decides.
 """
 
 from collections import OrderedDict
@@ -11,25 +11,25 @@ from typing import Final
 
 from dragoman.model.names import PeerId, Principal, WorkerName, link_of, name_of
 
-#: Peers that are remembered; the one that has been known for longest goes first.
+#: Peer names in memory; the oldest is forgotten first.
 MOST_PEERS: Final = 200_000
-#: Names that are kept for ever; beyond that they are kept while the process lives.
+#: Names on disk; further ones last as long as the process.
 MOST_KEPT: Final = 50_000
 
 
 class NameOwners:
-    """Peers and workers by name, each with its owner."""
+    """Peer and worker names with their owners."""
 
     def __init__(self, is_gone: Callable[[Principal], bool] = lambda principal: False) -> None:
         self._is_gone = is_gone
         self._peers: OrderedDict[PeerId, Principal] = OrderedDict()
         self._workers: dict[WorkerName, Principal] = {}
-        #: What is to outlive this process: `peer:` and `worker:` names with their owners.
+        #: Names to be written to disk: `peer:` and `worker:` names with their owners.
         self.kept: dict[str, Principal] = {}
         self.is_dirty = False
 
     def restore(self, kept: Mapping[str, str]) -> None:
-        """Know again what an earlier process kept."""
+        """Load the names that an earlier process wrote."""
         for label, owner in kept.items():
             kind, _, name = label.partition(":")
             if kind == "peer":
@@ -39,15 +39,15 @@ class NameOwners:
             self.kept[label] = Principal(owner)
 
     def owner_of(self, peer: PeerId) -> Principal | None:
-        """Return whose a peer's name is."""
+        """Return the owner of a peer name."""
         return self._peers.get(peer)
 
     def worker_owner(self, name: WorkerName) -> Principal | None:
-        """Return whose a worker's name is."""
+        """Return the owner of a worker name."""
         return self._workers.get(name)
 
     def claim_peer(self, peer: PeerId, principal: Principal) -> Principal | None:
-        """Let a principal speak as a peer; return the owner instead if that is another."""
+        """Give a peer name to a principal; return the owner if another principal has it."""
         owner = self._peers.get(peer)
         if owner == principal:
             return None
@@ -61,10 +61,10 @@ class NameOwners:
     def claim_worker(
         self, name: WorkerName, peer: PeerId, principal: Principal, *, is_chosen: bool
     ) -> Principal | None:
-        """Let a principal's worker have a name; return the owner instead if that is another.
+        """Give a worker name to a principal; return the owner if another principal has it.
 
-        Names that the worker chose are kept for good, with the peer they were said from; those the
-        broker made up are not worth keeping.
+        Names that workers chose are written to disk, with their peer. Names that the broker made up
+        are not.
         """
         owner = self._workers.get(name)
         if owner is not None and owner != principal and not self._is_gone(owner):
@@ -77,11 +77,11 @@ class NameOwners:
         return None
 
     def peers_of(self, principal: Principal) -> list[PeerId]:
-        """Return every peer that spoke for a principal."""
+        """Return every peer name of a principal."""
         return [peer for peer, owner in self._peers.items() if owner == principal]
 
     def release(self, principals: Iterable[Principal]) -> None:
-        """Make the names of principals free."""
+        """Free the names of some principals."""
         gone = set(principals)
         for peer in [p for p, owner in self._peers.items() if owner in gone]:
             del self._peers[peer]
@@ -97,7 +97,7 @@ class NameOwners:
             self.is_dirty = True
 
     def _forget_one(self) -> None:
-        """Let go of the oldest peer that need not be kept."""
+        """Forget the oldest peer name that is not on disk."""
         for peer in self._peers:
             if f"peer:{peer}" not in self.kept:
                 del self._peers[peer]
@@ -105,5 +105,5 @@ class NameOwners:
 
 
 def is_chosen(name: WorkerName, peer: PeerId, dialect: str) -> bool:
-    """Tell whether a worker chose its name, or had it made up by the broker or its transport."""
+    """Tell whether the worker chose its name; the broker or the transport made up others."""
     return not name.startswith("0x") and dialect != "memo01" and link_of(peer) != "local"

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.security.keys import KeyState
-from dragoman.security.register import (
+from dragoman.security.registry_data import (
     Enrolment,
     KeyEntry,
     PrincipalEntry,
@@ -15,7 +15,7 @@ from dragoman.security.register import (
 KEY = "token:0a1b2c3d4e5f"
 
 
-def test_a_register_reads_back_as_it_was_written() -> None:
+def test_registry_data_reads_back_as_written() -> None:
     register = RegistryData(
         keys={KEY: KeyEntry("alice", KeyState.ALLOWED, 1.0, 9.0, "00", "why")},
         principals={"alice": PrincipalEntry(("admin",), ("a*",), ("b*",))},
@@ -31,7 +31,7 @@ def test_a_broken_form_is_named(raw: bytes) -> None:
         read_register(raw)
 
 
-def test_time_ends_a_key_that_is_allowed_and_moves_no_other() -> None:
+def test_time_expires_allowed_keys_and_no_others() -> None:
     entry = KeyEntry("alice", KeyState.ALLOWED, 0.0, 10.0)
     assert entry.state_at(9.9) is KeyState.ALLOWED
     assert entry.state_at(10.0) is KeyState.EXPIRED

@@ -15,13 +15,13 @@ from dragoman.model.names import JobId, link_of
 from dragoman.model.record import Record
 from dragoman.security.gate import Gate, JobOwner
 from dragoman.security.policy_text import read_policy
-from dragoman.security.register import RegistryData
+from dragoman.security.registry_data import RegistryData
 from dragoman.server.guard import task_in
 from dragoman.server.link_gate import LinkGate
 from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
 
 
-class Doorbell:
+class AddressKeys:
     """What a gate needs of a transport: the key of each address."""
 
     def __init__(self) -> None:
@@ -32,14 +32,14 @@ class Doorbell:
         return self.keys.get(address, "")
 
 
-class Gatehouse:
+class GatedBroker:
     """All broker sides with a core behind them."""
 
     def __init__(self, keys: RegistryData, policy: str = "") -> None:
         numbers = count(1)
         self.now = NOW
         self.broker = Broker()
-        self.bells = Doorbell()
+        self.bells = AddressKeys()
         self.records: list[Record] = []
         self.subscribed: list[Subscribed] = []
         codecs = {**make_body_codecs(), "http": HttpDress()}
@@ -62,7 +62,7 @@ class Gatehouse:
         return JobOwner(found.principal, found.service) if found else None
 
     def say(self, link: str, address: bytes, frames: Iterable[bytes], key: str = "") -> list[Send]:
-        """Let somebody who proved a key say something; return what everybody is told about it."""
+        """Receive a message from a peer with a key; return all messages the broker sends."""
         self.bells.keys[address] = key
         sends: list[Send] = []
         for item in self.points[link].receive(address, list(frames), self.now):
@@ -79,7 +79,7 @@ class Gatehouse:
         for effect in effects:
             if isinstance(effect, Append):
                 self.records.append(effect.record)
-                self.gate.meter.saw(effect.record)
+                self.gate.meter.observe(effect.record)
                 continue
             effect_: Any = effect
             peer = next(

@@ -1,4 +1,4 @@
-"""Whoever speaks: from the key that was proved to a principal with roles and bounds. Pure."""
+"""The identity of a peer: from a proved key to a principal with roles and limits. Pure."""
 
 from typing import Final, Protocol
 
@@ -8,36 +8,36 @@ from dragoman.model.value import value
 from dragoman.security.allowances import Allowance
 from dragoman.security.keys import NO_KEY, KeyState
 from dragoman.security.policy import Policy
-from dragoman.security.register import PrincipalEntry
+from dragoman.security.registry_data import PrincipalEntry
 
 _REMEMBERED: Final = 10_000
-_WHY_NOT: Final = {
-    KeyState.UNKNOWN: "nobody here knows this key",
+_REFUSAL: Final = {
+    KeyState.UNKNOWN: "this key is unknown",
     KeyState.PENDING: "this key waits for approval",
     KeyState.REVOKED: "this key was revoked",
-    KeyState.EXPIRED: "this key's time is over",
+    KeyState.EXPIRED: "this key has expired",
 }
 
 
 class KeyLookup(Protocol):
-    """What the gate asks the registry."""
+    """The registry as the gate uses it."""
 
     def state_of(self, key: str, now: float) -> KeyState:
-        """Return where a key stands."""
+        """Return the state of a key."""
         ...
 
     def principal_of(self, key: str) -> Principal:
-        """Return whom a key speaks for."""
+        """Return the principal of a key."""
         ...
 
     def entry_of(self, principal: str) -> PrincipalEntry:
-        """Return the roles of a principal and the bounds of what it may register."""
+        """Return the roles of a principal and the limits of what it may register."""
         ...
 
 
 @value
 class PeerIdentity:
-    """Whoever a message came from: who they are, and why they may not be heard, if so."""
+    """The sender of a message; `fault` is set if its messages are refused."""
 
     principal: Principal
     roles: tuple[str, ...]
@@ -47,7 +47,7 @@ class PeerIdentity:
 
 
 class PeerIdentities:
-    """Speakers by key; they are remembered until a key or the policy changes."""
+    """A cache of identities by key; it is cleared when a key or the policy changes."""
 
     def __init__(self, keys: KeyLookup, policy: Policy) -> None:
         self._keys = keys
@@ -55,7 +55,7 @@ class PeerIdentities:
         self._known: dict[str, PeerIdentity] = {}
 
     def of_key(self, key: str, now: float) -> PeerIdentity:
-        """Say who proved a key; the empty one proves nobody."""
+        """Return the identity behind a key; the empty key is `anonymous`."""
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _REMEMBERED:
@@ -64,11 +64,11 @@ class PeerIdentities:
         return found
 
     def roles_of(self, principal: Principal) -> tuple[str, ...]:
-        """Return the roles of a principal, whatever key it spoke with."""
+        """Return the roles of a principal."""
         return self._policy.roles_of(principal, self._keys.entry_of(principal).roles)
 
     def forget(self) -> None:
-        """Ask the registry again about everybody."""
+        """Clear the cache."""
         self._known.clear()
 
     def _make(self, key: str, now: float) -> PeerIdentity:
@@ -80,6 +80,6 @@ class PeerIdentities:
         entry = self._keys.entry_of(principal)
         fault = None
         if state is not KeyState.ALLOWED:
-            fault = Fault(FaultCode.DENIED, _WHY_NOT[state])
+            fault = Fault(FaultCode.DENIED, _REFUSAL[state])
         roles = policy.roles_of(principal, entry.roles)
         return PeerIdentity(principal, roles, entry, policy.allowance_of(principal), fault)

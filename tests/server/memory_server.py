@@ -18,7 +18,7 @@ from dragoman.transports.memory import MemoryHub, MemoryPeer
 CODEC = LocalBodyCodec()
 
 
-class Stage:
+class MemoryServer:
     """What a test needs in its hands."""
 
     def __init__(self, ledger: MemoryLedger | None = None) -> None:
@@ -36,15 +36,15 @@ class Stage:
     def has_workers(self) -> bool:
         return bool(self.broker.state.registry.workers)
 
-    def run(self, play: Callable[["Stage"], Awaitable[Any]]) -> Any:
-        """Run the loop and a play beside it; both must end."""
+    def run(self, scenario: Callable[["MemoryServer"], Awaitable[Any]]) -> Any:
+        """Run the loop and a scenario beside it; both must end."""
 
         async def both() -> Any:
             await self.links.open()
             serving = asyncio.create_task(self.loop.run())
             try:
                 async with asyncio.timeout(10):
-                    return await play(self)
+                    return await scenario(self)
             finally:
                 self.loop.stop()
                 await serving

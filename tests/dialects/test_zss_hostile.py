@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.dialects.zss_words import (
+from tests.dialects.zss_messages import (
     BACK,
     FRONT,
     KEPT,
@@ -41,49 +41,49 @@ from dragoman.dialects.zss.worker_side import ZssWorkerSide
 
 
 def test_a_client_sends_seven_frames() -> None:
-    house = fabric()
-    call(house, C, ask(identity=C))
-    assert len(house.malformed) == 1
+    broker = fabric()
+    call(broker, C, ask(identity=C))
+    assert len(broker.malformed) == 1
 
 
 def test_a_part_of_no_request_is_malformed_and_a_bad_target_too() -> None:
-    house = fabric()
-    call(house, C, replace(ask(b"7"), kind=PRT))
-    call(house, C, ask(address=write_address("PONG", "PING", target=",")))
-    call(house, C, ask(address=write_address("PONG", "PING", target=5)))
-    assert len(house.malformed) == 2
-    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
+    broker = fabric()
+    call(broker, C, replace(ask(b"7"), kind=PRT))
+    call(broker, C, ask(address=write_address("PONG", "PING", target=",")))
+    call(broker, C, ask(address=write_address("PONG", "PING", target=5)))
+    assert len(broker.malformed) == 2
+    assert [m.status for m in heard(broker, FRONT, C)] == [b"404"]
 
 
 def test_every_vector_of_a_peer_leaves_the_broker_working() -> None:
-    house = fabric()
+    broker = fabric()
     links = {"client->broker": FRONT, "service->broker": BACK}
     for vector in VECTORS:
         if vector["direction"] in links and "[" not in vector["label"]:
             frames = [bytes.fromhex(frame) for frame in vector["frames_hex"]]
-            house.say(links[vector["direction"]], b"peer#1", frames)
-    assert house.malformed
-    up(house, b"FRESH#1", "FRESH")
-    call(house, C, ask(b"alive", address=write_address("FRESH", "PING")))
-    assert len(heard(house, BACK, b"FRESH#1")) == 1
+            broker.say(links[vector["direction"]], b"peer#1", frames)
+    assert broker.malformed
+    up(broker, b"FRESH#1", "FRESH")
+    call(broker, C, ask(b"alive", address=write_address("FRESH", "PING")))
+    assert len(heard(broker, BACK, b"FRESH#1")) == 1
 
 
 @pytest.mark.parametrize("number", [6, 10, 14, 18, 22, 26, 30, 34, 38, 42, 62, 66, 90, 94, 98, 110])
 def test_a_captured_call_passes_as_through_upstreams_broker(number: int) -> None:
     """Replay request and reply of real peers; but for instants, the same frames come out."""
-    house = fabric()
+    broker = fabric()
     vectors = [[bytes.fromhex(f) for f in v["frames_hex"]] for v in VECTORS[number : number + 4]]
     asked, routed, answered, returned = map(decode, vectors)
-    up(house, S, read_address(asked.address).sid)
+    up(broker, S, read_address(asked.address).sid)
     client = routed.identity
     assert client is not None
-    call(house, client, asked)
-    (request,) = heard(house, BACK, S)
+    call(broker, client, asked)
+    (request,) = heard(broker, BACK, S)
     sid = read_address(asked.address).sid.upper()
     assert request == replace(routed, headers=asked.headers, address=request.address)
     assert read_address(request.address).sid == sid
-    serve(house, S, answered)
-    (reply_,) = heard(house, FRONT, client)
+    serve(broker, S, answered)
+    (reply_,) = heard(broker, FRONT, client)
     assert reply_ == replace(returned, headers=answered.headers)
 
 
@@ -115,14 +115,14 @@ anything = st.lists(
 def test_whatever_peers_say_the_broker_goes_on(
     said: list[tuple[tuple[str, bytes], list[bytes]]],
 ) -> None:
-    house = fabric(traces=True)
-    up(house)
+    broker = fabric(traces=True)
+    up(broker)
     for (link, address), frames in said:
-        house.say(link, address, frames)
-    house.wait(700)
-    serve(house, b"FRESH#1", smi("HEARTBEAT", "FRESH"))
-    call(house, b"client#9", ask(b"alive", address=write_address("FRESH", "PING")))
-    assert [m.kind for m in heard(house, BACK, b"FRESH#1")] == [REP, REQ]
+        broker.say(link, address, frames)
+    broker.wait(700)
+    serve(broker, b"FRESH#1", smi("HEARTBEAT", "FRESH"))
+    call(broker, b"client#9", ask(b"alive", address=write_address("FRESH", "PING")))
+    assert [m.kind for m in heard(broker, BACK, b"FRESH#1")] == [REP, REQ]
 
 
 @given(st.lists(pieces, max_size=9) | headed)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.dialects.attached_peers import Peer, beats
 from tests.dialects.fabric import Fabric
-from tests.dialects.zss_words import (
+from tests.dialects.zss_messages import (
     BACK,
     FRONT,
     S2,
@@ -57,9 +57,9 @@ from dragoman.model.target import ALL
 # --- our own peers ---------------------------------------------------------------------------
 
 
-def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, ZssWorkerSide]:
+def our_worker(broker: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, ZssWorkerSide]:
     side = ZssWorkerSide(["math"], **more)
-    peer = Peer(house, BACK, address, side)
+    peer = Peer(broker, BACK, address, side)
     peer.send(side.join())
     assert peer.heard() == [Alive()]
     return peer, side
@@ -68,11 +68,11 @@ def our_worker(house: Fabric, address: bytes = S, **more: Any) -> tuple[Peer, Zs
 ADD = Submission(JobId("j1"), "math", Call("add", (), {"x": 2, "y": 3}, timeout=9.0))
 
 
-def start(house: Fabric) -> tuple[Peer, ZssClientSide, Peer, ZssWorkerSide]:
+def start(broker: Fabric) -> tuple[Peer, ZssClientSide, Peer, ZssWorkerSide]:
     """Bring one call from our client to our worker; its ticket is 1."""
-    peer, worker = our_worker(house)
+    peer, worker = our_worker(broker)
     client = ZssClientSide()
-    caller = Peer(house, FRONT, C, client)
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(ADD))
     call_ = Call("add", (), {"x": 2, "y": 3}, timeout=9.0)
     assert peer.heard() == [Assigned("1", JobId("j1"), call_, "MATH", "client#1", 9.0)]
@@ -81,19 +81,19 @@ def start(house: Fabric) -> tuple[Peer, ZssClientSide, Peer, ZssWorkerSide]:
 
 
 def test_our_client_calls_our_worker() -> None:
-    house = fabric()
-    caller, _, peer, worker = start(house)
+    broker = fabric()
+    caller, _, peer, worker = start(broker)
     peer.send(worker.take("1"))
     peer.send(worker.finish("1", Answer(5)))
     answers = (Answer(5, worker="PONG#1"),)
     assert caller.heard() == [Finished(JobId("j1"), answers, state=JobState.SUCCEEDED)]
-    submitted = next(r for r in house.records if r.kind == "submitted")
+    submitted = next(r for r in broker.records if r.kind == "submitted")
     assert (submitted.job, submitted.task, submitted.service) == ("j1", "add", "math")
 
 
 def test_a_repeated_submission_is_the_same_job() -> None:
-    house = fabric()
-    caller, client, peer, worker = start(house)
+    broker = fabric()
+    caller, client, peer, worker = start(broker)
     caller.send(client.submit(ADD))
     assert peer.heard() == []
     peer.send(worker.finish("1", Answer(5)))
@@ -101,8 +101,8 @@ def test_a_repeated_submission_is_the_same_job() -> None:
 
 
 def test_a_stream_of_replies_travels_in_parts() -> None:
-    house = fabric()
-    caller, client, peer, worker = start(house)
+    broker = fabric()
+    caller, client, peer, worker = start(broker)
     peer.send(worker.progress("1", {"done": 1}))
     peer.send(worker.chunk("1", b"\x00bytes"))
     peer.send(worker.ask_input("1", "r1", "sure?"))
@@ -116,8 +116,8 @@ def test_a_stream_of_replies_travels_in_parts() -> None:
 
 
 def test_a_stream_of_requests_travels_in_parts() -> None:
-    house = fabric()
-    caller, _, peer, worker = start(house)
+    broker = fabric()
+    caller, _, peer, worker = start(broker)
     address = write_address("MATH", "ADD", job="j1")
     for n in (1, 2):
         caller.send([encode(ZssMessage(PRT, b"j1", address, status=b"206", payload=bytes([n])))])
@@ -131,37 +131,37 @@ def test_a_stream_of_requests_travels_in_parts() -> None:
 
 
 def test_a_client_that_reads_no_parts_gets_one_message() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
-    call(house, C, ask(address=write_address("MATH", "ADD")))
+    broker = fabric()
+    peer, worker = our_worker(broker)
+    call(broker, C, ask(address=write_address("MATH", "ADD")))
     assert [type(w) for w in peer.heard()] == [Assigned]
     assert worker.progress("1", 1) == worker.chunk("1", b"x") == []
-    with pytest.raises(Unsupported, match="questions"):
+    with pytest.raises(Unsupported, match="reads no parts"):
         worker.ask_input("1", "r", "?")
-    # Even if the service says something on the way, the client would take it for the reply.
+    # A part would be taken for the reply, so the broker drops it.
     (request,) = worker._requests.values()
     peer.send([encode(replace(request, kind=PRT, status=b"102"))])
-    assert heard(house, FRONT, C) == []
+    assert heard(broker, FRONT, C) == []
     peer.send(worker.finish("1", Answer(5)))
-    assert [m.status for m in heard(house, FRONT, C)] == [b"200"]
+    assert [m.status for m in heard(broker, FRONT, C)] == [b"200"]
 
 
 def test_a_service_that_reads_no_parts_is_sent_none() -> None:
-    house = fabric()
-    up(house, S, "math")
+    broker = fabric()
+    up(broker, S, "math")
     client = ZssClientSide()
-    caller = Peer(house, FRONT, C, client)
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(ADD))
-    assert len(heard(house, BACK, S)) == 1
+    assert len(heard(broker, BACK, S)) == 1
     caller.send(client.give_input(JobId("j1"), "r", "x", ""))
     caller.send(client.cancel(JobId("j1")))
-    assert heard(house, BACK, S) == []
+    assert heard(broker, BACK, S) == []
     assert caller.heard()[-1].state == "cancelled"
 
 
 def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
-    house = fabric()
-    caller, _, peer, worker = start(house)
+    broker = fabric()
+    caller, _, peer, worker = start(broker)
     fault = Fault(FaultCode.TASK_FAILED, "boom")
     peer.send(worker.finish("1", Answer(fault=fault)))
     expected = Finished(
@@ -171,29 +171,29 @@ def test_a_fault_of_our_worker_reaches_our_client_by_name() -> None:
 
 
 def test_a_lost_request_is_polled_for_and_dispatched_again() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
+    broker = fabric()
+    peer, worker = our_worker(broker)
     client = ZssClientSide()
-    caller = Peer(house, FRONT, C, client)
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
-    house.hear(BACK, S)  # a connection broke with it
+    broker.hear(BACK, S)  # a connection broke with it
     assert beats(peer, worker, 9) == []
     (work,) = beats(peer, worker, 3)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
-    assert house.kinds("j1").count("dispatched") == 2
+    assert broker.kinds("j1").count("dispatched") == 2
 
 
 def test_a_running_request_is_polled_for_and_keeps_running() -> None:
-    house = fabric()
-    peer, worker = our_worker(house)
+    broker = fabric()
+    peer, worker = our_worker(broker)
     client = ZssClientSide()
-    caller = Peer(house, FRONT, C, client)
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add", timeout=60.0))))
     (work,) = beats(peer, worker, 25)
     peer.send(worker.finish(work.ticket, Answer(5)))
     assert caller.heard()[-1].state == JobState.SUCCEEDED
-    assert house.kinds("j1").count("dispatched") == 1
+    assert broker.kinds("j1").count("dispatched") == 1
 
 
 def test_a_poll_with_an_address_that_cannot_be_written_again_is_answered() -> None:
@@ -205,8 +205,8 @@ def test_a_poll_with_an_address_that_cannot_be_written_again_is_answered() -> No
 
 
 def test_a_cancel_reaches_our_worker_and_is_confirmed() -> None:
-    house = fabric()
-    caller, client, peer, worker = start(house)
+    broker = fabric()
+    caller, client, peer, worker = start(broker)
     caller.send(client.cancel(JobId("j1")))
     assert peer.heard() == [Stop("1")]
     peer.send(worker.finish("1", Answer(fault=Fault(FaultCode.CANCELLED, "stopped"))))
@@ -216,8 +216,8 @@ def test_a_cancel_reaches_our_worker_and_is_confirmed() -> None:
 
 
 def test_a_result_is_fetched_later_and_another_job_is_unknown() -> None:
-    house = fabric()
-    caller, client, peer, worker = start(house)
+    broker = fabric()
+    caller, client, peer, worker = start(broker)
     caller.send(client.ask(JobId("j1")))
     assert caller.heard() == [StatusNotice(JobId("j1"), "running")]
     peer.send(worker.finish("1", Answer(5)))
@@ -229,10 +229,10 @@ def test_a_result_is_fetched_later_and_another_job_is_unknown() -> None:
 
 
 def test_a_call_to_all_instances_is_gathered_into_one_reply() -> None:
-    house = fabric()
-    peers = [our_worker(house, address) for address in (S, S2)]
+    broker = fabric()
+    peers = [our_worker(broker, address) for address in (S, S2)]
     client = ZssClientSide()
-    caller = Peer(house, FRONT, C, client)
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(Submission(JobId("j1"), "math", Call("add"), ALL)))
     assert [len(peer.heard()) for peer, _ in peers] == [1, 1]
     caller.heard()
@@ -248,50 +248,50 @@ def test_a_call_to_all_instances_is_gathered_into_one_reply() -> None:
 
 
 def test_our_worker_says_how_much_it_can_hold() -> None:
-    house = fabric(services={"math": replace(TERMS, patience=5.0)})
-    peer, worker = our_worker(house, concurrency=2)
+    broker = fabric(services={"math": replace(TERMS, patience=5.0)})
+    peer, worker = our_worker(broker, concurrency=2)
     for n in range(4):
-        call(house, C, ask(b"r%d" % n, address=write_address("MATH", "x")))
+        call(broker, C, ask(b"r%d" % n, address=write_address("MATH", "x")))
     assert len(peer.heard()) == 2
     peer.send(worker.finish("1", Answer(1)))
     assert len(peer.heard()) == 1
 
 
 def test_our_worker_returns_a_job_and_forwards_one() -> None:
-    house = fabric()
-    caller, _, peer, worker = start(house)
-    other, other_side = our_worker(house, S2)
+    broker = fabric()
+    caller, _, peer, worker = start(broker)
+    other, other_side = our_worker(broker, S2)
     peer.send(worker.hand_back("1"))
     assert [type(w) for w in other.heard()] == [Assigned]
-    up(house, b"BACK#1", "back")
+    up(broker, b"BACK#1", "back")
     other.send(other_side.forward("1", "back", Call("rest", ("of it",))))
-    (passed,) = heard(house, BACK, b"BACK#1")
+    (passed,) = heard(broker, BACK, b"BACK#1")
     assert read_address(passed.address).verb == "rest"
-    serve(house, b"BACK#1", reply(passed, payload=b"\xa4done"))
+    serve(broker, b"BACK#1", reply(passed, payload=b"\xa4done"))
     assert caller.heard()[-1].answers == (Answer("done", worker="BACK#1"),)
-    assert house.kinds("j1")[-3:] == ["forwarded", "dispatched", "ended"]
+    assert broker.kinds("j1")[-3:] == ["forwarded", "dispatched", "ended"]
 
 
 def test_our_worker_leaves_with_down_and_its_heartbeat_registers_it_anywhere() -> None:
-    house = fabric()
+    broker = fabric()
     side = ZssWorkerSide(["math", "more"])
-    peer = Peer(house, BACK, S, side)
+    peer = Peer(broker, BACK, S, side)
     peer.send(side.beat())
     assert peer.heard() == [Alive(), Alive()]
-    call(house, C, ask(address=write_address("MORE", "x")))
+    call(broker, C, ask(address=write_address("MORE", "x")))
     assert [type(w) for w in peer.heard()] == [Assigned]
     peer.send(side.finish("1", Answer(1)))
     peer.send(side.leave())
     assert peer.heard() == [Alive(), Alive()]
-    call(house, C, ask(b"r9", address=write_address("MATH", "x")))
-    assert [m.status for m in heard(house, FRONT, C)] == [b"200", b"404"]
+    call(broker, C, ask(b"r9", address=write_address("MATH", "x")))
+    assert [m.status for m in heard(broker, FRONT, C)] == [b"200", b"404"]
 
 
 def test_the_old_job_of_our_restarted_worker_is_dispatched_again() -> None:
-    house = fabric()
-    start(house)
+    broker = fabric()
+    start(broker)
     reborn = ZssWorkerSide(["math"])
-    peer = Peer(house, BACK, S, reborn)
+    peer = Peer(broker, BACK, S, reborn)
     peer.send(reborn.join())
     assert [type(w) for w in peer.heard()] == [Alive, Assigned]
 
@@ -338,8 +338,8 @@ def test_our_client_ignores_what_is_not_for_it_and_says_what_zss_lacks() -> None
 )
 def test_our_client_knows_how_a_job_ended(code: FaultCode, state: JobState) -> None:
     client = ZssClientSide()
-    house = fabric()
-    caller = Peer(house, FRONT, C, client)
+    broker = fabric()
+    caller = Peer(broker, FRONT, C, client)
     caller.send(client.submit(Submission(JobId("j1"), "ghost", Call("x"))))
     (finished,) = caller.heard()
     assert finished.fault.code is FaultCode.NO_WORKER

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.dialects.zss_words import (
+from tests.dialects.zss_messages import (
     BACK,
     C2,
     FRONT,
@@ -34,30 +34,30 @@ from dragoman.dialects.zss.wire import (
 
 
 def test_a_request_passes_byte_for_byte_with_its_client_before_it() -> None:
-    house = fabric()
-    up(house)
-    call(house, C, ask(headers=b"\x81\xa1x\xc4", payload=b"\xc4", protocol=b"ZSS:9.9"))
-    (request,) = heard(house, BACK, S)
+    broker = fabric()
+    up(broker)
+    call(broker, C, ask(headers=b"\x81\xa1x\xc4", payload=b"\xc4", protocol=b"ZSS:9.9"))
+    (request,) = heard(broker, BACK, S)
     assert request == ask(
         headers=b"\x81\xa1x\xc4", payload=b"\xc4", protocol=b"ZSS:9.9", identity=C
     )
-    serve(house, S, reply(request, payload=b"\xd8\x00\x01\xff"))
-    (answer,) = heard(house, FRONT, C)
+    serve(broker, S, reply(request, payload=b"\xd8\x00\x01\xff"))
+    (answer,) = heard(broker, FRONT, C)
     assert answer == replace(reply(request, payload=b"\xd8\x00\x01\xff"), identity=None)
 
 
 def test_any_type_on_the_front_end_is_a_request() -> None:
-    house = fabric()
-    up(house)
-    call(house, C, replace(ask(), kind=REP))
-    assert [m.kind for m in heard(house, BACK, S)] == [REQ]
+    broker = fabric()
+    up(broker)
+    call(broker, C, replace(ask(), kind=REP))
+    assert [m.kind for m in heard(broker, BACK, S)] == [REQ]
 
 
 def test_an_unknown_service_is_404_at_once_with_both_codes() -> None:
-    house = fabric()
+    broker = fabric()
     request = ask(address=write_address("GHOST", "PING"))
-    call(house, C, request)
-    (answer,) = heard(house, FRONT, C)
+    call(broker, C, request)
+    (answer,) = heard(broker, FRONT, C)
     assert replace(answer, payload=b"") == replace(request, kind=REP, status=b"404", payload=b"")
     said = oldpack.decode(answer.payload)
     assert said["developerMessage"] == "The resource could not be found."
@@ -65,46 +65,46 @@ def test_an_unknown_service_is_404_at_once_with_both_codes() -> None:
 
 
 def test_smi_on_the_front_end_is_just_an_unknown_service() -> None:
-    house = fabric()
-    call(house, C, ask(address=write_address("SMI", "UP"), payload=b"\xa4PONG"))
-    assert [m.status for m in heard(house, FRONT, C)] == [b"404"]
-    assert house.kinds() == ["refused"]
+    broker = fabric()
+    call(broker, C, ask(address=write_address("SMI", "UP"), payload=b"\xa4PONG"))
+    assert [m.status for m in heard(broker, FRONT, C)] == [b"404"]
+    assert broker.kinds() == ["refused"]
 
 
 def test_the_sid_reaches_the_instance_in_capitals_and_the_rest_as_it_came() -> None:
-    house = fabric()
-    up(house, S, "Pong")
+    broker = fabric()
+    up(broker, S, "Pong")
     address = oldpack.encode({"sid": "pOnG", "verb": "pIng", "sversion": "*", "x": 1})
-    call(house, C, ask(address=address))
-    (request,) = heard(house, BACK, S)
+    call(broker, C, ask(address=address))
+    (request,) = heard(broker, BACK, S)
     assert request.address == oldpack.encode(
         {"sid": "PONG", "verb": "pIng", "sversion": "*", "x": 1}
     )
 
 
 def test_instances_take_turns_in_the_order_they_came() -> None:
-    house = fabric()
+    broker = fabric()
     instances = [b"PONG#%d" % n for n in range(3)]
     for instance in instances:
-        up(house, instance)
+        up(broker, instance)
     turns = []
     for n in range(9):
-        call(house, C, ask(b"r%d" % n))
-        turns += [i for i in instances if heard(house, BACK, i)]
+        call(broker, C, ask(b"r%d" % n))
+        turns += [i for i in instances if heard(broker, BACK, i)]
     assert turns == instances * 3
 
 
 @pytest.mark.parametrize("balance", ["least_loaded", "least_recently_used"])
 def test_the_way_to_share_work_is_chosen_per_service(balance: str) -> None:
-    house = fabric(services={"pong": replace(TERMS, balance=balance)})
+    broker = fabric(services={"pong": replace(TERMS, balance=balance)})
     for instance in (S, S2):
-        up(house, instance)
-    call(house, C, ask(b"r1"), ask(b"r2"))
-    (first,), (second,) = heard(house, BACK, S), heard(house, BACK, S2)
+        up(broker, instance)
+    call(broker, C, ask(b"r1"), ask(b"r2"))
+    (first,), (second,) = heard(broker, BACK, S), heard(broker, BACK, S2)
     assert (first.rid, second.rid) == (b"r1", b"r2")
-    serve(house, S2, reply(second))
-    call(house, C, ask(b"r3"), ask(b"r4"))
-    rids = {i: [m.rid for m in heard(house, BACK, i)] for i in (S, S2)}
+    serve(broker, S2, reply(second))
+    call(broker, C, ask(b"r3"), ask(b"r4"))
+    rids = {i: [m.rid for m in heard(broker, BACK, i)] for i in (S, S2)}
     # Least loaded evens out what is held; least recently used goes by who was busy last.
     first_to = S if balance == "least_recently_used" else S2
     assert rids[first_to][0] == b"r3"
@@ -112,144 +112,144 @@ def test_the_way_to_share_work_is_chosen_per_service(balance: str) -> None:
 
 
 def test_answers_out_of_order_reach_the_right_callers() -> None:
-    house = fabric()
-    up(house)
-    call(house, C, ask(b"r1"))
-    call(house, C2, ask(b"r1"), ask(b"r2"))
-    first, second, third = heard(house, BACK, S)
-    serve(house, S, reply(third, payload=b"\x03"), reply(second, payload=b"\x02"))
-    serve(house, S, reply(first, payload=b"\x01"))
-    assert [m.payload for m in heard(house, FRONT, C)] == [b"\x01"]
-    assert [m.payload for m in heard(house, FRONT, C2)] == [b"\x03", b"\x02"]
+    broker = fabric()
+    up(broker)
+    call(broker, C, ask(b"r1"))
+    call(broker, C2, ask(b"r1"), ask(b"r2"))
+    first, second, third = heard(broker, BACK, S)
+    serve(broker, S, reply(third, payload=b"\x03"), reply(second, payload=b"\x02"))
+    serve(broker, S, reply(first, payload=b"\x01"))
+    assert [m.payload for m in heard(broker, FRONT, C)] == [b"\x01"]
+    assert [m.payload for m in heard(broker, FRONT, C2)] == [b"\x03", b"\x02"]
 
 
 def test_no_service_can_answer_what_it_was_not_asked() -> None:
-    house = fabric()
-    up(house, S)
-    up(house, S2)
-    call(house, C, ask())
-    (request,) = heard(house, BACK, S)
+    broker = fabric()
+    up(broker, S)
+    up(broker, S2)
+    call(broker, C, ask())
+    (request,) = heard(broker, BACK, S)
     spoofed = reply(request, payload=b"\x06")
-    serve(house, S2, spoofed)
-    serve(house, S, replace(spoofed, rid=b"other"), replace(spoofed, identity=C2))
-    assert heard(house, FRONT, C) == heard(house, FRONT, C2) == []
-    assert house.kinds().count("rejected") == 3
-    serve(house, S, reply(request), reply(request))
-    assert len(heard(house, FRONT, C)) == 1
-    assert house.kinds().count("rejected") == 4
+    serve(broker, S2, spoofed)
+    serve(broker, S, replace(spoofed, rid=b"other"), replace(spoofed, identity=C2))
+    assert heard(broker, FRONT, C) == heard(broker, FRONT, C2) == []
+    assert broker.kinds().count("rejected") == 3
+    serve(broker, S, reply(request), reply(request))
+    assert len(heard(broker, FRONT, C)) == 1
+    assert broker.kinds().count("rejected") == 4
 
 
 def test_a_reply_without_its_clients_identity_is_malformed() -> None:
-    house = fabric()
-    up(house)
-    serve(house, S, replace(reply(ask()), identity=None), replace(ask(), kind=b"XYZ"))
-    assert len(house.malformed) == 2
+    broker = fabric()
+    up(broker)
+    serve(broker, S, replace(reply(ask()), identity=None), replace(ask(), kind=b"XYZ"))
+    assert len(broker.malformed) == 2
 
 
 @pytest.mark.parametrize("identity", [b"\x00\xe4<\x98i", b"\x00\xff\xff\xff\xff"])
 def test_a_client_whose_identity_is_no_text_gets_its_reply_through_an_alias(
     identity: bytes,
 ) -> None:
-    house = fabric()
-    up(house)
-    call(house, identity, ask())
-    (request,) = heard(house, BACK, S)
+    broker = fabric()
+    up(broker)
+    call(broker, identity, ask())
+    (request,) = heard(broker, BACK, S)
     assert request.identity == b"client#" + identity.hex().encode()
-    serve(house, S, reply(request))
-    assert [m.payload for m in heard(house, FRONT, identity)] == [b"\xa2ok"]
+    serve(broker, S, reply(request))
+    assert [m.payload for m in heard(broker, FRONT, identity)] == [b"\xa2ok"]
 
 
 def test_a_failure_passes_as_the_service_said_it_and_is_on_record_in_words() -> None:
-    house = fabric()
-    up(house)
-    call(house, C, ask())
-    (request,) = heard(house, BACK, S)
+    broker = fabric()
+    up(broker)
+    call(broker, C, ask())
+    (request,) = heard(broker, BACK, S)
     body = oldpack.encode({"code": 409, "userMessage": "u", "developerMessage": "locked"})
-    serve(house, S, reply(request, b"409", body))
-    (answer,) = heard(house, FRONT, C)
+    serve(broker, S, reply(request, b"409", body))
+    (answer,) = heard(broker, FRONT, C)
     assert (answer.status, answer.payload) == (b"409", body)
-    assert (house.records[-1].fault, house.records[-1].detail) == ("task_failed", "locked")
+    assert (broker.records[-1].fault, broker.records[-1].detail) == ("task_failed", "locked")
 
 
 @pytest.mark.parametrize(("status", "payload"), [(b"", b"\xc0"), (b"500", b"\xc1"), (b"abc", b"")])
 def test_a_reply_without_a_sensible_status_is_a_failure_and_passes(
     status: bytes, payload: bytes
 ) -> None:
-    house = fabric()
-    up(house)
-    call(house, C, ask())
-    (request,) = heard(house, BACK, S)
-    serve(house, S, reply(request, status, payload))
-    assert [(m.status, m.payload) for m in heard(house, FRONT, C)] == [(status, payload)]
-    assert house.records[-1].fault == "task_failed"
+    broker = fabric()
+    up(broker)
+    call(broker, C, ask())
+    (request,) = heard(broker, BACK, S)
+    serve(broker, S, reply(request, status, payload))
+    assert [(m.status, m.payload) for m in heard(broker, FRONT, C)] == [(status, payload)]
+    assert broker.records[-1].fault == "task_failed"
 
 
 def test_the_request_of_an_instance_that_dies_goes_to_another() -> None:
-    house = fabric()
-    up(house, S)
-    up(house, S2)
-    call(house, C, ask())
-    heard(house, BACK, S)
+    broker = fabric()
+    up(broker, S)
+    up(broker, S2)
+    call(broker, C, ask())
+    heard(broker, BACK, S)
     for _ in range(4):
-        house.wait(1.0)
-        serve(house, S2, smi("HEARTBEAT"))
-    requests = [m for m in heard(house, BACK, S2) if m.kind == REQ]
+        broker.wait(1.0)
+        serve(broker, S2, smi("HEARTBEAT"))
+    requests = [m for m in heard(broker, BACK, S2) if m.kind == REQ]
     assert requests == [ask(identity=C)]
-    serve(house, S2, reply(requests[0]))
-    assert len(heard(house, FRONT, C)) == 1
+    serve(broker, S2, reply(requests[0]))
+    assert len(heard(broker, FRONT, C)) == 1
 
 
 def test_replies_already_under_way_when_an_instance_goes_down_still_count() -> None:
-    house = fabric(grace=1.0)
-    up(house, S)
-    up(house, S2)
-    call(house, C, ask())
-    (request,) = heard(house, BACK, S)
-    serve(house, S, smi("DOWN"), reply(request))
-    assert len(heard(house, FRONT, C)) == 1
-    house.wait(2.0)
-    assert [m for m in heard(house, BACK, S2) if m.kind == REQ] == []
+    broker = fabric(grace=1.0)
+    up(broker, S)
+    up(broker, S2)
+    call(broker, C, ask())
+    (request,) = heard(broker, BACK, S)
+    serve(broker, S, smi("DOWN"), reply(request))
+    assert len(heard(broker, FRONT, C)) == 1
+    broker.wait(2.0)
+    assert [m for m in heard(broker, BACK, S2) if m.kind == REQ] == []
 
 
 def test_what_an_instance_that_went_down_did_not_answer_goes_to_another() -> None:
-    house = fabric(grace=1.0)
-    up(house, S)
-    up(house, S2)
-    call(house, C, ask())
-    serve(house, S, smi("DOWN"))
-    house.wait(1.1)
-    assert [m.rid for m in heard(house, BACK, S2) if m.kind == REQ] == [RID]
+    broker = fabric(grace=1.0)
+    up(broker, S)
+    up(broker, S2)
+    call(broker, C, ask())
+    serve(broker, S, smi("DOWN"))
+    broker.wait(1.1)
+    assert [m.rid for m in heard(broker, BACK, S2) if m.kind == REQ] == [RID]
 
 
 def test_requests_wait_where_the_settings_say_so() -> None:
-    house = fabric(services={"pong": replace(TERMS, patience=5.0)})
-    call(house, C, ask())
-    assert heard(house, FRONT, C) == []
-    serve(house, S, smi("HEARTBEAT"))
-    assert [m.kind for m in heard(house, BACK, S)] == [REP, REQ]
+    broker = fabric(services={"pong": replace(TERMS, patience=5.0)})
+    call(broker, C, ask())
+    assert heard(broker, FRONT, C) == []
+    serve(broker, S, smi("HEARTBEAT"))
+    assert [m.kind for m in heard(broker, BACK, S)] == [REP, REQ]
 
 
 def test_a_service_that_never_answers_does_not_keep_its_request_for_ever() -> None:
-    house = fabric(missed_allowed=1000)
-    up(house)
-    call(house, C, ask())
-    house.wait(601)
-    assert [m.status for m in heard(house, FRONT, C)] == [b"504"]
+    broker = fabric(missed_allowed=1000)
+    up(broker)
+    call(broker, C, ask())
+    broker.wait(601)
+    assert [m.status for m in heard(broker, FRONT, C)] == [b"504"]
 
 
 # --- traces ----------------------------------------------------------------------------------
 
 
 def test_the_brokers_instants_are_added_where_they_are_missing() -> None:
-    house = fabric(traces=True)
-    up(house)
-    call(house, C, ask(headers=NIL))
-    (request,) = heard(house, BACK, S)
-    at = house.now * 1000
+    broker = fabric(traces=True)
+    up(broker)
+    call(broker, C, ask(headers=NIL))
+    (request,) = heard(broker, BACK, S)
+    at = broker.now * 1000
     assert oldpack.decode(request.headers) == {"micro.bfer": at, "micro.bbes": at}
-    house.now += 1.5
-    serve(house, S, reply(request))
-    (answer,) = heard(house, FRONT, C)
+    broker.now += 1.5
+    serve(broker, S, reply(request))
+    (answer,) = heard(broker, FRONT, C)
     later = at + 1500
     assert oldpack.decode(answer.headers) == {
         "micro.bfer": at, "micro.bbes": at, "micro.bber": later, "micro.bfes": later,
@@ -257,8 +257,8 @@ def test_the_brokers_instants_are_added_where_they_are_missing() -> None:
 
 
 def test_the_brokers_own_answers_give_the_headers_back() -> None:
-    house = fabric(traces=True)
-    call(house, C, ask(headers=oldpack.encode({"token": "abc"})))
-    (answer,) = heard(house, FRONT, C)
-    at = house.now * 1000
+    broker = fabric(traces=True)
+    call(broker, C, ask(headers=oldpack.encode({"token": "abc"})))
+    (answer,) = heard(broker, FRONT, C)
+    at = broker.now * 1000
     assert oldpack.decode(answer.headers) == {"token": "abc", "micro.bfer": at, "micro.bfes": at}

@@ -1,21 +1,21 @@
-"""How ZSS writes content: the verb is the task, the payload its arguments or its result.
+"""Calls and answers in ZSS: the verb is the task, the payload holds arguments or a result.
 
-There is one payload, so arguments are written as:
+There is one payload. Arguments are written as:
 
 - named ones only: a map of them;
 - one positional: the value itself;
 - none: nil;
-- anything else, or what would be mistaken for one of the above: `{"args": [...], "kwargs": {...}}`.
+- others, and those that would read as one of the above: `{"args": [...], "kwargs": {...}}`.
 
-Read the same way: a map is named arguments, nil is none, any other value is one positional. Verbs
-are not case sensitive and client libraries write them in capitals, so a verb in capitals is read in
-small letters. Bytes are the buffers of msgpack-js; a request that is bytes and no task has the verb
-`RAW`. A timeout travels in the address, as `timeout` in seconds.
+Reading is the reverse: a map is named arguments, nil is none, any other value is one positional.
+Client libraries write verbs in capitals, so a verb in capitals is read in lower case. Bytes are the
+buffers of msgpack-js. A request of raw bytes without a task has the verb `RAW`. The address holds
+the `timeout`, in seconds.
 
 A result is the payload with status 200; a fault is a map with its status (see `statuses`).
 
-Bodies hold the six frames of a message without type and client. What a dress cannot know (protocol,
-request id, the service's name) is left empty, and filled in by the side that sends it.
+A body holds the six frames of a message without type and client. The codec leaves protocol, request
+id and service name empty; the side that sends the message fills them in.
 """
 
 from typing import Any, Final
@@ -43,41 +43,41 @@ _WRAPPED: Final = {"args", "kwargs"}
 
 
 class ZssBodyCodec:
-    """ZSS's way to write content into bodies."""
+    """Converts content to ZSS bodies and back."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request."""
+        """Read a request."""
         m = _message(body, REQ)
         try:
             address = read_address(m.address)
-        except MalformedMessage as trouble:
-            raise Unmappable(f"a ZSS request without an address: {trouble}") from None
-        said, headers = _value(m.payload), read_headers(m.headers)
+        except MalformedMessage as error:
+            raise Unmappable(f"a ZSS request without a readable address: {error}") from None
+        content, headers = _value(m.payload), read_headers(m.headers)
         timeout = address.extra.get("timeout")
         timeout = float(timeout) if isinstance(timeout, int | float) else None
-        if isinstance(said, bytes) and address.verb.upper() == RAW:
-            return Call(raw=said, headers=headers, timeout=timeout)
-        args, kwargs = _arguments(said)
+        if isinstance(content, bytes) and address.verb.upper() == RAW:
+            return Call(raw=content, headers=headers, timeout=timeout)
+        args, kwargs = _arguments(content)
         return Call(task_of(address.verb), args, kwargs, None, headers, timeout)
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Write a request."""
         return body_of(call_message(call, "", b""))
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result."""
+        """Read a result."""
         m = _message(body, REP)
-        said = _value(m.payload)
+        content = _value(m.payload)
         code = status_code(m.status)
-        # Below 200 are the parts of a stream, which say how it goes and not that it failed.
+        # A status below 200 is a part of a stream, not a failure.
         if code is None or code >= 300:
-            return Answer(fault=read_fault(code, said))
-        return Answer(raw=said) if isinstance(said, bytes) else Answer(said)
+            return Answer(fault=read_fault(code, content))
+        return Answer(raw=content) if isinstance(content, bytes) else Answer(content)
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result."""
+        """Write a result."""
         status, payload = answer_frames(answer)
         return body_of(ZssMessage(REP, b"", b"", b"", status, payload, b""))
 
@@ -100,47 +100,47 @@ def answer_frames(answer: Answer) -> tuple[bytes, bytes]:
 
 
 def task_of(verb: str) -> str:
-    """Read a verb: one in capitals only was written so by a client library."""
+    """Return the task of a verb; client libraries write verbs in capitals."""
     return verb.lower() if verb.isupper() else verb
 
 
 def read_headers(frame: bytes) -> dict[str, str]:
-    """Read the headers that are text; the suite's own instants are left out."""
+    """Read the headers that are text; the suite's `micro.*` times are left out."""
     try:
-        said = oldpack.decode(frame) if frame else None
-    except ValueError as trouble:
-        raise Unmappable(f"ZSS headers that cannot be read: {trouble}") from None
-    if not isinstance(said, dict):
+        content = oldpack.decode(frame) if frame else None
+    except ValueError as error:
+        raise Unmappable(f"unreadable ZSS headers: {error}") from None
+    if not isinstance(content, dict):
         return {}
-    return {k: v for k, v in said.items() if isinstance(k, str) and isinstance(v, str)}
+    return {k: v for k, v in content.items() if isinstance(k, str) and isinstance(v, str)}
 
 
 def _payload(call: Call) -> Any:
     args, kwargs = list(call.args), dict(call.kwargs)
     if not args:
         return {"args": [], "kwargs": kwargs} if kwargs.keys() == _WRAPPED else kwargs or None
-    is_alone = len(args) == 1 and not kwargs
-    if is_alone and args[0] is not None and not isinstance(args[0], dict):
+    is_single = len(args) == 1 and not kwargs
+    if is_single and args[0] is not None and not isinstance(args[0], dict):
         return args[0]
     return {"args": args, "kwargs": kwargs}
 
 
-def _arguments(said: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if said is None:
+def _arguments(content: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if content is None:
         return (), {}
-    if not isinstance(said, dict) or not all(isinstance(key, str) for key in said):
-        return (said,), {}
-    args, kwargs = said.get("args"), said.get("kwargs")
-    if said.keys() == _WRAPPED and isinstance(args, list) and isinstance(kwargs, dict):
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        return (content,), {}
+    args, kwargs = content.get("args"), content.get("kwargs")
+    if content.keys() == _WRAPPED and isinstance(args, list) and isinstance(kwargs, dict):
         return tuple(args), kwargs
-    return (), said
+    return (), content
 
 
 def _value(payload: bytes) -> Any:
     try:
         return oldpack.decode(payload) if payload else None
-    except ValueError as trouble:
-        raise Unmappable(f"a ZSS payload that cannot be read: {trouble}") from None
+    except ValueError as error:
+        raise Unmappable(f"unreadable ZSS payload: {error}") from None
 
 
 def _message(body: Body, kind: bytes) -> ZssMessage:

@@ -1,4 +1,4 @@
-"""The broker's end of ZSS: two links, front-end and back-end, that share what they know."""
+"""The broker's end of ZSS: front-end and back-end, two links with shared state."""
 
 from collections.abc import Callable
 
@@ -21,14 +21,14 @@ def broker_sides(
     front: str = NAME,
     back: str = BACKEND,
 ) -> tuple[ZssFrontSide, ZssBackSide]:
-    """Make both sides; either alone is of no use."""
+    """Make both sides. They share the open requests and the registered instances."""
     chosen = settings or ZssSettings()
-    answers = ZssReplies(codecs, chosen.traces)
+    replies = ZssReplies(codecs, chosen.traces)
     instances = ServiceInstances(chosen.names)
     return (
         ZssFrontSide(
             front,
-            answers=answers,
+            replies=replies,
             instances=instances,
             codecs=codecs,
             ids=ids,
@@ -37,7 +37,7 @@ def broker_sides(
         ZssBackSide(
             back,
             front=front,
-            answers=answers,
+            replies=replies,
             instances=instances,
             codecs=codecs,
             settings=chosen,

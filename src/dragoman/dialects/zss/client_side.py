@@ -1,7 +1,7 @@
 """A client's end of ZSS, for the SDK.
 
-The request id is the job's id. The address says that this client reads parts, so a broker of ours
-reports on the way; any other ignores that, and sends the one reply that all clients know.
+The request id is the job's id. The address says that this client reads parts: Dragoman's broker
+then sends progress. Upstream's broker ignores it and sends the one reply.
 """
 
 from collections.abc import Callable
@@ -55,26 +55,26 @@ _CANCEL: Final = "cancel:"
 
 
 class ZssClientSide:
-    """What one client says and hears."""
+    """One client: writes its requests, reads its replies."""
 
     def __init__(self) -> None:
         self._codec = ZssBodyCodec()
 
     def hello(self) -> list[Frames]:
-        """Say nothing: clients of ZSS just ask."""
+        """Return no message: ZSS clients have no greeting."""
         return []
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work; the broker knows the same job by its id."""
-        if order.key:
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Write a request. The same job id again is the same job."""
+        if submission.key:
             raise Unsupported("ZSS has no idempotency keys: use the same job id instead")
-        extra: dict[str, Any] = {"job": order.job, "partial": True}
-        if order.priority:
-            extra["priority"] = order.priority
-        if str(order.target) != "any":
-            extra["target"] = str(order.target)
-        sid, rid = order.service.upper(), order.job.encode()
-        return [encode(call_message(order.call, sid, rid, **extra))]
+        extra: dict[str, Any] = {"job": submission.job, "partial": True}
+        if submission.priority:
+            extra["priority"] = submission.priority
+        if str(submission.target) != "any":
+            extra["target"] = str(submission.target)
+        sid, rid = submission.service.upper(), submission.job.encode()
+        return [encode(call_message(submission.call, sid, rid, **extra))]
 
     def ask(self, job: JobId) -> list[Frames]:
         """Ask for the result of a job."""
@@ -89,7 +89,7 @@ class ZssClientSide:
         return encode(ZssMessage(REQ, (prefix + job).encode(), address, payload=payload))
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
-        """Answer a worker's question, with a further part of the request."""
+        """Answer a worker's question with a further part of the request."""
         address = write_address("", "", job=job, request=request, worker=worker)
         payload = oldpack.encode(answer)
         return [encode(ZssMessage(PRT, job.encode(), address, status=b"206", payload=payload))]
@@ -99,7 +99,7 @@ class ZssClientSide:
         raise Unsupported("ZSS has no events: follow them over NFP or HTTP")
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take one message in; what cannot be read, or is no reply, is ignored."""
+        """Read one message. Unreadable messages and other types are ignored."""
         try:
             m = decode(frames)
             rid = m.rid.decode()
@@ -113,14 +113,14 @@ class ZssClientSide:
         if rid.startswith(_RESULT):
             return self._result(JobId(rid.removeprefix(_RESULT)), m)
         if rid.startswith(_CANCEL):
-            return [self._standing(JobId(rid.removeprefix(_CANCEL)), m)]
+            return [self._cancel_status(JobId(rid.removeprefix(_CANCEL)), m)]
         return [self._finished(JobId(rid), m)]
 
     # --- replies ------------------------------------------------------------------------------
 
     def _finished(self, job: JobId, m: ZssMessage) -> Finished:
         if m.status == b"207":
-            return self._gathered(job, m)
+            return self._all_results(job, m)
         answer = replace(self._answer(m), worker=_extra(m, "worker"), resources=_resources(m))
         if answer.fault is None:
             return Finished(job, (answer,), state=JobState.SUCCEEDED)
@@ -130,37 +130,37 @@ class ZssClientSide:
     def _answer(self, m: ZssMessage) -> Answer:
         try:
             return self._codec.read_answer(body_of(m))
-        except Unmappable as trouble:
-            return Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+        except Unmappable as error:
+            return Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
 
-    def _gathered(self, job: JobId, m: ZssMessage) -> Finished:
-        said = _value(m)
-        answers = tuple(_part(str(worker), part) for worker, part in _items(said))
+    def _all_results(self, job: JobId, m: ZssMessage) -> Finished:
+        content = _value(m)
+        answers = tuple(_part(str(worker), part) for worker, part in _items(content))
         fault = next((a.fault for a in answers if a.fault is not None), None)
         state = JobState.SUCCEEDED if fault is None else JobState.FAILED
         return Finished(job, answers, fault, state)
 
     def _result(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
-        said = _value(m)
+        content = _value(m)
         if m.status == b"202":
-            return [StatusNotice(job, _text(said, "state"))]
-        if m.status == b"404" and _text(said, "fault") == FaultCode.UNKNOWN_JOB:
-            return [StatusNotice(job, "unknown", _text(said, "developerMessage"))]
+            return [StatusNotice(job, _text(content, "state"))]
+        if m.status == b"404" and _text(content, "fault") == FaultCode.UNKNOWN_JOB:
+            return [StatusNotice(job, "unknown", _text(content, "developerMessage"))]
         return [self._finished(job, m)]
 
-    def _standing(self, job: JobId, m: ZssMessage) -> StatusNotice:
-        said = _value(m)
+    def _cancel_status(self, job: JobId, m: ZssMessage) -> StatusNotice:
+        content = _value(m)
         if m.status == b"200":
-            return StatusNotice(job, _text(said, "state"), _text(said, "detail"))
-        return StatusNotice(job, "unknown", _text(said, "developerMessage"))
+            return StatusNotice(job, _text(content, "state"), _text(content, "detail"))
+        return StatusNotice(job, "unknown", _text(content, "developerMessage"))
 
     # --- parts --------------------------------------------------------------------------------
 
-    def _where(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
-        said = _value(m)
-        if _text(said, "state") != "dispatched":
+    def _dispatch_state(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
+        content = _value(m)
+        if _text(content, "state") != "dispatched":
             return [Queued(job)]
-        names = said.get("workers") if isinstance(said, dict) else None
+        names = content.get("workers") if isinstance(content, dict) else None
         listed = names if isinstance(names, list) else []
         return [Dispatched(job, tuple(WorkerName(str(n)) for n in listed))]
 
@@ -168,8 +168,8 @@ class ZssClientSide:
         return [Progress(job, _value(m), _extra(m, "worker"))]
 
     def _chunk(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
-        said = _value(m)
-        data = said if isinstance(said, bytes) else m.payload
+        content = _value(m)
+        data = content if isinstance(content, bytes) else m.payload
         return [Chunk(job, data, _extra(m, "worker"))]
 
     def _input_asked(self, job: JobId, m: ZssMessage) -> list[ClientNotice]:
@@ -186,12 +186,12 @@ def _value(m: ZssMessage) -> Any:
         return None
 
 
-def _items(said: Any) -> list[tuple[Any, Any]]:
-    return list(said.items()) if isinstance(said, dict) else []
+def _items(content: Any) -> list[tuple[Any, Any]]:
+    return list(content.items()) if isinstance(content, dict) else []
 
 
-def _text(said: Any, name: str) -> str:
-    found = said.get(name) if isinstance(said, dict) else None
+def _text(content: Any, name: str) -> str:
+    found = content.get(name) if isinstance(content, dict) else None
     return found if isinstance(found, str) else ""
 
 
@@ -209,12 +209,12 @@ def _resources(m: ZssMessage) -> tuple[str, ...]:
         return ()
 
 
-def _part(worker: str, said: Any) -> Answer:
-    status = said.get("status") if isinstance(said, dict) else None
-    if not isinstance(status, int) or not isinstance(said, dict):
-        return Answer(said, worker=worker)
-    payload, resources = said.get("payload"), read_names(said.get("resources"))
-    worker = _text(said, "worker") or worker
+def _part(worker: str, content: Any) -> Answer:
+    status = content.get("status") if isinstance(content, dict) else None
+    if not isinstance(status, int) or not isinstance(content, dict):
+        return Answer(content, worker=worker)
+    payload, resources = content.get("payload"), read_names(content.get("resources"))
+    worker = _text(content, "worker") or worker
     if not 200 <= status < 300:
         fault = read_fault(status_code(b"%d" % abs(status)), payload)
         return Answer(fault=fault, worker=worker, resources=resources)
@@ -224,7 +224,7 @@ def _part(worker: str, said: Any) -> Answer:
 
 
 _PARTS: Final[dict[bytes, Callable[[ZssClientSide, JobId, ZssMessage], list[ClientNotice]]]] = {
-    b"202": ZssClientSide._where,
+    b"202": ZssClientSide._dispatch_state,
     b"102": ZssClientSide._progress,
     b"206": ZssClientSide._chunk,
     b"100": ZssClientSide._input_asked,

@@ -1,4 +1,4 @@
-"""The broker's front-end of ZSS: clients ask services, and TITANIC for what they left behind."""
+"""The broker's front-end of ZSS: clients send requests to services, and questions to TITANIC."""
 
 import re
 from collections.abc import Callable
@@ -47,9 +47,9 @@ from dragoman.model.names import (
 from dragoman.model.target import ANY, Target, parse_target
 from dragoman.model.terms import Terms
 
-#: The broker's own service on the front-end, and before a slash the wish to be kept by it.
+#: The broker's own service on the front-end. A sid after `TITANIC/` is stored until it ends.
 TITANIC: Final = "TITANIC"
-_KEPT: Final = TITANIC + "/"
+_STORED: Final = TITANIC + "/"
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-?)(?:[0-9a-fA-F]{4}\1){3}[0-9a-fA-F]{12}")
 _LONGEST: Final = 256
 _QUESTIONS: Final = {"RESULT": RequestKind.RESULT, "CANCEL": RequestKind.CANCEL}
@@ -62,21 +62,21 @@ class ZssFrontSide:
         self,
         link: str,
         *,
-        answers: ZssReplies,
+        replies: ZssReplies,
         instances: ServiceInstances,
         codecs: BodyCodecs,
         ids: Callable[[], str],
         settings: ZssSettings,
     ) -> None:
         self.link = link
-        self._answers = answers
+        self._replies = replies
         self._instances = instances
         self._codecs = codecs
         self._ids = ids
         self._settings = settings
 
     def receive(self, address: Sender, frames: Frames, now: float) -> list[Event | Send]:
-        """Take one message in. Any type but a part is a request, as upstream."""
+        """Read one message. Any type but a part is a request, as upstream."""
         m = decode(frames)
         if m.identity is not None:
             raise MalformedMessage("a client's message has 7 frames, not 8")
@@ -86,12 +86,14 @@ class ZssFrontSide:
         sid = to.sid.upper()
         if sid == TITANIC:
             return self._question(address, client, m, to, now)
-        is_titanic = sid.startswith(_KEPT)
-        service = self._instances.find(to.sid[len(_KEPT) :] if is_titanic else to.sid, to.sversion)
+        is_titanic = sid.startswith(_STORED)
+        service = self._instances.find(
+            to.sid[len(_STORED) :] if is_titanic else to.sid, to.sversion
+        )
         job = JobId(job_of(m, to) or self._ids())
-        asking = ZssOpenRequest(m, now, to.extra.get("partial") is True, is_titanic)
+        request = ZssOpenRequest(m, now, to.extra.get("partial") is True, is_titanic)
         submitted = self._submitted(job, client, service, m, to, is_titanic)
-        self._answers.expect(job, client, asking)
+        self._replies.expect(job, client, request)
         return [submitted]
 
     def _submitted(
@@ -127,10 +129,12 @@ class ZssFrontSide:
         return terms
 
     def _part_of_request(self, client: PeerId, m: ZssMessage, to: ZssAddress) -> Event:
-        """Take a further piece of a request: input to the job that its first piece began."""
+        """Read a further part of a request: it is input for the job of the first part."""
         job = job_of(m, to)
         if not job:
-            raise MalformedMessage("a part has a UUID for its request id, or names its job")
+            raise MalformedMessage(
+                "a PRT message needs a UUID as request id, or `job` in its address"
+            )
         worker = to.extra.get("worker")
         named = WorkerName(worker) if worker and isinstance(worker, str) else None
         return InputReceived(JobId(job), client, body_of(m), named)
@@ -138,12 +142,12 @@ class ZssFrontSide:
     def _question(
         self, address: Sender, client: PeerId, m: ZssMessage, to: ZssAddress, now: float
     ) -> list[Event | Send]:
-        """Take a question about a job, which the payload names by its request id."""
+        """Read a question about a job. The payload holds the job's request id."""
         asked = _QUESTIONS.get(to.verb.upper())
         if asked is None:
             return [self._not_found(address, m, now)]
         job = JobId(_payload_text(m.payload))
-        self._answers.expect_status(job, client, asked, ZssOpenRequest(m, now))
+        self._replies.expect_status(job, client, asked, ZssOpenRequest(m, now))
         if asked is RequestKind.CANCEL:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]
@@ -154,29 +158,29 @@ class ZssFrontSide:
         return Send(address, encode(reply))
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a client into messages."""
+        """Write the messages for one effect on a client."""
         if type(effect) is SendReply:
-            reply = self._answers.reply(effect, now)
+            reply = self._replies.reply(effect, now)
         elif type(effect) is SendStatus:
-            reply = self._answers.status(effect, now)
+            reply = self._replies.status(effect, now)
         else:
             return []
         return [Send(raw_of(name_of(effect.client)), encode(reply))] if reply is not None else []
 
     def advance(self, now: float) -> list[Event | Send]:
-        """Do nothing: the side has no timers."""
+        """Do nothing: this side has no timers."""
         return []
 
     def next_deadline(self) -> float | None:
-        """Want nothing."""
+        """Return None: this side has no timers."""
         return None
 
 
 def job_of(m: ZssMessage, to: ZssAddress) -> str:
-    """Name the job of a request: as it says itself, or by its request id if that is a UUID.
+    """Return the job id of a request: `job` of its address, or its request id if that is a UUID.
 
-    Any other request id is given back and names nothing: the text wants UUIDs, and what is not
-    unique by its making must not be taken for a repetition. Empty: the request has no name.
+    Other request ids are not unique by construction, so the same one again is not a repetition.
+    Such a request has no job id: the result is empty.
     """
     job = to.extra.get("job")
     if isinstance(job, str) and 0 < len(job) <= _LONGEST and job.isprintable():
@@ -186,25 +190,25 @@ def job_of(m: ZssMessage, to: ZssAddress) -> str:
 
 def _without_titanic(address: bytes, to: ZssAddress) -> bytes:
     try:
-        return with_sid(address, to.sid[len(_KEPT) :].upper())
-    except Unmappable as trouble:
-        raise MalformedMessage(f"the address cannot be written anew: {trouble}") from None
+        return with_sid(address, to.sid[len(_STORED) :].upper())
+    except Unmappable as error:
+        raise MalformedMessage(f"the address has no form without TITANIC: {error}") from None
 
 
 def _payload_text(payload: bytes) -> str:
     try:
-        said: Any = oldpack.decode(payload)
-    except ValueError as trouble:
-        raise MalformedMessage(f"the payload is {trouble}") from None
-    if not isinstance(said, str) or not 0 < len(said) <= _LONGEST:
-        raise MalformedMessage("the payload is not the request id of a job")
-    return said
+        job: Any = oldpack.decode(payload)
+    except ValueError as error:
+        raise MalformedMessage(f"the payload is {error}") from None
+    if not isinstance(job, str) or not 0 < len(job) <= _LONGEST:
+        raise MalformedMessage(f"the payload must be a request id: text of 1 to {_LONGEST} bytes")
+    return job
 
 
-def _target(said: object) -> Target:
-    if said is None or said == "any":
+def _target(target: object) -> Target:
+    if target is None or target == "any":
         return ANY
     try:
-        return parse_target(said if isinstance(said, str) else "")
-    except ValueError as trouble:
-        raise MalformedMessage(str(trouble)) from None
+        return parse_target(target if isinstance(target, str) else "")
+    except ValueError as error:
+        raise MalformedMessage(str(error)) from None

@@ -1,8 +1,8 @@
-"""The service instances of a ZSS broker: who offers which sid, in which version.
+"""The registered service instances of a ZSS broker, with their sids and versions.
 
-Names are not case sensitive on the wire. In the house a sid is in small letters, as services of the
-other dialects mostly are, so that `MATH` of a ZSS client finds their `math`. An instance says its
-version in its sid, `MATH@1.2.0`; it then serves `math` and `math@1.2.0`.
+Sids are not case sensitive. The broker writes service names in lower case, as most services of
+other dialects do, so `MATH` of a ZSS client finds their `math`. An instance gives its version in
+its sid: `MATH@1.2.0` serves `math` and `math@1.2.0`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 from dragoman.model.names import EVERY_SERVICE, PeerId, ServiceName
 from dragoman.model.value import value
 
-#: What a request asks for when it does not care.
+#: The `sversion` of a request for any version.
 NEWEST: Final = "*"
 
 
@@ -19,14 +19,14 @@ NEWEST: Final = "*"
 class RegisteredSid:
     """One sid of one instance."""
 
-    #: As the instance itself compares it: in capitals.
+    #: In capitals, as the instance compares it.
     sid: str
     service: ServiceName
     version: str = ""
 
     @property
     def services(self) -> tuple[ServiceName, ...]:
-        """The names it is found by."""
+        """The service names that it serves."""
         return (self.service, at_version(self.service, self.version))[: 2 if self.version else 1]
 
 
@@ -36,14 +36,14 @@ def at_version(service: ServiceName, version: str) -> ServiceName:
 
 
 def age(version: str) -> tuple[object, ...]:
-    """Order versions: by their numbers, and a release after its pre-releases."""
+    """Return the sort key of a version: by number; a release is newer than its pre-releases."""
     numbers, _, early = version.partition("-")
     parts = tuple((1, int(p), "") if p.isdecimal() else (0, 0, p) for p in numbers.split("."))
     return (parts, not early, early)
 
 
 class ServiceInstances:
-    """Who is registered."""
+    """The registered sids of all instances."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = {sid.upper(): name for sid, name in names.items()}
@@ -53,12 +53,12 @@ class ServiceInstances:
         self._newest: dict[ServiceName, str] = {}
 
     def name(self, sid: str) -> ServiceName:
-        """Return the service a sid stands for in the house."""
+        """Return the broker's name for the service of a sid."""
         name = self._names.get(sid.upper(), sid.lower())
         return ServiceName(name if name != EVERY_SERVICE else "0x" + name.encode().hex())
 
     def find(self, sid: str, sversion: str) -> ServiceName:
-        """Return the service a request is for: the newest version, or exactly the one it names."""
+        """Return the service of a request: the newest version, or the version that it names."""
         service = self.name(sid)
         if sversion not in (NEWEST, ""):
             return at_version(service, sversion)
@@ -97,7 +97,7 @@ class ServiceInstances:
         return sid.upper() in self._offers.get(peer, {})
 
     def services(self, peer: PeerId) -> tuple[ServiceName, ...]:
-        """Return every name an instance is found by."""
+        """Return every service name that an instance serves."""
         offers = self._offers.get(peer, {}).values()
         return tuple(dict.fromkeys(name for offer in offers for name in offer.services))
 

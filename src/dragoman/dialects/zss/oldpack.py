@@ -1,11 +1,11 @@
-"""MessagePack as ZSS peers speak it: the old specification, before str8, bin and ext.
+"""MessagePack as ZSS peers write it: the old specification, before str8, bin and ext.
 
-msgpack-js gives codes that were assigned later a meaning of its own: `c4` is one byte, JavaScript's
-`undefined`; `d8` and `d9` are buffers with a 16 or 32 bit length. 64-bit integers it cannot read at
-all. So this writes text as raw, bytes as such buffers, and every integer beyond 32 bits as a float.
+msgpack-js uses codes that were assigned later in its own way: `c4` is JavaScript's `undefined`, one
+byte; `d8` and `d9` are buffers with a 16 or 32 bit length. It cannot read 64-bit integers. So this
+module writes text as raw, bytes as such buffers, and integers beyond 32 bits as floats.
 
-Reading tries the old meaning first. What makes no sense in it may come from a modern peer, and is
-read once more with the modern meaning.
+Reading tries the old meaning first. If that fails, the data may come from a modern peer and is read
+with the modern meaning.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def encode(value: Any) -> bytes:
 
 def _write(value: Any, out: list[bytes], depth: int) -> None:
     if depth > _DEEPEST:
-        raise Unmappable(f"nested deeper than {_DEEPEST}, so no form in ZSS")
+        raise Unmappable(f"nested deeper than {_DEEPEST} levels, which ZSS cannot carry")
     kind = type(value)
     if kind is dict:
         out.append(_head(len(value), 0x80, 16, 0xDE))
@@ -85,7 +85,7 @@ def _buffer(raw: bytes) -> bytes:
 
 
 def _large(value: int) -> bytes:
-    """Write an integer beyond 32 bits as a float, if that loses nothing."""
+    """Write an integer beyond 32 bits as a float; raises `Unmappable` if it is not exact."""
     if abs(value) > _WHOLE and int(float(min(abs(value), 2**1000))) != abs(value):
         raise Unmappable(f"the integer {str(value)[:40]} has no exact form in ZSS")
     return _FLOAT.pack(0xCB, float(value))
@@ -95,7 +95,7 @@ def _large(value: int) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """Read one value that fills `data`. Raises ValueError on what is none."""
+    """Read the one value in `data`. Raises ValueError if it is not MessagePack."""
     try:
         value, end = _read(data, 0, 0)
     except (ValueError, IndexError, error, TypeError):
@@ -106,14 +106,14 @@ def decode(data: bytes) -> Any:
 def _modern(data: bytes) -> Any:
     try:
         value = msgpack.unpackb(data, strict_map_key=False, timestamp=0)
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as trouble:
-        raise ValueError(f"not MessagePack: {trouble}") from None
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as reason:
+        raise ValueError(f"not MessagePack: {reason}") from None
     return _without_extensions(value)
 
 
 def _without_extensions(value: Any) -> Any:
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
-        raise ValueError("a MessagePack extension has no form in content")
+        raise ValueError("MessagePack extensions are not supported")
     if isinstance(value, dict):
         return {_without_extensions(k): _without_extensions(v) for k, v in value.items()}
     return [_without_extensions(v) for v in value] if isinstance(value, list) else value
@@ -162,7 +162,7 @@ def _list(data: bytes, at: int, count: int, depth: int) -> tuple[list[Any], int]
 
 
 def _text(data: bytes, at: int, count: int, depth: int = 0) -> tuple[str | bytes, int]:
-    """Read raw: text if it is some, otherwise bytes."""
+    """Read raw: text if it is UTF-8, otherwise bytes."""
     raw, end = _bytes(data, at, count)
     try:
         return raw.decode(), end

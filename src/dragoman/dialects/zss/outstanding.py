@@ -1,7 +1,7 @@
-"""Which requests are with which instances.
+"""The requests that each instance holds.
 
-A reply counts only if its instance was asked exactly that: same client, same request id. So no
-service can answer for another, and no client can be sent what it did not ask for.
+A reply counts only if its instance got a request with the same client and request id. So no service
+can answer for another, and no client gets a reply that it did not ask for.
 """
 
 from collections import OrderedDict, deque
@@ -10,16 +10,16 @@ from typing import Final
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.value import value
 
-#: Requests remembered beyond their end, for late replies; the oldest is forgotten.
+#: Bound of the table. Requests stay after their end, for late replies; the oldest is dropped.
 _MOST: Final = 200_000
 
 
 @value
 class OutstandingRequest:
-    """One request with one instance."""
+    """One request at one instance."""
 
     worker: PeerId
-    #: The client as the instance knows it.
+    #: The client's name as the instance got it.
     alias: bytes
     rid: bytes
     job: JobId
@@ -28,68 +28,68 @@ class OutstandingRequest:
 
     @property
     def mark(self) -> tuple[PeerId, bytes, bytes]:
-        """What a reply is recognised by."""
+        """The fields that match a reply to its request."""
         return self.worker, self.alias, self.rid
 
 
 class OutstandingRequests:
-    """All requests that are with instances."""
+    """All requests that instances hold."""
 
     def __init__(self) -> None:
         self._by_job: OrderedDict[tuple[PeerId, JobId], OutstandingRequest] = OrderedDict()
-        #: The question each waits for the answer to, by the name its instance gave it.
+        #: The name of the question that each request waits to have answered.
         self.questions: dict[tuple[PeerId, JobId], str] = {}
         self._by_mark: dict[tuple[PeerId, bytes, bytes], deque[OutstandingRequest]] = {}
-        #: When each instance was given each job, or last asked about it; the longest ago first.
-        self._asked_at: dict[PeerId, OrderedDict[JobId, float]] = {}
+        #: By instance, when it got each job or was last polled about it; oldest first.
+        self._polled_at: dict[PeerId, OrderedDict[JobId, float]] = {}
 
     def __len__(self) -> int:
         return len(self._by_job)
 
-    def add(self, asked: OutstandingRequest, now: float) -> None:
-        """Remember a request; a new attempt of a job takes the place of the old one."""
-        self.drop(asked.worker, asked.job)
-        self._by_job[asked.worker, asked.job] = asked
-        self._by_mark.setdefault(asked.mark, deque()).append(asked)
-        self._asked_at.setdefault(asked.worker, OrderedDict())[asked.job] = now
+    def add(self, request: OutstandingRequest, now: float) -> None:
+        """Add a request; a new attempt of a job replaces the old one."""
+        self.drop(request.worker, request.job)
+        self._by_job[request.worker, request.job] = request
+        self._by_mark.setdefault(request.mark, deque()).append(request)
+        self._polled_at.setdefault(request.worker, OrderedDict())[request.job] = now
         if len(self._by_job) > _MOST:
             self.drop(*next(iter(self._by_job)))
 
     def drop(self, worker: PeerId, job: JobId) -> None:
         """Forget a request."""
-        asked = self._by_job.pop((worker, job), None)
+        request = self._by_job.pop((worker, job), None)
         self.questions.pop((worker, job), None)
-        if asked is not None:
-            alike = self._by_mark[asked.mark]
-            alike.remove(asked)
-            if not alike:
-                del self._by_mark[asked.mark]
-            of_worker = self._asked_at[worker]
-            del of_worker[job]
-            if not of_worker:
-                del self._asked_at[worker]
+        if request is not None:
+            same_mark = self._by_mark[request.mark]
+            same_mark.remove(request)
+            if not same_mark:
+                del self._by_mark[request.mark]
+            polled_at = self._polled_at[worker]
+            del polled_at[job]
+            if not polled_at:
+                del self._polled_at[worker]
 
     def overdue(self, worker: PeerId, before: float, now: float) -> list[OutstandingRequest]:
-        """Return what an instance was given, or last asked about, so long ago; it is asked now.
+        """Return the requests not polled since `before`, and mark them as polled now.
 
-        Of several that look the same nobody could tell which one is meant.
+        Requests with the same mark are left out: a poll cannot say which one it means.
         """
         found: list[OutstandingRequest] = []
-        of_worker = self._asked_at.get(worker) or OrderedDict()
-        while of_worker and next(iter(of_worker.values())) <= before:
-            job = next(iter(of_worker))
-            of_worker[job] = now
-            of_worker.move_to_end(job)
-            asked = self._by_job[worker, job]
-            if len(self._by_mark[asked.mark]) == 1:
-                found.append(asked)
+        polled_at = self._polled_at.get(worker) or OrderedDict()
+        while polled_at and next(iter(polled_at.values())) <= before:
+            job = next(iter(polled_at))
+            polled_at[job] = now
+            polled_at.move_to_end(job)
+            request = self._by_job[worker, job]
+            if len(self._by_mark[request.mark]) == 1:
+                found.append(request)
         return found
 
     def find(self, worker: PeerId, alias: bytes, rid: bytes) -> OutstandingRequest | None:
-        """Return the oldest request that a reply with these marks can be the answer to."""
-        alike = self._by_mark.get((worker, alias, rid))
-        return alike[0] if alike else None
+        """Return the oldest request with this mark."""
+        same_mark = self._by_mark.get((worker, alias, rid))
+        return same_mark[0] if same_mark else None
 
     def of_job(self, worker: PeerId, job: JobId) -> OutstandingRequest | None:
-        """Return the request of a job."""
+        """Return the request of a job at an instance."""
         return self._by_job.get((worker, job))

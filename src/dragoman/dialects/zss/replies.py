@@ -1,8 +1,8 @@
-"""What goes back to ZSS clients: results, faults, parts of streams, and how jobs stand.
+"""Replies to ZSS clients: results, faults, parts of streams, and job states.
 
-Kept per request until it ends: what the reply has to give back. Clients open a connection per call,
-so nothing is kept of them after that. A client settles a call with the first message that arrives,
-whatever it is; so only one that says in its address that it reads parts (`partial`) gets any.
+Each open request keeps the frames that its reply repeats. Clients open a connection per call, so
+nothing is kept after the reply. A published client takes the first message for the reply. So only
+a client whose address says `partial` gets parts.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL
 from dragoman.model.names import JobId, PeerId
 
-#: The status of a part says what it is.
+#: The status of a part gives its kind.
 _PARTS: Final = {
     ReplyKind.QUEUED: b"202",
     ReplyKind.DISPATCHED: b"202",
@@ -44,241 +44,243 @@ GATHERED: Final = b"207"
 
 
 class ZssOpenRequest:
-    """One request of a client, until its reply has gone."""
+    """One request of a client, until its reply is sent."""
 
-    __slots__ = ("is_titanic", "is_told", "parts", "received_at", "request", "wants_parts")
+    __slots__ = ("is_acknowledged", "is_titanic", "message", "parts", "received_at", "wants_parts")
 
     def __init__(
         self,
-        request: ZssMessage,
+        message: ZssMessage,
         received_at: float,
         wants_parts: bool = False,
         is_titanic: bool = False,
     ) -> None:
-        #: Kept for its protocol, request id, address and headers; not for its payload.
-        self.request = ZssMessage(
-            REP, request.rid, request.address, request.headers, b"", b"", request.protocol
+        #: Its protocol, request id, address and headers, without the payload.
+        self.message = ZssMessage(
+            REP, message.rid, message.address, message.headers, b"", b"", message.protocol
         )
         self.received_at = received_at
         self.wants_parts = wants_parts
-        #: It is answered as soon as it is on disk, and its result is fetched later.
+        #: Acknowledged as soon as it is on disk; the client fetches the result later.
         self.is_titanic = is_titanic
-        self.is_told = False
-        #: What came back from each instance of a request that went to several.
+        self.is_acknowledged = False
+        #: The results so far, one per instance, of a request to several instances.
         self.parts: list[SendReply] = []
 
 
 class ZssReplies:
-    """The requests that wait for a reply, and how replies to them are written."""
+    """The open requests of one front-end; writes the replies to them."""
 
     def __init__(self, codecs: BodyCodecs, traces: bool) -> None:
         self._codecs = codecs
         self._traces = traces
-        self._asking: dict[JobId, dict[PeerId, ZssOpenRequest]] = {}
-        self._questions: dict[tuple[PeerId, JobId, str], list[ZssOpenRequest]] = {}
+        self._requests: dict[JobId, dict[PeerId, ZssOpenRequest]] = {}
+        self._status_requests: dict[tuple[PeerId, JobId, str], list[ZssOpenRequest]] = {}
 
     def __len__(self) -> int:
-        return len(self._asking) + len(self._questions)
+        return len(self._requests) + len(self._status_requests)
 
-    def expect(self, job: JobId, client: PeerId, asking: ZssOpenRequest) -> None:
-        """Remember who asked, for when the reply comes."""
-        self._asking.setdefault(job, {})[client] = asking
+    def expect(self, job: JobId, client: PeerId, request: ZssOpenRequest) -> None:
+        """Keep a request until its reply."""
+        self._requests.setdefault(job, {})[client] = request
 
     def expect_status(
-        self, job: JobId, client: PeerId, asked: RequestKind, asking: ZssOpenRequest
+        self, job: JobId, client: PeerId, asked: RequestKind, request: ZssOpenRequest
     ) -> None:
-        """Remember who wants to know how a job stands."""
-        self._questions.setdefault((client, job, asked), []).append(asking)
+        """Keep a question about a job until its answer."""
+        self._status_requests.setdefault((client, job, asked), []).append(request)
 
     def received_at(self, job: JobId) -> float | None:
-        """When the front-end received the request of a job, if it did."""
-        clients = self._asking.get(job)
+        """Return when the front-end received the request of a job; None if it did not."""
+        clients = self._requests.get(job)
         return next(iter(clients.values())).received_at if clients else None
 
     # --- replies ----------------------------------------------------------------------------
 
     def reply(self, effect: SendReply, now: float) -> ZssMessage | None:
-        """Write what a client is told about its job; None when it is told nothing."""
+        """Write a reply or a part for a client; None if the client gets no message."""
         if effect.kind is ReplyKind.FINAL:
             return self._final(effect, self._close(effect, now), now)
-        asking = self._asking.get(effect.job, {}).get(effect.client)
-        if asking is None:
+        request = self._requests.get(effect.job, {}).get(effect.client)
+        if request is None:
             return None
         if effect.kind is ReplyKind.PART:
-            asking.parts.append(effect)
+            request.parts.append(effect)
             return None
-        if asking.is_titanic:
-            return self._accepted(effect, asking, now)
-        return self._part(effect, asking, now) if asking.wants_parts else None
+        if request.is_titanic:
+            return self._accepted(effect, request, now)
+        return self._part(effect, request, now) if request.wants_parts else None
 
     def _close(self, effect: SendReply, now: float) -> ZssOpenRequest:
-        """Let go of a request. A refusal, which has no state, ends only what was refused."""
-        clients = self._asking.get(effect.job, {})
+        """Remove a request. A refusal has no state and removes only the refused request."""
+        clients = self._requests.get(effect.job, {})
         found = clients.pop(effect.client, None)
         if effect.state is not None or not clients:
-            self._asking.pop(effect.job, None)
+            self._requests.pop(effect.job, None)
         if found is None:
-            # Asked of an earlier broker process; a reply in ZSS brings all it needs itself.
+            # The request went to an earlier broker process. The job id is its request id.
             address = write_address(effect.service.upper(), "")
             found = ZssOpenRequest(ZssMessage(REP, effect.job.encode(), address), now)
         return found
 
-    def _accepted(self, effect: SendReply, asking: ZssOpenRequest, now: float) -> ZssMessage | None:
-        """Confirm, once, that a request will outlive everybody."""
-        if asking.is_told:
+    def _accepted(
+        self, effect: SendReply, request: ZssOpenRequest, now: float
+    ) -> ZssMessage | None:
+        """Acknowledge a TITANIC request, once: it is on disk."""
+        if request.is_acknowledged:
             return None
-        asking.is_told = True
-        said = {"job": effect.job, "state": "queued"}
-        return self._write(asking, b"202", oldpack.encode(said), now)
+        request.is_acknowledged = True
+        content = {"job": effect.job, "state": "queued"}
+        return self._write(request, b"202", oldpack.encode(content), now)
 
-    def _final(self, effect: SendReply, asking: ZssOpenRequest, now: float) -> ZssMessage | None:
-        if asking.is_titanic and asking.is_told:
+    def _final(self, effect: SendReply, request: ZssOpenRequest, now: float) -> ZssMessage | None:
+        if request.is_titanic and request.is_acknowledged:
             return None
-        if asking.parts:
+        if request.parts:
             each = keyed_by_worker(
-                (p.worker, self._one(p.body, p.fault, p.worker, p.resources)) for p in asking.parts
+                (p.worker, self._one(p.body, p.fault, p.worker, p.resources)) for p in request.parts
             )
-            return self._write(asking, GATHERED, oldpack.encode(each), now)
+            return self._write(request, GATHERED, oldpack.encode(each), now)
         if effect.body.dialect == NAME:
-            reply = self._as_the_service_said(effect.body, asking, now)
+            reply = self._passed_through(effect.body, request, now)
         else:
-            status, payload = self._dressed(effect.body, effect.fault, effect.worker)
-            reply = self._write(asking, status, payload, now)
-        return self._signed(reply, effect) if asking.wants_parts else reply
+            status, payload = self._converted(effect.body, effect.fault, effect.worker)
+            reply = self._write(request, status, payload, now)
+        return self._with_worker(reply, effect) if request.wants_parts else reply
 
-    def _signed(self, m: ZssMessage, effect: SendReply) -> ZssMessage:
-        """Say which instance a message is from, to clients that look for it."""
-        whose: dict[str, Any] = {"worker": effect.worker}
-        whose |= {"resources": list(effect.resources)} if effect.resources else {}
-        # A question of another dialect goes by its job.
-        said: dict[str, Any] = {"request": effect.job} if m.kind == PRT else {}
+    def _with_worker(self, m: ZssMessage, effect: SendReply) -> ZssMessage:
+        """Name the instance in the address, for clients that read parts."""
+        origin: dict[str, Any] = {"worker": effect.worker}
+        origin |= {"resources": list(effect.resources)} if effect.resources else {}
+        # A question from another dialect has no name; the job id stands for it.
+        extra: dict[str, Any] = {"request": effect.job} if m.kind == PRT else {}
         try:
-            address = oldpack.encode(said | address_map(m.address) | whose)
+            address = oldpack.encode(extra | address_map(m.address) | origin)
         except (MalformedMessage, Unmappable):
-            # A service may write there what it likes.
-            address = oldpack.encode({"sid": effect.service.upper()} | said | whose)
+            # The service's address is unreadable or has no form here: replace it.
+            address = oldpack.encode({"sid": effect.service.upper()} | extra | origin)
         return replace(m, address=address)
 
-    def _as_the_service_said(self, body: Body, asking: ZssOpenRequest, now: float) -> ZssMessage:
-        """Pass a reply of a ZSS service on, byte for byte but for the instant it leaves."""
+    def _passed_through(self, body: Body, request: ZssOpenRequest, now: float) -> ZssMessage:
+        """Return a ZSS service's message byte for byte; only the time of sending is added."""
         protocol, rid, address, headers, status, payload = body.parts
-        asked = asking.request
-        headers = headers or asked.headers
+        original = request.message
+        headers = headers or original.headers
         if self._traces:
             headers = with_time(headers, b"micro.bfes", now)
         return ZssMessage(
             REP,
-            rid or asked.rid,
-            address or asked.address,
+            rid or original.rid,
+            address or original.address,
             headers,
             status,
             payload,
-            protocol or asked.protocol,
+            protocol or original.protocol,
         )
 
-    def _dressed(self, body: Body, fault: Fault | None, worker: str) -> tuple[bytes, bytes]:
+    def _converted(self, body: Body, fault: Fault | None, worker: str) -> tuple[bytes, bytes]:
         """Write a result of another dialect, or a fault, as status and payload."""
         try:
             answer = self._answer(body, worker)
-        except Unmappable as trouble:
-            unmappable = Fault(FaultCode.UNMAPPABLE, str(trouble))
+        except Unmappable as error:
+            unmappable = Fault(FaultCode.UNMAPPABLE, str(error))
             return answer_frames(Answer(fault=fault or unmappable))
         if fault is None:
             return answer_frames(answer)
-        words = answer.fault.message if answer.fault is not None else ""
-        return answer_frames(Answer(fault=Fault(fault.code, words or fault.message)))
+        detail = answer.fault.message if answer.fault is not None else ""
+        return answer_frames(Answer(fault=Fault(fault.code, detail or fault.message)))
 
     def _answer(self, body: Body, worker: str) -> Answer:
         if not body.dialect:
             return Answer()
-        dressed = convert_answer(self._codecs, body, NAME, worker)
-        return self._codecs[NAME].read_answer(dressed)
+        converted = convert_answer(self._codecs, body, NAME, worker)
+        return self._codecs[NAME].read_answer(converted)
 
     def _one(
         self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
     ) -> dict[str, Any]:
-        """Write one of several results."""
+        """Write one of several results, with its own status."""
         served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is None:
             try:
                 answer = self._answer(body, worker)
-                said = answer.value if answer.raw is None else answer.raw
-                oldpack.encode(said)
-                return {"status": 200, "payload": said, **served}
-            except Unmappable as trouble:
-                fault = Fault(FaultCode.UNMAPPABLE, str(trouble))
+                content = answer.value if answer.raw is None else answer.raw
+                oldpack.encode(content)
+                return {"status": 200, "payload": content, **served}
+            except Unmappable as error:
+                fault = Fault(FaultCode.UNMAPPABLE, str(error))
         status, payload = answer_frames(Answer(fault=fault))
         return {"status": int(status), "payload": oldpack.decode(payload), **served}
 
-    def _part(self, effect: SendReply, asking: ZssOpenRequest, now: float) -> ZssMessage | None:
+    def _part(self, effect: SendReply, request: ZssOpenRequest, now: float) -> ZssMessage | None:
         status = _PARTS.get(effect.kind)
         if status is None:
             return None
         if effect.body.dialect == NAME:
-            part = self._as_the_service_said(effect.body, asking, now)
+            part = self._passed_through(effect.body, request, now)
         elif status == b"202":
-            said: dict[str, Any] = {"state": effect.kind.value, "workers": list(effect.workers)}
-            part = self._write(asking, status, oldpack.encode(said), now)
+            content: dict[str, Any] = {"state": effect.kind.value, "workers": list(effect.workers)}
+            part = self._write(request, status, oldpack.encode(content), now)
         else:
-            payload = self._dressed(effect.body, None, effect.worker)[1]
-            part = self._write(asking, status, payload, now)
-        return self._signed(replace(part, kind=PRT), effect)
+            payload = self._converted(effect.body, None, effect.worker)[1]
+            part = self._write(request, status, payload, now)
+        return self._with_worker(replace(part, kind=PRT), effect)
 
     def _write(
-        self, asking: ZssOpenRequest, status: bytes, payload: bytes, now: float
+        self, request: ZssOpenRequest, status: bytes, payload: bytes, now: float
     ) -> ZssMessage:
-        """Write a reply of the broker's own: everything else is given back."""
-        headers = asking.request.headers or NO_HEADERS
+        """Write a reply of the broker itself; all other frames repeat the request."""
+        headers = request.message.headers or NO_HEADERS
         if self._traces:
-            headers = with_time(headers, b"micro.bfer", asking.received_at)
+            headers = with_time(headers, b"micro.bfer", request.received_at)
             headers = with_time(headers, b"micro.bfes", now)
-        return replace(asking.request, headers=headers, status=status, payload=payload)
+        return replace(request.message, headers=headers, status=status, payload=payload)
 
     # --- questions --------------------------------------------------------------------------
 
     def status(self, effect: SendStatus, now: float) -> ZssMessage | None:
-        """Write how a job stands, for a client that asked."""
+        """Write the answer to a question about a job; None if no question is open."""
         if effect.asked is RequestKind.INPUT:
-            return self._useless_input(effect, now)
+            return self._input_refused(effect, now)
         key = (effect.client, effect.job, effect.asked)
-        waiting = self._questions.get(key)
+        waiting = self._status_requests.get(key)
         if not waiting:
             return None
-        asking = waiting.pop(0)
+        request = waiting.pop(0)
         if not waiting:
-            del self._questions[key]
-        return _STANDINGS[effect.asked](self, effect, asking, now)
+            del self._status_requests[key]
+        return _STATUS_WRITERS[effect.asked](self, effect, request, now)
 
-    def _useless_input(self, effect: SendStatus, now: float) -> ZssMessage:
-        """Say that a part of a request found no job; only such parts are ever answered."""
+    def _input_refused(self, effect: SendStatus, now: float) -> ZssMessage:
+        """Report that a part of a request has no job. Other parts get no answer."""
         fault = effect.fault or Fault(FaultCode.UNKNOWN_JOB)
         address = write_address("TITANIC", "INPUT")
-        asking = ZssOpenRequest(ZssMessage(PRT, effect.job.encode(), address), now)
-        return replace(self._write(asking, *answer_frames(Answer(fault=fault)), now), kind=PRT)
+        request = ZssOpenRequest(ZssMessage(PRT, effect.job.encode(), address), now)
+        return replace(self._write(request, *answer_frames(Answer(fault=fault)), now), kind=PRT)
 
-    def _unknown(self, effect: SendStatus, asking: ZssOpenRequest, now: float) -> ZssMessage:
+    def _unknown(self, effect: SendStatus, request: ZssOpenRequest, now: float) -> ZssMessage:
         fault = effect.fault or Fault(FaultCode.UNKNOWN_JOB)
-        return self._write(asking, *answer_frames(Answer(fault=fault)), now)
+        return self._write(request, *answer_frames(Answer(fault=fault)), now)
 
-    def _cancelled(self, effect: SendStatus, asking: ZssOpenRequest, now: float) -> ZssMessage:
+    def _cancelled(self, effect: SendStatus, request: ZssOpenRequest, now: float) -> ZssMessage:
         if effect.status is None:
-            return self._unknown(effect, asking, now)
-        said = {"job": effect.job, "state": effect.status.state.value}
+            return self._unknown(effect, request, now)
+        content = {"job": effect.job, "state": effect.status.state.value}
         if effect.fault is not None:
-            said["detail"] = effect.fault.message
-        return self._write(asking, b"200", oldpack.encode(said), now)
+            content["detail"] = effect.fault.message
+        return self._write(request, b"200", oldpack.encode(content), now)
 
-    def _result(self, effect: SendStatus, asking: ZssOpenRequest, now: float) -> ZssMessage:
+    def _result(self, effect: SendStatus, request: ZssOpenRequest, now: float) -> ZssMessage:
         status = effect.status
         if status is None:
-            return self._unknown(effect, asking, now)
+            return self._unknown(effect, request, now)
         if status.state not in FINAL:
-            said = {"job": effect.job, "state": status.state.value}
-            return self._write(asking, b"202", oldpack.encode(said), now)
-        return self._write(asking, *self._ended(status), now)
+            content = {"job": effect.job, "state": status.state.value}
+            return self._write(request, b"202", oldpack.encode(content), now)
+        return self._write(request, *self._ended(status), now)
 
     def _ended(self, status: JobStatus) -> tuple[bytes, bytes]:
-        """Write the result of a job that has ended: by instance if it had several parts."""
+        """Write the result of an ended job; several parts become a map by instance."""
         if len(status.parts) > 1:
             each = keyed_by_worker(
                 (p.worker, self._one(p.body or EMPTY, p.fault, p.worker, p.resources))
@@ -287,12 +289,12 @@ class ZssReplies:
             return GATHERED, oldpack.encode(each)
         body = status.parts[0].body if status.parts else None
         if body is not None and body.dialect == NAME:
-            said = message_of(body, REP)
-            return said.status, said.payload
-        return self._dressed(body or EMPTY, status.fault, "")
+            message = message_of(body, REP)
+            return message.status, message.payload
+        return self._converted(body or EMPTY, status.fault, "")
 
 
-_STANDINGS: Final[
+_STATUS_WRITERS: Final[
     dict[RequestKind, Callable[[ZssReplies, SendStatus, ZssOpenRequest, float], ZssMessage]]
 ] = {
     RequestKind.RESULT: ZssReplies._result,

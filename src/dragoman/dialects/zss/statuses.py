@@ -1,7 +1,7 @@
-"""ZSS says what went wrong with HTTP status codes and a map of words for people.
+"""Faults in ZSS: an HTTP status code and a map of messages.
 
-The two clients read different members: JavaScript wants `code`, Ruby `errorCode`. Both are always
-written, so that both see the broker's own words. `fault` is for Dragoman's own peers.
+The two published clients read different members: JavaScript reads `code`, Ruby `errorCode`. Both
+are always written. `fault` holds the fault code, for Dragoman's own peers.
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ _STATUS: Final = {
     FaultCode.CANCELLED: 410,
     FaultCode.CANCEL_UNCONFIRMED: 410,
 }
-#: The words every ZSS component uses for these two: developer's, then user's.
-_WORDS: Final = {
+#: The messages that every ZSS component uses: for developers, then for users.
+_MESSAGES: Final = {
     404: ("The resource could not be found.", "The content you requested was not found."),
     500: (
         "There was an error while processing this request. "
@@ -50,36 +50,36 @@ def status_of(fault: Fault) -> bytes:
 
 
 def fault_payload(fault: Fault) -> bytes:
-    """Write a fault as a payload; where the protocol has words of its own, in those."""
+    """Write a fault as a payload, with the protocol's own message where it has one."""
     status = _STATUS[fault.code]
-    developer, user = _WORDS.get(status, _WORDS[500])
+    developer, user = _MESSAGES.get(status, _MESSAGES[500])
     if fault.message and fault.code is not FaultCode.NO_WORKER:
         developer = fault.message
     return _payload(developer, user, status, fault.code.value)
 
 
 def refusal_payload(status: int) -> bytes:
-    """Write the standard payload of a status the protocol has words for."""
-    return _payload(*_WORDS[status], status)
+    """Write the standard payload of status 404 or 500."""
+    return _payload(*_MESSAGES[status], status)
 
 
 def _payload(developer: str, user: str, status: int, fault: str = "") -> bytes:
-    said: dict[str, Any] = {"developerMessage": developer, "userMessage": user}
-    said |= {"errorCode": status, "code": status}
-    return oldpack.encode(said | {"fault": fault} if fault else said)
+    content: dict[str, Any] = {"developerMessage": developer, "userMessage": user}
+    content |= {"errorCode": status, "code": status}
+    return oldpack.encode(content | {"fault": fault} if fault else content)
 
 
-def read_fault(status: int | None, said: Any) -> Fault:
-    """Read a fault out of a reply's status and payload."""
-    if not isinstance(said, Mapping):
-        words = f"status {status}" if status is not None else "no status"
-        return Fault(FaultCode.TASK_FAILED, words)
-    words = said.get("developerMessage") or said.get("userMessage") or f"status {status}"
-    return Fault(fault_code(said.get("fault")), words if isinstance(words, str) else str(words))
+def read_fault(status: int | None, content: Any) -> Fault:
+    """Read the fault in a reply's status and payload."""
+    if not isinstance(content, Mapping):
+        message = f"status {status}" if status is not None else "no status"
+        return Fault(FaultCode.TASK_FAILED, message)
+    message = content.get("developerMessage") or content.get("userMessage") or f"status {status}"
+    return Fault(fault_code(content.get("fault")), str(message))
 
 
-def fault_code(said: object) -> FaultCode:
-    """Read the name of a fault, whatever a peer put in its place."""
-    if isinstance(said, str) and said in _CODES:
-        return FaultCode(said)
+def fault_code(code: object) -> FaultCode:
+    """Read a fault code; TASK_FAILED if it is unknown or not text."""
+    if isinstance(code, str) and code in _CODES:
+        return FaultCode(code)
     return FaultCode.TASK_FAILED

@@ -1,11 +1,10 @@
 """The frames of ZSS, stateless: bytes to messages and back.
 
-A message has seven fields and, towards and from services, the client's identity before them. There
-is no empty delimiter in any direction. Frames are as a DEALER sees them.
+A message has seven frames; to and from services, the client's identity comes before them. There is
+no empty delimiter. Frames are as a DEALER socket sees them.
 
-Payload and headers are never decoded here: their MessagePack is of a kind that only the peers
-themselves read without loss (see `oldpack`). A header is added by counting, not by decoding. Only
-the address is read, because it says where the message goes.
+Payload and headers are not decoded here, because decoding loses information (see `oldpack`). A
+header is added by raising the map's count. Only the address is decoded: it names the service.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ NAME: Final = "zss"
 PROTOCOL: Final = b"ZSS:0.0"
 REQ: Final = b"REQ"
 REP: Final = b"REP"
-#: One message of several, an extension the text announces; see README.md.
+#: A partial message, an extension that the specification announces; see README.md.
 PRT: Final = b"PRT"
 
 NIL: Final = b"\xc0"
@@ -35,7 +34,7 @@ _SMALL: Final = 512
 
 @value
 class ZssMessage:
-    """One message. The frames keep the bytes they came in."""
+    """One message; the frames keep their original bytes."""
 
     kind: bytes
     rid: bytes
@@ -50,17 +49,17 @@ class ZssMessage:
 
 @value
 class ZssAddress:
-    """Where a message goes."""
+    """The destination of a message."""
 
     sid: str
     verb: str = ""
     sversion: str = "*"
-    #: Whatever else the map holds; Dragoman's own peers say `job`, `timeout` and more here.
+    #: All other members of the map; Dragoman's own peers add `job`, `timeout` and more.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def decode(frames: Frames) -> ZssMessage:
-    """Read one message. Raises `MalformedMessage` on what is none."""
+    """Read one message. Raises `MalformedMessage`."""
     if len(frames) == 7:
         identity, rest = None, frames
     elif len(frames) == 8:
@@ -81,12 +80,12 @@ def encode(m: ZssMessage) -> Frames:
 
 
 def body_of(m: ZssMessage) -> Body:
-    """Keep what a request or reply carries, byte for byte."""
+    """Return the body of a request or reply: its frames, byte for byte."""
     return Body(NAME, (m.protocol, m.rid, m.address, m.headers, m.status, m.payload))
 
 
 def message_of(body: Body, kind: bytes) -> ZssMessage:
-    """Make a message of what was kept. Raises ValueError on a body of another shape."""
+    """Return the message of a body. Raises ValueError if the body has not six parts."""
     protocol, rid, address, headers, status, payload = body.parts
     return ZssMessage(kind, rid, address, headers, status, payload, protocol)
 
@@ -100,13 +99,13 @@ def read_address(frame: bytes) -> ZssAddress:
 
 
 def _address(frame: bytes) -> ZssAddress:
-    said = address_map(frame)
-    sid, verb, sversion = said.get("sid"), said.get("verb", ""), said.get("sversion", "*")
+    fields = address_map(frame)
+    sid, verb, sversion = fields.get("sid"), fields.get("verb", ""), fields.get("sversion", "*")
     if not isinstance(sid, str):
         raise MalformedMessage("the address has no sid")
     if not isinstance(verb, str) or not isinstance(sversion, str):
         raise MalformedMessage("verb and sversion of an address are text")
-    extra = {k: v for k, v in said.items() if k not in ("sid", "verb", "sversion")}
+    extra = {k: v for k, v in fields.items() if k not in ("sid", "verb", "sversion")}
     return ZssAddress(sid, verb, sversion, extra)
 
 
@@ -114,43 +113,43 @@ _cached_address = lru_cache(maxsize=4096)(_address)
 
 
 def address_map(frame: bytes) -> dict[str, Any]:
-    """Read an address as it stands, keys in their order."""
+    """Read an address as a map, keys in their order."""
     try:
-        said = msgpack.unpackb(frame, strict_map_key=False)
+        fields = msgpack.unpackb(frame, strict_map_key=False)
     except (ValueError, TypeError, msgpack.exceptions.UnpackException):
         try:
-            said = oldpack.decode(frame)
-        except ValueError as trouble:
-            raise MalformedMessage(f"the address is {trouble}") from None
-    if not isinstance(said, dict):
-        raise MalformedMessage("the address is no map")
-    return said
+            fields = oldpack.decode(frame)
+        except ValueError as error:
+            raise MalformedMessage(f"the address is {error}") from None
+    if not isinstance(fields, dict):
+        raise MalformedMessage("the address is not a map")
+    return fields
 
 
 def write_address(sid: str, verb: str, sversion: str = "*", **extra: Any) -> bytes:
-    """Write an address, in the order of the JavaScript peers."""
+    """Write an address, with its keys in the JavaScript peers' order."""
     return oldpack.encode({"sid": sid, "sversion": sversion, "verb": verb, **extra})
 
 
-def read_names(said: object) -> tuple[str, ...]:
-    """Read a list of names in an address; what is none counts as not said."""
-    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list) else ()
+def read_names(names: object) -> tuple[str, ...]:
+    """Read a list of names in an address; items that are not text are left out."""
+    return tuple(n for n in names if isinstance(n, str)) if isinstance(names, list) else ()
 
 
 def with_sid(frame: bytes, sid: str) -> bytes:
-    """Put another service's name into an address, and leave the rest of it alone."""
+    """Replace the sid of an address and keep the rest."""
     if read_address(frame).sid == sid:
         return frame
-    said = address_map(frame)
-    said["sid"] = sid
-    return oldpack.encode(said)
+    fields = address_map(frame)
+    fields["sid"] = sid
+    return oldpack.encode(fields)
 
 
 # --- headers ------------------------------------------------------------------------------------
 
 
 def with_time(headers: bytes, name: bytes, at: float) -> bytes:
-    """Add the header `name` with an instant in milliseconds, unless it is there or cannot be."""
+    """Add the header `name` with a time in milliseconds, unless headers have it or are no map."""
     key = bytes([0xA0 | len(name)]) + name
     if key in headers:
         return headers
@@ -158,7 +157,7 @@ def with_time(headers: bytes, name: bytes, at: float) -> bytes:
 
 
 def _with_entry(headers: bytes, entry: bytes) -> bytes:
-    """Add one entry to an encoded map by counting it; what is no map stays as it is."""
+    """Add one entry to an encoded map by raising its count; other values stay as they are."""
     code = headers[0] if headers else 0
     if headers == NIL:
         return b"\x81" + entry
@@ -179,11 +178,11 @@ def _with_entry(headers: bytes, entry: bytes) -> bytes:
 
 
 def status_code(status: bytes) -> int | None:
-    """Read a status: ASCII digits. Empty, and the `null` of JavaScript, are none."""
+    """Read a status: ASCII digits. None for an empty status and for JavaScript's `null`."""
     return int(status) if 0 < len(status) <= 4 and status.isdigit() else None
 
 
 def is_success(status: bytes) -> bool:
-    """Whether a status says that all went well."""
+    """Return whether a status is 2xx."""
     code = status_code(status)
     return code is not None and 200 <= code < 300

@@ -1,8 +1,8 @@
 """A service's end of ZSS, for the SDK.
 
-It registers as Ruby's services do, in seven frames, and says in the address what upstream's broker
-ignores: how much it can hold, and that it reads parts. Its heartbeats say so too, since they
-register it again wherever it has been forgotten.
+It registers as Ruby's services do, in seven frames. Its SMI address adds what upstream's broker
+ignores: its credit, and that it reads parts. Its heartbeats carry the same, because a heartbeat
+registers an unknown instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,15 +39,15 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 
-#: The broker answers every heartbeat; so many unanswered ones mean that it is not there.
+#: The broker answers every heartbeat. After so many without an answer it is lost.
 _BEATS_UNANSWERED: Final = 5
-_NOBODY: Final = ZssAddress("")
-#: What is said about a request that is not here: it never came, or its reply is on the way or lost.
+_NO_ADDRESS: Final = ZssAddress("")
+#: The answer to a poll about an unknown request: it never arrived, or its reply is sent already.
 _MISSING: Final = Fault(FaultCode.HANDED_BACK, "the service does not have it")
 
 
 class ZssWorkerSide:
-    """What one service instance says and hears."""
+    """One service instance: registers, reads requests, writes replies."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ZssWorkerSide:
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._labels = dict(labels or {})
-        #: With a version after `@`, as in `math@1.2.0`, requests may ask for just that one.
+        #: A sid may have a version after `@`, as in `math@1.2.0`.
         self._sids = [service.upper() for service in services]
         self._concurrency = concurrency
         self.beat_every = beat_every
@@ -68,18 +68,18 @@ class ZssWorkerSide:
         self._count = 0
 
     def join(self) -> list[Frames]:
-        """Register every sid. One that is registered already is refused, which does no harm."""
-        # Said once: with the second sid it may have been given something already.
+        """Register every sid. The broker refuses a known one, which does no harm."""
+        # With the first sid only: requests may arrive before the second one is registered.
         holds = {} if self._requests else {"holds": 0}
         first, *others = self._sids
         return [self._smi("UP", first, **holds), *(self._smi("UP", sid) for sid in others)]
 
     def beat(self) -> list[Frames]:
-        """Say "I am alive", once per sid."""
+        """Write one heartbeat per sid."""
         return [self._smi("HEARTBEAT", sid) for sid in self._sids]
 
     def leave(self) -> list[Frames]:
-        """Say good-bye."""
+        """Write one DOWN per sid."""
         return [self._smi("DOWN", sid) for sid in self._sids]
 
     def _smi(self, verb: str, sid: str, **extra: Any) -> Frames:
@@ -91,10 +91,10 @@ class ZssWorkerSide:
         rid = f"{verb.lower()}-{sid}".encode()
         return encode(ZssMessage(REQ, rid, address, payload=oldpack.encode(sid)))
 
-    # --- what the broker says -----------------------------------------------------------------
+    # --- messages from the broker -------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Read one message; unreadable messages are ignored."""
         try:
             m = decode(frames)
         except MalformedMessage:
@@ -111,8 +111,8 @@ class ZssWorkerSide:
         to = _address(m)
         try:
             call = self._codec.read_call(body_of(m))
-        except Unmappable as trouble:
-            fault = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(trouble)))
+        except Unmappable as error:
+            fault = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(error)))
             return [SendNow(_reply(m, fault))]
         self._requests[ticket] = m
         job = to.extra.get("job")
@@ -122,7 +122,7 @@ class ZssWorkerSide:
         return [Assigned(ticket, JobId(name), call, to.sid, client, call.timeout, resources)]
 
     def _part(self, m: ZssMessage) -> list[WorkerNotice]:
-        """Read a word about a request in hand: the oldest one with this client and id."""
+        """Read a part. It belongs to the oldest request with this client and request id."""
         mark = (m.identity, m.rid)
         tickets = (t for t, r in self._requests.items() if (r.identity, r.rid) == mark)
         ticket = next(tickets, None)
@@ -139,33 +139,33 @@ class ZssWorkerSide:
             answer = m.payload
         return [InputGiven(ticket, request if isinstance(request, str) else "", answer)]
 
-    # --- what the service says ----------------------------------------------------------------
+    # --- messages to the broker ---------------------------------------------------------------
 
     def take(self, ticket: str) -> list[Frames]:
-        """Say nothing: a request that was delivered is being run."""
+        """Return no message: ZSS has no confirmation of delivery."""
         return []
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way, if somebody reads it."""
-        return self._say(ticket, b"102", event)
+        """Report progress, if the client reads parts."""
+        return self._part_message(ticket, b"102", event)
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
-        """Send a piece of a stream, if somebody reads it."""
-        return self._say(ticket, b"206", data)
+        """Send a piece of a stream, if the client reads parts."""
+        return self._part_message(ticket, b"206", data)
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something."""
+        """Ask the client a question."""
         m = self._requests.get(ticket)
         if m is not None and not _reads_parts(m):
-            raise Unsupported("this ZSS client reads no questions")
-        return self._say(ticket, b"100", question, request=request)
+            raise Unsupported("this ZSS client reads no parts, so it cannot be asked")
+        return self._part_message(ticket, b"100", question, request=request)
 
-    def _say(self, ticket: str, status: bytes, said: Any, **extra: Any) -> list[Frames]:
+    def _part_message(self, ticket: str, status: bytes, content: Any, **extra: Any) -> list[Frames]:
         m = self._requests.get(ticket)
         if m is None or not _reads_parts(m):
             return []
         address = oldpack.encode(address_map(m.address) | extra) if extra else m.address
-        payload = oldpack.encode(said)
+        payload = oldpack.encode(content)
         return [encode(replace(m, kind=PRT, address=address, status=status, payload=payload))]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
@@ -179,13 +179,13 @@ class ZssWorkerSide:
         return self.finish(ticket, Answer(fault=fault))
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Pass the job on: ask another service in the name of the client, with the same id."""
+        """Forward the job: a request to another service with the same client and request id."""
         m = self._requests.pop(ticket, None)
         if m is None:
             return []
         extra = {k: v for k, v in _address(m).extra.items() if k in ("job", "partial")}
-        passed = call_message(call, service.upper(), m.rid, **extra)
-        return [encode(replace(passed, identity=m.identity, protocol=m.protocol))]
+        forwarded = call_message(call, service.upper(), m.rid, **extra)
+        return [encode(replace(forwarded, identity=m.identity, protocol=m.protocol))]
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
         """Refuse: ZSS has no events."""
@@ -193,18 +193,18 @@ class ZssWorkerSide:
 
 
 def _reply(m: ZssMessage, answer: Answer) -> Frames:
-    """Write the reply to a request; a fault is also named beside the address."""
+    """Write the reply to a request. The address names a fault other than TASK_FAILED."""
     try:
         status, payload = answer_frames(answer)
-    except Unmappable as trouble:
-        answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(trouble)))
+    except Unmappable as error:
+        answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
         status, payload = answer_frames(answer)
     reply = replace(m, kind=REP, status=status, payload=payload)
     if answer.fault is not None and answer.fault.code is not FaultCode.TASK_FAILED:
         try:
             named = oldpack.encode(address_map(m.address) | {"fault": answer.fault.code.value})
         except (MalformedMessage, Unmappable):
-            # A broker may write there what it likes.
+            # The broker's address is unreadable or has no form here: send it back unchanged.
             return encode(reply)
         reply = replace(reply, address=named)
     return encode(reply)
@@ -214,10 +214,10 @@ def _address(m: ZssMessage) -> ZssAddress:
     try:
         return read_address(m.address)
     except MalformedMessage:
-        return _NOBODY
+        return _NO_ADDRESS
 
 
 def _reads_parts(m: ZssMessage) -> bool:
-    """Whether the client, or a broker of ours on behalf of one, reads parts."""
+    """Return whether the client reads parts, or Dragoman's broker in its place."""
     extra = _address(m).extra
     return extra.get("partial") is True or "job" in extra

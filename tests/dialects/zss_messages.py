@@ -1,4 +1,4 @@
-"""Words for tests of ZSS: peers as addresses, messages as functions, the true broker between."""
+"""Helpers for ZSS tests: peers as addresses, messages as functions, the real broker between."""
 
 import json
 from dataclasses import replace
@@ -46,16 +46,16 @@ def ask(rid: bytes = RID, payload: bytes = b"\xa2hi", **more: Any) -> ZssMessage
     return ZssMessage(REQ, rid, payload=payload, **said)
 
 
-def call(house: Fabric, client: bytes, *messages: ZssMessage) -> None:
-    house.say(FRONT, client, *(encode(m) for m in messages))
+def call(broker: Fabric, client: bytes, *messages: ZssMessage) -> None:
+    broker.say(FRONT, client, *(encode(m) for m in messages))
 
 
-def serve(house: Fabric, instance: bytes, *messages: ZssMessage) -> None:
-    house.say(BACK, instance, *(encode(m) for m in messages))
+def serve(broker: Fabric, instance: bytes, *messages: ZssMessage) -> None:
+    broker.say(BACK, instance, *(encode(m) for m in messages))
 
 
-def heard(house: Fabric, link: str, address: bytes) -> list[ZssMessage]:
-    return [decode(frames) for frames in house.hear(link, address)]
+def heard(broker: Fabric, link: str, address: bytes) -> list[ZssMessage]:
+    return [decode(frames) for frames in broker.hear(link, address)]
 
 
 def smi(verb: str, sid: str = "PONG", **more: Any) -> ZssMessage:
@@ -64,9 +64,9 @@ def smi(verb: str, sid: str = "PONG", **more: Any) -> ZssMessage:
     )
 
 
-def up(house: Fabric, instance: bytes = S, sid: str = "PONG") -> None:
-    serve(house, instance, smi("UP", sid, identity=instance))
-    assert [m.status for m in heard(house, BACK, instance)] == [b"200"]
+def up(broker: Fabric, instance: bytes = S, sid: str = "PONG") -> None:
+    serve(broker, instance, smi("UP", sid, identity=instance))
+    assert [m.status for m in heard(broker, BACK, instance)] == [b"200"]
 
 
 def reply(m: ZssMessage, status: bytes = b"200", payload: bytes = b"\xa2ok") -> ZssMessage:

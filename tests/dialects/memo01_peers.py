@@ -19,7 +19,7 @@ ONE, TWO = b"connect1", b"connect2"
 SERVICE = ServiceName("svc")
 
 
-class OtherDress:
+class OtherBodyCodec:
     """A dialect that writes everything as text, for crossing over."""
 
     name = "other"
@@ -41,7 +41,7 @@ class OtherDress:
 
 def make(settings: MemoSettings | None = None) -> MemoBrokerSide:
     numbers = count(1)
-    codecs: BodyCodecs = {"memo": MemoBodyCodec(), "other": OtherDress()}
+    codecs: BodyCodecs = {"memo": MemoBodyCodec(), "other": OtherBodyCodec()}
     return MemoBrokerSide(lambda: f"id{next(numbers)}", codecs, settings)
 
 

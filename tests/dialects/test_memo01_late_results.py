@@ -17,7 +17,7 @@ GIVEN, NEXT = ONE + b"1111", ONE + b"2222"
 def busy(id_: bytes, job: str = "j") -> MemoWorker:
     """Make a worker that got a job as the answer to the request `GIVEN`."""
     worker = MemoWorker(id_, PeerId(f"memo/{id_.hex()}"), ONE + b"0000")
-    worker.job, worker.attempt, worker.answered = JobId(job), 2, GIVEN
+    worker.job, worker.attempt, worker.last_request = JobId(job), 2, GIVEN
     return worker
 
 
@@ -69,17 +69,17 @@ def test_a_new_process_knows_what_the_workers_of_the_old_one_held(late: LateResu
     late.restore(RecoveredRequests("memo", records, 0.0), bodies.get)
     assert late.take(b"\xaa", NEXT, b"out") is None
     assert late.take(b"\xaa", NEXT, b"new") == LostAssignment(
-        PeerId("memo/aa"), JobId("second"), 1, before=b"out"
+        PeerId("memo/aa"), JobId("second"), 1, previous_payload=b"out"
     )
     assert late.take(b"\xbb", NEXT, b"") == LostAssignment(PeerId("memo/bb"), JobId("third"), 3)
 
 
 def test_a_result_is_told_from_the_one_before_by_its_request_or_its_payload() -> None:
     known = LostAssignment(PeerId("memo/a"), JobId("j"), 1, answered=ONE + b"1111")
-    assert known.is_of_an_earlier_job(TWO + b"1111", b"anything")
-    assert not known.is_of_an_earlier_job(ONE + b"2222", b"anything")
-    read = LostAssignment(PeerId("memo/a"), JobId("j"), 1, before=b"result")
-    assert read.is_of_an_earlier_job(TWO + b"1111", b"result")
-    assert not read.is_of_an_earlier_job(TWO + b"1111", b"another")
+    assert known.is_previous_result(TWO + b"1111", b"anything")
+    assert not known.is_previous_result(ONE + b"2222", b"anything")
+    read = LostAssignment(PeerId("memo/a"), JobId("j"), 1, previous_payload=b"result")
+    assert read.is_previous_result(TWO + b"1111", b"result")
+    assert not read.is_previous_result(TWO + b"1111", b"another")
     first = LostAssignment(PeerId("memo/a"), JobId("j"), 1)
-    assert not first.is_of_an_earlier_job(TWO + b"1111", b"")
+    assert not first.is_previous_result(TWO + b"1111", b"")

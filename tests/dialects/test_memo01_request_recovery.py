@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.dialects.memo01.request_recovery import RecoveredRequests, key_in, name_job
+from dragoman.dialects.memo01.request_recovery import RecoveredRequests, job_id_for, key_of_job
 from dragoman.model.record import Kind, Record
 
 KEY = (b"\x80\0\0\1", b"12345678")
-JOB = name_job(KEY, "abc")
+JOB = job_id_for(KEY, "abc")
 
 
 def record(kind: Kind, at: float = 0.0, job: str = JOB, **more: object) -> Record:
@@ -20,13 +20,13 @@ DISPATCHED = record(Kind.DISPATCHED, peer="memo/aa", attempt=2)
 
 
 def test_a_jobs_name_carries_its_request() -> None:
-    assert key_in(JOB) == KEY
-    assert name_job(KEY, "abc") != name_job(KEY, "abd")
+    assert key_of_job(JOB) == KEY
+    assert job_id_for(KEY, "abc") != job_id_for(KEY, "abd")
 
 
 @pytest.mark.parametrize("job", ["", "j", "80000001", "xx-yy-zz"])
 def test_the_names_of_other_jobs_carry_none_or_nothing_that_is_ever_asked_for(job: str) -> None:
-    assert key_in(job) in (None, (bytes.fromhex("80000001"), b""), (b"", b""))
+    assert key_of_job(job) in (None, (bytes.fromhex("80000001"), b""), (b"", b""))
 
 
 def test_a_job_that_has_not_ended_is_open_and_with_its_worker() -> None:

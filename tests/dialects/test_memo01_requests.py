@@ -1,9 +1,9 @@
 """When a request is the same request."""
 
 from dragoman.dialects.memo01.requests import (
-    Key,
     MemoRequest,
     MemoRequests,
+    RequestKey,
     connection_of,
     has_same_id,
     key_of,
@@ -14,7 +14,7 @@ ONE, TWO = b"connect1", b"connect2"
 ID = b"\x80\x00\x00\x07"
 
 
-def opened(requests: MemoRequests, job: str, key: Key, address: bytes) -> MemoRequest:
+def opened(requests: MemoRequests, job: str, key: RequestKey, address: bytes) -> MemoRequest:
     request = MemoRequest(key, JobId(job), PeerId("memo/c"), 1000, False)
     requests.open(request, address)
     return request

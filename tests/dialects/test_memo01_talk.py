@@ -1,7 +1,7 @@
 """Client, broker and worker ends wired together in memory, over requests as SP has them."""
 
 import pytest
-from tests.dialects.memo01_house import Caller, Hand, House
+from tests.dialects.memo01_fabric import ClientShell, MemoFabric, WorkerShell
 
 from dragoman.dialects.memo01.client_side import MemoClientSide
 from dragoman.dialects.memo01.settings import MemoSettings
@@ -15,12 +15,12 @@ from dragoman.model.record import Kind
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def fabric() -> MemoFabric:
+    return MemoFabric()
 
 
-def test_a_call_goes_to_a_worker_and_its_value_comes_back(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_call_goes_to_a_worker_and_its_value_comes_back(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add", (2,), {"y": 3}, timeout=7.5))
     work = worker.work[0]
     assert (work.call, work.service, work.timeout) == (Call("add", (2,), {"y": 3}), "math", 7.5)
@@ -28,49 +28,49 @@ def test_a_call_goes_to_a_worker_and_its_value_comes_back(house: House) -> None:
     assert client.finished["j"] == Finished(
         JobId("j"), (Answer(value=5),), None, JobState.SUCCEEDED
     )
-    assert house.kinds() == ["joined", "submitted", "dispatched", "ended"]
+    assert fabric.kinds() == ["joined", "submitted", "dispatched", "ended"]
 
 
-def test_raw_bytes_pass_untouched(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_raw_bytes_pass_untouched(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call(raw=b"\x00\xff"))
     assert worker.work[0].call == Call(raw=b"\x00\xff")
     worker.finish(raw=b"\x01")
     assert client.finished["j"].answers == (Answer(raw=b"\x01"),)
 
 
-def test_a_caller_without_the_tag_is_answered_without_it(house: House) -> None:
-    worker, heard = Hand(house), list[bytes]()
+def test_a_caller_without_the_tag_is_answered_without_it(fabric: MemoFabric) -> None:
+    worker, heard = WorkerShell(fabric), list[bytes]()
     message = encode(MemoJob(b"", "math", 1000, bytes.fromhex("a1647461736b63616464")))
-    house.request(house.connect(), message, heard.append)
+    fabric.request(fabric.connect(), message, heard.append)
     assert worker.work[0].call == Call("add")
     worker.finish(value=5)
     assert heard == [bytes.fromhex("83666d656d6f3031034005")]
 
 
-def test_a_job_waits_for_a_worker(house: House) -> None:
-    client = Caller(house)
+def test_a_job_waits_for_a_worker(fabric: MemoFabric) -> None:
+    client = ClientShell(fabric)
     client.submit("j", Call("add"))
-    house.wait(9.0)
-    worker = Hand(house)
+    fabric.wait(9.0)
+    worker = WorkerShell(fabric)
     worker.finish(value=1)
     assert client.finished["j"].state is JobState.SUCCEEDED
 
 
-def test_a_job_nobody_takes_is_dropped_in_silence_and_on_record(house: House) -> None:
-    client = Caller(house)
+def test_a_job_nobody_takes_is_dropped_in_silence_and_on_record(fabric: MemoFabric) -> None:
+    client = ClientShell(fabric)
     address = client.submit("j", Call("add"))
-    house.wait(30.0)
-    assert address in house.open
-    assert house.records[-1].fault in (FaultCode.NO_WORKER, FaultCode.QUEUE_TIMEOUT)
+    fabric.wait(30.0)
+    assert address in fabric.open
+    assert fabric.records[-1].fault in (FaultCode.NO_WORKER, FaultCode.QUEUE_TIMEOUT)
     client.hear([b"j"])
     fault = client.finished["j"].fault
     assert fault is not None
     assert (fault.code, fault.is_definite) == (FaultCode.JOB_TIMEOUT, False)
 
 
-def test_slots_run_jobs_side_by_side_on_one_connection(house: House) -> None:
-    worker, client = Hand(house, slots=3), Caller(house)
+def test_slots_run_jobs_side_by_side_on_one_connection(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric, slots=3), ClientShell(fabric)
     for n in range(5):
         client.submit(f"j{n}", Call("add", (n,)))
     assert len(worker.work) == 3
@@ -81,112 +81,112 @@ def test_slots_run_jobs_side_by_side_on_one_connection(house: House) -> None:
     }
 
 
-def test_a_worker_with_several_services_gets_the_jobs_of_all(house: House) -> None:
-    worker, client = Hand(house, ("long-name", "math", "b")), Caller(house)
+def test_a_worker_with_several_services_gets_the_jobs_of_all(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric, ("long-name", "math", "b")), ClientShell(fabric)
     for service in ("b", "long-name", "math"):
         client.submit(service, Call("t"), service)
         assert worker.finish(value=1).service == service
     assert len(client.finished) == 3
 
 
-def test_an_idle_worker_answers_heartbeats_for_as_long_as_it_is_asked(house: House) -> None:
-    worker = Hand(house)
-    house.wait(61.0)
+def test_an_idle_worker_answers_heartbeats_for_as_long_as_it_is_asked(fabric: MemoFabric) -> None:
+    worker = WorkerShell(fabric)
+    fabric.wait(61.0)
     assert worker.beats == 6
-    Caller(house).submit("j", Call("add"))
+    ClientShell(fabric).submit("j", Call("add"))
     assert len(worker.work) == 1
 
 
-def test_a_long_job_is_not_disturbed(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
-    Hand(house)
+def test_a_long_job_is_not_disturbed(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
+    WorkerShell(fabric)
     client.submit("j", Call("add", timeout=3600.0))
-    house.wait(3599.0)
+    fabric.wait(3599.0)
     worker.finish(value=1)
     assert client.finished["j"].state is JobState.SUCCEEDED
-    assert house.kinds().count("dispatched") == 1
+    assert fabric.kinds().count("dispatched") == 1
 
 
-def test_a_job_that_runs_too_long_is_dropped_and_its_worker_starts_anew(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_job_that_runs_too_long_is_dropped_and_its_worker_starts_anew(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add", timeout=1.0))
-    house.wait(1.5)
+    fabric.wait(1.5)
     worker.finish(value=1)
-    assert "late" in house.kinds()
+    assert "late" in fabric.kinds()
     assert client.finished == {}
     client.submit("k", Call("add", timeout=1.0))
     worker.finish(value=2)
     assert client.finished["k"].answers == (Answer(value=2),)
 
 
-def test_the_job_of_a_lost_worker_goes_to_another(house: House) -> None:
-    first, client = Hand(house), Caller(house)
+def test_the_job_of_a_lost_worker_goes_to_another(fabric: MemoFabric) -> None:
+    first, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add"))
     assert first.work
-    second = Hand(house)
-    house.hang_up(first.connection)
-    house.wait(4.9)
+    second = WorkerShell(fabric)
+    fabric.disconnect(first.connection)
+    fabric.wait(4.9)
     assert not second.work
-    house.wait(5.1)
+    fabric.wait(5.1)
     second.finish(value=2)
     assert client.finished["j"].answers == (Answer(value=2),)
 
 
-def test_a_job_that_loses_every_worker_is_dead_after_three(house: House) -> None:
-    client = Caller(house)
+def test_a_job_that_loses_every_worker_is_dead_after_three(fabric: MemoFabric) -> None:
+    client = ClientShell(fabric)
     address = client.submit("j", Call("add"))
     for _ in range(3):
-        worker = Hand(house)
+        worker = WorkerShell(fabric)
         assert worker.work
-        house.hang_up(worker.connection)
-        house.wait(house.now + 6)
-    assert house.records[-1].state == JobState.DEAD
-    assert address in house.open
+        fabric.disconnect(worker.connection)
+        fabric.wait(fabric.now + 6)
+    assert fabric.records[-1].state == JobState.DEAD
+    assert address in fabric.open
 
 
-def test_a_worker_that_reconnects_in_mid_job_brings_its_result(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_worker_that_reconnects_in_mid_job_brings_its_result(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add"))
-    house.hang_up(worker.connection)
-    worker.connection = house.connect()
+    fabric.disconnect(worker.connection)
+    worker.connection = fabric.connect()
     worker.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
-    assert house.kinds().count("dispatched") == 1
+    assert fabric.kinds().count("dispatched") == 1
 
 
-def test_workers_come_back_after_a_restart_of_the_broker(house: House) -> None:
-    worker, client = Hand(house, slots=2), Caller(house)
-    house.restart()
-    worker.connection = house.connect()
+def test_workers_come_back_after_a_restart_of_the_broker(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric, slots=2), ClientShell(fabric)
+    fabric.restart()
+    worker.connection = fabric.connect()
     worker.say(worker.side.join())
     client.submit("k", Call("add"))
     client.submit("l", Call("add"))
     assert len(worker.work) == 2
 
 
-def test_a_job_that_runs_during_a_restart_is_not_run_twice(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_job_that_runs_during_a_restart_is_not_run_twice(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     address = client.submit("j", Call("add"))
-    house.restart()
-    other = Hand(house)
+    fabric.restart()
+    other = WorkerShell(fabric)
     client.again("j", address)
-    worker.connection = house.connect()
+    worker.connection = fabric.connect()
     worker.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
     assert not other.work
-    assert house.kinds().count("dispatched") == 1
+    assert fabric.kinds().count("dispatched") == 1
     # Its worker was told DISCONNECT, and is there again.
     client.submit("k", Call("add"))
     client.submit("l", Call("add"))
     assert len(worker.work) == len(other.work) == 1
 
 
-def test_a_job_that_waits_during_a_restart_is_not_asked_for_twice(house: House) -> None:
-    client = Caller(house)
+def test_a_job_that_waits_during_a_restart_is_not_asked_for_twice(fabric: MemoFabric) -> None:
+    client = ClientShell(fabric)
     address = client.submit("j", Call("add", timeout=2.5))
-    house.restart()
+    fabric.restart()
     client.again("j", address)
-    worker = Hand(house)
+    worker = WorkerShell(fabric)
     assert worker.work[0].timeout == 2.5
     worker.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
@@ -194,71 +194,71 @@ def test_a_job_that_waits_during_a_restart_is_not_asked_for_twice(house: House) 
 
 
 @pytest.mark.parametrize("answer", [Answer(value=1), Answer(raw=b"x"), Answer(raw=b"")])
-def test_an_answer_lost_in_a_restart_is_given_again(house: House, answer: Answer) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_an_answer_lost_in_a_restart_is_given_again(fabric: MemoFabric, answer: Answer) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     address = client.submit("j", Call("add"))
-    house.hang_up(client.connection)
+    fabric.disconnect(client.connection)
     worker.finish(value=answer.value, raw=answer.raw)
-    house.restart()
+    fabric.restart()
     client.again("j", address)
     assert client.finished["j"].answers == (answer,)
 
 
-def test_a_job_that_failed_before_a_restart_is_tried_again(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_job_that_failed_before_a_restart_is_tried_again(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     address = client.submit("j", Call("add"))
     worker.finish(fault=Fault(FaultCode.TASK_FAILED))
-    house.restart()
-    worker = Hand(house)
+    fabric.restart()
+    worker = WorkerShell(fabric)
     client.again("j", address)
     worker.finish(value=2)
     assert client.finished["j"].answers == (Answer(value=2),)
 
 
-def test_a_task_that_fails_is_a_failed_job_and_silence_for_the_client(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_task_that_fails_is_a_failed_job_and_silence_for_the_client(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("div", (1, 0)))
     worker.finish(fault=Fault(FaultCode.TASK_FAILED, "ZeroDivisionError"))
-    ended = house.records[-1]
+    ended = fabric.records[-1]
     assert (ended.kind, ended.state, ended.detail) == (Kind.ENDED, "failed", "ZeroDivisionError")
     assert client.finished == {}
     client.submit("k", Call("add"))
     assert worker.work
 
 
-def test_a_job_handed_back_goes_to_another_worker(house: House) -> None:
-    first, client = Hand(house), Caller(house)
+def test_a_job_handed_back_goes_to_another_worker(fabric: MemoFabric) -> None:
+    first, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add"))
-    second = Hand(house)
+    second = WorkerShell(fabric)
     first.say(first.side.hand_back(first.work.popleft().ticket))
     second.finish(value=2)
     assert client.finished["j"].answers == (Answer(value=2),)
 
 
-def test_a_worker_that_leaves_gives_its_last_result_and_gets_no_more(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_worker_that_leaves_gives_its_last_result_and_gets_no_more(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add"))
     assert worker.side.leave() == []
     worker.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
     client.submit("k", Call("add"))
     assert not worker.work
-    assert "left" in house.kinds()
+    assert "left" in fabric.kinds()
 
 
-def test_a_job_that_crosses_with_a_leave_is_handed_back(house: House) -> None:
-    leaving, client = Hand(house), Caller(house)
+def test_a_job_that_crosses_with_a_leave_is_handed_back(fabric: MemoFabric) -> None:
+    leaving, client = WorkerShell(fabric), ClientShell(fabric)
     leaving.side.leave()
     client.submit("j", Call("add"))
     assert not leaving.work
-    other = Hand(house)
+    other = WorkerShell(fabric)
     other.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
 
 
 def test_a_memoised_service_answers_the_same_question_from_memory() -> None:
-    house = House(MemoSettings(memoized=frozenset({"math"})))
-    worker, client = Hand(house), Caller(house)
+    fabric = MemoFabric(MemoSettings(memoized=frozenset({"math"})))
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     client.submit("j", Call("add", (1,)))
     worker.finish(value=2)
     client.submit("k", Call("add", (1,)))
@@ -268,26 +268,26 @@ def test_a_memoised_service_answers_the_same_question_from_memory() -> None:
     assert worker.work
 
 
-def test_a_resent_request_runs_once_and_each_connection_is_answered(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_resent_request_runs_once_and_each_connection_is_answered(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     address = client.submit("j", Call("add"))
     ((_, message, _wait),) = MemoClientSide().submit(Submission(JobId("j"), "math", Call("add")))
     heard: list[bytes] = []
-    other = house.connect() + address[8:]
-    house.open[other] = heard.append
+    other = fabric.connect() + address[8:]
+    fabric.open[other] = heard.append
     for _ in range(3):
-        house.take(house.side.receive(other, [message], house.now))
-        house.take(house.side.receive(address, [message], house.now))
+        fabric.take(fabric.side.receive(other, [message], fabric.now))
+        fabric.take(fabric.side.receive(address, [message], fabric.now))
     worker.finish(value=1)
     assert client.finished["j"].answers == (Answer(value=1),)
     assert len(heard) == 1
-    assert house.kinds().count("dispatched") == 1
+    assert fabric.kinds().count("dispatched") == 1
 
 
-def test_a_resend_after_the_answer_is_answered_from_the_broker(house: House) -> None:
-    worker, client = Hand(house), Caller(house)
+def test_a_resend_after_the_answer_is_answered_from_the_broker(fabric: MemoFabric) -> None:
+    worker, client = WorkerShell(fabric), ClientShell(fabric)
     address = client.submit("j", Call("add"))
-    house.hang_up(client.connection)
+    fabric.disconnect(client.connection)
     worker.finish(value=1)
     client.again("j", address)
     assert client.finished["j"].answers == (Answer(value=1),)

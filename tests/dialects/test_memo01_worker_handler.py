@@ -188,7 +188,7 @@ def test_a_worker_that_does_not_answer_its_heartbeat_is_lost(side: MemoBrokerSid
     worker, id_ = joined(side, peer)
     side.advance(10.0)
     assert side.advance(19.9) == []
-    assert side.advance(20.0) == [PeerLeft(worker, "it did not answer a HEARTBEAT")]
+    assert side.advance(20.0) == [PeerLeft(worker, "the worker did not answer a HEARTBEAT")]
     assert said(peer.say(MemoHeartbeat(id_))) == [(peer.address, MemoDisconnect(id_))]
 
 
@@ -209,7 +209,7 @@ def test_work_that_never_reached_its_worker_leaves_no_late_result(side: MemoBrok
     worker, id_ = joined(side, peer)
     side.advance(10.0)
     side.render(work(worker, run_until=70.0), 10.0)
-    assert side.advance(20.0) == [PeerLeft(worker, "it did not answer a HEARTBEAT")]
+    assert side.advance(20.0) == [PeerLeft(worker, "the worker did not answer a HEARTBEAT")]
     assert said(peer.say(MemoResult(id_, b"?"))) == [(peer.address, MemoDisconnect(id_))]
 
 
@@ -226,7 +226,7 @@ def test_a_busy_worker_may_be_silent_for_as_long_as_its_job_may_run(side: MemoBr
     worker, id_ = joined(side, peer)
     side.render(work(worker, run_until=7200.0), 0.0)
     assert side.advance(7200.0) == []
-    assert side.advance(7201.0) == [PeerLeft(worker, "it did not send a RESULT in time")]
+    assert side.advance(7201.0) == [PeerLeft(worker, "the worker did not send a RESULT in time")]
     assert isinstance(peer.say(MemoResult(id_, b"out"), 7300.0)[0], ReplyReceived)
 
 
@@ -238,7 +238,7 @@ def test_a_result_after_its_time_is_put_on_record_and_its_worker_starts_anew(
     side.render(work(worker, run_until=1.0), 0.0)
     reply, left, bye = peer.say(MemoResult(id_, b"out"), 1.5)
     assert isinstance(reply, ReplyReceived)
-    assert left == PeerLeft(worker, "out of sync: RESULT after its time while busy")
+    assert left == PeerLeft(worker, "out of sync: RESULT after the job's timeout while busy")
     assert bye == Send(peer.address, [encode(MemoDisconnect(id_))])
 
 
@@ -363,14 +363,18 @@ def test_a_busy_worker_that_does_not_come_back_is_lost(side: MemoBrokerSide) -> 
     side.render(work(worker, run_until=3600.0), 0.0)
     side.receive(ONE, [], 1.0)
     assert side.next_deadline() == 6.0
-    assert side.advance(6.0) == [PeerLeft(worker, "its connection ended and it did not come back")]
+    assert side.advance(6.0) == [
+        PeerLeft(worker, "its connection ended and the worker did not come back")
+    ]
 
 
 def test_the_grace_does_not_lengthen_a_short_job(side: MemoBrokerSide) -> None:
     worker, _ = joined(side, Peer(side, ONE))
     side.render(work(worker, run_until=1.5), 0.0)
     side.receive(ONE, [], 1.0)
-    assert side.advance(2.5) == [PeerLeft(worker, "its connection ended and it did not come back")]
+    assert side.advance(2.5) == [
+        PeerLeft(worker, "its connection ended and the worker did not come back")
+    ]
 
 
 def test_a_late_result_that_is_too_large_is_nobodys_and_its_worker_starts_anew() -> None:
@@ -389,7 +393,7 @@ def test_a_late_result_that_is_too_large_is_nobodys_and_its_worker_starts_anew()
 def desk_with_a_worker(link: str = "memo") -> tuple[MemoWorkerHandler, PeerId, bytes]:
     table = MemoWorkers()
     desk = MemoWorkerHandler(link, lambda: "id", table, {"memo": MemoBodyCodec()}, MemoSettings())
-    table.hear(ONE)
+    table.add_connection(ONE)
     (event,) = desk.ready(ONE + b"1111", MemoReady(("svc",)), 0.0)
     assert isinstance(event, WorkerJoined)
     return desk, event.worker, bytes.fromhex(event.worker.partition("/")[2])

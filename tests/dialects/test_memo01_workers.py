@@ -8,7 +8,7 @@ ONE, TWO = b"connect1", b"connect2"
 
 def worker(workers: MemoWorkers, name: str, address: bytes) -> MemoWorker:
     found = MemoWorker(name.encode(), PeerId(f"memo/{name}"), address)
-    workers.hear(address[:8])
+    workers.add_connection(address[:8])
     workers.add(found)
     workers.move(found, address)
     return found
@@ -29,7 +29,7 @@ def test_a_worker_is_found_by_id_by_peer_and_by_its_ready() -> None:
 def test_the_end_of_a_connection_names_the_workers_last_heard_on_it() -> None:
     workers = MemoWorkers()
     stays, moves = worker(workers, "a", ONE + b"1111"), worker(workers, "b", ONE + b"2222")
-    workers.hear(TWO)
+    workers.add_connection(TWO)
     workers.move(moves, TWO + b"3333")
     assert workers.end_connection(ONE) == [stays]
     assert workers.end_connection(ONE) == []
@@ -40,7 +40,7 @@ def test_a_worker_that_comes_back_is_on_its_new_connection() -> None:
     workers = MemoWorkers()
     found = worker(workers, "a", ONE + b"1111")
     workers.end_connection(ONE)
-    workers.hear(TWO)
+    workers.add_connection(TWO)
     workers.move(found, TWO + b"3333")
     assert workers.end_connection(TWO) == [found]
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 
 import pytest
-from tests.dialects.memo01_house import House
+from tests.dialects.memo01_fabric import MemoFabric
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.memo01.client_side import MemoClientSide
@@ -30,7 +30,7 @@ class Requester:
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        self.connection = world.house.connect()
+        self.connection = world.fabric.connect()
         self.open: dict[bytes, tuple[bytes, Callable[[bytes], None]]] = {}
         #: Answers in transit.
         self.arriving: deque[tuple[bytes, bytes]] = deque()
@@ -42,9 +42,9 @@ class Requester:
         self._send(name)
 
     def _send(self, name: bytes) -> None:
-        house, address = self.world.house, self.connection + name
-        house.open[address] = lambda answer: self.arriving.append((name, answer))
-        house.take(house.side.receive(address, [self.open[name][0]], house.now))
+        fabric, address = self.world.fabric, self.connection + name
+        fabric.open[address] = lambda answer: self.arriving.append((name, answer))
+        fabric.take(fabric.side.receive(address, [self.open[name][0]], fabric.now))
 
     def hear(self) -> None:
         """Receive the answers that have arrived; ignore one for no open request."""
@@ -59,16 +59,16 @@ class Requester:
             self._send(name)
 
     def reconnect(self, is_noticed_late: bool = False) -> None:
-        old, self.connection = self.connection, self.world.house.connect()
-        house = self.world.house
+        old, self.connection = self.connection, self.world.fabric.connect()
+        fabric = self.world.fabric
         self.arriving.clear()
         # Messages on the old connection are lost.
-        house.open = {a: f for a, f in house.open.items() if not a.startswith(old)}
+        fabric.open = {a: f for a, f in fabric.open.items() if not a.startswith(old)}
         if not is_noticed_late:
-            house.hang_up(old)
+            fabric.disconnect(old)
         self.resend()
         if is_noticed_late:
-            house.hang_up(old)
+            fabric.disconnect(old)
 
 
 class Client:
@@ -123,7 +123,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.house = House()
+        self.fabric = MemoFabric()
         self.numbers = count(1)
         self.clients = [Client(self) for _ in range(3)]
         self.workers = [Worker(self) for _ in range(3)]
@@ -150,7 +150,7 @@ class World:
             worker.finish(self.random.randrange(len(worker.work)))
 
     def wait(self) -> None:
-        self.house.wait(self.house.now + self.random.expovariate(1.0))
+        self.fabric.wait(self.fabric.now + self.random.expovariate(1.0))
 
     def everybody(self) -> list[Requester]:
         return [*(c.requester for c in self.clients), *(w.requester for w in self.workers)]
@@ -165,13 +165,13 @@ class World:
     def lose(self) -> None:
         """Kill a worker with all its work; another takes its place."""
         lost = self.workers.pop(self.random.randrange(len(self.workers)))
-        self.house.hang_up(lost.requester.connection)
+        self.fabric.disconnect(lost.requester.connection)
         self.workers.append(Worker(self))
 
     def restart(self) -> None:
-        self.house.restart()
+        self.fabric.restart()
         for requester in self.everybody():
-            requester.connection = self.house.connect()
+            requester.connection = self.fabric.connect()
             requester.arriving.clear()
         for requester in self.everybody():
             requester.resend()
@@ -179,7 +179,7 @@ class World:
     def settle(self) -> None:
         """Let everything finish without further faults."""
         for _ in range(100):
-            self.house.wait(self.house.now + 1.0)
+            self.fabric.wait(self.fabric.now + 1.0)
             for requester in self.everybody():
                 requester.hear()
             for worker in self.workers:
@@ -198,7 +198,7 @@ def test_answers_are_right_and_nothing_is_asked_twice_or_lost_in_silence(seed: i
         world.step()
     world.settle()
 
-    records = world.house.records
+    records = world.fabric.records
     submitted = {r.job: r for r in records if r.kind == Kind.SUBMITTED}
     ended = {r.job: r for r in records if r.kind == Kind.ENDED}
     assert submitted.keys() == ended.keys(), "every job ends"

@@ -1,8 +1,8 @@
-"""Content in memo01's clothes: a CBOR call or value behind the self-describe tag, or raw bytes.
+"""Content in memo01 payloads: a CBOR call or value after the self-describe tag, or raw bytes.
 
-A memo01 payload is opaque, so a payload that is a call or a value says so itself: it begins with
-CBOR's self-describe tag (55799, three bytes that no text and hardly any file begins with). All
-else is raw. The README has the table. Nothing here looks at bodies that stay inside the dialect.
+A memo01 payload is opaque. So a call or a value begins with CBOR's self-describe tag (55799): three
+bytes that no text and hardly any file begins with. All other payloads are raw bytes. The README has
+the table. Bodies between memo01 peers are not read here.
 """
 
 from io import BytesIO
@@ -18,15 +18,15 @@ from dragoman.model.fault import Fault, FaultCode
 NAME: Final = "memo"
 #: CBOR tag 55799, "this is CBOR".
 TAG: Final = b"\xd9\xd9\xf7"
-#: How a dressed fault begins: the tag, a map of two, its first key "fault".
+#: The first bytes of an encoded fault: the tag, a map of two, its first key "fault".
 FAULT: Final = TAG + b"\xa2\x65fault"
 #: Tag 24, "an encoded item": raw bytes that happen to begin with `TAG` are wrapped in it.
 _ENCODED: Final = 24
-#: The first bytes of maps that are not empty; no text begins with them.
+#: The first bytes of non-empty maps; no text begins with them.
 _MAPS: Final = frozenset(bytes([first]) for first in range(0xA1, 0xC0))
 _DEPTH: Final = 128
 _CODES: Final = frozenset(map(str, FaultCode))
-#: The header that names the resources a call is for, as a target does.
+#: The header that names the resources of a call.
 RESOURCES: Final = "dragoman-resources"
 _CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers"})
 _OPTIONAL: Final[tuple[tuple[str, Any], ...]] = (("args", []), ("kwargs", {}), ("headers", {}))
@@ -34,12 +34,12 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 
 
 class MemoBodyCodec:
-    """How memo01 writes content into payloads."""
+    """Converts content to memo01 payloads and back."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request: a tagged call, a bare CBOR map with a task, or raw bytes."""
+        """Read a request: a tagged call, a CBOR map with a task, or raw bytes."""
         payload = _payload(body)
         if payload.startswith(TAG):
             found = _load(payload)
@@ -50,21 +50,21 @@ class MemoBodyCodec:
             return Call(raw=payload)
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Write a request."""
         call = raw_as_argument(call)
         if call.raw is not None:
             return Body(NAME, (_raw(call.raw),))
-        said: dict[str, Any] = {
+        content: dict[str, Any] = {
             "task": call.task,
             "args": list(call.args),
             "kwargs": dict(call.kwargs),
         }
         if call.headers:
-            said["headers"] = dict(call.headers)
-        return Body(NAME, (TAG + _dump(said),))
+            content["headers"] = dict(call.headers)
+        return Body(NAME, (TAG + _dump(content),))
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result: a tagged value or fault, or raw bytes."""
+        """Read a result: a tagged value or fault, or raw bytes."""
         payload = _payload(body)
         if not payload.startswith(TAG):
             return Answer(raw=payload)
@@ -77,7 +77,7 @@ class MemoBodyCodec:
         return Answer(value=_plain(found))
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result. memo01 has no word for a fault: its text drops the request instead."""
+        """Write a result. Raises `Unmappable` for a fault: memo01 drops the request instead."""
         if answer.fault is not None:
             raise Unmappable(f"memo has no form for a fault ({answer.fault.code})")
         if answer.raw is not None:
@@ -86,12 +86,12 @@ class MemoBodyCodec:
 
 
 def write_fault(fault: Fault) -> bytes:
-    """Write a fault as our own workers tell it to the broker."""
+    """Write a fault as SDK workers send it to the broker."""
     return TAG + _dump({"fault": str(fault.code), "message": fault.message})
 
 
 def fault_in(payload: bytes) -> Fault | None:
-    """Return the fault that one of our own workers wrote into a payload, if it is one."""
+    """Return the fault that an SDK worker wrote into a payload; None if there is none."""
     if not payload.startswith(FAULT):
         return None
     found = _load_or_none(payload)
@@ -103,10 +103,9 @@ def fault_in(payload: bytes) -> Fault | None:
 
 
 def as_value(payload: bytes) -> bytes:
-    """Tag an answer to a call that we dressed, if it is one whole CBOR item: then it is a value.
+    """Tag the answer to a converted call, if it is exactly one CBOR item: then it is a value.
 
-    The worker was handed a CBOR call, so it answers in CBOR; a worker that knows nothing of the tag
-    leaves it out.
+    The worker got a CBOR call, so it answers in CBOR. Published workers do not know the tag.
     """
     if payload.startswith(TAG) or not is_cbor(payload):
         return payload
@@ -114,7 +113,7 @@ def as_value(payload: bytes) -> bytes:
 
 
 def untagged(payload: bytes) -> bytes:
-    """Leave the tag out, for somebody who did not use it either."""
+    """Remove the tag, for a peer that did not send it."""
     return payload.removeprefix(TAG)
 
 
@@ -133,7 +132,7 @@ def _dump(content: Any) -> bytes:
 
 
 def _load(payload: bytes) -> Any:
-    """Read one whole item, behind the tag if there is one."""
+    """Read exactly one item, after the tag if there is one."""
     stream = BytesIO(payload.removeprefix(TAG))
     try:
         found = cbor2.CBORDecoder(stream, max_depth=_DEPTH).decode()
@@ -145,7 +144,7 @@ def _load(payload: bytes) -> Any:
 
 
 def _load_or_none(payload: bytes) -> Any:
-    """Read one whole item; None when it is anything else."""
+    """Read exactly one item; None if the payload is not that."""
     try:
         return _load(payload)
     except Unmappable:
@@ -153,7 +152,7 @@ def _load_or_none(payload: bytes) -> Any:
 
 
 def is_cbor(payload: bytes) -> bool:
-    """Whether a payload is exactly one CBOR item."""
+    """Return whether a payload is exactly one CBOR item."""
     try:
         _load(payload)
     except Unmappable:
@@ -177,17 +176,17 @@ def _is_call(found: dict[Any, Any]) -> bool:
 
 def _call(found: Any) -> Call:
     if type(found) is not dict or not _is_call(found):
-        raise Unmappable("a tagged memo request is a map of task, args and kwargs")
+        raise Unmappable("a tagged memo request must be a map of task, args and kwargs")
     args, kwargs, headers = (found.get(k, d) for k, d in _OPTIONAL)
     if type(args) is not list or type(kwargs) is not dict or type(headers) is not dict:
-        raise Unmappable("args is a list; kwargs and headers are maps")
+        raise Unmappable("args must be a list; kwargs and headers must be maps")
     if not all(type(v) is str for v in headers.values()):
-        raise Unmappable("headers are text")
+        raise Unmappable("header values must be text")
     return Call(found["task"], tuple(_plain(args)), _plain(kwargs), headers=_plain(headers))
 
 
 def _plain(found: Any) -> Any:
-    """Let values of JSON and bytes pass; anything else has no form outside CBOR."""
+    """Return a value of JSON types and bytes; other CBOR types raise `Unmappable`."""
     kind = type(found)
     if kind in _PLAIN:
         return found

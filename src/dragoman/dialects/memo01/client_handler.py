@@ -1,7 +1,7 @@
 """The clients of a memo01 link: their requests become jobs, results become answers.
 
-What lives here: which requests are refused, which are sent again, and where answers go. Clients
-have no IDs and no state beyond their open requests.
+This module decides which requests are refused or are resends, and where answers go. Clients have no
+IDs and no state but their requests.
 """
 
 from collections.abc import Container
@@ -13,7 +13,12 @@ from dragoman.core.effects import SendReply
 from dragoman.core.events import JobSubmitted, Noted, ReplyKind
 from dragoman.dialects.base import Address, BodyCodecs, MalformedMessage, Send, convert_answer
 from dragoman.dialects.memo01.body_codec import NAME, TAG, untagged
-from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests, key_in, name_job
+from dragoman.dialects.memo01.request_recovery import (
+    LoadBody,
+    RecoveredRequests,
+    job_id_for,
+    key_of_job,
+)
 from dragoman.dialects.memo01.requests import MemoRequest, MemoRequests, connection_of, key_of
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
 from dragoman.dialects.memo01.wire import MemoJob, MemoResult, encode
@@ -25,12 +30,12 @@ from dragoman.model.terms import Terms, read_terms
 
 
 def speaker_at(address: Address) -> str:
-    """Name whoever speaks from an address after its connection."""
+    """Return the peer name of an address, from its connection."""
     return "c" + connection_of(address).hex()
 
 
 def refusal(link: str, address: Address, detail: str, service: ServiceName | None = None) -> Noted:
-    """Put on record what is refused by silence."""
+    """Return the note of a refused message; its sender gets no answer."""
     peer = peer_id(link, speaker_at(address))
     return Noted(Kind.REFUSED, peer, detail, service=service, dialect=NAME)
 
@@ -51,24 +56,24 @@ class MemoClientHandler:
         self._settings = settings
         self._live = live
         self._requests = MemoRequests(settings.resend_window, settings.remembered)
-        #: Names this process, so that its jobs need only be counted.
+        #: Identifies this process in job ids, so that its jobs need only be counted.
         self._process = blake2b(process.encode(), digest_size=4).hexdigest()
         self._jobs = count(1)
         self.resends = 0
 
-    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
-        """Know again the requests of an earlier process."""
-        for submitted in past.open.values():
-            self._recall(submitted, load_body)
-        for submitted, at in past.answered.values():
-            self._requests.answered(self._recall(submitted, load_body), at)
+    def restore(self, recovered: RecoveredRequests, load_body: LoadBody) -> None:
+        """Restore the requests of an earlier process."""
+        for submitted in recovered.open.values():
+            self._restore_request(submitted, load_body)
+        for submitted, at in recovered.answered.values():
+            self._requests.answered(self._restore_request(submitted, load_body), at)
 
-    def _recall(self, submitted: Record, load_body: LoadBody) -> MemoRequest:
+    def _restore_request(self, submitted: Record, load_body: LoadBody) -> MemoRequest:
         body = load_body(submitted.seq)
         run_timeout = read_terms(submitted.terms).run_timeout
         timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
         is_tagged = body is not None and b"".join(body.parts).startswith(TAG)
-        key, client = key_in(submitted.job), PeerId(submitted.client)
+        key, client = key_of_job(submitted.job), PeerId(submitted.client)
         assert key is not None
         request = MemoRequest(key, JobId(submitted.job), client, timeout_ms, is_tagged)
         self._requests.open(request)
@@ -77,36 +82,36 @@ class MemoClientHandler:
     def receive(
         self, address: Address, job: MemoJob, raw: bytes, now: float
     ) -> list[JobSubmitted | Noted]:
-        """Take a JOB in: a new one, one that was sent again, or one to refuse."""
+        """Read a JOB: new, resent, or refused."""
         if job.id:
-            raise MalformedMessage("a client's JOB has an empty ID")
+            raise MalformedMessage("the ID of a client's JOB must be empty")
         key = key_of(address, raw)
         known = self._requests.find_resent(key, now)
         client = peer_id(self._link, speaker_at(address))
         if known is not None:
             return self._resent(known, address, job, client)
-        why_not = self._why_not(job)
-        if why_not:
-            return [refusal(self._link, address, why_not, ServiceName(job.service))]
+        reason = self._refusal_reason(job)
+        if reason:
+            return [refusal(self._link, address, reason, ServiceName(job.service))]
         timeout_ms = min(job.timeout_ms, self._settings.longest_timeout_ms)
         is_tagged = job.payload.startswith(TAG)
-        job_id = name_job(key, f"{self._process}{next(self._jobs):x}")
+        job_id = job_id_for(key, f"{self._process}{next(self._jobs):x}")
         request = MemoRequest(key, job_id, client, timeout_ms, is_tagged)
         self._requests.open(request, address)
         return [self._submitted(request, job, client)]
 
     def speaks_as(self, address: Address, raw: bytes) -> str:
-        """Name who sends a JOB: whoever sent it first, if it looks like a resend."""
+        """Return the peer name of a JOB: of a resend, that of its first sender."""
         known = self._requests.of_key(key_of(address, raw))
         return name_of(known.client) if known is not None else speaker_at(address)
 
-    def _why_not(self, job: MemoJob) -> str:
-        """Say why a JOB is refused; nothing when it is not."""
+    def _refusal_reason(self, job: MemoJob) -> str:
+        """Return why a JOB is refused; empty if it is not."""
         if job.timeout_ms <= 0:
             return f"a timeout of {job.timeout_ms} ms leaves no time to run"
         if len(job.payload) > self._settings.payload_limit:
             limit = self._settings.payload_limit
-            return f"a payload of {len(job.payload)} bytes; {limit} are allowed"
+            return f"a payload of {len(job.payload)} bytes; the limit is {limit}"
         if job.service == EVERY_SERVICE:
             return "the service name 'all' is reserved"
         return ""
@@ -114,7 +119,7 @@ class MemoClientHandler:
     def _resent(
         self, request: MemoRequest, address: Address, job: MemoJob, client: PeerId
     ) -> list[JobSubmitted | Noted]:
-        """Let one more address wait for an answer; ask for it again if it was already given."""
+        """Add the address of a resend; if the job is answered already, ask the core again."""
         self.resends += 1
         if address not in request.addresses:
             request.addresses = [*self._reachable(request), address]
@@ -135,12 +140,12 @@ class MemoClientHandler:
         return JobSubmitted(request.job, client, ServiceName(job.service), body, terms=terms)
 
     def client_timeout_ms(self, job: JobId) -> int | None:
-        """Return the timeout that a client of this link gave its job, in milliseconds."""
+        """Return the timeout of a job of this link's client, in milliseconds."""
         request = self._requests.of_job(job)
         return request.timeout_ms if request else None
 
     def render(self, reply: SendReply, now: float) -> list[Send]:
-        """Answer a client's request; a job that failed leaves it unanswered, as the text says."""
+        """Answer a client's request. If the job failed there is no answer, as memo01 specifies."""
         request = self._requests.of_job(reply.job)
         if reply.kind is not ReplyKind.FINAL or request is None:
             return []
@@ -159,9 +164,9 @@ class MemoClientHandler:
         return [a for a in request.addresses if connection_of(a) in self._live]
 
     def _answer_to(self, request: MemoRequest, reply: SendReply) -> bytes:
-        """Dress a result as its client can read it."""
+        """Write a result as its client reads it: with the tag only if the request had it."""
         if reply.body.dialect == NAME or not reply.body.parts:
-            # No parts at all: an empty result, as the core and the records keep it.
+            # A body without parts is an empty result.
             return b"".join(reply.body.parts)
         body = convert_answer(self._codecs, reply.body, NAME, reply.worker)
         payload = b"".join(body.parts)
@@ -172,7 +177,7 @@ class MemoClientHandler:
 def _terms(
     timeout_ms: int, queue_timeout: float, max_attempts: int, strict: bool, memoize: bool
 ) -> Terms:
-    """State a JOB's policy; a client's jobs mostly have the same."""
+    """Return the terms of a JOB; cached, because a client's jobs mostly have the same."""
     return Terms(
         patience=queue_timeout,
         queue_timeout=queue_timeout,

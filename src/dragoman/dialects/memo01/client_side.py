@@ -1,11 +1,11 @@
-"""A client's end of memo01, in model words.
+"""A client's end of memo01, for the SDK.
 
-memo01 answers name no job: the request they answer is all there is. So each message goes with a
-ticket as its first frame (the job's id, which never leaves the process) and its transport puts
-the ticket before the answer. A third frame says how many milliseconds the answer may take.
+A memo01 answer names no job; only its request identifies it. So each message has a ticket as its
+first frame: the job's id, which the transport puts before the answer and does not send. A third
+frame holds how many milliseconds the answer may take.
 
 * out: `[ticket, JOB, milliseconds]`
-* in: `[ticket, RESULT]`, or `[ticket]` alone when the request was dropped (no answer in time)
+* in: `[ticket, RESULT]`, or `[ticket]` alone if no answer came in time
 """
 
 from typing import Any, Final, NoReturn
@@ -23,10 +23,10 @@ from dragoman.model.names import JobId
 from dragoman.model.target import ANY
 
 _DEFAULTS: Final = MemoSettings()
-#: A job of which nobody said how long it may run.
+#: How long a job may run if its submission has no timeout.
 DEFAULT_TIMEOUT: Final = 60.0
-#: What an answer may take beyond the time that was allowed for it.
-_ON_THE_WAY: Final = 2.0
+#: How much longer than the job's own time the client waits for the answer.
+_NETWORK_MARGIN: Final = 2.0
 
 
 class MemoClientSide:
@@ -44,40 +44,40 @@ class MemoClientSide:
         self._open: set[JobId] = set()
 
     def hello(self) -> list[Frames]:
-        """Say nothing: clients of memo01 have no name."""
+        """Return no message: memo01 clients have no name and no greeting."""
         return []
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work; the same order again goes to the same ticket."""
-        if order.target != ANY:
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Write a JOB. The same submission again has the same ticket."""
+        if submission.target != ANY:
             _unsupported("targets", "use target='any'")
-        if order.key:
+        if submission.key:
             _unsupported("idempotency keys", "repeat the same request instead")
-        timeout_ms, wait_ms = self._times(order.call.timeout)
-        payload = b"".join(self._codec.write_call(order.call).parts)
-        job = encode(MemoJob(b"", order.service, timeout_ms, payload))
-        self._open.add(order.job)
-        return [[order.job.encode(), job, b"%d" % wait_ms]]
+        timeout_ms, wait_ms = self._times(submission.call.timeout)
+        payload = b"".join(self._codec.write_call(submission.call).parts)
+        job = encode(MemoJob(b"", submission.service, timeout_ms, payload))
+        self._open.add(submission.job)
+        return [[submission.job.encode(), job, b"%d" % wait_ms]]
 
     def _times(self, timeout: float | None) -> tuple[int, int]:
         """Return how long the job may run, and how long to wait for its answer, in milliseconds.
 
-        A caller who says a time will not wait longer; one who says none waits for the queue too.
+        With a timeout the caller waits no longer than that; without one, the queue time is added.
         """
         run = self._timeout if timeout is None else timeout
         wait = run + self._queue_timeout if timeout is None else run
         run_ms = min(max(1, round(run * 1000)), LONGEST_TIMEOUT_MS)
-        return run_ms, max(run_ms, round((wait + _ON_THE_WAY) * 1000))
+        return run_ms, max(run_ms, round((wait + _NETWORK_MARGIN) * 1000))
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take an answer in, or the news that there is none."""
+        """Read an answer, or the notice that none came."""
         job = JobId(bytes(frames[0]).decode(errors="replace")) if frames else JobId("")
         if job not in self._open:
             return []
         if len(frames) == 1:
             self._open.discard(job)
-            words = "the broker did not answer: no worker in time, or the job failed or ran out"
-            return [Finished(job, (), Fault(FaultCode.JOB_TIMEOUT, words), JobState.EXPIRED)]
+            detail = "no answer from the broker: no worker in time, or the job failed or timed out"
+            return [Finished(job, (), Fault(FaultCode.JOB_TIMEOUT, detail), JobState.EXPIRED)]
         finished = self._finished(job, frames[1])
         if finished is None:
             return []
@@ -100,7 +100,7 @@ class MemoClientSide:
             return Finished(job, (answer,), answer.fault, JobState.FAILED)
         return Finished(job, (answer,), None, JobState.SUCCEEDED)
 
-    # --- what memo01 has no words for ---------------------------------------------------------
+    # --- not in memo01 ------------------------------------------------------------------------
 
     def ask(self, job: JobId) -> list[Frames]:
         """Refuse: results cannot be asked for."""

@@ -1,7 +1,7 @@
-"""Labels of memo01 workers: READY has room for services only, so they go as some of those.
+"""Labels of memo01 workers: READY lists services only, so labels are written as service names.
 
-`label:KEY=VALUE` among a worker's services is a label. A broker that knows nothing of this offers a
-service of that name, which does no harm.
+`label:KEY=VALUE` among a worker's services is a label. Upstream's broker offers a service of that
+name, which does no harm.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,12 @@ _PREFIX: Final = "label:"
 
 
 def write_labels(labels: Mapping[str, str]) -> list[str]:
-    """Write labels as names of services."""
+    """Write labels as service names."""
     return [f"{_PREFIX}{key}={label}" for key, label in labels.items()]
 
 
 def read_labels(names: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Tell services and labels apart."""
+    """Separate services and labels."""
     services, labels = [], {}
     for name in names:
         key, mark, label = name.removeprefix(_PREFIX).partition("=")

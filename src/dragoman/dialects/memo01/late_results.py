@@ -1,9 +1,8 @@
-"""Results that may still come from workers which are not known here any more.
+"""Results that may still come from workers that this process has lost or never knew.
 
-A RESULT has no job in it, only its worker's ID. So when a worker is given up in mid-job, or was
-known to an earlier process only, what it held is remembered here by that ID; its result can then
-still be put on record as the result of that job. What must not live here: what becomes of such a
-result, which is the core's business.
+A RESULT names no job, only its worker's ID. So the assignment of a lost worker, or of a worker of
+an earlier process, is kept here by that ID. A late RESULT then still finds its job. The core
+decides what happens to such a result.
 """
 
 from typing import Final
@@ -15,58 +14,60 @@ from dragoman.dialects.memo01.workers import MemoWorker
 from dragoman.model.names import JobId, PeerId, name_of
 from dragoman.model.value import value
 
-#: Workers given up lately that are remembered; the oldest go first.
+#: Most lost assignments kept; the oldest are dropped first.
 _REMEMBERED: Final = 10_000
 
 
 @value
 class LostAssignment:
-    """What a worker that is no longer known here was given last."""
+    """The last assignment of a worker that is no longer registered."""
 
     peer: PeerId
     job: JobId
     attempt: int
-    #: The request that the job answered, ...
+    #: Address of the request that the JOB answered, ...
     answered: Address | None = None
-    #: ... or, where only records are left, the payload that its worker brought before.
-    before: bytes | None = None
+    #: ... or, after a restart, the payload of the worker's previous result.
+    previous_payload: bytes | None = None
 
-    def is_of_an_earlier_job(self, address: Address, payload: bytes) -> bool:
-        """Whether a RESULT is the one before, sent again because the job never arrived."""
+    def is_previous_result(self, address: Address, payload: bytes) -> bool:
+        """Return whether a RESULT is the previous one, resent because the JOB never arrived."""
         if self.answered is not None:
             return has_same_id(self.answered, address)
-        return payload == self.before
+        return payload == self.previous_payload
 
 
 class LateResults:
-    """What the unknown workers of one link held, each until its result came."""
+    """The assignments of lost workers of one link, until their results come."""
 
     def __init__(self) -> None:
         #: By worker ID; at most one job each, and only jobs that reached their worker.
-        self._held: dict[bytes, LostAssignment] = {}
+        self._assignments: dict[bytes, LostAssignment] = {}
 
     def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
-        """Know again what the workers of an earlier process held."""
-        for held in past.held():
-            peer, seq = PeerId(held.peer), past.last_result(held.peer)
+        """Restore the assignments of an earlier process."""
+        for record in past.held():
+            peer, seq = PeerId(record.peer), past.last_result(record.peer)
             body = load_body(seq) if seq is not None else None
-            before = b"".join(body.parts) if body else None
-            known = LostAssignment(peer, JobId(held.job), held.attempt, before=before)
-            self._held[bytes.fromhex(name_of(peer))] = known
+            previous_payload = b"".join(body.parts) if body else None
+            lost = LostAssignment(
+                peer, JobId(record.job), record.attempt, previous_payload=previous_payload
+            )
+            self._assignments[bytes.fromhex(name_of(peer))] = lost
 
     def expect(self, worker: MemoWorker) -> None:
-        """Remember what a worker holds that is being given up, if it ever got it."""
+        """Keep the assignment of a worker that is being dropped, if its JOB was sent."""
         if worker.job is None or worker.pending is not None:
             return
-        self._held[worker.id] = LostAssignment(
-            worker.peer, worker.job, worker.attempt, worker.answered
+        self._assignments[worker.id] = LostAssignment(
+            worker.peer, worker.job, worker.attempt, worker.last_request
         )
-        if len(self._held) > _REMEMBERED:
-            del self._held[next(iter(self._held))]
+        if len(self._assignments) > _REMEMBERED:
+            del self._assignments[next(iter(self._assignments))]
 
     def take(self, id_: bytes, address: Address, payload: bytes) -> LostAssignment | None:
-        """Return what a RESULT is the result of, once; None when it is nobody's or an old one."""
-        held = self._held.get(id_)
-        if held is None or held.is_of_an_earlier_job(address, payload):
+        """Remove and return the assignment of a RESULT; None if it has none or is a resend."""
+        lost = self._assignments.get(id_)
+        if lost is None or lost.is_previous_result(address, payload):
             return None
-        return self._held.pop(id_)
+        return self._assignments.pop(id_)

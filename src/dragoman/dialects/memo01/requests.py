@@ -1,11 +1,11 @@
-"""The clients' requests: which are open, which were answered lately, and what a resend is.
+"""The clients' requests, open or answered lately, and how a resend is recognised.
 
-NNG sends an unanswered request again, on a timer and after every reconnect, with the same request
-ID and the same bytes. Such a resend is the same job while the request is open, and for a window
-after its answer, on whatever connection it comes: the answer may have been lost with a connection
-whose end nobody has noticed. (NNG begins its IDs at random, so requesters do not share them.)
+NNG resends an unanswered request on a timer and after every reconnect, with the same request ID and
+the same bytes. A resend is the same job while the request is open, and for a window after its
+answer, on any connection: the answer may be lost with a connection that broke unnoticed. NNG starts
+its IDs at random, so two requesters hardly ever share one.
 
-A request whose job failed is forgotten at once: by the text, resending is how clients try again.
+A request whose job failed is forgotten at once: in memo01, clients retry by resending.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from typing import Final
 from dragoman.dialects.base import Address
 from dragoman.model.names import JobId, PeerId
 
-#: An address is a connection, then the words of the request's way; the last one is its ID.
+#: An address is a connection, then the SP backtrace; its last 4 bytes are the request ID.
 CONNECTION: Final = 8
 ID: Final = 4
 
-Key = tuple[bytes, bytes]
+RequestKey = tuple[bytes, bytes]
 
 
 def connection_of(address: Address) -> bytes:
@@ -28,30 +28,30 @@ def connection_of(address: Address) -> bytes:
 
 
 def has_same_id(one: Address, other: Address) -> bool:
-    """Whether two addresses are of one request, perhaps on two connections."""
+    """Return whether two addresses have the same request ID, perhaps on two connections."""
     return one[-ID:] == other[-ID:]
 
 
-def key_of(address: Address, message: bytes) -> Key:
-    """Fingerprint a request: its ID and all its bytes."""
+def key_of(address: Address, message: bytes) -> RequestKey:
+    """Return the fingerprint of a request: its ID and a hash of its bytes."""
     return address[-ID:], blake2b(message, digest_size=8).digest()
 
 
 class MemoRequest:
-    """One client's request and everybody who waits for its answer."""
+    """One client's request and the addresses that wait for its answer."""
 
     __slots__ = ("addresses", "client", "forget_at", "is_tagged", "job", "key", "timeout_ms")
 
     def __init__(
-        self, key: Key, job: JobId, client: PeerId, timeout_ms: int, is_tagged: bool
+        self, key: RequestKey, job: JobId, client: PeerId, timeout_ms: int, is_tagged: bool
     ) -> None:
         self.key = key
         self.job = job
         self.client = client
         self.timeout_ms = timeout_ms
-        #: Whether the payload was a dressed call, so that the answer may be dressed as well.
+        #: Whether the payload has the CBOR tag; then the answer may have it too.
         self.is_tagged = is_tagged
-        #: Where the answer goes: once for each connection that asked.
+        #: Where the answer goes: one address per connection that sent the request.
         self.addresses: list[Address] = []
         #: None while it is open.
         self.forget_at: float | None = None
@@ -63,38 +63,38 @@ class MemoRequests:
     def __init__(self, window: float, remembered: int) -> None:
         self._window = window
         self._remembered = remembered
-        self._by_key: dict[Key, MemoRequest] = {}
+        self._by_key: dict[RequestKey, MemoRequest] = {}
         self._by_job: dict[JobId, MemoRequest] = {}
-        #: Answered ones, oldest first.
+        #: Answered requests, oldest first.
         self._answered: deque[MemoRequest] = deque()
 
     def __len__(self) -> int:
         return len(self._by_job)
 
     def open(self, request: MemoRequest, *addresses: Address) -> None:
-        """Remember a new request; one from before a restart has no address yet."""
+        """Add a request; one of an earlier process has no address yet."""
         request.addresses.extend(addresses)
         self._by_key[request.key] = request
         self._by_job[request.job] = request
 
-    def find_resent(self, key: Key, now: float) -> MemoRequest | None:
-        """Return the request that this one repeats, if any."""
+    def find_resent(self, key: RequestKey, now: float) -> MemoRequest | None:
+        """Return the request with this fingerprint, unless its window is over."""
         found = self._by_key.get(key)
         if found is None or found.forget_at is None or found.forget_at > now:
             return found
         self.forget(found)
         return None
 
-    def of_key(self, key: Key) -> MemoRequest | None:
-        """Return the request with this fingerprint, open or not."""
+    def of_key(self, key: RequestKey) -> MemoRequest | None:
+        """Return the request with this fingerprint, open or answered."""
         return self._by_key.get(key)
 
     def of_job(self, job: JobId) -> MemoRequest | None:
-        """Return the request that a job came from."""
+        """Return the request of a job."""
         return self._by_job.get(job)
 
     def answered(self, request: MemoRequest, now: float) -> None:
-        """Keep an answered request for the window, and let go of those beyond the bounds."""
+        """Keep an answered request for the window; forget those beyond the bounds."""
         if request.forget_at is None:
             self._answered.append(request)
         request.forget_at = now + self._window
@@ -106,7 +106,7 @@ class MemoRequests:
             self.forget(kept.popleft())
 
     def forget(self, request: MemoRequest) -> None:
-        """Let go of a request."""
+        """Forget a request."""
         self._by_job.pop(request.job, None)
         if self._by_key.get(request.key) is request:
             del self._by_key[request.key]

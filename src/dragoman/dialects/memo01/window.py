@@ -1,9 +1,9 @@
 """Flow control for clients with many jobs: how many requests to have open at once.
 
-The text leaves this open ("they need to coordinate with the broker to figure out how many jobs to
-submit at once"). The wire has one signal: an answered request, or a dropped one, which means that
-no worker came within the broker's queue time (or that a worker was too slow). So the client probes,
-as TCP does: each answer lets the window grow, a drop halves it. The README has the definition.
+The specification leaves this open ("they need to coordinate with the broker to figure out how many
+jobs to submit at once"). The only signal is whether a request is answered or dropped. A drop means
+that no worker was free within the broker's queue time, or that a worker was too slow. So the client
+probes as TCP does: each answer grows the window, a drop halves it. The README has the definition.
 """
 
 from typing import Final
@@ -19,10 +19,11 @@ class Window:
         self.largest = max(1, largest)
         self.open = 0
         self._size = float(min(max(1, start), self.largest))
-        #: Below this the window grows by one with each answer, above by one per round of them.
+        #: Below this size the window grows by one per answer, above it by one per window of
+        #: answers.
         self._threshold = float(self.largest)
         self._sent = 0
-        #: Drops of requests up to this one belong to the last shrinking and count once.
+        #: Number of the last request sent before the window shrank; drops up to it count once.
         self._shrunk_at = 0
 
     @property
@@ -36,19 +37,19 @@ class Window:
         return self.open < self.size
 
     def sent(self) -> int:
-        """Count a request that was sent; return its number, to be given back when it ends."""
+        """Count a sent request; return its number, for `answered`, `dropped` or `withdrawn`."""
         self.open += 1
         self._sent += 1
         return self._sent
 
     def answered(self, number: int) -> None:
-        """Count an answer: let the window grow."""
+        """Count an answer: the window grows."""
         self.open -= 1
         grow = 1.0 if self._size < self._threshold else 1.0 / self._size
         self._size = min(self._size + grow, float(self.largest))
 
     def dropped(self, number: int) -> None:
-        """Count a request that nobody answered: halve the window, once for each round."""
+        """Count a request without an answer: halve the window, once per window of requests."""
         self.open -= 1
         if number <= self._shrunk_at:
             return
@@ -56,5 +57,5 @@ class Window:
         self._size = self._threshold = max(1.0, self._size / 2)
 
     def withdrawn(self, number: int) -> None:
-        """Count a request that its own client gave up: that says nothing about the broker."""
+        """Count a request that the caller gave up; the window stays as it is."""
         self.open -= 1

@@ -1,8 +1,7 @@
-"""The bytes of memo01: one CBOR array as header, and whatever follows it is the payload.
+"""The five messages of memo01, stateless: a CBOR array as header, then the payload.
 
-What lives here: the five messages and their codec, stateless. What a message means at a given
-moment, and who may say it, is the sides' business. Reading is lenient where upstream is
-(indefinite lengths, long integers), writing is deterministic CBOR (RFC 8949, 4.2).
+The sides decide who may send a message when. Reading is lenient where upstream is (indefinite
+lengths, long integers). Writing is deterministic CBOR (RFC 8949, 4.2).
 """
 
 from collections.abc import Callable
@@ -18,23 +17,23 @@ from dragoman.model.value import value
 VERSION: Final = "memo01"
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
-#: A header is an array that holds at most one array; anything deeper is refused unread.
+#: A header is an array that holds at most one array; deeper nesting is refused unread.
 MAX_DEPTH: Final = 3
-#: Bounds on one READY, so that one message cannot fill the registry.
+#: Bounds of one READY: one message must not fill the registry.
 MAX_SERVICES: Final = 1024
 MAX_NAME_BYTES: Final = 1024
 
 
 @value
 class MemoReady:
-    """A worker offers these services. It has no ID yet."""
+    """A worker offers these services; the broker then gives it an ID."""
 
     services: tuple[str, ...]
 
 
 @value
 class MemoJob:
-    """Work for a service: from a client with an empty ID, to a worker with the worker's."""
+    """A job for a service: from a client with an empty ID, to a worker with the worker's ID."""
 
     id: bytes
     service: str
@@ -44,7 +43,7 @@ class MemoJob:
 
 @value
 class MemoResult:
-    """What became of a job: from a worker with its ID, to a client with an empty one."""
+    """The result of a job: from a worker with its ID, to a client with an empty ID."""
 
     id: bytes
     payload: bytes = b""
@@ -53,14 +52,14 @@ class MemoResult:
 
 @value
 class MemoHeartbeat:
-    """Still there, said by both."""
+    """A heartbeat, in both directions."""
 
     id: bytes
 
 
 @value
 class MemoDisconnect:
-    """The broker does not know this worker (any more)."""
+    """The broker does not know this worker, or has dropped it."""
 
     id: bytes
 
@@ -75,13 +74,13 @@ def _refuse(*_: object) -> NoReturn:
     raise ValueError("a header has no tags")
 
 
-#: The tags that cbor2 would turn into plain integers, strings and arrays behind our back. All
-#: other tags become objects that no field accepts.
+#: The tags that cbor2 would silently convert to integers, strings and arrays. All other tags
+#: become objects that no field accepts.
 _REFUSED_TAGS: Final = dict.fromkeys((2, 3, 25, 28, 29, 256, 55799), _refuse)
 
 
 def decode(message: bytes) -> MemoMessage:
-    """Read one message. Raises `MalformedMessage` and nothing else."""
+    """Read one message. Raises only `MalformedMessage`."""
     header, payload = _split(message)
     if len(header) < 3 or header[0] != VERSION or type(header[0]) is not str:
         raise MalformedMessage("not a memo01 header")
@@ -95,7 +94,7 @@ def decode(message: bytes) -> MemoMessage:
 
 
 def _split(message: bytes) -> tuple[list[Any], bytes]:
-    """Read one CBOR array; the rest is payload."""
+    """Read one CBOR array; the rest is the payload."""
     stream = BytesIO(message)
     try:
         header = cbor2.CBORDecoder(
@@ -119,7 +118,7 @@ def _read_ready(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
 
 
 def _check_names(names: list[Any]) -> None:
-    """Names come shorter first, then by bytes, each once: upstream ignores any other READY."""
+    """Check the order: shorter names first, then by bytes, each once. Upstream ignores others."""
     before = (0, b"")
     for name in names:
         _check_name(name)
@@ -131,9 +130,9 @@ def _check_names(names: list[Any]) -> None:
 
 def _check_name(name: object) -> None:
     if type(name) is not str or not name:
-        raise MalformedMessage("a service name is a text that is not empty")
+        raise MalformedMessage("a service name must be non-empty text")
     if len(name) > MAX_NAME_BYTES or len(name.encode()) > MAX_NAME_BYTES:
-        raise MalformedMessage("a service name is too long")
+        raise MalformedMessage(f"a service name has more than {MAX_NAME_BYTES} bytes")
 
 
 def _read_job(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
@@ -182,13 +181,13 @@ def encode(message: MemoMessage) -> bytes:
 
 
 def in_order(services: tuple[str, ...]) -> tuple[str, ...]:
-    """Put service names in the order that READY demands."""
+    """Return service names in the order that READY requires."""
     return tuple(sorted(set(services), key=lambda name: (len(name.encode()), name.encode())))
 
 
 @lru_cache(maxsize=4096)
 def _head(*fields: object) -> bytes:
-    """Write a header. A worker sees the same few over and over, so they are remembered."""
+    """Write a header; cached, because each worker gets the same few."""
     return cbor2.dumps([VERSION, *fields], canonical=True)
 
 
@@ -210,7 +209,7 @@ def _write_heartbeat(message: MemoHeartbeat) -> bytes:
 
 
 def _write_disconnect(message: MemoDisconnect) -> bytes:
-    # The ID echoes what a peer sent, so it must not fill the memory of `_head`.
+    # The ID comes from a peer, so it must not fill the cache of `_head`.
     return cbor2.dumps([VERSION, DISCONNECT, message.id], canonical=True)
 
 

@@ -1,8 +1,7 @@
-"""The workers of a memo01 link: what they say becomes events, work and beats become answers.
+"""The workers of a memo01 link: their messages become events, jobs and heartbeats become answers.
 
-What lives here: worker IDs, what a parking slot allows, which job a RESULT belongs to, heartbeats,
-and when a worker is given up. What must not: which worker gets a job and what becomes of it (the
-core's business), and anything about clients (`client_desk`).
+This module keeps worker IDs and parking slots, matches a RESULT to its job, sends heartbeats and
+drops lost workers. The core decides which worker gets a job and what follows from its result.
 """
 
 from collections.abc import Callable
@@ -42,19 +41,19 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import ServiceName, WorkerName, peer_id
 from dragoman.model.target import resources_of
 
-#: After its time is over a worker is kept this long, so that the core ends the job first.
+#: A busy worker is dropped this long after its job's time, so that the core ends the job first.
 _LATE: Final = 1.0
 
-Outcome = list[Event | Send]
+EventsAndSends = list[Event | Send]
 
 
 def disconnect_unknown(address: Address, id_: bytes) -> Send:
-    """Tell whoever uses an ID that nobody has it here."""
+    """Return the DISCONNECT for an unknown ID."""
     return Send(address, [encode(MemoDisconnect(id_))])
 
 
 class MemoWorkerHandler:
-    """All workers of one link, which `table` keeps."""
+    """All workers of one link; `table` holds them."""
 
     def __init__(
         self,
@@ -72,19 +71,21 @@ class MemoWorkerHandler:
         self._late = LateResults()
         self.resends = 0
 
-    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
-        """Know again what the workers of an earlier process held."""
-        self._late.restore(past, load_body)
+    def restore(self, recovered: RecoveredRequests, load_body: LoadBody) -> None:
+        """Restore the assignments of an earlier process."""
+        self._late.restore(recovered, load_body)
 
-    # --- what workers say ---------------------------------------------------------------------
+    # --- messages from workers ----------------------------------------------------------------
 
-    def ready(self, address: Address, ready: MemoReady, now: float) -> Outcome:
-        """Take a worker in, unless its READY was heard before or there are too many."""
+    def ready(self, address: Address, ready: MemoReady, now: float) -> EventsAndSends:
+        """Register a worker, unless its READY is a resend or there are too many."""
         if self._table.has_ready(address):
             self.resends += 1
             return []
         if len(self._table) >= self._settings.max_workers:
-            return [refusal(self._link, address, f"more than {len(self._table)} workers")]
+            return [
+                refusal(self._link, address, f"the link has {len(self._table)} workers, its limit")
+            ]
         id_ = self._new_id()
         worker = MemoWorker(id_, peer_id(self._link, id_.hex()), address)
         self._table.add(worker)
@@ -100,14 +101,14 @@ class MemoWorkerHandler:
         return [joined, *self._park(worker, address, now)]
 
     def _new_id(self) -> bytes:
-        """Make an ID that nobody has and nobody guesses (if `ids` cannot be guessed)."""
+        """Return an unused ID; it cannot be guessed if `ids` cannot."""
         while True:
             id_ = blake2b(self._ids().encode(), digest_size=8).digest()
             if id_ not in self._table.by_id:
                 return id_
 
-    def heartbeat(self, address: Address, beat: MemoHeartbeat, now: float) -> Outcome:
-        """Take the answer to a HEARTBEAT; the worker waits for a message again."""
+    def heartbeat(self, address: Address, beat: MemoHeartbeat, now: float) -> EventsAndSends:
+        """Read the answer to a HEARTBEAT; park the worker again."""
         worker = self._table.by_id.get(beat.id)
         if worker is None:
             return [disconnect_unknown(address, beat.id)]
@@ -118,10 +119,10 @@ class MemoWorkerHandler:
             return self._out_of_sync(worker, address, "HEARTBEAT")
         return [BeatReceived(worker.peer), *self._park(worker, address, now)]
 
-    def result(self, address: Address, result: MemoResult, now: float) -> Outcome:
-        """Take a result; the worker waits for a message again, or leaves."""
+    def result(self, address: Address, result: MemoResult, now: float) -> EventsAndSends:
+        """Read a result; park the worker again, or drop it if it leaves."""
         if not result.id:
-            raise MalformedMessage("a worker's RESULT has its ID")
+            raise MalformedMessage("the ID of a worker's RESULT must not be empty")
         worker = self._table.by_id.get(result.id)
         if worker is None:
             return [*self._late_reply(address, result), disconnect_unknown(address, result.id)]
@@ -132,7 +133,7 @@ class MemoWorkerHandler:
             return self._out_of_sync(worker, address, "RESULT")
         reply = self._reply(worker, result)
         if worker.run_until is not None and now > worker.run_until:
-            return [reply, *self._out_of_sync(worker, address, "RESULT after its time")]
+            return [reply, *self._out_of_sync(worker, address, "RESULT after the job's timeout")]
         worker.job, worker.run_until = None, None
         if result.is_leaving:
             self._table.drop(worker)
@@ -145,28 +146,31 @@ class MemoWorkerHandler:
         payload = result.payload
         fault = fault_in(payload)
         if len(payload) > self._settings.payload_limit:
-            fault = Fault(FaultCode.TOO_LARGE, f"a result of {len(payload)} bytes")
+            fault = Fault(
+                FaultCode.TOO_LARGE,
+                f"a result of {len(payload)} bytes; the limit is {self._settings.payload_limit}",
+            )
             payload = b""
-        elif worker.is_dressed:
+        elif worker.is_converted:
             payload = as_value(payload)
         body = Body(NAME, (payload,))
         return ReplyReceived(worker.peer, worker.job, ReplyKind.FINAL, body, fault, worker.attempt)
 
     def _late_reply(self, address: Address, result: MemoResult) -> list[ReplyReceived]:
-        """Hand the core a result whose worker was given up, or was known to an earlier process."""
-        held = self._late.take(result.id, address, result.payload)
-        if held is None or len(result.payload) > self._settings.payload_limit:
+        """Return the reply of a lost worker, or of a worker of an earlier process."""
+        lost = self._late.take(result.id, address, result.payload)
+        if lost is None or len(result.payload) > self._settings.payload_limit:
             return []
         fault, body = fault_in(result.payload), Body(NAME, (result.payload,))
-        return [ReplyReceived(held.peer, held.job, ReplyKind.FINAL, body, fault, held.attempt)]
+        return [ReplyReceived(lost.peer, lost.job, ReplyKind.FINAL, body, fault, lost.attempt)]
 
-    def connection_ended(self, connection: bytes, now: float) -> Outcome:
-        """Drop the workers that were parked there; the others may come back on another."""
-        left: Outcome = []
+    def connection_ended(self, connection: bytes, now: float) -> EventsAndSends:
+        """Drop the parked workers of a connection; the others may come back on another one."""
+        left: EventsAndSends = []
         until = now + self._settings.reconnect_grace
         for worker in self._table.end_connection(connection):
             if worker.slot is SlotState.PARKED:
-                left.append(self._lose(worker, "its connection ended"))
+                left.append(self._drop(worker, "its connection ended"))
             elif worker.due_at is None or worker.due_at > until:
                 self._table.set_due(worker, until)
         return left
@@ -174,9 +178,9 @@ class MemoWorkerHandler:
     # --- slots --------------------------------------------------------------------------------
 
     def _park(self, worker: MemoWorker, address: Address, now: float) -> list[Send]:
-        """Let a request wait for a message, or answer it with the one that waits."""
+        """Park a worker's request, or answer it with the JOB that waits."""
         self._table.move(worker, address)
-        worker.slot, worker.address, worker.said = SlotState.PARKED, address, b""
+        worker.slot, worker.address, worker.last_answer = SlotState.PARKED, address, b""
         if worker.pending is None:
             self._table.set_due(worker, now + self._settings.beat_every)
             return []
@@ -186,50 +190,50 @@ class MemoWorkerHandler:
     def _answer(
         self, worker: MemoWorker, message: bytes, slot: SlotState, since: float | None
     ) -> Send:
-        """Answer a parked request; its worker's next one is due some time after `since`."""
+        """Answer a parked request; the worker's next one is due some time after `since`."""
         address = worker.address
         assert address is not None
-        worker.address, worker.answered, worker.slot = None, address, slot
-        worker.said = message
+        worker.address, worker.last_request, worker.slot = None, address, slot
+        worker.last_answer = message
         late = _LATE if slot is SlotState.BUSY else self._settings.beat_answer
         self._table.set_due(worker, None if since is None else since + late)
         return Send(address, [message])
 
     def _resent_by(self, worker: MemoWorker, address: Address, now: float) -> list[Send] | None:
-        """Deal with a request that was heard before; None when it is a new one.
+        """Handle a resent request; None if the request is new.
 
-        On the same connection it is open already, or crossed with its answer. On another one its
-        worker has reconnected: then an answer that was given is lost, and is given again, unless
-        the worker has shown by a later request that it had it.
+        On the same connection the request is still open, or crossed with its answer. On another
+        one the worker has reconnected, so the answer is lost and is sent again, unless a later
+        request of the worker shows that the answer arrived.
         """
         if worker.address is not None and has_same_id(worker.address, address):
             self._table.move(worker, address)
             worker.address = address
-        elif worker.answered is None or not has_same_id(worker.answered, address):
+        elif worker.last_request is None or not has_same_id(worker.last_request, address):
             return None
-        elif worker.answered != address and worker.slot is not SlotState.PARKED:
+        elif worker.last_request != address and worker.slot is not SlotState.PARKED:
             self.resends += 1
             self._table.move(worker, address)
             worker.address = address
             since = worker.run_until if worker.slot is SlotState.BUSY else now
-            return [self._answer(worker, worker.said, worker.slot, since)]
+            return [self._answer(worker, worker.last_answer, worker.slot, since)]
         self.resends += 1
         return []
 
-    def _out_of_sync(self, worker: MemoWorker, address: Address, said: str) -> Outcome:
-        """Drop a worker that says what its slot does not allow."""
-        left = self._lose(worker, f"out of sync: {said} while {worker.slot.value}")
+    def _out_of_sync(self, worker: MemoWorker, address: Address, message: str) -> EventsAndSends:
+        """Drop a worker whose message does not fit its slot."""
+        left = self._drop(worker, f"out of sync: {message} while {worker.slot.value}")
         return [left, Send(address, [encode(MemoDisconnect(worker.id))])]
 
-    def _lose(self, worker: MemoWorker, reason: str) -> PeerLeft:
+    def _drop(self, worker: MemoWorker, reason: str) -> PeerLeft:
         self._table.drop(worker)
         self._late.expect(worker)
         return PeerLeft(worker.peer, reason)
 
-    # --- what the broker says -----------------------------------------------------------------
+    # --- messages to workers ------------------------------------------------------------------
 
-    def send_work(self, work: SendWork, said_ms: int | None, now: float) -> list[Send]:
-        """Give a worker a job, now or with its next request; `said_ms` is its client's timeout."""
+    def send_work(self, work: SendWork, client_timeout_ms: int | None, now: float) -> list[Send]:
+        """Send a job, now or as the answer to the worker's next request."""
         worker = self._table.of_peer(work.worker)
         if worker is None:
             return []
@@ -238,9 +242,9 @@ class MemoWorkerHandler:
         if body.parts:
             body = convert_call(self._codecs, body, NAME, headers)
         payload = b"".join(body.parts)
-        worker.is_dressed = work.body.dialect != NAME and payload.startswith(TAG)
+        worker.is_converted = work.body.dialect != NAME and payload.startswith(TAG)
         worker.job, worker.attempt, worker.run_until = work.job, work.attempt, work.run_until
-        timeout_ms = _time_left(work, now) if said_ms is None else said_ms
+        timeout_ms = _time_left(work, now) if client_timeout_ms is None else client_timeout_ms
         message = encode(MemoJob(worker.id, work.service, timeout_ms, payload))
         if worker.slot is SlotState.PARKED:
             return [self._answer(worker, message, SlotState.BUSY, work.run_until)]
@@ -248,7 +252,7 @@ class MemoWorkerHandler:
         return []
 
     def send_beat(self, beat: SendBeat, now: float) -> list[Send]:
-        """Send a HEARTBEAT, to a worker that can hear one."""
+        """Send a HEARTBEAT if the worker is parked."""
         worker = self._table.of_peer(beat.worker)
         if worker is None or worker.slot is not SlotState.PARKED:
             return []
@@ -258,30 +262,30 @@ class MemoWorkerHandler:
         return self._answer(worker, encode(MemoHeartbeat(worker.id)), SlotState.OWES_HEARTBEAT, now)
 
     def dismiss(self, dismiss: Dismiss, now: float) -> list[Send]:
-        """Tell a parked worker at once; another one hears it with its next message."""
+        """Drop a worker. A parked one gets DISCONNECT now, others with their next message."""
         worker = self._table.of_peer(dismiss.peer)
         if worker is None:
             return []
-        self._lose(worker, dismiss.reason)
+        self._drop(worker, dismiss.reason)
         if worker.address is None:
             return []
         return [Send(worker.address, [encode(MemoDisconnect(worker.id))])]
 
     # --- timers -------------------------------------------------------------------------------
 
-    def advance(self, now: float) -> Outcome:
+    def advance(self, now: float) -> EventsAndSends:
         """Send the heartbeats that are due; drop the workers whose answers are overdue."""
-        out: Outcome = []
+        out: EventsAndSends = []
         while (worker := self._table.pop_due(now)) is not None:
             if worker.slot is SlotState.PARKED:
                 out.append(self._beat(worker, now))
             else:
-                out.append(self._lose(worker, _why_lost(worker)))
+                out.append(self._drop(worker, _why_lost(worker)))
         return out
 
 
 def _time_left(work: SendWork, now: float) -> int:
-    """Tell how long a job may run whose client gave no timeout in this link's words."""
+    """Return how long a job of another link's client may run, in milliseconds."""
     if work.run_until is None:
         return LONGEST_TIMEOUT_MS
     return min(max(1, ceil((work.run_until - now) * 1000 - 0.5)), LONGEST_TIMEOUT_MS)
@@ -289,7 +293,7 @@ def _time_left(work: SendWork, now: float) -> int:
 
 def _why_lost(worker: MemoWorker) -> str:
     if worker.connection is None:
-        return "its connection ended and it did not come back"
+        return "its connection ended and the worker did not come back"
     if worker.slot is SlotState.OWES_HEARTBEAT:
-        return "it did not answer a HEARTBEAT"
-    return "it did not send a RESULT in time"
+        return "the worker did not answer a HEARTBEAT"
+    return "the worker did not send a RESULT in time"

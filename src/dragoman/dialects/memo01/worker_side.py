@@ -1,11 +1,11 @@
-"""A worker's end of memo01, in model words.
+"""A worker's end of memo01, for the SDK.
 
-A memo01 worker runs one job at a time, so a worker with several *slots* is several of them on one
-connection, each with its own broker-given ID and one open request. Each message goes with its
-slot as first frame, which never leaves the process; the transport puts it before the answer.
+A memo01 worker runs one job at a time. So a worker with several *slots* is several memo01 workers
+on one connection, each with its own ID from the broker and one open request. The first frame of
+each message is its slot: the transport puts it before the answer and does not send it.
 
-A slot speaks only when it has no open request: a request sent over an open one would leave the
-broker with a parked request that nobody reads. So `DISCONNECT` restarts only the slot that got it.
+A slot sends only if it has no open request: a second request would leave the first one parked at
+the broker, and its answer unread. So `DISCONNECT` restarts only the slot that got it.
 """
 
 from collections.abc import Mapping
@@ -43,26 +43,26 @@ from dragoman.model.target import resources_of
 _HANDED_BACK: Final = Fault(FaultCode.HANDED_BACK, "returned unrun")
 
 
-class _Slot:
-    """One memo01 worker: its name in this process, its ID at the broker, the job it runs."""
+class _WorkerSlot:
+    """One memo01 worker: its name in this process, its ID at the broker, its job."""
 
     __slots__ = ("id", "is_open", "is_tagged", "name", "ticket")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.id = b""
-        #: Whether a request is open, so that the broker speaks next.
+        #: Whether a request is open: the broker sends the next message.
         self.is_open = False
         self.ticket = ""
-        #: Whether the job's caller used the tag, and so will understand it.
+        #: Whether the job's payload has the tag; then its caller reads tagged results.
         self.is_tagged = False
 
 
 class MemoWorkerSide:
-    """One worker with so many slots, all offering the same services."""
+    """One worker; all its slots offer the same services."""
 
     beat_every = MemoSettings().beat_every
-    #: A busy slot hears nothing for as long as its job runs, so silence means nothing.
+    #: A busy slot gets no message while its job runs, so silence does not mean a lost broker.
     hold: float | None = None
 
     def __init__(
@@ -72,24 +72,24 @@ class MemoWorkerSide:
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._ready = encode(MemoReady(in_order((*services, *write_labels(labels or {})))))
-        self._slots = {str(n): _Slot(str(n)) for n in range(slots)}
-        self._busy: dict[str, _Slot] = {}
+        self._slots = {str(n): _WorkerSlot(str(n)) for n in range(slots)}
+        self._busy: dict[str, _WorkerSlot] = {}
         self._codec = MemoBodyCodec()
         self._is_leaving = False
         self._jobs = 0
 
     def join(self) -> list[Frames]:
-        """Offer the services on every slot that runs nothing; the others have a result to send."""
+        """Send READY on every idle slot; busy slots send their result."""
         self._is_leaving = False
         idle = [s for s in self._slots.values() if not s.ticket]
-        return [self._say(slot, self._ready) for slot in idle]
+        return [self._request(slot, self._ready) for slot in idle]
 
-    def _say(self, slot: _Slot, message: bytes) -> Frames:
+    def _request(self, slot: _WorkerSlot, message: bytes) -> Frames:
         slot.is_open = True
         return [slot.name.encode(), message]
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one answer in."""
+        """Read one answer."""
         slot = self._slots.get(bytes(frames[0]).decode(errors="replace")) if frames else None
         if slot is None or not slot.is_open:
             return []
@@ -99,13 +99,13 @@ class MemoWorkerSide:
             return self._work(slot, message)
         if isinstance(message, MemoHeartbeat):
             slot.id = message.id
-            return [Alive(), SendNow(self._say(slot, encode(MemoHeartbeat(slot.id))))]
+            return [Alive(), SendNow(self._request(slot, encode(MemoHeartbeat(slot.id))))]
         if isinstance(message, MemoDisconnect):
             slot.id = b""
-        # Dismissed, not answered at all, or answered with nonsense: start anew.
-        return [] if self._is_leaving else [SendNow(self._say(slot, self._ready))]
+        # DISCONNECT, no answer, or an unreadable one: register the slot again.
+        return [] if self._is_leaving else [SendNow(self._request(slot, self._ready))]
 
-    def _work(self, slot: _Slot, job: MemoJob) -> list[WorkerNotice]:
+    def _work(self, slot: _WorkerSlot, job: MemoJob) -> list[WorkerNotice]:
         slot.id = job.id
         self._jobs += 1
         slot.ticket = f"{slot.name}.{self._jobs}"
@@ -125,16 +125,16 @@ class MemoWorkerSide:
         ]
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
-        """Send the result; a slot of a worker that leaves says so."""
+        """Send the result; if the worker is leaving, with the flag that says so."""
         slot = self._busy.pop(ticket, None)
         if slot is None:
             return []
         slot.ticket = ""
         result = MemoResult(slot.id, self._payload(slot, answer), self._is_leaving)
-        return [self._say(slot, encode(result))]
+        return [self._request(slot, encode(result))]
 
-    def _payload(self, slot: _Slot, answer: Answer) -> bytes:
-        """Write a result as its caller can read it; a fault as our broker can."""
+    def _payload(self, slot: _WorkerSlot, answer: Answer) -> bytes:
+        """Write a result, with the tag only if the caller used it; or a fault for our broker."""
         if answer.fault is not None:
             return write_fault(answer.fault)
         try:
@@ -148,19 +148,19 @@ class MemoWorkerSide:
         return self.finish(ticket, Answer(fault=_HANDED_BACK))
 
     def leave(self) -> list[Frames]:
-        """Take no more: slots that run a job leave with its result, others with the connection."""
+        """Take no more jobs: busy slots leave with their result, others with the connection."""
         self._is_leaving = True
         return []
 
     def take(self, ticket: str) -> list[Frames]:
-        """Say nothing: having been sent is all the confirmation there is."""
+        """Return no message: memo01 has no confirmation of delivery."""
         return []
 
     def beat(self) -> list[Frames]:
-        """Say nothing: a worker beats only when it is asked to."""
+        """Return no message: a worker only answers the broker's HEARTBEAT."""
         return []
 
-    # --- what memo01 has no words for ---------------------------------------------------------
+    # --- not in memo01 ------------------------------------------------------------------------
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
         """Refuse: there is nothing between a job and its result."""

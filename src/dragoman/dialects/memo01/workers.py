@@ -1,10 +1,9 @@
-"""The workers of a link: their parking slots, and when each is due for something.
+"""The workers of a link: their parking slots and deadlines.
 
-A memo01 worker has at most one open request, and the broker may say something only by answering
-it. So each worker has a *parking slot*: an address that waits for a message (`PARKED`), or nothing
-while the worker owes the next request (`OWES_HEARTBEAT` after a HEARTBEAT, `BUSY` after a JOB),
-perhaps
-with a message that waits for an address.
+A memo01 worker has at most one open request, and the broker can send a message only as its answer.
+So each worker has a *parking slot*. It holds the address of the open request (`PARKED`), or none
+while the worker owes the next request: `OWES_HEARTBEAT` after a HEARTBEAT, `BUSY` after a JOB. A
+JOB may wait for the next address.
 """
 
 from enum import Enum
@@ -16,31 +15,31 @@ from dragoman.model.names import JobId, PeerId
 
 
 class SlotState(Enum):
-    """What a worker's parking slot holds."""
+    """The state of a parking slot."""
 
-    PARKED = "parked"  #: its request is open, the broker may answer
-    OWES_HEARTBEAT = "beaten"  #: it got a HEARTBEAT and owes one
-    BUSY = "busy"  #: it got a JOB and owes a RESULT
+    PARKED = "parked"  #: the request is open, the broker may answer it
+    OWES_HEARTBEAT = "owing a HEARTBEAT"  #: the worker got a HEARTBEAT and owes one
+    BUSY = "busy"  #: the worker got a JOB and owes a RESULT
 
 
 class MemoWorker:
-    """One worker and its slot."""
+    """One worker and its parking slot."""
 
     __slots__ = (
         "address",
-        "answered",
         "attempt",
         "connection",
         "due_at",
         "id",
-        "is_dressed",
+        "is_converted",
         "is_gone",
         "job",
+        "last_answer",
+        "last_request",
         "peer",
         "pending",
         "ready_at",
         "run_until",
-        "said",
         "slot",
         "timer_at",
     )
@@ -49,35 +48,35 @@ class MemoWorker:
         self.id = id_
         self.peer = peer
         self.slot = SlotState.PARKED
-        #: Where its READY came from: the same address again is a resend of it.
+        #: Address of its READY; the same address again is a resend.
         self.ready_at = address
-        #: Its open request.
+        #: Address of its open request.
         self.address: Address | None = None
-        #: The request that was answered last, and with what: it may be sent again.
-        self.answered: Address | None = None
-        self.said = b""
-        #: Its connection; None when that is gone and the worker may come back on another.
+        #: Address of the request last_request last, and the answer: the request may be resent.
+        self.last_request: Address | None = None
+        self.last_answer = b""
+        #: Its connection; None if that ended and the worker may come back on another.
         self.connection: bytes | None = None
         #: A JOB that waits for an address.
         self.pending: bytes | None = None
         self.job: JobId | None = None
         self.attempt = 0
         self.run_until: float | None = None
-        #: Whether the job is a call of another dialect that was dressed here.
-        self.is_dressed = False
+        #: Whether the job is a call that was converted from another dialect.
+        self.is_converted = False
         self.due_at: float | None = None
         self.timer_at: float | None = None
         self.is_gone = False
 
 
 class MemoWorkers:
-    """All workers of one link, by ID, by peer, and by connection; with one heap of timers."""
+    """All workers of one link, by ID, peer and connection, with one heap of deadlines."""
 
     def __init__(self) -> None:
         self.by_id: dict[bytes, MemoWorker] = {}
         self._by_peer: dict[PeerId, MemoWorker] = {}
         self._by_ready: dict[Address, MemoWorker] = {}
-        #: Every live connection with the IDs of the workers last heard on it.
+        #: Every live connection, with the IDs of its workers.
         self.live: dict[bytes, set[bytes]] = {}
         self._timers: list[tuple[float, int, MemoWorker]] = []
         self._order = 0
@@ -85,13 +84,13 @@ class MemoWorkers:
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def hear(self, connection: bytes) -> None:
-        """Note that a connection is alive."""
+    def add_connection(self, connection: bytes) -> None:
+        """Add a connection."""
         if connection not in self.live:
             self.live[connection] = set()
 
     def add(self, worker: MemoWorker) -> None:
-        """Take a worker in."""
+        """Add a worker."""
         self.by_id[worker.id] = worker
         self._by_peer[worker.peer] = worker
         self._by_ready[worker.ready_at] = worker
@@ -101,7 +100,7 @@ class MemoWorkers:
         return self._by_peer.get(peer)
 
     def has_ready(self, address: Address) -> bool:
-        """Whether a READY from this address made a worker that is still here."""
+        """Return whether a registered worker's READY came from this address."""
         return address in self._by_ready
 
     def drop(self, worker: MemoWorker) -> None:
@@ -112,7 +111,7 @@ class MemoWorkers:
             self.live[worker.connection].discard(worker.id)
 
     def move(self, worker: MemoWorker, address: Address) -> None:
-        """Note that a worker spoke from this address."""
+        """Set a worker's connection to that of this address."""
         connection = connection_of(address)
         if connection == worker.connection:
             return
@@ -132,7 +131,7 @@ class MemoWorkers:
     # --- timers: at most one useful entry per worker, moved lazily -----------------------------
 
     def set_due(self, worker: MemoWorker, at: float | None) -> None:
-        """Say when something is due for a worker."""
+        """Set a worker's deadline."""
         worker.due_at = at
         if at is not None and (worker.timer_at is None or at < worker.timer_at):
             self._push(worker, at)
@@ -143,11 +142,11 @@ class MemoWorkers:
         heappush(self._timers, (at, self._order, worker))
 
     def next_due(self) -> float | None:
-        """When `pop_due` may find something."""
+        """Return the earliest deadline in the heap."""
         return self._timers[0][0] if self._timers else None
 
     def pop_due(self, now: float) -> MemoWorker | None:
-        """Return a worker that something is due for."""
+        """Return a worker whose deadline has passed, and clear it; None if there is none."""
         while self._timers and self._timers[0][0] <= now:
             at, _, worker = heappop(self._timers)
             if worker.is_gone or worker.timer_at != at:

@@ -30,7 +30,7 @@ from dragoman.model.names import JobId
 from dragoman.model.record import Kind, Record
 
 
-class House:
+class MemoFabric:
     """A broker with one memo01 link, and a network of requests around it."""
 
     def __init__(self, settings: MemoSettings | None = None) -> None:
@@ -65,7 +65,7 @@ class House:
         self.take(self.side.receive(address, [message], self.now))
         return address
 
-    def hang_up(self, connection: bytes) -> None:
+    def disconnect(self, connection: bytes) -> None:
         self.open = {a: f for a, f in self.open.items() if not a.startswith(connection)}
         self.take(self.side.receive(connection, [], self.now))
 
@@ -110,12 +110,12 @@ class House:
         return [r.kind for r in self.records if r.kind != Kind.STARTED]
 
 
-class Caller:
+class ClientShell:
     """A client shell: its side, its tickets, what came back."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.connection = house.connect()
+    def __init__(self, fabric: MemoFabric) -> None:
+        self.fabric = fabric
+        self.connection = fabric.connect()
         self.side = MemoClientSide()
         self.finished: dict[str, Finished] = {}
         self.sent: dict[str, bytes] = {}
@@ -123,15 +123,15 @@ class Caller:
     def submit(self, job: str, call: Call, service: str = "math") -> bytes:
         ((ticket, message, _wait),) = self.side.submit(Submission(JobId(job), service, call))
         self.sent[job] = message
-        return self.house.request(self.connection, message, lambda a: self.hear([ticket, a]))
+        return self.fabric.request(self.connection, message, lambda a: self.hear([ticket, a]))
 
     def again(self, job: str, address: bytes) -> None:
         """Send an open request again, on a new connection, as NNG does."""
-        self.connection = self.house.connect()
+        self.connection = self.fabric.connect()
         moved = self.connection + address[8:]
-        self.house.open[moved] = lambda answer: self.hear([job.encode(), answer])
+        self.fabric.open[moved] = lambda answer: self.hear([job.encode(), answer])
         message = self.sent[job]
-        self.house.take(self.house.side.receive(moved, [message], self.house.now))
+        self.fabric.take(self.fabric.side.receive(moved, [message], self.fabric.now))
 
     def hear(self, frames: Frames) -> None:
         for notice in self.side.receive(frames):
@@ -139,12 +139,14 @@ class Caller:
             self.finished[notice.job] = notice
 
 
-class Hand:
+class WorkerShell:
     """A worker shell: its side, its open requests, the work it was given."""
 
-    def __init__(self, house: House, services: tuple[str, ...] = ("math",), slots: int = 1) -> None:
-        self.house = house
-        self.connection = house.connect()
+    def __init__(
+        self, fabric: MemoFabric, services: tuple[str, ...] = ("math",), slots: int = 1
+    ) -> None:
+        self.fabric = fabric
+        self.connection = fabric.connect()
         self.side = MemoWorkerSide(services, slots)
         self.work: deque[Assigned] = deque()
         self.beats = 0
@@ -152,19 +154,19 @@ class Hand:
 
     def say(self, messages: list[Frames]) -> None:
         for slot, message in messages:
-            self.house.request(self.connection, message, lambda a, s=slot: self.hear([s, a]))  # type: ignore[misc]
+            self.fabric.request(self.connection, message, lambda a, s=slot: self.hear([s, a]))  # type: ignore[misc]
 
     def hear(self, frames: Frames) -> None:
         self.take(self.side.receive(frames))
 
-    def take(self, words: list[WorkerNotice]) -> None:
-        for word in words:
-            if isinstance(word, Assigned):
-                self.work.append(word)
-            elif isinstance(word, SendNow):
-                self.say([word.frames])
+    def take(self, notices: list[WorkerNotice]) -> None:
+        for notice in notices:
+            if isinstance(notice, Assigned):
+                self.work.append(notice)
+            elif isinstance(notice, SendNow):
+                self.say([notice.frames])
             else:
-                assert isinstance(word, Alive)
+                assert isinstance(notice, Alive)
                 self.beats += 1
 
     def finish(self, **answer: Any) -> Assigned:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.http.exchange import STREAM, Response, read, readdress, request, segment
+from dragoman.dialects.http.exchange import STREAM, Response, read, request, segment, with_path
 from dragoman.model.content import Unmappable
 
 
@@ -24,7 +24,7 @@ def test_raw_bytes_are_sent_as_they_are() -> None:
 
 def test_a_request_goes_somewhere_else_with_all_it_says() -> None:
     frames = request("t", "POST", "/p", {"b": 1}, lane="l")
-    assert readdress(frames, "/q") == request("t", "POST", "/q", {"b": 1}, lane="l")
+    assert with_path(frames, "/q") == request("t", "POST", "/q", {"b": 1}, lane="l")
 
 
 def test_content_without_a_form_in_json_is_refused() -> None:

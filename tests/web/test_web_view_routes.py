@@ -46,4 +46,4 @@ def test_health_and_readiness(caller: Caller) -> None:
 
 def test_before_the_broker_is_there_nothing_can_be_seen() -> None:
     with pytest.raises(Problem, match="starting"):
-        _ = ViewRoutes()._sight
+        _ = ViewRoutes()._broker

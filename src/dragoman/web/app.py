@@ -1,4 +1,4 @@
-"""The application: which route leads where."""
+"""The web application: its routes and its error handlers."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ log = structlog.get_logger("dragoman.web")
 
 
 class Application:
-    """All routes on one hub."""
+    """All routes."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Application:
         self.look = ViewRoutes(checks)
         self._enrolments = EnrolmentRoutes(checks)
         self._login = LoginRoutes(checks, sessions or BrowserSessions(time.monotonic))
-        #: Requests that failed by a fault of our own.
+        #: Requests that failed with an unexpected exception.
         self.internal_errors = 0
         self._jobs = JobRoutes(self.lines, settings, new_id)
         self._workers = WorkerRoutes(hub, settings, new_id)
@@ -63,7 +63,7 @@ class Application:
     def _routes(self) -> list[Route]:
         jobs, workers, look, streams = self._jobs, self._workers, self.look, self._streams
         get, post, delete = ["GET"], ["POST"], ["DELETE"]
-        # A job's id may have slashes in it, so the longer paths come first.
+        # A job id may contain slashes, so longer paths come first.
         return [
             Route("/v1/jobs", jobs.submit, methods=post),
             Route("/v1/jobs", look.jobs, methods=get),
@@ -99,29 +99,29 @@ class Application:
 
     async def _on_exception(self, request: Request, error: Exception) -> Response:
         self.internal_errors += 1
-        log.error("internal error in a request", path=request.url.path, exc_info=error)
+        log.error("unexpected exception in an HTTP request", path=request.url.path, exc_info=error)
         return await on_internal_error(request, error)
 
     def close(self) -> None:
-        """End everything that waits: the broker is going down."""
+        """End all waiting requests: the broker is stopping."""
         self.lines.close()
         self._workers.close()
 
 
 class HostMiddleware:
-    """Refuses requests for another host: a page may give its own name our address."""
+    """Refuses requests for unknown hosts, against DNS rebinding by web pages."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on if it means this host."""
+        """Pass a request on if its Host header names this host."""
         if scope["type"] == "http":
             host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
             if host_name(host) not in self._hosts:
-                words = f"{host!r} is not a name of this broker; see `hosts` in its [http] settings"
-                await Problem(421, words).response()(scope, receive, send)
+                detail = f"unknown host {host!r}; `hosts` in the [http] settings adds names"
+                await Problem(421, detail).response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""Letting oneself in: a worker that nobody attends to trades a one-time token for its own key."""
+"""Enrolment: an unattended worker registers its own key with a one-time token."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _PATIENCE: Final = 10.0
 
 
 class EnrolRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A one-time token, the public key that is to be let in, and the name it is to have."""
+    """A one-time token, the public key to enrol, and its name."""
 
     token: str
     key: str
@@ -24,7 +24,7 @@ class EnrolRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EnrolmentRoutes:
-    """The route. It is open to everybody: the token says who may."""
+    """The route. It needs no authentication: the one-time token authorises."""
 
     def __init__(self, checks: Checks | None) -> None:
         self._checks = checks
@@ -32,11 +32,11 @@ class EnrolmentRoutes:
     async def enrol(self, request: Request) -> Response:
         """POST /v1/enrol."""
         require_json(request.headers)
-        said = read_json(await read_bytes(request, _LARGEST, _PATIENCE), EnrolRequest)
+        body = read_json(await read_bytes(request, _LARGEST, _PATIENCE), EnrolRequest)
         if self._checks is None or self._checks.enrol is None:
-            raise Problem(404, "nobody needs to be let in here: security is off")
+            raise Problem(404, "there is no enrolment: security is off")
         try:
-            principal = self._checks.enrol(said.token, said.key, said.name)
-        except ValueError as why:
-            raise Problem(403, str(why), "denied") from None
+            principal = self._checks.enrol(body.token, body.key, body.name)
+        except ValueError as error:
+            raise Problem(403, str(error), "denied") from None
         return answer({"principal": principal}, 201)

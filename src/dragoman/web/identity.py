@@ -1,8 +1,8 @@
-"""Who asks: a bearer token, a client certificate, or a browser's session. Nobody else is answered.
+"""Authentication: a bearer token, a client certificate, or a browser session.
 
-Here a request gets its key; what the key may do is decided elsewhere. A browser that has logged in
-sends its cookie with every request, also with those that a page of another site made it
-send; so what changes anything has to repeat, in a header, a word that such a page cannot read.
+This module finds the key of a request; the gate decides what the key may do. A browser sends its
+session cookie also with requests that a page of another site caused. So a request that changes
+something must repeat the CSRF token in a header, which such a page cannot read.
 """
 
 import hmac
@@ -21,15 +21,15 @@ from dragoman.web.problems import Problem
 
 COOKIE: Final = "dragoman_session"
 CSRF_HEADER: Final = "Dragoman-CSRF"
-#: For everybody: whether the broker lives, what it can be asked, and how to be let in.
+#: Paths that need no authentication.
 OPEN: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/login", "/v1/enrol"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Sessions kept, and for how long they last unused and in all, in seconds.
+#: Most sessions kept; longest time unused and longest time in all, in seconds.
 MOST: Final = 1000
 IDLE: Final = 3600.0
 LONGEST: Final = 12 * 3600.0
 
-#: On every answer; a route that needs another word says it itself.
+#: Headers of every response, unless a route sets its own.
 HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -37,51 +37,52 @@ HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
-_STRICT: Final = (b"strict-transport-security", b"max-age=31536000")
+_HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 
 
 @value
 class HttpCaller:
-    """Who makes a request."""
+    """The caller of a request."""
 
     key: str = ""
     principal: str = ""
 
 
 class ProvenKeys:
-    """What has been proved on one connection: its certificate's key, and all keys of requests."""
+    """The keys proven on one connection: of its certificate, and of its requests."""
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.keys: set[str] = set()
 
 
-#: Under which name a request's state has it.
+#: The member of a request's state that holds them.
 PROVEN_KEYS: Final = "proven"
 ANONYMOUS: Final = HttpCaller()
-#: Who makes the request that is being answered.
-CALLER: ContextVar[HttpCaller] = ContextVar("who asks", default=ANONYMOUS)
+#: The caller of the request that is being handled.
+CALLER: ContextVar[HttpCaller] = ContextVar("caller", default=ANONYMOUS)
 
 
 @value
 class Checks:
-    """What the door asks about keys."""
+    """The callbacks that check keys."""
 
-    #: Returns the key of a bearer token that may speak now.
+    #: Returns the key of a valid bearer token; None if the token is not valid.
     check_token: Callable[[str], str | None]
-    #: Tells whether a key may speak.
+    #: Returns whether a key is admitted.
     admits: Callable[[str], bool]
-    #: Names whom a key speaks for.
+    #: Returns the principal of a key.
     principal_of: Callable[[str], str] = str
-    #: Returns why a key may not see something (services, workers, clients, jobs, why, metrics).
+    #: Returns why a key may not read services, workers, clients, jobs, why or metrics; empty: it
+    #: may.
     may_look: Callable[[str, str], str] = lambda key, what: ""
-    #: Lets a key in with a one-time token and returns whom it speaks for; ValueError says why not.
+    #: Enrols a key with a one-time token and returns its principal; raises ValueError if refused.
     enrol: Callable[[str, str, str], str] | None = None
 
 
 @value
 class BrowserSession:
-    """A browser that has logged in."""
+    """A logged-in browser."""
 
     key: str
     csrf: str
@@ -90,14 +91,14 @@ class BrowserSession:
 
 
 class BrowserSessions:
-    """Browsers that have logged in; only the hash of a cookie is kept."""
+    """All browser sessions; only the hash of each cookie is kept."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
 
     def begin(self, key: str) -> tuple[str, BrowserSession]:
-        """Begin a session; return its cookie with it."""
+        """Begin a session; return it with its cookie."""
         cookie, now = secrets.token_urlsafe(32), self._now()
         session = BrowserSession(key, secrets.token_urlsafe(32), now, now)
         self._sessions[_hashed(cookie)] = session
@@ -106,7 +107,7 @@ class BrowserSessions:
         return cookie, session
 
     def find(self, cookie: str) -> BrowserSession | None:
-        """Return the session of a cookie, if it has not ended."""
+        """Return the session of a cookie; None if it has ended."""
         id_, now = _hashed(cookie), self._now()
         session = self._sessions.pop(id_, None)
         if session is None or now - session.used_at > IDLE or now - session.began_at > LONGEST:
@@ -129,7 +130,7 @@ def _hashed(cookie: str) -> str:
 
 
 class IdentityMiddleware:
-    """Lets a request through once it is known who makes it."""
+    """Passes authenticated requests on and refuses the others."""
 
     def __init__(self, app: ASGIApp, checks: Checks | None, sessions: BrowserSessions) -> None:
         self._app = app
@@ -137,55 +138,60 @@ class IdentityMiddleware:
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find out who asks; refuse who cannot be known."""
+        """Authenticate one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        dressed = _dressed(send, scope["scheme"] == "https")
+        send_with_headers = _with_security_headers(send, scope["scheme"] == "https")
         try:
-            who = self._who(scope)
+            caller = self._caller(scope)
         except Problem as problem:
-            await problem.response()(scope, receive, dressed)
+            await problem.response()(scope, receive, send_with_headers)
             return
-        token = CALLER.set(who)
+        token = CALLER.set(caller)
         try:
-            await self._app(scope, receive, dressed)
+            await self._app(scope, receive, send_with_headers)
         finally:
             CALLER.reset(token)
 
-    def _who(self, scope: Scope) -> HttpCaller:
-        here: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
+    def _caller(self, scope: Scope) -> HttpCaller:
+        proven: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
         if self._checks is None:
-            return HttpCaller(here.key, "")
+            return HttpCaller(proven.key, "")
         if scope["path"] in OPEN:
             return ANONYMOUS
-        key = self._key(scope, here.key)
+        key = self._key(scope, proven.key)
         if not self._checks.admits(key):
-            raise Problem(403, "this key may not speak: it waits for approval, or has ended")
-        here.keys.add(key)
+            raise Problem(
+                403,
+                "this key is not admitted: it waits for approval, or has expired or been revoked",
+            )
+        proven.keys.add(key)
         return HttpCaller(key, self._checks.principal_of(key))
 
-    def _key(self, scope: Scope, proved: str) -> str:
+    def _key(self, scope: Scope, certificate_key: str) -> str:
         assert self._checks is not None
         headers = dict(scope["headers"])
         scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme:
             key = self._checks.check_token(secret.strip()) if scheme.lower() == "bearer" else None
             if key is None:
-                raise _unknown("this token may not speak: unknown, ended or revoked")
+                raise _unauthenticated("invalid token: unknown, expired or revoked")
             return key
         cookie = cookie_in(headers)
         session = self._sessions.find(cookie) if cookie else None
         if session is not None:
             _check_csrf(scope["method"], headers, session)
             return session.key
-        if proved:
-            return proved
-        raise _unknown("say who asks: a bearer token, a certificate, or log in at /login")
+        if certificate_key:
+            return certificate_key
+        raise _unauthenticated(
+            "authenticate with a bearer token or a certificate, or log in at /login"
+        )
 
 
 def cookie_in(headers: dict[bytes, bytes]) -> str:
-    """Return the session's cookie of a request; empty if it has none."""
+    """Return the session cookie of a request; empty if it has none."""
     try:
         found = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
     except CookieError:
@@ -196,27 +202,27 @@ def cookie_in(headers: dict[bytes, bytes]) -> str:
 def _check_csrf(method: str, headers: dict[bytes, bytes], session: BrowserSession) -> None:
     if method in _SAFE:
         return
-    said = headers.get(CSRF_HEADER.lower().encode(), b"")
-    if not hmac.compare_digest(said, session.csrf.encode()):
-        words = f"a browser's session says its word in {CSRF_HEADER}; GET /session tells it"
-        raise Problem(403, words, "csrf")
+    token = headers.get(CSRF_HEADER.lower().encode(), b"")
+    if not hmac.compare_digest(token, session.csrf.encode()):
+        detail = f"send the session's CSRF token in {CSRF_HEADER}; GET /session returns it"
+        raise Problem(403, detail, "csrf")
 
 
-def _unknown(words: str) -> Problem:
-    return Problem(401, words, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
+def _unauthenticated(detail: str) -> Problem:
+    return Problem(401, detail, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
 
 
-def _dressed(send: Send, is_secure: bool) -> Send:
-    """Add the headers that keep browsers from harm."""
-    wanted = (*HEADERS, _STRICT) if is_secure else HEADERS
+def _with_security_headers(send: Send, is_secure: bool) -> Send:
+    """Add the security headers to a response."""
+    security_headers = (*HEADERS, _HSTS) if is_secure else HEADERS
 
-    async def dressed(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            said = {name.lower() for name, _ in message["headers"]}
+            present = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [
                 *message["headers"],
-                *((name, text) for name, text in wanted if name not in said),
+                *((name, text) for name, text in security_headers if name not in present),
             ]
         await send(message)
 
-    return dressed
+    return send_with_headers

@@ -1,4 +1,4 @@
-"""Logging in for browsers: a token for a session's cookie, once."""
+"""Login of browsers: a token is exchanged for a session cookie."""
 
 from typing import Final
 from urllib.parse import parse_qs
@@ -31,13 +31,13 @@ _PAGE: Final = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>D
 
 
 class LoginRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What a program sends to log in."""
+    """The JSON body of a login."""
 
     token: str
 
 
 class LoginRoutes:
-    """The routes of sessions."""
+    """The routes of browser sessions."""
 
     def __init__(self, checks: Checks | None, sessions: BrowserSessions) -> None:
         self._checks = checks
@@ -48,7 +48,7 @@ class LoginRoutes:
         return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
 
     async def begin(self, request: Request) -> Response:
-        """POST /login: a token, as a form or as JSON."""
+        """POST /login: a token, as form or JSON."""
         _same_origin(request)
         raw = await read_bytes(request, _LARGEST, _PATIENCE)
         is_form = media_type(request.headers) == _FORM
@@ -58,12 +58,12 @@ class LoginRoutes:
             token = read_json(raw, LoginRequest).token
         key = self._checks.check_token(token.strip()) if self._checks else None
         if key is None:
-            raise Problem(401, "this token may not speak: unknown, ended or revoked")
+            raise Problem(401, "invalid token: unknown, expired or revoked")
         cookie, session = self._sessions.begin(key)
         made: Response = (
             RedirectResponse("/", 303) if is_form else answer({"csrf": session.csrf}, 201)
         )
-        # Never sent along by other sites, not to be read by scripts.
+        # Other sites cannot make a browser send it, and scripts cannot read it.
         made.set_cookie(
             COOKIE,
             cookie,
@@ -75,7 +75,7 @@ class LoginRoutes:
         return made
 
     async def who(self, request: Request) -> Response:
-        """GET /session: who asks, and the word that a browser repeats in what it changes."""
+        """GET /session: the principal, and the CSRF token of a browser session."""
         cookie = cookie_in(dict(request.scope["headers"]))
         session = self._sessions.find(cookie) if cookie else None
         csrf = {"csrf": session.csrf} if session is not None else {}
@@ -90,9 +90,9 @@ class LoginRoutes:
 
 
 def _same_origin(request: Request) -> None:
-    """Refuse a form of another site: it could log a browser in as somebody else."""
+    """Refuse a form of another site: it could log the browser in as another principal."""
     origin = request.headers.get("origin")
     if origin and origin != "null" and origin.partition("://")[2] != request.headers.get("host"):
-        raise Problem(403, f"{origin} is another site", "csrf")
+        raise Problem(403, f"the request comes from another site: {origin}", "csrf")
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        raise Problem(403, "this comes from another site", "csrf")
+        raise Problem(403, "the request comes from another site", "csrf")

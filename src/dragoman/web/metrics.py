@@ -1,6 +1,6 @@
-"""`/metrics`: the core's counts and rows as Prometheus reads them.
+"""`/metrics`: the broker's counts and rows in Prometheus format.
 
-Nothing is counted here: each scrape reads what the records add up to and what is there now.
+This module counts nothing: each scrape reads the totals of the records and the current rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,26 +17,30 @@ from dragoman.web.problems import Problem
 from dragoman.web.view_routes import ViewRoutes, ViewSource
 
 _ENDS: Final = ("succeeded", "failed", "expired", "cancelled", "dead")
-#: Counters without labels: name, field of the totals, words.
+#: Counters without labels: name, field of the totals, help text.
 _COUNTS: Final = (
-    ("dragoman_jobs_submitted", "jobs", "Jobs taken in"),
-    ("dragoman_jobs_refused", "refused", "Submissions turned down"),
+    ("dragoman_jobs_submitted", "jobs", "Jobs accepted"),
+    ("dragoman_jobs_refused", "refused", "Submissions refused"),
     ("dragoman_attempts_requeued", "requeued", "Attempts that ended without a result"),
     ("dragoman_replies_late", "late", "Results recorded and not applied"),
-    ("dragoman_messages_rejected", "rejected", "Malformed or hostile messages on record"),
-    ("dragoman_messages_undelivered", "undelivered", "Messages that found nobody or no room"),
+    ("dragoman_messages_rejected", "rejected", "Malformed or hostile messages recorded"),
+    (
+        "dragoman_messages_undelivered",
+        "undelivered",
+        "Messages whose peer was gone or had a full queue",
+    ),
 )
 
 
 class Collector:
-    """Turns one look at the broker into metrics."""
+    """Collects the metrics of one scrape."""
 
     def __init__(self, view: ViewSource) -> None:
-        self._sight = view
+        self._view = view
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
-        totals = self._sight.totals()
+        totals = self._view.totals()
         yield from self._counts(totals)
         yield from self._gauges(totals)
         yield from self._services()
@@ -44,8 +48,8 @@ class Collector:
         yield from self._links()
 
     def _counts(self, totals: Totals) -> Iterator[Metric]:
-        for name, field, words in _COUNTS:
-            yield CounterMetricFamily(name, words, value=getattr(totals, field))
+        for name, field, text in _COUNTS:
+            yield CounterMetricFamily(name, text, value=getattr(totals, field))
         ended = CounterMetricFamily("dragoman_jobs_ended", "Jobs ended", labels=["state"])
         for state in _ENDS:
             ended.add_metric([state], getattr(totals, state))
@@ -54,40 +58,40 @@ class Collector:
     def _gauges(self, totals: Totals) -> Iterator[Metric]:
         yield GaugeMetricFamily("dragoman_ledger_seq", "Last record", value=totals.records)
         yield GaugeMetricFamily("dragoman_jobs_open", "Jobs not ended", value=totals.open_jobs)
-        words = "Whether the broker takes no new work"
-        yield GaugeMetricFamily("dragoman_draining", words, value=float(totals.is_draining))
-        clients = len(self._sight.clients())
-        yield GaugeMetricFamily("dragoman_clients", "Clients heard lately", value=clients)
+        text = "Whether the broker is draining"
+        yield GaugeMetricFamily("dragoman_draining", text, value=float(totals.is_draining))
+        clients = len(self._view.clients())
+        yield GaugeMetricFamily("dragoman_clients", "Clients seen lately", value=clients)
 
     def _services(self) -> Iterator[Metric]:
-        rows = self._sight.services()
-        for name, field, words in (
-            ("dragoman_service_queued", "queued", "Jobs that wait"),
-            ("dragoman_service_queued_bytes", "queued_bytes", "Bytes of jobs that wait"),
-            ("dragoman_service_running", "running", "Jobs with a worker"),
+        rows = self._view.services()
+        for name, field, text in (
+            ("dragoman_service_queued", "queued", "Jobs in the queue"),
+            ("dragoman_service_queued_bytes", "queued_bytes", "Bytes of jobs in the queue"),
+            ("dragoman_service_running", "running", "Jobs at a worker"),
             ("dragoman_service_workers", "workers", "Workers"),
         ):
-            yield _gauge(name, words, "service", ((r.name, getattr(r, field)) for r in rows))
+            yield _gauge(name, text, "service", ((r.name, getattr(r, field)) for r in rows))
 
     def _workers(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(
             "dragoman_workers", "Workers by dialect and status", labels=["dialect", "status"]
         )
         found: dict[tuple[str, str], int] = {}
-        for row in self._sight.workers():
+        for row in self._view.workers():
             found[row.dialect, row.status] = found.get((row.dialect, row.status), 0) + 1
         for labels, number in sorted(found.items()):
             family.add_metric(labels, number)
         yield family
 
     def _links(self) -> Iterator[Metric]:
-        rows = self._sight.links()
-        for name, field, words in (
-            ("dragoman_link_received", "received", "Messages taken in"),
+        rows = self._view.links()
+        for name, field, text in (
+            ("dragoman_link_received", "received", "Messages received"),
             ("dragoman_link_sent", "sent", "Messages sent"),
-            ("dragoman_link_internal_errors", "internal_errors", "Errors of the broker's own"),
+            ("dragoman_link_internal_errors", "internal_errors", "Internal errors of the broker"),
         ):
-            family = CounterMetricFamily(name, words, labels=["link"])
+            family = CounterMetricFamily(name, text, labels=["link"])
             for row in rows:
                 family.add_metric([row.name], getattr(row, field))
             yield family
@@ -100,23 +104,23 @@ class Collector:
         yield refused
 
 
-def _gauge(name: str, words: str, label: str, rows: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(name, words, labels=[label])
+def _gauge(name: str, text: str, label: str, rows: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
     for of, number in rows:
         family.add_metric([of], number)
     return family
 
 
 class MetricsRoutes:
-    """The route."""
+    """The route of the metrics."""
 
-    def __init__(self, look: ViewRoutes) -> None:
-        self._look = look
+    def __init__(self, routes: ViewRoutes) -> None:
+        self._routes = routes
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
-        self._look.allow("metrics")
-        view = self._look.view
+        self._routes.allow("metrics")
+        view = self._routes.view
         if view is None:
             raise Problem(503, "the broker is starting", "starting")
         registry = CollectorRegistry(auto_describe=False)

@@ -1,4 +1,4 @@
-"""The description of the door in OpenAPI 3.1, made from the same shapes that read the requests."""
+"""The OpenAPI 3.1 description of the HTTP API, made from the structs that read the requests."""
 
 from importlib.metadata import version
 from typing import Any, Final
@@ -33,19 +33,21 @@ _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "number"}
 
 
-def _parameter(name: str, place: str, schema: Any, words: str = "") -> dict[str, Any]:
-    found = {"name": name, "in": place, "schema": schema, "description": words}
+def _parameter(name: str, place: str, schema: Any, text: str = "") -> dict[str, Any]:
+    found = {"name": name, "in": place, "schema": schema, "description": text}
     return found | ({"required": True} if place == "path" else {})
 
 
 _JOB: Final = _parameter("job", "path", _TEXT, "The job's id.")
 _SESSION: Final = _parameter("session", "path", _TEXT, "The worker's session.")
-_ATTEMPT: Final = _parameter("attempt", "path", {"type": "integer"}, "As in the job's word.")
+_ATTEMPT: Final = _parameter("attempt", "path", {"type": "integer"}, "As in the job message.")
 _SERVICE: Final = _parameter("service", "path", _TEXT)
 _KEY: Final = _parameter("Idempotency-Key", "header", _TEXT, "The same key is the same job.")
 _CLIENT: Final = _parameter("Dragoman-Client", "header", _TEXT, "Your name; else your address.")
 _WAIT: Final = _parameter("wait", "query", _NUMBER, "Seconds to wait for the end.")
-_LAST: Final = _parameter("Last-Event-ID", "header", {"type": "integer"}, "Go on after this.")
+_LAST: Final = _parameter(
+    "Last-Event-ID", "header", {"type": "integer"}, "Resume after this position."
+)
 _TOPIC: Final = _parameter("topic", "query", {"type": "array", "items": _TEXT}, "Globs.")
 _AFTER: Final = _parameter("after", "query", {"type": "integer"}, "0: all; -1: from now on.")
 _STATE: Final = _parameter("state", "query", {"type": "string", "enum": list(JobState)})
@@ -67,9 +69,9 @@ def _operation(
     body: str = "",
     media: str = _JSON,
 ) -> dict[str, Any]:
-    """Describe one operation; every one of them may end in a problem."""
+    """Describe one operation; each one may return a problem."""
     responses: dict[str, Any] = {
-        str(status): {"description": words} for status, words in good.items()
+        str(status): {"description": text} for status, text in good.items()
     }
     for response in responses.values():
         if media != "":
@@ -101,7 +103,7 @@ _PATHS: Final[dict[str, Any]] = {
         )
     },
     "/v1/jobs/{job}": {
-        "get": _operation("How a job stands", {200: "Its state"}, [_JOB]),
+        "get": _operation("The status of a job", {200: "Its status"}, [_JOB]),
         "delete": _operation("Cancel a job", {200: "Whether it was confirmed"}, [_JOB]),
     },
     "/v1/jobs/{job}/result": {
@@ -114,7 +116,7 @@ _PATHS: Final[dict[str, Any]] = {
         "get": _operation("Why a job is where it is", {200: "The reason"}, [_JOB])
     },
     "/v1/services": {"get": _operation("Services", {200: "A row each"})},
-    "/v1/clients": {"get": _operation("Clients heard lately", {200: "A row each"})},
+    "/v1/clients": {"get": _operation("Clients seen lately", {200: "A row each"})},
     "/v1/workers": {
         "get": _operation("Workers", {200: "A row each"}),
         "post": _operation("Register a worker", {201: "Its session"}, body="WorkerRegistration"),
@@ -123,7 +125,9 @@ _PATHS: Final[dict[str, Any]] = {
         "delete": _operation("Leave", {204: "Gone"}, [_SESSION], media=""),
     },
     "/v1/workers/{session}/poll": {
-        "post": _operation("Wait for a word", {200: "A word, or {}"}, [_SESSION], "PollRequest")
+        "post": _operation(
+            "Wait for a message", {200: "A message, or {}"}, [_SESSION], "PollRequest"
+        )
     },
     "/v1/workers/{session}/jobs/{job}/{attempt}": {
         "post": _operation(
@@ -134,27 +138,25 @@ _PATHS: Final[dict[str, Any]] = {
         )
     },
     "/v1/workers/{session}/events": {
-        "post": _operation("Publish an event", {202: "On record"}, [_SESSION], "PublishRequest")
+        "post": _operation("Publish an event", {202: "Recorded"}, [_SESSION], "PublishRequest")
     },
     "/v1/events": {
         "get": _operation("Events", {200: "A stream"}, [_TOPIC, _AFTER, _LAST], media=_SSE)
     },
     "/v1/inbox": {
-        "get": _operation("All you are told", {200: "A stream"}, [_CLIENT], media=_SSE),
+        "get": _operation("Notices about your jobs", {200: "A stream"}, [_CLIENT], media=_SSE),
     },
     "/v1/enrol": {
         "post": _operation(
-            "A one-time token for a key", {201: "The principal"}, body="EnrolRequest"
+            "Enrol a key with a one-time token", {201: "The principal"}, body="EnrolRequest"
         ),
     },
     "/login": {
-        "get": _operation("A form for people", {200: "HTML"}, media="text/html"),
-        "post": _operation(
-            "A token for a cookie", {201: "The session's word"}, body="LoginRequest"
-        ),
+        "get": _operation("The login form", {200: "HTML"}, media="text/html"),
+        "post": _operation("Log in with a token", {201: "The CSRF token"}, body="LoginRequest"),
     },
-    "/session": {"get": _operation("Who asks", {200: "Principal, and the session's word"})},
-    "/logout": {"post": _operation("End a browser's session", {204: "Ended"}, media="")},
+    "/session": {"get": _operation("The caller", {200: "Principal and CSRF token"})},
+    "/logout": {"post": _operation("Log out", {204: "Logged out"}, media="")},
     "/healthz": {"get": _operation("The process answers", {200: "ok"})},
     "/readyz": {"get": _operation("The broker takes work", {200: "ready"})},
     "/metrics": {"get": _operation("Metrics", {200: "Prometheus text"}, media="text/plain")},
@@ -168,7 +170,7 @@ _PROBLEM: Final = {
         "title": _TEXT,
         "status": {"type": "integer"},
         "detail": _TEXT,
-        "code": {"type": "string", "description": "A fault's name, or a problem of HTTP itself."},
+        "code": {"type": "string", "description": "A fault code, or an HTTP problem."},
         "definite": {"type": "boolean", "description": "False: the work may have happened."},
         "job": _TEXT,
         "state": _TEXT,
@@ -177,7 +179,7 @@ _PROBLEM: Final = {
 
 
 def describe() -> dict[str, Any]:
-    """Return the whole description."""
+    """Return the description."""
     _, shapes = msgspec.json.schema_components(_SHAPES, ref_template="#/components/schemas/{name}")
     table = ", ".join(f"{code.value} {status}" for code, status in STATUS_OF.items())
     return {
@@ -192,7 +194,7 @@ def describe() -> dict[str, Any]:
             "schemas": shapes | {"Problem": _PROBLEM},
             "responses": {
                 "Problem": {
-                    "description": "What went wrong",
+                    "description": "A problem document",
                     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
                 }
             },
@@ -201,7 +203,7 @@ def describe() -> dict[str, Any]:
 
 
 class OpenApiRoutes:
-    """The route; the description is made once."""
+    """The route of the description, which is made once."""
 
     def __init__(self) -> None:
         self._document = describe()

@@ -1,4 +1,4 @@
-"""What goes wrong, as problem documents (`application/problem+json`), and the status each has."""
+"""Problem documents (`application/problem+json`) and the HTTP status of each fault."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from dragoman.model.fault import Fault, FaultCode
 
 MEDIA_TYPE: Final = "application/problem+json"
-#: Seconds after which a refusal for lack of room may be over.
+#: Seconds after which a caller may retry a 429 or 503.
 RETRY_AFTER: Final = "1"
 
 STATUS_OF: Final[dict[FaultCode, int]] = {
@@ -40,7 +40,7 @@ STATUS_OF: Final[dict[FaultCode, int]] = {
 
 
 class Problem(Exception):
-    """Raised anywhere in a request: the answer is its document."""
+    """Raised while a request is handled; the response is its document."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
-        """Return the answer to the request."""
+        """Return the HTTP response."""
         body = msgspec.json.encode(self.document())
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
 
 def of_fault(fault: Fault, **members: Any) -> Problem:
-    """Make the problem that a fault is to HTTP callers."""
+    """Return the problem document of a fault."""
     status = STATUS_OF[fault.code]
     headers = {"Retry-After": RETRY_AFTER} if status in (429, 503) else None
     return Problem(
@@ -90,20 +90,22 @@ def of_fault(fault: Fault, **members: Any) -> Problem:
 
 
 async def on_problem(request: Request, error: Exception) -> Response:
-    """Answer with the problem that was raised."""
+    """Respond with the raised problem."""
     assert isinstance(error, Problem)
     return error.response()
 
 
 async def on_http_exception(request: Request, error: Exception) -> Response:
-    """Answer what the framework refuses (an unknown route, a wrong method) in the same form."""
+    """Respond to an unknown route or a wrong method with a problem document."""
     assert isinstance(error, HTTPException)
-    words = error.detail
+    detail = error.detail
     if error.status_code == 404:
-        words = f"there is nothing at {request.url.path}; /openapi.json says what there is"
-    return Problem(error.status_code, words, headers=error.headers).response()
+        detail = f"no such path: {request.url.path}; /openapi.json lists the paths"
+    return Problem(error.status_code, detail, headers=error.headers).response()
 
 
 async def on_internal_error(request: Request, error: Exception) -> Response:
-    """Answer when the fault is ours."""
-    return Problem(500, "an error of the broker's own; its log says more", "internal").response()
+    """Respond to an unexpected exception."""
+    return Problem(
+        500, "internal error of the broker; its log has the traceback", "internal"
+    ).response()

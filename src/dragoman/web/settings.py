@@ -1,33 +1,33 @@
-"""What can be set about the web application."""
+"""Settings of the web application."""
 
 from dragoman.model.value import value
 
 
 @value
 class WebSettings:
-    """All spans are in seconds."""
+    """All times are in seconds."""
 
-    #: Bytes of the largest body taken in.
+    #: Largest request body, in bytes.
     max_body: int = 64 * 1024 * 1024
-    #: The longest a request may wait for something to happen.
+    #: Longest wait of a long poll.
     long_poll: float = 60.0
-    #: How long a job may take when its request does not say.
+    #: How long a job may take if its request has no timeout.
     timeout: float = 600.0
-    #: How often an idle event stream shows that it lives.
+    #: Interval of the comments on an idle event stream.
     heartbeat: float = 15.0
-    #: A worker is to be heard this often; a poll that waits counts as being heard.
+    #: Heartbeat interval of workers; a waiting poll counts as a heartbeat.
     beat_every: float = 5.0
     missed_allowed: int = 6
     #: How long request headers, and then a body, may take to arrive.
     header_timeout: float = 10.0
     body_timeout: float = 60.0
-    #: Idle connections are kept for so long.
+    #: How long an idle connection stays open.
     keep_alive: float = 75.0
-    #: An event stream whose reader takes nothing for so long is ended.
+    #: How long an event stream's reader may take no data before the stream ends.
     stalled: float = 30.0
-    #: Connections at a time; one more gets 503.
+    #: Most connections at a time; one more gets 503.
     connections: int = 1000
-    #: Events that wait for one reader before no more are taken from the ledger for it.
+    #: Most events buffered for one reader of the ledger.
     stream_window: int = 1000
-    #: Names of this host that requests may use, beside its addresses on the loopback.
+    #: Host names that requests may use, beside the loopback names.
     hosts: tuple[str, ...] = ()

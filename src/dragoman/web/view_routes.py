@@ -1,4 +1,4 @@
-"""Looking at the broker over HTTP: services, workers, clients, jobs, why, health."""
+"""Read-only routes: services, workers, clients, jobs, why, health."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,18 +16,18 @@ from dragoman.web.request_reading import number
 
 
 class LinkRow(Protocol):
-    """One link and its traffic since the start."""
+    """One link and its counters since the start."""
 
     name: str
     received: int
     sent: int
     internal_errors: int
-    #: What was refused before anything was said, by reason.
+    #: Refused connections, by reason.
     refused: dict[str, int]
 
 
 class ViewSource(Protocol):
-    """What is to be seen of the live broker, in rows of plain values."""
+    """Reads the live broker as rows of plain values."""
 
     def services(self) -> Sequence[ServiceRow]:
         """Return a row per service."""
@@ -54,25 +54,25 @@ class ViewSource(Protocol):
         ...
 
     def why(self, job: str) -> dict[str, Any]:
-        """Say why a job is where it is."""
+        """Explain the state of a job."""
         ...
 
 
 class ViewRoutes:
-    """The routes that look. `view` is given when the broker is there."""
+    """The routes. The server sets `view` when the broker runs."""
 
     def __init__(self, checks: Checks | None = None) -> None:
         self.view: ViewSource | None = None
         self._checks = checks
 
     def allow(self, what: str) -> None:
-        """Refuse whoever may not see something."""
-        why_not = self._checks.may_look(CALLER.get().key, what) if self._checks else ""
-        if why_not:
-            raise Problem(403, why_not, "denied")
+        """Raise a 403 problem if the caller may not read `what`."""
+        reason = self._checks.may_look(CALLER.get().key, what) if self._checks else ""
+        if reason:
+            raise Problem(403, reason, "denied")
 
     @property
-    def _sight(self) -> ViewSource:
+    def _broker(self) -> ViewSource:
         if self.view is None:
             raise Problem(503, "the broker is starting", "starting", headers={"Retry-After": "1"})
         return self.view
@@ -80,35 +80,35 @@ class ViewRoutes:
     async def services(self, request: Request) -> Response:
         """GET /v1/services."""
         self.allow("services")
-        return answer({"services": [asdict(row) for row in self._sight.services()]})
+        return answer({"services": [asdict(row) for row in self._broker.services()]})
 
     async def workers(self, request: Request) -> Response:
         """GET /v1/workers."""
         self.allow("workers")
-        return answer({"workers": [asdict(row) for row in self._sight.workers()]})
+        return answer({"workers": [asdict(row) for row in self._broker.workers()]})
 
     async def clients(self, request: Request) -> Response:
         """GET /v1/clients."""
         self.allow("clients")
-        return answer({"clients": [asdict(row) for row in self._sight.clients()]})
+        return answer({"clients": [asdict(row) for row in self._broker.clients()]})
 
     async def jobs(self, request: Request) -> Response:
-        """GET /v1/jobs?state=&service=&limit=: the newest first."""
+        """GET /v1/jobs?state=&service=&limit=: newest first."""
         self.allow("jobs")
         text = request.query_params.get("state", "")
         try:
             state = JobState(text) if text else None
         except ValueError:
             states = ", ".join(JobState)
-            raise Problem(400, f"{text!r} is no state; use one of {states}") from None
+            raise Problem(400, f"unknown state {text!r}; use one of {states}") from None
         limit = int(number(request, "limit", 100, 1, 10_000))
         service = request.query_params.get("service", "")
-        return answer({"jobs": self._sight.jobs(state, limit, service)})
+        return answer({"jobs": self._broker.jobs(state, limit, service)})
 
     async def why(self, request: Request) -> Response:
-        """GET /v1/jobs/{job}/why: this always has an answer."""
+        """GET /v1/jobs/{job}/why: always has an answer."""
         self.allow("why")
-        return answer(self._sight.why(request.path_params["job"]))
+        return answer(self._broker.why(request.path_params["job"]))
 
     async def healthy(self, request: Request) -> Response:
         """GET /healthz: the process answers."""
@@ -116,7 +116,6 @@ class ViewRoutes:
 
     async def is_ready(self, request: Request) -> Response:
         """GET /readyz: the broker takes work."""
-        if self._sight.totals().is_draining:
-            words = "the broker is going down"
-            raise Problem(503, words, "draining", headers={"Retry-After": "2"})
+        if self._broker.totals().is_draining:
+            raise Problem(503, "the broker is stopping", "draining", headers={"Retry-After": "2"})
         return answer({"status": "ready"})

@@ -1,8 +1,8 @@
-"""What HTTP bodies mean: calls and answers as JSON.
+"""Calls and answers as JSON.
 
 A call is an object of `task`, `args`, `kwargs`, `headers`, `timeout`; an answer has a `value` or a
-`fault`. JSON has no bytes, so a bytes value is written as `{"$bytes": "<base64>"}` and read back
-from it. A request or result that is raw bytes altogether has them in a second part, unencoded.
+`fault`. JSON has no bytes: a bytes value is written as `{"$bytes": "<base64>"}`. A raw request or
+result has its bytes in a second part, unencoded.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class _Answer(msgspec.Struct, omit_defaults=True):
     value: Any = None
     fault: _Fault | None = None
     worker: str = ""
-    #: Names a question, in a question and in the answer to it.
+    #: The name of a question, in the question and in its answer.
     request: str = ""
 
 
@@ -44,46 +44,46 @@ _ANSWERS: Final = msgspec.json.Decoder(_Answer)
 
 
 class HttpBodyCodec:
-    """Content to HTTP bodies and back."""
+    """Converts content to HTTP bodies and back."""
 
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Undress a request."""
-        said = _read(_CALLS, body)
+        """Read a request."""
+        content = _read(_CALLS, body)
         raw = body.parts[1] if len(body.parts) > 1 else None
         args, kwargs = (
-            map(from_jsonable, said.args),
-            {k: from_jsonable(v) for k, v in said.kwargs.items()},
+            map(from_jsonable, content.args),
+            {k: from_jsonable(v) for k, v in content.kwargs.items()},
         )
-        return Call(said.task, tuple(args), kwargs, raw, said.headers, said.timeout)
+        return Call(content.task, tuple(args), kwargs, raw, content.headers, content.timeout)
 
     def write_call(self, call: Call) -> Body:
-        """Dress a request."""
+        """Write a request."""
         args, kwargs = _plain(call.args), _plain(call.kwargs)
-        said = _Call(call.task, args, kwargs, dict(call.headers), call.timeout)
-        return _body(said, call.raw)
+        content = _Call(call.task, args, kwargs, dict(call.headers), call.timeout)
+        return _body(content, call.raw)
 
     def read_answer(self, body: Body) -> Answer:
-        """Undress a result."""
-        said = _read(_ANSWERS, body)
-        fault = Fault(code_of(said.fault.code), said.fault.message) if said.fault else None
+        """Read a result."""
+        content = _read(_ANSWERS, body)
+        fault = Fault(code_of(content.fault.code), content.fault.message) if content.fault else None
         raw = body.parts[1] if len(body.parts) > 1 else None
-        return Answer(from_jsonable(said.value), raw, fault, said.worker)
+        return Answer(from_jsonable(content.value), raw, fault, content.worker)
 
     def write_answer(self, answer: Answer) -> Body:
-        """Dress a result."""
+        """Write a result."""
         fault = _Fault(answer.fault.code.value, answer.fault.message) if answer.fault else None
         return _body(_Answer(_plain(answer.value), fault, answer.worker), answer.raw)
 
 
-def question(request: str, said: Any) -> Body:
-    """Dress a question, or the answer to it, under the name of the question."""
-    return _body(_Answer(_plain(said), request=request), None)
+def question(request: str, content: Any) -> Body:
+    """Write a question, or the answer to it, with the name of the question."""
+    return _body(_Answer(_plain(content), request=request), None)
 
 
 def code_of(text: str) -> FaultCode:
-    """Read the name of a fault; an unknown one is a failed task."""
+    """Read a fault code; an unknown one becomes TASK_FAILED."""
     try:
         return FaultCode(text)
     except ValueError:
@@ -91,38 +91,38 @@ def code_of(text: str) -> FaultCode:
 
 
 def spread(parts: Sequence[bytes]) -> dict[str, Any]:
-    """Return a body's JSON object as peers see it; raw bytes as a value that says it is raw."""
-    said: dict[str, Any] = msgspec.json.decode(parts[0]) if parts else {}
+    """Return a body's JSON object; raw bytes as its `value`, with `raw`."""
+    content: dict[str, Any] = msgspec.json.decode(parts[0]) if parts else {}
     if len(parts) > 1:
-        said |= {"value": to_jsonable(parts[1]), "raw": True}
-    return said
+        content |= {"value": to_jsonable(parts[1]), "raw": True}
+    return content
 
 
-def _plain(said: Any) -> Any:
+def _plain(content: Any) -> Any:
     try:
-        return to_jsonable(said)
+        return to_jsonable(content)
     except RecursionError:
         raise Unmappable("nested too deeply for JSON") from None
 
 
-def write(said: Any) -> bytes:
-    """Write JSON, with bytes in their own form. Raises `Unmappable`."""
+def write(content: Any) -> bytes:
+    """Write JSON, bytes as `$bytes`. Raises `Unmappable`."""
     try:
-        return msgspec.json.encode(_plain(said))
-    except (TypeError, ValueError, OverflowError, RecursionError) as why:
-        raise Unmappable(f"no JSON form for http: {why}") from None
+        return msgspec.json.encode(_plain(content))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unmappable(f"the content has no JSON form: {error}") from None
 
 
-def _body(said: msgspec.Struct, raw: bytes | None) -> Body:
+def _body(content: msgspec.Struct, raw: bytes | None) -> Body:
     try:
-        head = msgspec.json.encode(said)
-    except (TypeError, ValueError, OverflowError, RecursionError) as why:
-        raise Unmappable(f"no JSON form for http: {why}") from None
+        head = msgspec.json.encode(content)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unmappable(f"the content has no JSON form: {error}") from None
     return Body(NAME, (head,) if raw is None else (head, bytes(raw)))
 
 
 def _read(decoder: "msgspec.json.Decoder[Any]", body: Body) -> Any:
     try:
         return decoder.decode(body.parts[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError) as why:
-        raise Unmappable(f"no content of the http dialect: {why}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError) as error:
+        raise Unmappable(f"not a body of the http dialect: {error}") from None

@@ -1,7 +1,7 @@
-"""A client's end of the HTTP door, for our own SDK.
+"""A client's end of HTTP, for the SDK.
 
-All that the client is told comes through its inbox, one stream; requests only ask. When the inbox
-begins anew, something may have been missed, so every open job is asked about.
+All notices come through the inbox, one event stream; requests only submit and ask. When the inbox
+opens again, notices may be lost, so the client asks about every open job.
 """
 
 import re
@@ -32,7 +32,7 @@ from dragoman.model.names import JobId, WorkerName
 
 _LANE: Final = "client"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._@-]")
-#: What the door itself refuses for good, before the broker sees it.
+#: Statuses of permanent refusals that name no fault.
 _REFUSED: Final = {
     400: FaultCode.BAD_REQUEST,
     413: FaultCode.TOO_LARGE,
@@ -42,13 +42,13 @@ _REFUSED: Final = {
 
 
 class HttpClientSide:
-    """HTTP as a client speaks it."""
+    """One client: writes its requests, reads responses and notices."""
 
     def __init__(self, name: str) -> None:
         self._headers = {"Dragoman-Client": _NOT_IN_NAMES.sub("-", name).lstrip("._@-")[:128]}
-        #: Open jobs, and whether the broker said that it has them.
+        #: Open jobs, and whether the broker has acknowledged them.
         self._jobs: dict[JobId, bool] = {}
-        #: Jobs to be cancelled as soon as the broker has them.
+        #: Jobs to cancel as soon as the broker acknowledges them.
         self._to_cancel: set[JobId] = set()
         self._answers: dict[str, Callable[[JobId, Response], list[ClientNotice]]] = {
             "submit": self._submitted,
@@ -56,40 +56,42 @@ class HttpClientSide:
             "cancel": self._cancelled,
             "input": lambda job, response: [],
         }
-        self._told: dict[str, Callable[[JobId, dict[str, Any]], list[ClientNotice]]] = {
-            "queued": lambda job, said: [Queued(job)],
+        self._notices: dict[str, Callable[[JobId, dict[str, Any]], list[ClientNotice]]] = {
+            "queued": lambda job, content: [Queued(job)],
             "dispatched": _dispatched,
-            "progress": lambda job, said: [
-                Progress(job, from_jsonable(said.get("value")), _of(said))
+            "progress": lambda job, content: [
+                Progress(job, from_jsonable(content.get("value")), _worker(content))
             ],
             "chunk": _chunk,
-            "input_asked": _asked,
+            "input_asked": _input_asked,
             "final": self._final,
         }
 
     def hello(self) -> list[Frames]:
-        """Open the inbox, before anything is asked for."""
+        """Open the inbox, before any other request."""
         return [request("inbox", "GET", "/v1/inbox", mode=FIRST, headers=self._headers)]
 
-    def submit(self, order: Submission) -> list[Frames]:
-        """Ask for work."""
-        self._jobs.setdefault(order.job, False)
-        call = order.call
+    def submit(self, submission: Submission) -> list[Frames]:
+        """Submit a job."""
+        self._jobs.setdefault(submission.job, False)
+        call = submission.call
         terms: dict[str, Any] = {
-            "job": order.job,
-            "service": order.service,
+            "job": submission.job,
+            "service": submission.service,
             "task": call.task,
-            "target": str(order.target),
-            "priority": order.priority,
-            "key": order.key,
+            "target": str(submission.target),
+            "priority": submission.priority,
+            "key": submission.key,
         }
         if call.timeout is not None:
             terms["timeout"] = call.timeout
         if call.raw is not None:
-            return [self._ask("submit", order.job, "POST", "/v1/jobs", raw=call.raw, query=terms)]
-        said = terms | {"args": to_jsonable(call.args), "kwargs": to_jsonable(call.kwargs)}
-        said["headers"] = dict(call.headers)
-        return [self._ask("submit", order.job, "POST", "/v1/jobs", said)]
+            return [
+                self._ask("submit", submission.job, "POST", "/v1/jobs", raw=call.raw, query=terms)
+            ]
+        content = terms | {"args": to_jsonable(call.args), "kwargs": to_jsonable(call.kwargs)}
+        content["headers"] = dict(call.headers)
+        return [self._ask("submit", submission.job, "POST", "/v1/jobs", content)]
 
     def ask(self, job: JobId) -> list[Frames]:
         """Ask for the result of a job."""
@@ -97,41 +99,41 @@ class HttpClientSide:
         return [self._ask("result", job, "GET", f"/v1/jobs/{segment(job)}/result")]
 
     def cancel(self, job: JobId) -> list[Frames]:
-        """Ask for a job to stop, once the broker has it."""
+        """Cancel a job; if it is not acknowledged yet, cancel it then."""
         if self._jobs.get(job) is False:
             self._to_cancel.add(job)
             return []
-        # Not in the lane: it is answered when the worker has confirmed.
+        # Outside the lane: the response waits until the worker confirms.
         return [self._ask("cancel", job, "DELETE", f"/v1/jobs/{segment(job)}", lane="")]
 
     def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
         """Answer a worker's question."""
-        said = {"request": request, "value": answer, "worker": worker}
-        return [self._ask("input", job, "POST", f"/v1/jobs/{segment(job)}/input", said)]
+        content = {"request": request, "value": answer, "worker": worker}
+        return [self._ask("input", job, "POST", f"/v1/jobs/{segment(job)}/input", content)]
 
     def subscribe(self, topics: tuple[str, ...], after: int) -> list[Frames]:
-        """Ask for events, from the ledger position `after` on."""
+        """Subscribe to events, from the ledger position `after` on."""
         query = {"topic": list(topics), "after": after}
         return [
             request("events", "GET", "/v1/events", mode=STREAM, query=query, headers=self._headers)
         ]
 
     def forget(self, job: JobId) -> None:
-        """Stop waiting for a job whose caller has given up."""
+        """Forget a job whose caller no longer waits."""
         self._jobs.pop(job, None)
         self._to_cancel.discard(job)
 
     def _ask(
-        self, what: str, job: JobId, method: str, path: str, said: Any = None, **more: Any
+        self, what: str, job: JobId, method: str, path: str, content: Any = None, **more: Any
     ) -> Frames:
         lane = more.pop("lane", _LANE)
         headers = self._headers
-        return request(f"{what}:{job}", method, path, said, lane=lane, headers=headers, **more)
+        return request(f"{what}:{job}", method, path, content, lane=lane, headers=headers, **more)
 
     # --- receiving ------------------------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[ClientNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Read one response or event; unreadable ones are ignored."""
         response = read(frames)
         if response is None:
             return []
@@ -140,17 +142,17 @@ class HttpClientSide:
         if response.tag == "events":
             return _published(response)
         what, _, job = response.tag.partition(":")
-        take = self._answers.get(what)
-        return take(JobId(job), response) if take else []
+        handle = self._answers.get(what)
+        return handle(JobId(job), response) if handle else []
 
     def _inbox(self, response: Response) -> list[ClientNotice]:
         if response.event == "open":
             known = [job for job, is_taken in self._jobs.items() if is_taken]
             return [SendNow(frames) for job in known for frames in self.ask(job)]
-        said = response.json()
-        job = JobId(str(said.get("job", "")))
-        take = self._told.get(str(said.get("kind")))
-        return take(job, said) if take and job in self._jobs else []
+        content = response.json()
+        job = JobId(str(content.get("job", "")))
+        handle = self._notices.get(str(content.get("kind")))
+        return handle(job, content) if handle and job in self._jobs else []
 
     def _submitted(self, job: JobId, response: Response) -> list[ClientNotice]:
         if response.status >= 300:
@@ -165,13 +167,13 @@ class HttpClientSide:
         return notices
 
     def _refused(self, job: JobId, response: Response) -> list[ClientNotice]:
-        """End a job that was refused for good; for the rest the client asks again by itself."""
-        said = response.json()
-        words = str(said.get("detail", ""))
-        if "definite" in said:
-            return self._end(job, Fault(code_of(str(said.get("code"))), words))
+        """End a job that is refused permanently; the SDK repeats the others."""
+        content = response.json()
+        detail = str(content.get("detail", ""))
+        if "definite" in content:
+            return self._end(job, Fault(code_of(str(content.get("code"))), detail))
         if response.status in _REFUSED:
-            return self._end(job, Fault(_REFUSED[response.status], words))
+            return self._end(job, Fault(_REFUSED[response.status], detail))
         return []
 
     def _end(
@@ -187,83 +189,83 @@ class HttpClientSide:
         ended = JobState(state) if state in _STATES else None
         return [Finished(job, answers, fault, ended)]
 
-    def _final(self, job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
-        state, worker = str(said.get("state", "")), _of(said)
-        if state and not worker and "fault" not in said:
-            # It had several parts; all of them together are to be had in one answer.
+    def _final(self, job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+        state, worker = str(content.get("state", "")), _worker(content)
+        if state and not worker and "fault" not in content:
+            # The job had several parts; one request returns all results.
             return [SendNow(frames) for frames in self.ask(job)]
-        fault = _fault(said)
-        answers = () if fault else (_answer(worker, said),)
+        fault = _fault(content)
+        answers = () if fault else (_answer(worker, content),)
         return self._end(job, fault, answers, state)
 
     def _result(self, job: JobId, response: Response) -> list[ClientNotice]:
-        said = response.json()
-        state = str(said.get("state", ""))
+        content = response.json()
+        state = str(content.get("state", ""))
         if response.status == 202:
             return [StatusNotice(job, state)]
-        results = said.get("results")
+        results = content.get("results")
         each = results.items() if isinstance(results, dict) else ()
         answers = tuple(_answer(name, found) for name, found in each if isinstance(found, dict))
         if response.status == 200:
-            return self._end(job, None, answers or (_answer(_of(said), said),), state)
-        if "definite" in said:
-            fault = Fault(code_of(str(said.get("code"))), str(said.get("detail", "")))
+            return self._end(job, None, answers or (_answer(_worker(content), content),), state)
+        if "definite" in content:
+            fault = Fault(code_of(str(content.get("code"))), str(content.get("detail", "")))
             return self._end(job, fault, answers, state)
         return []
 
     def _cancelled(self, job: JobId, response: Response) -> list[ClientNotice]:
-        said = response.json()
+        content = response.json()
         if response.status != 200:
-            return [StatusNotice(job, "unknown", str(said.get("detail", "")))]
-        fault = _fault(said)
-        words = fault.message if fault else str(said.get("state", ""))
-        return [StatusNotice(job, str(said.get("state", "")), words)]
+            return [StatusNotice(job, "unknown", str(content.get("detail", "")))]
+        fault = _fault(content)
+        detail = fault.message if fault else str(content.get("state", ""))
+        return [StatusNotice(job, str(content.get("state", "")), detail)]
 
 
 _STATES: Final = frozenset(state.value for state in JobState)
 
 
-def _of(said: dict[str, Any]) -> str:
-    return str(said.get("worker", ""))
+def _worker(content: dict[str, Any]) -> str:
+    return str(content.get("worker", ""))
 
 
-def _fault(said: dict[str, Any]) -> Fault | None:
-    found = said.get("fault")
+def _fault(content: dict[str, Any]) -> Fault | None:
+    found = content.get("fault")
     if not isinstance(found, dict):
         return None
     return Fault(code_of(str(found.get("code"))), str(found.get("message", "")))
 
 
-def _answer(worker: str, said: dict[str, Any]) -> Answer:
-    found, names = from_jsonable(said.get("value")), said.get("resources")
+def _answer(worker: str, content: dict[str, Any]) -> Answer:
+    found, names = from_jsonable(content.get("value")), content.get("resources")
     resources = tuple(map(str, names)) if isinstance(names, list) else ()
-    worker = _of(said) or worker
-    if said.get("raw") is True and isinstance(found, bytes):
+    worker = _worker(content) or worker
+    if content.get("raw") is True and isinstance(found, bytes):
         return Answer(raw=found, worker=worker, resources=resources)
-    return Answer(found, fault=_fault(said), worker=worker, resources=resources)
+    return Answer(found, fault=_fault(content), worker=worker, resources=resources)
 
 
-def _dispatched(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
-    names = said.get("workers")
+def _dispatched(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+    names = content.get("workers")
     workers = tuple(map(str, names)) if isinstance(names, list) else ()
     return [Dispatched(job, tuple(map(WorkerName, workers)))]
 
 
-def _chunk(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
-    piece = from_jsonable(said.get("value"))
+def _chunk(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+    piece = from_jsonable(content.get("value"))
     data = piece if isinstance(piece, bytes) else str(piece).encode()
-    return [Chunk(job, data, _of(said))]
+    return [Chunk(job, data, _worker(content))]
 
 
-def _asked(job: JobId, said: dict[str, Any]) -> list[ClientNotice]:
-    """Pass a question on; one from another dialect goes by its job."""
-    request = str(said.get("request") or job)
-    return [InputAsked(job, request, from_jsonable(said.get("value")), _of(said))]
+def _input_asked(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+    """Return a worker's question; one without a name is named by its job."""
+    request = str(content.get("request") or job)
+    return [InputAsked(job, request, from_jsonable(content.get("value")), _worker(content))]
 
 
 def _published(response: Response) -> list[ClientNotice]:
-    said = response.json()
-    seq = said.get("seq")
+    content = response.json()
+    seq = content.get("seq")
     if not isinstance(seq, int):
         return []
-    return [Published(seq, str(said.get("topic", "")), from_jsonable(said.get("event")))]
+    return [Published(seq, str(content.get("topic", "")), from_jsonable(content.get("event")))]

@@ -1,8 +1,8 @@
-"""HTTP exchanges of our own peers, as frames: what a side wants asked, and what came back.
+"""HTTP requests and responses of SDK peers, as frames between a side and `transports.http`.
 
-A request is tag, lane, mode, method, target, header lines, body. Requests of one lane are made one
-after the other, in order; those without a lane at once. An answer is tag, status, body; a stream
-yields tag, `open` whenever it begins, and tag, `event`, name, data.
+A request is tag, lane, mode, method, target, header lines, body. Requests of one lane are sent one
+after the other, in order; those without a lane at once. A response is tag, status, body. A stream
+yields tag, `open` whenever it opens, and tag, `event`, name, data.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from dragoman.dialects.base import Frames
 from dragoman.dialects.http.body_codec import write
 from dragoman.model.value import value
 
-#: One answer; a stream; a stream before which nothing else is asked; the last thing ever asked.
+#: One response; a stream; a stream that opens before any other request; the last request.
 ONCE, STREAM, FIRST, LAST = b"once", b"stream", b"first", b"last"
 OPEN, EVENT = b"open", b"event"
 JSON: Final = "application/json"
@@ -24,28 +24,28 @@ BYTES: Final = "application/octet-stream"
 
 @value
 class Response:
-    """What came back under a tag: a status, or an event of a stream (status 0)."""
+    """The response to a tag: a status, or an event of a stream (status 0)."""
 
     tag: str
     status: int
     body: bytes
-    #: Of a stream: `open`, or the event's name.
+    #: Of a stream: `open`, or the name of the event.
     event: str = ""
 
     def json(self) -> dict[str, Any]:
-        """Return the body as an object; an empty one if it is none."""
+        """Return the body as a JSON object; empty if it is not one."""
         try:
-            said = msgspec.json.decode(self.body)
+            content = msgspec.json.decode(self.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return {}
-        return said if isinstance(said, dict) else {}
+        return content if isinstance(content, dict) else {}
 
 
 def request(
     tag: str,
     method: str,
     path: str,
-    said: Any = None,
+    content: Any = None,
     *,
     lane: str = "",
     mode: bytes = ONCE,
@@ -53,13 +53,13 @@ def request(
     query: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Frames:
-    """Write a request. Raises `Unmappable` for content without a form in JSON."""
+    """Write a request. Raises `Unmappable` if the content has no JSON form."""
     lines = dict(headers or {})
     body = b""
     if raw is not None:
         lines["content-type"], body = BYTES, bytes(raw)
-    elif said is not None:
-        lines["content-type"], body = JSON, write(said)
+    elif content is not None:
+        lines["content-type"], body = JSON, write(content)
     target = path + (f"?{urlencode(query, doseq=True)}" if query else "")
     head = "\n".join(f"{name}: {text}" for name, text in lines.items())
     return [
@@ -68,13 +68,13 @@ def request(
     ]
 
 
-def readdress(frames: Frames, path: str) -> Frames:
-    """Send a request somewhere else than it was written for."""
+def with_path(frames: Frames, path: str) -> Frames:
+    """Return a request with another path."""
     return [*frames[:4], path.encode(), *frames[5:]]
 
 
 def read(frames: Frames) -> Response | None:
-    """Read what came back; None if it cannot be read."""
+    """Read a response; None if it is unreadable."""
     try:
         tag, what = frames[0].decode(), frames[1]
         if what == OPEN:
@@ -87,5 +87,5 @@ def read(frames: Frames) -> Response | None:
 
 
 def segment(text: str) -> str:
-    """Write a name as one segment of a path."""
+    """Quote a name as one segment of a path."""
     return quote(text, safe="")

@@ -1,8 +1,8 @@
-"""A worker's end of the HTTP door, for our own SDK.
+"""A worker's end of HTTP, for the SDK.
 
-One poll is always under way: it brings the next word and is the sign of life. Reports are said
-again until the broker has answered them; after a restart of the broker the worker comes back to its
-session and says what it still holds.
+One poll is always open: it brings the next message and is the heartbeat. Reports are repeated until
+the broker answers them. After a restart of the broker the worker resumes its session and lists the
+jobs that it still holds.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.exchange import LAST, Response, read, readdress, request, segment
+from dragoman.dialects.http.exchange import LAST, Response, read, request, segment, with_path
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.peer_sides import (
     Alive,
@@ -25,30 +25,30 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 
-#: How long a poll waits; well below what the broker allows.
+#: How long a poll waits; well below the broker's limit.
 WAIT: Final = 20.0
-#: Tickets of the past that are remembered, so that a word said twice is run once.
+#: Most ended tickets remembered: a repeated job message must not run again.
 _REMEMBERED: Final = 1000
 _PRESENCE: Final = "presence"
 
 
-class _Held:
-    """One job that this worker runs, or whose end the broker has not heard of."""
+class _HeldJob:
+    """One job that this worker runs, or whose end the broker has not acknowledged."""
 
     __slots__ = ("attempt", "job", "question")
 
     def __init__(self, job: str, attempt: int) -> None:
         self.job = job
         self.attempt = attempt
-        #: The open question.
+        #: The name of the open question.
         self.question = ""
 
 
 class HttpWorkerSide:
-    """HTTP as a worker speaks it. A ticket is job and attempt."""
+    """One worker: polls for messages, posts reports. A ticket is `job/attempt`."""
 
     beat_every = 5.0
-    #: Silence is no sign of trouble by itself: the transport asks until it is answered.
+    #: Silence does not mean a lost broker: the transport repeats each request until it is answered.
     hold: float | None = None
 
     def __init__(
@@ -68,14 +68,14 @@ class HttpWorkerSide:
         self._session = ""
         self._is_joined = False
         self._after = 0
-        self._held: dict[str, _Held] = {}
-        self._past: OrderedDict[str, None] = OrderedDict()
-        #: Reports without an answer, by tag, in order.
-        self._unheard: dict[str, tuple[str, Frames]] = {}
-        #: Tags of those that were made before the first session.
+        self._held: dict[str, _HeldJob] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        #: Unacknowledged reports by tag, in order.
+        self._unacknowledged: dict[str, tuple[str, Frames]] = {}
+        #: Tags of the reports made before the first session.
         self._early: list[str] = []
         self._count = 0
-        self._words: dict[str, Callable[[dict[str, Any]], list[WorkerNotice]]] = {
+        self._readers: dict[str, Callable[[dict[str, Any]], list[WorkerNotice]]] = {
             "job": self._job,
             "cancel": self._cancel,
             "input": self._input,
@@ -84,32 +84,32 @@ class HttpWorkerSide:
     # --- presence -------------------------------------------------------------------------------
 
     def join(self) -> list[Frames]:
-        """Register, or come back to the session of before with what is still held."""
+        """Register, or resume the session with the jobs still held."""
         self._is_joined = False
-        said: dict[str, Any] = dict(self._offer)
+        content: dict[str, Any] = dict(self._offer)
         if self._session:
             jobs = {held.job for held in self._held.values()}
-            said |= {"session": self._session, "holds": sorted(jobs)}
-        return [request("join", "POST", "/v1/workers", said, lane=_PRESENCE)]
+            content |= {"session": self._session, "holds": sorted(jobs)}
+        return [request("join", "POST", "/v1/workers", content, lane=_PRESENCE)]
 
     def beat(self) -> list[Frames]:
-        """Poll, or register if that has not come about yet; one under way stays as it is."""
+        """Poll, or register if not registered; a request already open stays as it is."""
         return [self._poll()] if self._is_joined else self.join()
 
     def leave(self) -> list[Frames]:
-        """Say good-bye, after everything else was said."""
+        """Leave, after all other requests."""
         if not self._session:
             return []
         return [request("leave", "DELETE", f"/v1/workers/{self._session}", mode=LAST)]
 
     def _poll(self) -> Frames:
-        said = {"wait": WAIT, "after": self._after}
-        return request("poll", "POST", f"/v1/workers/{self._session}/poll", said)
+        content = {"wait": WAIT, "after": self._after}
+        return request("poll", "POST", f"/v1/workers/{self._session}/poll", content)
 
     # --- receiving ------------------------------------------------------------------------------
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
-        """Take one message in; what cannot be read is ignored."""
+        """Read one response; unreadable ones are ignored."""
         response = read(frames)
         if response is None:
             return []
@@ -117,25 +117,25 @@ class HttpWorkerSide:
             return self._joined(response)
         if response.tag == "poll":
             return self._polled(response)
-        return self._heard(response)
+        return self._acknowledged(response)
 
     def _joined(self, response: Response) -> list[WorkerNotice]:
-        said = response.json()
-        if response.status != 201 or not isinstance(said.get("session"), str):
+        content = response.json()
+        if response.status != 201 or not isinstance(content.get("session"), str):
             return []
-        self._session = said["session"]
-        self._address_early_events()
-        # Words are numbered anew in a session that begins anew.
+        self._session = content["session"]
+        self._set_path_of_early_events()
+        # A new session numbers its messages from 1.
         self._after = 0
         self._is_joined = True
-        again = [SendNow(frames) for _, frames in self._unheard.values()]
+        again = [SendNow(frames) for _, frames in self._unacknowledged.values()]
         return [Alive(), *again, SendNow(self._poll())]
 
-    def _address_early_events(self) -> None:
-        """Give what was published before there was a session its way there."""
+    def _set_path_of_early_events(self) -> None:
+        """Set the path of events that were published before there was a session."""
         for tag in self._early:
-            ticket, frames = self._unheard[tag]
-            self._unheard[tag] = ticket, readdress(frames, self._events)
+            ticket, frames = self._unacknowledged[tag]
+            self._unacknowledged[tag] = ticket, with_path(frames, self._events)
         self._early.clear()
 
     def _polled(self, response: Response) -> list[WorkerNotice]:
@@ -143,14 +143,14 @@ class HttpWorkerSide:
             return self._lost(response)
         if response.status != 200:
             return []
-        said = response.json()
-        number = said.get("word")
-        words: list[WorkerNotice] = [Alive()]
+        content = response.json()
+        number = content.get("word")
+        notices: list[WorkerNotice] = [Alive()]
         if isinstance(number, int):
             self._after = max(self._after, number)
-            take = self._words.get(str(said.get("kind")))
-            words = take(said) if take else words
-        return [*words, SendNow(self._poll())]
+            read_message = self._readers.get(str(content.get("kind")))
+            notices = read_message(content) if read_message else notices
+        return [*notices, SendNow(self._poll())]
 
     def _lost(self, response: Response) -> list[WorkerNotice]:
         if not self._is_joined:
@@ -158,56 +158,58 @@ class HttpWorkerSide:
         self._is_joined = False
         return [Dismissed(str(response.json().get("detail", "")))]
 
-    def _job(self, said: dict[str, Any]) -> list[WorkerNotice]:
+    def _job(self, content: dict[str, Any]) -> list[WorkerNotice]:
         try:
-            job, attempt = str(said["job"]), int(said["attempt"])
-            call = _call(said)
+            job, attempt = str(content["job"]), int(content["attempt"])
+            call = _call(content)
         except (KeyError, TypeError, ValueError):
             return []
         ticket = f"{job}/{attempt}"
-        if ticket in self._held or ticket in self._past:
+        if ticket in self._held or ticket in self._ended:
             return []
-        self._held[ticket] = _Held(job, attempt)
-        service, client = str(said.get("service", "")), str(said.get("client", ""))
-        names = said.get("resources")
+        self._held[ticket] = _HeldJob(job, attempt)
+        service, client = str(content.get("service", "")), str(content.get("client", ""))
+        names = content.get("resources")
         resources = tuple(map(str, names)) if isinstance(names, list) else ()
         return [Assigned(ticket, JobId(job), call, service, client, call.timeout, resources)]
 
-    def _cancel(self, said: dict[str, Any]) -> list[WorkerNotice]:
-        ticket = f"{said.get('job')}/{said.get('attempt')}"
+    def _cancel(self, content: dict[str, Any]) -> list[WorkerNotice]:
+        ticket = f"{content.get('job')}/{content.get('attempt')}"
         return [Stop(ticket)] if ticket in self._held else []
 
-    def _input(self, said: dict[str, Any]) -> list[WorkerNotice]:
-        """Pass a client's answer on; without a name it answers the open question."""
+    def _input(self, content: dict[str, Any]) -> list[WorkerNotice]:
+        """Return a client's input; without a name it answers the open question."""
         found: list[WorkerNotice] = []
         for ticket, held in self._held.items():
-            if held.job == said.get("job"):
-                asked = str(said.get("request") or "")
-                asked = held.question if asked in ("", held.job) else asked
+            if held.job == content.get("job"):
+                name = str(content.get("request") or "")
+                name = held.question if name in ("", held.job) else name
                 held.question = ""
-                found.append(InputGiven(ticket, asked, from_jsonable(said.get("value"))))
+                found.append(InputGiven(ticket, name, from_jsonable(content.get("value"))))
         return found
 
-    def _heard(self, response: Response) -> list[WorkerNotice]:
-        """Let go of a report that was answered, unless the session has to begin anew first."""
+    def _acknowledged(self, response: Response) -> list[WorkerNotice]:
+        """Forget an acknowledged report; if the session is unknown, register again first."""
         if response.status == 404 and response.json().get("code") == "unknown_session":
             return self._lost(response)
         if response.status < 500:
-            ticket, _ = self._unheard.pop(response.tag, ("", b""))
-            if ticket in self._past and not any(t == ticket for t, _ in self._unheard.values()):
+            ticket, _ = self._unacknowledged.pop(response.tag, ("", b""))
+            if ticket in self._ended and not any(
+                t == ticket for t, _ in self._unacknowledged.values()
+            ):
                 self._held.pop(ticket, None)
             return [Alive()]
-        waiting = self._unheard.get(response.tag)
+        waiting = self._unacknowledged.get(response.tag)
         return [SendNow(waiting[1])] if waiting else []
 
     # --- reporting ------------------------------------------------------------------------------
 
     def take(self, ticket: str) -> list[Frames]:
-        """Confirm by the next poll, which says that this word has arrived."""
+        """Return no request: the next poll acknowledges the message."""
         return []
 
     def progress(self, ticket: str, event: Any) -> list[Frames]:
-        """Report on the way."""
+        """Report progress."""
         return [self._report(ticket, {"kind": "progress", "value": event})]
 
     def chunk(self, ticket: str, data: bytes) -> list[Frames]:
@@ -215,7 +217,7 @@ class HttpWorkerSide:
         return [self._report(ticket, raw=data, kind="chunk")]
 
     def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
-        """Ask the client something."""
+        """Ask the client a question."""
         self._held[ticket].question = request
         return [self._report(ticket, {"kind": "ask", "request": request, "value": question})]
 
@@ -224,16 +226,16 @@ class HttpWorkerSide:
         if answer.raw is not None and answer.fault is None:
             return [self._end(ticket, raw=answer.raw, kind="final")]
         if answer.fault is None:
-            said: dict[str, Any] = {"kind": "final", "value": answer.value}
+            content: dict[str, Any] = {"kind": "final", "value": answer.value}
         elif answer.fault.code is FaultCode.CANCELLED:
-            said = {"kind": "cancelled"}
+            content = {"kind": "cancelled"}
         else:
             fault = {"code": answer.fault.code.value, "message": answer.fault.message}
-            said = {"kind": "final", "fault": fault}
+            content = {"kind": "final", "fault": fault}
         try:
-            return [self._end(ticket, said)]
-        except Unmappable as why:
-            fault_ = Fault(FaultCode.UNMAPPABLE, f"the result cannot be sent: {why}")
+            return [self._end(ticket, content)]
+        except Unmappable as error:
+            fault_ = Fault(FaultCode.UNMAPPABLE, f"the result has no JSON form: {error}")
             return self.finish(ticket, Answer(fault=fault_))
 
     def hand_back(self, ticket: str) -> list[Frames]:
@@ -241,24 +243,24 @@ class HttpWorkerSide:
         return [self._end(ticket, {"kind": "handed_back"})]
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
-        """Pass the job on to another service."""
-        said = {
+        """Forward the job to another service."""
+        content = {
             "kind": "forward",
             "service": service,
             "task": call.task,
             "args": list(call.args),
             "kwargs": dict(call.kwargs),
         }
-        return [self._end(ticket, said)]
+        return [self._end(ticket, content)]
 
     def publish(self, topic: str, event: Any) -> list[Frames]:
-        """Publish an event to whoever subscribed."""
+        """Publish an event."""
         tag = self._tag()
-        said = {"topic": topic, "event": event}
-        frames = request(tag, "POST", self._events, said, lane=_PRESENCE)
-        self._unheard[tag] = ("", frames)
+        content = {"topic": topic, "event": event}
+        frames = request(tag, "POST", self._events, content, lane=_PRESENCE)
+        self._unacknowledged[tag] = ("", frames)
         if not self._session:
-            # There is nowhere to send it yet; it goes with the reports that are said again.
+            # There is no session yet; it is sent with the repeated reports.
             self._early.append(tag)
             return []
         return [frames]
@@ -268,24 +270,24 @@ class HttpWorkerSide:
         return f"/v1/workers/{self._session}/events"
 
     def _end(
-        self, ticket: str, said: Any = None, *, raw: bytes | None = None, kind: str = ""
+        self, ticket: str, content: Any = None, *, raw: bytes | None = None, kind: str = ""
     ) -> Frames:
-        """Make the last report on a job."""
-        frames = self._report(ticket, said, raw=raw, kind=kind)
-        self._past[ticket] = None
-        if len(self._past) > _REMEMBERED:
-            self._past.popitem(last=False)
+        """Write the last report on a job."""
+        frames = self._report(ticket, content, raw=raw, kind=kind)
+        self._ended[ticket] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
         return frames
 
     def _report(
-        self, ticket: str, said: Any = None, *, raw: bytes | None = None, kind: str = ""
+        self, ticket: str, content: Any = None, *, raw: bytes | None = None, kind: str = ""
     ) -> Frames:
         held = self._held[ticket]
         path = f"/v1/workers/{self._session}/jobs/{segment(held.job)}/{held.attempt}"
         query = {"kind": kind} if kind else None
         tag = self._tag()
-        frames = request(tag, "POST", path, said, lane=ticket, raw=raw, query=query)
-        self._unheard[tag] = (ticket, frames)
+        frames = request(tag, "POST", path, content, lane=ticket, raw=raw, query=query)
+        self._unacknowledged[tag] = (ticket, frames)
         return frames
 
     def _tag(self) -> str:
@@ -293,15 +295,15 @@ class HttpWorkerSide:
         return f"report:{self._count}"
 
 
-def _call(said: dict[str, Any]) -> Call:
-    task, timeout = str(said.get("task", "")), said.get("timeout")
+def _call(content: dict[str, Any]) -> Call:
+    task, timeout = str(content.get("task", "")), content.get("timeout")
     seconds = float(timeout) if isinstance(timeout, int | float) else None
-    headers = {k: str(v) for k, v in dict(said.get("headers") or {}).items()}
-    if said.get("raw") is True:
-        raw = from_jsonable(said.get("value"))
+    headers = {k: str(v) for k, v in dict(content.get("headers") or {}).items()}
+    if content.get("raw") is True:
+        raw = from_jsonable(content.get("value"))
         if not isinstance(raw, bytes):
             raise ValueError("raw content without bytes")
         return Call(task, raw=raw, headers=headers, timeout=seconds)
-    args = tuple(map(from_jsonable, said.get("args") or ()))
-    kwargs = {k: from_jsonable(v) for k, v in dict(said.get("kwargs") or {}).items()}
+    args = tuple(map(from_jsonable, content.get("args") or ()))
+    kwargs = {k: from_jsonable(v) for k, v in dict(content.get("kwargs") or {}).items()}
     return Call(task, args, kwargs, None, headers, seconds)

@@ -127,7 +127,7 @@ def test_a_stream_of_requests_travels_in_parts() -> None:
     caller.send([encode(ZssMessage(PRT, b"j1", address, status=b"206", payload=b"\x03"))])
     (told,) = caller.heard()
     assert isinstance(told, StatusNotice)
-    assert "not used" in told.detail
+    assert "discarded" in told.detail
 
 
 def test_a_client_that_reads_no_parts_gets_one_message() -> None:

@@ -40,7 +40,7 @@ def main(wanted: list[str]) -> int:
 
 
 def written(figure: float) -> str:
-    """Write a figure with the digits that mean something."""
+    """Format a figure with its significant digits."""
     return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:,.2f}"
 
 

@@ -1,9 +1,9 @@
 """What a bridge costs: the same call within one dialect and from one to another, in one run.
 
-One broker with NFP and memo01, a worker of each (`dragoman worker`, a process of its own), and our
-client in this process. Durability is the same for all pairs, so that only the dressing differs: in
-one dialect bodies pass byte for byte, across two they are read and written anew. Rates depend on
-peers and machine; the broker's processor time for each call is the figure to compare.
+One broker with NFP and memo01, one worker process of each (`dragoman worker`), and our client in
+this process. Durability is the same for all pairs, so only the body codec differs: within a dialect
+bodies pass unchanged, between two they are decoded and encoded. Rates depend on peers and machine;
+compare the broker's CPU time per call.
 """
 
 import time
@@ -50,7 +50,7 @@ def run(seconds: float = 4.0) -> list[Row]:
 
 
 def measure(fabric: Fabric, caller: str, worker: str, seconds: float) -> dict[str, float]:
-    """Call one after the other for the latency, then many at once for rate and processor time."""
+    """Make sequential calls for the latency, then concurrent ones for rate and CPU time."""
     service, broker = f"bench-{worker}", psutil.Process(fabric.broker_pid)
     with Client(fabric.url(caller)) as client:
         list(client.map(service, "echo", calls(200), window=50, timeout=60))

@@ -1,7 +1,7 @@
 """What the core costs: one request and its reply, and the recovery from a long ledger.
 
-Times are of this process alone, so a busy machine shows less than on the wall clock, but still
-more than an idle one. The whole recovery, from the file to a book, is given by both clocks.
+Times are CPU times of this process. A busy machine distorts them less than wall-clock times. The
+whole recovery, from the file to the job store, is given by both clocks.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ QUESTION, ANSWER = Body("nfp", (b"x" * 200,)), Body("nfp", (b"y" * 200,))
 
 
 def run(requests: int = REQUESTS, records: int = RECORDS) -> list[Row]:
-    """Measure everything, with the collector as a broker has it."""
+    """Measure everything, with the garbage collector set as in a broker."""
     tune_garbage_collector()
     free = min(_request_and_reply(requests, backlog=0) for _ in range(3))
     queued = min(_request_and_reply(requests, backlog=1000) for _ in range(3))
@@ -45,7 +45,7 @@ def run(requests: int = REQUESTS, records: int = RECORDS) -> list[Row]:
 
 
 def _request_and_reply(requests: int, backlog: int) -> float:
-    """Return the time of one request and its reply; each has terms of its own, as on a wire."""
+    """Return the time of one request and its reply; each has its own terms, as on the wire."""
     broker = Broker()
     credit = 25 if backlog else 100
     for n in range(4):
@@ -115,7 +115,7 @@ async def _filled(path: Path, records: int) -> None:
 
 
 def _lives(first: int, count: int) -> Iterator[Record]:
-    """Make the records of jobs that are asked for, run and succeed, one after the other."""
+    """Make the records of jobs that are submitted, run and succeed, one after the other."""
     digest = QUESTION.digest()
     for seq in range(first, first + count):
         number, step = divmod(seq - 1, 3)

@@ -1,13 +1,12 @@
 """What CURVE costs: our broker with and without it, with three kinds of peers, in one run.
 
-- NorFab's own client and worker (`norfab` 0.25): the jobs that a fabric runs. With many at once
-  their rate is one of timers in the client and differs by half from burst to burst, so that is
-  counted in processor time of all three.
+- NorFab's own client and worker (`norfab` 0.25). With many jobs at once, timers in the client set
+  the rate, which varies by half between bursts. So that case is given in CPU time of all three.
 - Our SDK: `Client` and `dragoman worker`.
-- The raw peers of `bench_nfp`, which do nothing but send. Beside them a bare loop of libzmq: client
-  and worker encrypt as much as a broker does, so what it loses no broker can save.
+- The raw peers of `bench_nfp`, which only send and receive. For comparison, a bare libzmq loop with
+  the same peers: its loss is the least that CURVE costs with any broker.
 
-All take many short turns, so that what else the machine does falls on each.
+All variants run in many short turns, so that other load on the machine affects them equally.
 """
 
 import os
@@ -72,7 +71,7 @@ def _costs(rates: dict[tuple[str, str], float]) -> Iterator[Row]:
 def _measures(
     stack: ExitStack, fleet: Fleet, kind: str, seconds: float
 ) -> Iterator[tuple[str, Measure]]:
-    """Start a broker and a loop of this kind with all their peers; yield what each can do."""
+    """Start a broker and a bare loop with their peers; yield a function for each."""
     broker = stack.enter_context(curve() if kind == "CURVE" else plain())
     pure = stack.enter_context(loop(kind == "CURVE"))
     yield from norfab_peers(fleet, broker, kind)
@@ -152,13 +151,13 @@ def _rate(
 
 
 def keys_for_peers(keys: str) -> AbstractContextManager[None]:
-    """Let the raw peers that are started find their keys."""
+    """Pass keys to the raw peers that are started in a block."""
     return _environment("BENCH_KEYS", keys)
 
 
 @contextmanager
 def _environment(name: str, said: str) -> Iterator[None]:
-    """Say something to the processes that are started in a block."""
+    """Set environment variables for the processes that are started in a block."""
     os.environ[name] = said
     try:
         yield

@@ -1,9 +1,9 @@
 """What memo01 costs: jobs through a real broker beside a bare echo of the same transport.
 
 Every figure comes from separate processes on this machine: `dragoman up` (or an echo), and peers
-that make load: NNG's own (`pynng`) and ones that speak SP themselves (`raw`), so that one sees
-what peers in Python cost and what the broker can do. A job is two requests and two answers, an echo
-one of each.
+that make load: NNG's own (`pynng`), and ones with their own SP codec (`raw`). The first show the
+cost of peers in Python, the second the limit of the broker. A job is two requests and two answers,
+an echo one of each.
 """
 
 import json
@@ -61,7 +61,7 @@ def compare_repliers(seconds: float = 3.0) -> list[Row]:
 
 
 def memory(many: int = PARKED) -> list[Row]:
-    """How much a broker grows by parked requests."""
+    """Return the memory growth of a broker per parked request."""
     with broker() as endpoint:
         process = _listener(endpoint)
         before = process.memory_info().rss
@@ -84,7 +84,7 @@ def _listener(endpoint: str) -> psutil.Process:
 
 
 def _settled(process: psutil.Process) -> int:
-    """Wait until a process has nothing more to do; return the memory it then has."""
+    """Wait until a process is idle; return its memory."""
     while True:
         used = process.cpu_times().user
         time.sleep(1.0)
@@ -141,7 +141,7 @@ def _started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 def broker() -> Iterator[str]:
     """Run a broker that listens for memo01 only.
 
-    It does not seal: loading the libraries for that takes longer than a figure here.
+    It does not export segments: loading pyarrow would take longer than one measurement.
     """
     with TemporaryDirectory(prefix="bench-memo-") as folder:
         config, ready = Path(folder) / "dragoman.toml", Path(folder) / "ready.json"

@@ -1,8 +1,8 @@
 """What NCL costs: codec, executions through bid and run, handshakes of many nodes, replays.
 
-The first figures are of the pure parts alone, in this process. The last ones are of real processes
-on this machine: `dragoman up` with its nats-server, a worker, and an NFP client; or nodes that do
-nothing but shake hands and beat.
+The first figures are of the pure parts, in this process. The others are of real processes on this
+machine: `dragoman up` with its nats-server, a worker and an NFP client; or nodes that only make
+handshakes and send heartbeats.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ def _ask() -> WireObject:
 
 
 class Memory:
-    """The core, its NCL side and nodes on a wire without bytes of its own."""
+    """The core, its NCL side and nodes, connected in memory."""
 
     def __init__(self, nodes: int, slots: int) -> None:
         self.now = 1.7e9
@@ -184,7 +184,7 @@ def _request(name: str, payload: WireObject, reply: str) -> tuple[str, list[byte
 
 
 def handshakes() -> list[Row]:
-    """Let many nodes come at once; the core registers each."""
+    """Connect many nodes at once; the core registers each."""
     side = NclBrokerSide(codecs={"ncl": NclBodyCodec()}, ids=lambda: "bench")
     broker = Broker()
     requests = [_request(n, HandshakeRequest(_info(n)), "r") for n in map(str, range(NODES))]
@@ -204,7 +204,7 @@ def handshakes() -> list[Row]:
 
 
 def replays() -> list[Row]:
-    """Replay many messages: what a sender sends again, what a receiver has to recognise."""
+    """Replay many messages, at the sender and at the receiver."""
     publisher = Publisher(30.0, 1000, 5.0, 300.0)
     publisher.open()
     for number in range(REPLAYED):
@@ -241,7 +241,7 @@ def replays() -> list[Row]:
 
 @contextmanager
 def broker() -> Iterator[dict[str, str]]:
-    """Start `dragoman up` with NFP and NATS; give its endpoints."""
+    """Start `dragoman up` with NFP and NATS; yield its endpoints."""
     with TemporaryDirectory() as folder:
         ready = Path(folder) / "ready.json"
         off = [w for n in ("dcp", "memo", "zss", "zss-backend", "http") for w in (f"--{n}", "off")]
@@ -259,7 +259,7 @@ def broker() -> Iterator[dict[str, str]]:
 
 
 def over_nats() -> list[Row]:
-    """Shake hands and beat as many nodes, over a real NATS, with a broker that records each."""
+    """Make handshakes and heartbeats of many nodes, over a real NATS, with a real broker."""
     with broker() as endpoints:
         return asyncio.run(_over_nats(endpoints["nats"]))
 
@@ -309,7 +309,7 @@ def end_to_end() -> list[Row]:
 
 
 def add(x: int, y: int) -> int:
-    """Do the work of the calls."""
+    """The task of the calls."""
     return x + y
 
 

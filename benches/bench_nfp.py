@@ -1,11 +1,10 @@
 """What NFP costs: our broker, strict and relaxed, beside NorFab's own and two bare loops.
 
-All in one run, with the same raw peers (`nfp_peers`), each broker in a process of its own. A
-request is a POST and its result: two messages in; a broker sends three (202, POST, 200), a bare
-loop two. One loop is on libzmq, as every other broker in Python; the other is on our own ROUTER,
-and what the peers make of it is the most that they can ask for, of any broker, on this machine.
-The brokers are asked with one worker, and with fleets: what a request costs may grow with those
-who only wait and beat.
+All in one run, with the same raw peers (`nfp_peers`), each broker in its own process. A request is
+a POST and its result: two messages in. A broker sends three (202, POST, 200), a bare loop two. One
+loop uses libzmq, like other brokers in Python. The other uses our own ROUTER: its rate is the limit
+of the peers on this machine. The brokers are measured with one worker and with fleets, because the
+cost of a request may grow with the number of idle peers.
 `accepts` are jobs on disk and acknowledged (202), from 200 clients at once.
 """
 
@@ -66,7 +65,7 @@ def run(seconds: float = 4.0) -> list[Row]:
 
 
 def _ratios(rates: dict[str, float], costs: dict[str, float]) -> list[Row]:
-    """Compare what was measured in one run; processor time says most on a busy machine."""
+    """Compare the figures of one run; CPU time is the most reliable on a busy machine."""
     bare_rate, theirs = rates["bare loop pipelined"], rates["norfab pipelined"]
     bare_cost, their_cost = costs["bare loop pipelined"], costs["norfab pipelined"]
     ours, our_cost = rates["dragoman relaxed pipelined"], costs["dragoman relaxed pipelined"]
@@ -101,7 +100,7 @@ def load(
 ) -> dict[str, float]:
     """Put load on a broker; return rate, latencies, and the CPU time for each request.
 
-    `thread` is the share of its first thread, which does all but ZeroMQ's own work and the disk's.
+    `thread` is the share of its main thread, which does all but disk and libzmq work.
     """
     with subprocess.Popen(
         [*_peers("load"), *endpoints, mode, str(seconds)],

@@ -1,7 +1,7 @@
-"""What the pipeline costs: a synthetic ledger through one whole run, one step more, and a stream.
+"""What the pipeline costs: a synthetic ledger through a whole run, an increment, and a stream.
 
-`python -m benches pipeline` measures a million records; by itself (`python -m
-benches.bench_pipeline --events 1000000 10000000`) any number, as one JSON object for each.
+`python -m benches pipeline` measures a million records. `python -m benches.bench_pipeline --events
+1000000 10000000` measures any number and prints one JSON object for each.
 """
 
 import argparse
@@ -39,7 +39,7 @@ PIECES = 5
 
 
 class Meter:
-    """Watches the memory and the processor time of this process and all that it started."""
+    """Measures memory and CPU time of this process and its descendants."""
 
     def __init__(self) -> None:
         self.highest = 0
@@ -59,7 +59,7 @@ class Meter:
             self.highest = max(self.highest, int(sum(_each(lambda p: p.memory_info().rss))))
 
     def cpu(self) -> float:
-        """Return the seconds of processor time so far."""
+        """Return the CPU seconds so far."""
         return sum(_each(lambda p: sum(p.cpu_times()[:2])))
 
 
@@ -75,7 +75,7 @@ def _each(ask: Callable[[psutil.Process], float]) -> list[float]:
 
 
 class Stages:
-    """Notes when each stage of a run began; from the jobs on some overlap."""
+    """Records the start of each stage of a run; from `jobs` on some overlap."""
 
     def __init__(self) -> None:
         self.begun: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Stages:
 
 
 class Ledger:
-    """An export of which only a part is listed, at first."""
+    """An export whose manifest lists only a part of its segments."""
 
     def __init__(self, folder: Path, events: int) -> None:
         self.folder = folder
@@ -107,7 +107,7 @@ class Ledger:
         self.listed = segments
 
     def seal(self, after: int) -> None:
-        """Seal a few records more, as a broker that runs would."""
+        """Add a small segment, as a running broker would."""
         whole = next(s for s in self.whole if s["first"] <= after + 1 <= s["last"])
         table = pq.read_table(self.folder / whole["file"]).slice(after + 1 - whole["first"], PIECE)
         name = f"segments/piece-{after + 1}.parquet"
@@ -143,7 +143,7 @@ def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]
         page = build_report(TableStore(spark, tables))
         report = {"kib": len(page.encode()) >> 10, "seconds": round(time.monotonic() - begun, 1)}
         store = TableStore(spark, tables)
-        wanted, found = ledger.totals(), told(store)
+        wanted, found = ledger.totals(), table_totals(store)
         fresh = freshness(spark, ledger, tables)
         spark.stop()
     return {
@@ -169,8 +169,8 @@ def _rate(done: RunSummary, seconds: float) -> dict[str, float]:
     }
 
 
-def told(store: TableStore) -> dict[str, int]:
-    """Ask the tables for their totals."""
+def table_totals(store: TableStore) -> dict[str, int]:
+    """Return the totals of the tables."""
     kinds = read_table(store, "events").groupBy("kind").count().collect()
     jobs = read_table(store, "jobs")
     found = {row["kind"]: row["count"] for row in kinds}
@@ -184,7 +184,7 @@ def told(store: TableStore) -> dict[str, int]:
 
 
 def same(ledger: dict[str, int], tables: dict[str, int]) -> bool:
-    """Whether every table counts what the ledger has."""
+    """Whether the totals of all tables equal those of the ledger."""
     return (
         all(tables[kind] == count for kind, count in ledger.items())
         and tables["jobs"] == tables["by_minute"] == ledger["submitted"]
@@ -194,7 +194,7 @@ def same(ledger: dict[str, int], tables: dict[str, int]) -> bool:
 
 
 def freshness(spark: SparkSession, ledger: Ledger, tables: str) -> list[float]:
-    """Seal segments while a stream follows: how long until each is in the tables."""
+    """Add segments while a stream runs; return the seconds until each is in the tables."""
     newest = TableStore(spark, tables).snapshot.seq
     arrived = threading.Semaphore(0)
 
@@ -207,7 +207,7 @@ def freshness(spark: SparkSession, ledger: Ledger, tables: str) -> list[float]:
         ledger.seal(newest + n * PIECE)
         begun = time.monotonic()
         if not arrived.acquire(timeout=300):
-            raise RuntimeError(f"the stream stands still: {query.status}")
+            raise RuntimeError(f"no step of the stream within 300 s: {query.status}")
         waits.append(round(time.monotonic() - begun, 1))
     query.stop()
     return waits

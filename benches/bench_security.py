@@ -1,9 +1,9 @@
 """What security costs NFP: gate and policy, and an honest client beside 10,000 strangers.
 
-All in one run, with the raw peers of `bench_nfp`; what CURVE itself costs is in `bench_curve`. With
-`strangers` the broker has security on; each of them makes one handshake with a key that nobody
-knows. They come from another address than the honest client, as they would: a broker turns away the
-address that fails too often.
+All in one run, with the raw peers of `bench_nfp`; `bench_curve` measures CURVE itself. With
+`strangers` the broker has security on, and each stranger makes one handshake with an unknown key.
+Strangers use another address than the honest client: a broker refuses an address that fails too
+often.
 """
 
 import os
@@ -27,7 +27,7 @@ Row: TypeAlias = tuple[str, float, str]
 ROUNDS = 5
 STRANGERS = 10_000
 AT_ONCE = 100
-#: On a machine with much else to do there are as many as fit into this, in seconds.
+#: Most seconds for the strangers; on a busy machine there are then fewer of them.
 LONGEST = 300.0
 
 
@@ -37,7 +37,7 @@ def run(seconds: float = 2.0) -> list[Row]:
 
 
 def policy(seconds: float) -> list[Row]:
-    """Measure a broker that lets every key in beside one that asks registry and policy."""
+    """Compare a broker that accepts every key with one that checks registry and policy."""
     cpu: dict[str, list[float]] = {"CURVE": [], "CURVE and policy": []}
     with curve() as one, guarded() as two:
         for _ in range(ROUNDS):
@@ -52,17 +52,17 @@ def policy(seconds: float) -> list[Row]:
 
 
 def strangers(seconds: float) -> list[Row]:
-    """Measure an honest client while strangers knock, and again and again while they pause.
+    """Measure an honest client while strangers make handshakes, in turn with pauses.
 
-    They are on the same machine, so it is measured too while they knock at another broker: what
-    that costs the honest client is not this broker's doing.
+    Strangers use the same machine. So the client is also measured while they connect to another
+    broker: that part of the delay is not caused by this broker.
     """
-    p99: dict[str, list[float]] = {"alone": [], "here": [], "next door": []}
+    p99: dict[str, list[float]] = {"alone": [], "here": [], "elsewhere": []}
     with guarded() as (process, endpoints, keys), guarded() as other, keys_for_peers(keys):
         load(process, endpoints, "sequential", 1.0)
         cost = _processor_time(process, endpoints[0], keys.split()[2])
         with _crowd(endpoints[0], keys) as here, _crowd(other[1][0], other[2]) as next_door:
-            turns = (("alone", None), *[("here", here)] * 4, ("next door", next_door))
+            turns = (("alone", None), *[("here", here)] * 4, ("elsewhere", next_door))
             while here.poll() is None:
                 for name, crowd in turns:
                     with _knocking(crowd):
@@ -84,7 +84,7 @@ def strangers(seconds: float) -> list[Row]:
 
 @contextmanager
 def _crowd(endpoint: str, keys: str) -> "Iterator[subprocess.Popen[str]]":
-    """Have strangers who wait for a sign to go on, until the block ends."""
+    """Start strangers that wait for a signal, until the block ends."""
     command = [sys.executable, "-m", "benches.bench_security", _from_elsewhere(endpoint)]
     with subprocess.Popen([*command, keys.split()[2]], stdout=subprocess.PIPE, text=True) as crowd:
         crowd.send_signal(signal.SIGSTOP)
@@ -96,7 +96,7 @@ def _crowd(endpoint: str, keys: str) -> "Iterator[subprocess.Popen[str]]":
 
 @contextmanager
 def _knocking(crowd: "subprocess.Popen[str] | None") -> Iterator[None]:
-    """Let strangers knock in a block, if there are any."""
+    """Let the strangers make handshakes during a block."""
     if crowd is not None:
         crowd.send_signal(signal.SIGCONT)
     try:
@@ -107,7 +107,7 @@ def _knocking(crowd: "subprocess.Popen[str] | None") -> Iterator[None]:
 
 
 def _processor_time(process: psutil.Process, endpoint: str, server: str) -> float:
-    """Return what one refused handshake costs a broker that has nothing else to do."""
+    """Return the CPU time of one refused handshake at an idle broker."""
     time.sleep(2.0)  # its budget for strangers is full again
     before = sum(process.cpu_times()[:2])
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -121,8 +121,8 @@ def _from_elsewhere(endpoint: str) -> str:
 
 
 def knock(endpoint: str, server: str) -> None:
-    """Make handshakes with keys that nobody knows, some at a time, each to its end."""
-    # Their processors would be elsewhere: here they get what the others leave.
+    """Make handshakes with unknown keys, several at a time."""
+    # Real strangers use other machines: here they run with low priority.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     until, knocked = time.monotonic() + LONGEST, 0
@@ -159,7 +159,7 @@ def _stranger(
 
 
 def guarded() -> AbstractContextManager[Broker]:
-    """Run a broker with security on, which knows its peer."""
+    """Run a broker with security on that knows the honest peer."""
     return curve(_let_in)
 
 

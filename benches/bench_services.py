@@ -1,7 +1,7 @@
-"""What the services of the house cost: resources that move, files that are fetched.
+"""What the built-in services cost: resources that move, files that are fetched.
 
 Resources: 50,000 over 500 workers, in a whole core, with records and effects. Files: a broker in a
-process of its own, the client here, beside a plain socket copy of the same file in the same run.
+separate process, the client here, compared with a socket copy of the same file in the same run.
 `DRAGOMAN_BENCH_MIB` sets the size of the file (1024).
 """
 
@@ -55,7 +55,7 @@ def _resources() -> list[Row]:
         broker.handle(_joined(f"w{n}"), now)
     broker.handle(TimeAdvanced(), now + 1.0)
     everybody = time.perf_counter() - begun
-    # What the first ones still had to confirm is not the newcomer's work.
+    # Confirmations of the first workers are not part of the measurement.
     broker.handle(TimeAdvanced(), now + 60.0)
     joins = [_told(broker, _joined(f"new{n}"), n) for n in range(5)]
     leaves = [_told(broker, PeerLeft(PeerId(f"nfp/new{n}"), "left"), 5 + n) for n in range(5)]
@@ -80,7 +80,7 @@ def _moved(told: list[tuple[float, int]]) -> float:
 
 
 def _told(broker: Broker, event: WorkerJoined | PeerLeft, turn: int) -> tuple[float, int]:
-    """Return how long the broker took, and how many resources changed hands: its own, no other."""
+    """Return the seconds of the broker, and the number of resources that moved."""
     owners, now = broker.state.registry.owners, 100.0 + 20.0 * turn
     before = {name: set(found) for name, found in owners.items()}
     begun = time.perf_counter()
@@ -121,7 +121,7 @@ def _write(path: Path) -> str:
 
 
 def _socket_copy(source: Path, target: Path) -> float:
-    """Copy a file through a socket of the loopback: no names, no checks, no broker."""
+    """Copy a file through a loopback socket, without broker or checks."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def send() -> None:
@@ -166,7 +166,7 @@ def _fetch(
 ) -> list[Row]:
     with Client(endpoint.replace("tcp://", f"{dialect}://")) as client:
         files = Files(client)
-        # The first question makes the broker read the whole file for its digests, once.
+        # On the first request the broker reads the whole file once for its digests.
         files.details("nf://big")
         before = _memory(broker), _memory(psutil.Process())
         peaks = list(before)

@@ -1,7 +1,7 @@
 """What a row costs: `call_service` beside the bare SDK client, in one run.
 
-A broker and one NFP worker, each a process of its own; the same calls of the same task. The client
-is `AsyncClient`, with as many calls open as Spark has in all. `DRAGOMAN_BENCH_ROWS` sets the rows
+A broker and one NFP worker, each in its own process; the same calls of the same task. The client is
+`AsyncClient`, with as many open calls as Spark has in all. `DRAGOMAN_BENCH_ROWS` sets the rows
 (10000), `DRAGOMAN_BENCH_CORES` Spark's Python processes (2).
 """
 
@@ -76,7 +76,7 @@ def _rate(work: Callable[[], object]) -> float:
 
 
 async def _bare(url: str) -> float:
-    """Make the same calls with the client alone."""
+    """Make the same calls with the client only."""
     numbers = iter(range(ROWS))
     async with AsyncClient(url) as client:
 
@@ -91,7 +91,7 @@ async def _bare(url: str) -> float:
 
 
 def _stops(spark: SparkSession, url: str) -> list[float]:
-    """Cancel endless queries of a worker; return how long each took to end, as Spark sees it."""
+    """Cancel endless queries of a worker; return the seconds until Spark ended each."""
     endless = "select count(*) from range(0, 100000000000000, 1, 2) where sqrt(id) % 7 = 8"
     tracker = spark.sparkContext.statusTracker()
     worker, tasks = make_worker(url, "spark", spark, SparkSettings())
@@ -112,7 +112,7 @@ def _stops(spark: SparkSession, url: str) -> list[float]:
 
 @contextmanager
 def fabric() -> Iterator[str]:
-    """A broker and a worker, gone at the end."""
+    """Run a broker and a worker for the length of a block."""
     with TemporaryDirectory(prefix="dragoman-bench-") as folder:
         ready = Path(folder, "ready.json")
         off = [

@@ -1,8 +1,8 @@
 """DCP and ZSS with raw peers: our broker beside the published npm broker, in one run.
 
 One process makes the load: a client with a number of requests open, and one worker that echoes.
-Sequential is one open request, pipelined a hundred. The npm broker is there when its packages are
-(`make setup` installs them).
+Sequential is one open request, pipelined a hundred. The npm broker is measured if its packages are
+installed (`make setup` installs them).
 """
 
 import json
@@ -33,7 +33,7 @@ SMI_UP: Final = b"\x83\xa3sid\xa3SMI\xa8sversion\xa1*\xa4verb\xa2UP"
 
 
 class Dialect:
-    """How one dialect asks and answers, in frames made by hand."""
+    """The requests and answers of one dialect, as handmade frames."""
 
     name: str
     join: Frames
@@ -98,7 +98,7 @@ def _measure(dialect: Dialect, front: str, back: str, pid: int, who: str) -> lis
 
 
 def _load(dialect: Dialect, front: str, back: str, window: int) -> tuple[int, list[float]]:
-    """Keep `window` requests open for a while; return how many were answered, and how fast."""
+    """Keep `window` requests open for a while; return the number of answers and latencies."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     worker, client = context.socket(zmq.DEALER), context.socket(zmq.DEALER)
     for peer, endpoint in ((worker, back), (client, front)):
@@ -194,7 +194,7 @@ def ours() -> Iterator[tuple[int, dict[str, str]]]:
 
 @contextmanager
 def npm_broker() -> Iterator[tuple[int, str, str]]:
-    """Run the published broker, quiet."""
+    """Run the published broker without its output."""
     front, back = (f"tcp://127.0.0.1:{_port()}" for _ in range(2))
     code = (
         "const B=require('zmq-service-suite-broker');"

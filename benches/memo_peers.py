@@ -4,8 +4,8 @@
     python -m benches.memo_peers park ENDPOINT COUNT                          parks READYs, waits
     python -m benches.memo_peers echo sp|pynng                                prints its endpoint
 
-With 0 workers the clients' peer is an echo. `raw` peers speak SP themselves, so that they are
-not the slowest part; `pynng` peers are NNG's own, one context for each worker and client.
+With 0 workers the endpoint is an echo. `raw` peers have their own SP codec, so that they do not
+limit the rate; `pynng` peers are NNG's own, with one context for each worker and client.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from dragoman.transports.sp_connection import REQUESTER
 LENGTH = Struct(">Q")
 READY = encode(MemoReady(("svc",)))
 JOB = encode(MemoJob(b"", "svc", 60_000, b"p" * 64))
-#: Where the type stands in every header, and the broker-given ID of 8 bytes behind it.
+#: Position of the type in every header; the 8-byte ID from the broker follows it.
 TYPE, ID = 8, slice(10, 18)
 RESULT, BEAT = b"\x83fmemo01\x03\x48", b"\x83fmemo01\x04\x48"
 WARM_UP = 1.0
@@ -34,7 +34,7 @@ CONNECTIONS = 16
 
 
 class Count:
-    """Answers that clients got."""
+    """The number of answers to clients."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -49,7 +49,7 @@ class RawPeers(asyncio.Protocol):
         self.count = count
         self.buffer = b""
         self.is_greeted = False
-        #: NNG begins anywhere, too: the same ID and bytes on two connections would be one job.
+        #: A random start, as in NNG: the same ID and bytes on two connections would be one job.
         self.next_id = random.SystemRandom().randrange(2**31)
         self.is_worker: dict[bytes, bool] = {}
         self.transport: asyncio.Transport
@@ -71,7 +71,7 @@ class RawPeers(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         data, at, out = self.buffer + data, 0, list[bytes]()
         if not self.is_greeted:
-            # The greeting may come together with the first answers, never in pieces.
+            # The greeting may arrive with the first answers, but never in parts.
             self.is_greeted, at = True, 8
         while len(data) - at >= 8:
             end = at + 8 + LENGTH.unpack_from(data, at)[0]
@@ -98,7 +98,7 @@ async def raw(endpoint: str, workers: int, clients: int, seconds: float) -> str:
 
 
 def spread(workers: int, clients: int) -> list[tuple[int, int]]:
-    """Deal peers out to connections."""
+    """Distribute peers over connections."""
     many = max(1, min(CONNECTIONS, (workers + clients) // 16))
     parts = [(workers // many, clients // many) for _ in range(many)]
     parts[0] = (workers - workers // many * (many - 1), clients - clients // many * (many - 1))
@@ -106,7 +106,7 @@ def spread(workers: int, clients: int) -> list[tuple[int, int]]:
 
 
 async def rate(count: Count, seconds: float) -> str:
-    """Say how many answers came in a second, and how many in all."""
+    """Return the answers per second, and the total."""
     await asyncio.sleep(WARM_UP)
     before, begun = count.answers, time.perf_counter()
     await asyncio.sleep(seconds)
@@ -122,7 +122,7 @@ async def nng(endpoint: str, workers: int, clients: int, seconds: float) -> str:
     tasks += [asyncio.create_task(ask(asking.new_context(), count)) for _ in range(clients)]
     found = await rate(count, seconds)
     print(found, flush=True)
-    # Whatever is open ends with the process: winding up a thousand contexts is not measured here.
+    # Open contexts end with the process: closing a thousand of them is not measured here.
     os._exit(0)
 
 

@@ -5,8 +5,8 @@
     python -m benches.nfp_peers bare [SECRET-KEY]
     python -m benches.nfp_peers transport [SECRET-KEY]
 
-Clients and worker share one process and one thread, so that on a machine with two cores the broker
-has one of them to itself. Frames are made once and patched, so that the load costs little.
+Clients and worker share one thread, so that on two cores the broker has one for itself. Frames are
+built once and patched, so that the load costs little.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Load:
         self.service = b"nobody" if self.accepts else b"bench"
         self.workers = [self._dealer(workers, b"w%d" % i) for i in range(hands)]
         self.clients = [self._dealer(clients, b"c%d" % i) for i in range(count)]
-        # `zmq_poll` looks at each of thousands of sockets; descriptors tell who has news.
+        # `zmq_poll` checks each of thousands of sockets; epoll reports only those with input.
         takes: list[tuple[zmq.Socket[bytes], Take]]
         takes = [*((each, self._work) for each in self.workers)]
         takes += ((each, self._answer) for each in self.clients)
@@ -87,7 +87,7 @@ class Load:
         for worker in self.workers:
             worker.send_multipart([b"", b"NFPW01", b"0x01", b"bench"])
         if self.accepts:
-            # So that a job that only waits is acknowledged too.
+            # So that a queued job is acknowledged too.
             for client in self.clients:
                 client.send_multipart([b"", b"NFPC01", b"0x00", b'{"push":true}'])
         time.sleep(0.5)
@@ -108,7 +108,7 @@ class Load:
             self._drain(*self.takes[descriptor])
 
     def _drain(self, socket: "zmq.Socket[bytes]", take: Take) -> None:
-        """Take all there is: a descriptor tells of news once, and sending may have heard it."""
+        """Drain the socket: its descriptor is edge-triggered, and sending may consume the edge."""
         with suppress(zmq.Again):
             while True:
                 take(socket, socket.recv_multipart(zmq.NOBLOCK))
@@ -133,7 +133,9 @@ class Load:
     def measure(self, seconds: float) -> dict[str, float]:
         self.start()
         patience = time.monotonic() + 60.0
-        while self.unheard:  # a worker that got a request or a beat is one the broker counts
+        while (
+            self.unheard
+        ):  # the broker has registered a worker once it sent it a request or a beat
             assert time.monotonic() < patience, f"{len(self.unheard)} workers were not heard of"
             self.turn()
         self._until(time.monotonic() + min(1.0, seconds / 3))
@@ -153,7 +155,7 @@ class Load:
         }
 
     def leave(self) -> None:
-        """Ask no more, wait for what is open, and say good-bye: others come to the same broker."""
+        """Stop requesting, wait for open requests, then disconnect."""
         self.is_over = True
         deadline = time.monotonic() + 5.0
         while self.begun and not self.accepts and time.monotonic() < deadline:
@@ -169,7 +171,7 @@ class Load:
 
 
 def bare(secret: str = "") -> None:
-    """Pass frames between two ROUTERs of libzmq, and nothing else: what Python and ZeroMQ cost."""
+    """Only pass frames between two libzmq ROUTERs: the cost of Python and ZeroMQ."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     front, back = context.socket(zmq.ROUTER), context.socket(zmq.ROUTER)
     for socket in (front, back):
@@ -194,7 +196,7 @@ def bare(secret: str = "") -> None:
 
 
 async def transport(secret: str = "") -> None:
-    """Pass frames through our own ROUTER, and nothing else: the least our broker can cost."""
+    """Only pass frames through our own ROUTER: the minimum cost of our broker."""
     from dragoman.transports.zmtp import Router
 
     router = Router("tcp://127.0.0.1:0", secrets=[secret.encode()] if secret else [])

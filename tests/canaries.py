@@ -1,8 +1,8 @@
-"""Canaries: the secrets that tests make, and the search for them in all that is left afterwards.
+"""Canaries: the secrets that tests make, and the search for leaks of them.
 
-Here is what is looked for and how; where it comes from and when is `canary_watch`. A secret that
-is made in this process is known at once. One that another process made is read from the files whose
-job is to hold it. Nothing here ever shows a secret: a leak is named by kind, place and offset.
+This module holds the secrets and searches for them; `canary_watch` collects them. Secrets made in
+this process are known at once. Those of other processes are read from the files that store them.
+Nothing here shows a secret: a leak is reported by kind, place and offset.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-#: Files whose job is to hold a secret, by name. Everywhere else one is a leak.
+#: Files that may hold a secret, by name. Anywhere else it is a leak.
 HOLDERS: Final = {
     "*.key": "credentials of a peer, or the key for a certificate",
     "*.key_secret": "a CURVE pair in the form of pyzmq",
@@ -27,9 +27,9 @@ HOLDERS: Final = {
     "*.key.part": "credentials that are being written",
     "*.key.new": "a key that is being copied",
 }
-#: Where tests have the Parquet segments of a ledger.
+#: Folder names of a ledger's Parquet segments.
 _SEGMENTS: Final = frozenset({"segments", "sealed"})
-#: Less than this is no secret, and would be found by chance.
+#: Shorter texts are no secrets and would be found by chance.
 SHORTEST: Final = 16
 _LEAST_LETTERS: Final = 8
 _PEM: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+(.+?)\s+-----END", re.DOTALL)
@@ -44,25 +44,25 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True, order=True)
 class Leak:
-    """A secret where none may be."""
+    """A secret in a place where none may be."""
 
     kind: str
     place: str
     offset: int
 
     def __str__(self) -> str:
-        """Say what is where, and nothing of it."""
+        """Return kind, place and offset, without the secret."""
         return f"{self.kind} in {self.place} at byte {self.offset}"
 
 
 class Canaries:
-    """Every secret that is known, and of what kind it is."""
+    """All known secrets and their kinds."""
 
     def __init__(self) -> None:
         self._kinds: dict[bytes, str] = {}
 
     def add(self, kind: str, secret: str | bytes) -> None:
-        """Know a secret. What is too short or too dull to be told from anything is left out."""
+        """Add a secret; ignore texts that are too short or have too few distinct characters."""
         text = secret.encode() if isinstance(secret, str) else secret
         for needle in _needles(text):
             if len(needle) >= SHORTEST and len(set(needle)) >= _LEAST_LETTERS:
@@ -70,11 +70,11 @@ class Canaries:
 
     @property
     def count(self) -> int:
-        """How many texts are looked for."""
+        """The number of texts to search for."""
         return len(self._kinds)
 
     def harvest(self, folder: Path) -> None:
-        """Get to know the secrets in the files of a folder that hold some."""
+        """Add the secrets from the files of a folder that may hold some."""
         for path in _files(folder):
             if is_holder(path.name):
                 self._read(path)
@@ -91,7 +91,7 @@ class Canaries:
             self.add("private key", text)
 
     def search(self, *places: Path) -> list[Leak]:
-        """Look into every file that has no secret to hold."""
+        """Search all files that may not hold a secret."""
         if not self._kinds:
             return []
         known = [str(place) for place in places if place.exists()]
@@ -106,7 +106,7 @@ class Canaries:
         return leaks
 
     def _grep(self, arguments: list[str]) -> bytes:
-        """Read every byte once, for all secrets at a time; they go in by a file without a name."""
+        """Search for all secrets in one pass; grep reads them from an unnamed file."""
         with TemporaryFile() as needles:
             needles.write(b"\n".join(self._kinds))
             needles.seek(0)
@@ -118,12 +118,12 @@ class Canaries:
                 env={**os.environ, "LC_ALL": "C"},
             ) as process:
                 assert process.stdout is not None
-                # Not `communicate`: what that returns is itself searched.
+                # Not `communicate`: the watch searches its output.
                 return process.stdout.read()
 
 
 class Heap:
-    """Much that was said, in one file that only this process can reach, to be searched at once."""
+    """Captured output in one unnamed file, searched in one pass."""
 
     def __init__(self) -> None:
         self._file = TemporaryFile()  # noqa: SIM115 - it lives as long as the heap
@@ -131,22 +131,22 @@ class Heap:
         self._size = 0
 
     def put(self, place: str, text: bytes | memoryview) -> None:
-        """Keep what was said at a place."""
+        """Add the output of a place."""
         self._starts.append((self._size, place))
         self._file.write(text)
         self._file.write(b"\n")
         self._size += len(text) + 1
 
     def put_segments(self, folder: Path) -> None:
-        """Keep what is in Parquet segments of a ledger, which are compressed."""
+        """Add the contents of Parquet segments, which are compressed on disk."""
         for path in _files(folder):
             if path.suffix == ".parquet" and path.parent.name in _SEGMENTS:
-                # A test may have spoilt it; then what is left is searched as it is.
+                # A test may have damaged the file; then only its raw bytes are searched.
                 with contextlib.suppress(ValueError, OSError):
                     self._put_segment(path)
 
     def _put_segment(self, path: Path) -> None:
-        # Most runs have none, and this takes long to load.
+        # Slow to import, and most runs have no segments.
         import pyarrow.parquet as pq
 
         for column in pq.read_table(path, use_threads=False).itercolumns():
@@ -155,7 +155,7 @@ class Heap:
                     self.put(f"{path} ({column.type})", memoryview(buffer))
 
     def search(self, canaries: Canaries) -> list[Leak]:
-        """Look into everything."""
+        """Search everything."""
         self._file.flush()
         leaks = canaries.search(Path(f"/proc/{os.getpid()}/fd/{self._file.fileno()}"))
         ends = [*self._starts, (self._size + 1, "")]
@@ -167,17 +167,17 @@ class Heap:
         ]
 
     def close(self) -> None:
-        """Forget everything."""
+        """Remove the file."""
         self._file.close()
 
 
 def is_holder(name: str) -> bool:
-    """Tell whether a file of this name has secrets to hold."""
+    """Whether a file of this name may hold secrets."""
     return any(fnmatchcase(name, pattern) for pattern in HOLDERS)
 
 
 def _needles(text: bytes) -> Iterator[bytes]:
-    """Yield what to look for: whole lines, because a PEM text is broken in many ways."""
+    """Yield the texts to search for: single lines, because line breaks of PEM texts vary."""
     keys = _PEM.findall(text)
     for key in keys:
         yield from key.splitlines()[:_SECRET_LINES]
@@ -191,5 +191,5 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def summary(leaks: Iterable[Leak]) -> list[str]:
-    """Say every leak once."""
+    """Return each leak once, as text."""
     return [str(leak) for leak in sorted(set(leaks))]

@@ -1,10 +1,9 @@
-"""The watch over secrets while tests run: it learns of each one, and looks for all at the end.
+"""The pytest plugin that collects secrets while tests run, and searches for leaks at the end.
 
-Learned from: the places of the product where secrets come into being or are read, and the files
-that hold those of other processes. Looked into: what tests and the processes they start print and
-log, the arguments and environments of these processes, and every file in a folder of a test (the
-ledgers there have the replies in them). A leak makes the run fail with an exit code of its own,
-because running a test again does not mend it.
+Sources of secrets: the functions of the product that make or read them, and the files that hold
+those of other processes. Searched: output and logs of tests and of the processes they start, the
+arguments and environments of these processes, and all files in test folders (ledgers hold replies).
+A leak fails the run with its own exit code, because a second attempt would not remove it.
 """
 
 import contextlib
@@ -30,17 +29,15 @@ import dragoman.server.credentials
 import dragoman.services.masks
 import dragoman.transports.nkeys
 
-#: The exit code of a run that left a secret somewhere.
+#: The exit code of a run that leaked a secret.
 LEAKED: Final = 9
-#: Only short things are said again and again, and need be remembered.
+#: Longer texts are rarely repeated, so they are not checked for repeats.
 _SHORT: Final = 4096
-_MARK: Final = (
-    "shows_secrets(why): showing a secret is what is tested here; what it says is not searched"
-)
+_MARK: Final = "shows_secrets(why): the test is about showing a secret; its output is not searched"
 
 
 class Watch:
-    """What is known and what was said, for one run of pytest."""
+    """The known secrets and the captured output of one run of pytest."""
 
     def __init__(self) -> None:
         self.canaries = Canaries()
@@ -54,10 +51,10 @@ class Watch:
         self.basetemp: Path | None = None
         self._is_over = False
 
-    # --- what is said ---------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------
 
-    def said(self, where: str, text: str | bytes) -> None:
-        """Take note of what was said; it is searched at the end, when every secret is known."""
+    def capture(self, where: str, text: str | bytes) -> None:
+        """Store output; it is searched at the end, when all secrets are known."""
         data = text.encode(errors="replace") if isinstance(text, str) else text
         if self._is_over or self._is_excused or len(data) < SHORTEST or (where, data) in self._seen:
             return
@@ -65,32 +62,32 @@ class Watch:
             self._seen.add((where, data))
         self._heap.put(f"{where} of {self._test}", data)
 
-    def said_all(self, where: str, texts: Iterable[str | bytes | None]) -> None:
-        """Take note of several things that were said."""
+    def capture_all(self, where: str, texts: Iterable[str | bytes | None]) -> None:
+        """Store several pieces of output."""
         for text in texts:
-            self.said(where, text or b"")
+            self.capture(where, text or b"")
 
     def started(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Take note of a process that begins; this is an audit hook."""
+        """Store arguments and environment of a new process; this is an audit hook."""
         if event == "subprocess.Popen" and not self._is_over:
             _, words, _, environment = arguments
             for word in [words] if isinstance(words, str | bytes | os.PathLike) else words:
-                self.said("the arguments of a process", os.fsencode(word))
-            # What this process has in its own is passed on to all others: `secret:env:NAME`.
+                self.capture("the arguments of a process", os.fsencode(word))
+            # Variables of this process are inherited on purpose: `secret:env:NAME`.
             own = {os.fsencode(value) for value in os.environ.values()}
             for value in {os.fsencode(value) for value in (environment or {}).values()} - own:
-                self.said("the environment of a process", value)
+                self.capture("the environment of a process", value)
 
     def look_at_processes(self) -> None:
-        """Take note of the arguments of processes that were started by those that we started."""
+        """Store the arguments of all descendants of this process."""
         for process in _descendants("self"):
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
                 for word in words:
-                    self.said("the arguments of a process", word)
+                    self.capture("the arguments of a process", word)
 
     def leaving(self, folder: Path) -> None:
-        """Search a folder that is about to be removed."""
+        """Search a folder before it is removed."""
         begun = time.perf_counter()
         self.canaries.harvest(folder)
         self._heap.put_segments(folder)
@@ -102,7 +99,7 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Know which test it is."""
+        """Set the current test."""
         self._test, self._is_excused = item.nodeid, bool(item.get_closest_marker("shows_secrets"))
         try:
             return (yield)
@@ -111,16 +108,16 @@ class Watch:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
-        """See what runs before it is ended."""
+        """Look at the processes before the teardown ends them."""
         self.look_at_processes()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Read what was printed and logged."""
+        """Store the captured output of a test."""
         for name, text in report.sections:
-            self.said(name.lower(), text)
+            self.capture(name.lower(), text)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Search everything that is left; a leak is the end of the run."""
+        """Search everything; a leak fails the run."""
         begun = time.perf_counter()
         if self.basetemp is not None:
             self.canaries.harvest(self.basetemp)
@@ -134,10 +131,10 @@ class Watch:
             session.exitstatus = LEAKED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name what leaked."""
+        """Print the leaks."""
         found = summary(self.leaks)
         if found:
-            terminalreporter.section("secrets where none may be", red=True)
+            terminalreporter.section("leaked secrets", red=True)
             for line in found:
                 terminalreporter.line(f"LEAKED {line}")
         count = self.canaries.count
@@ -146,7 +143,7 @@ class Watch:
 
 
 def _descendants(process: str) -> Iterator[str]:
-    """Yield the processes below one, as long as they are there."""
+    """Yield the descendants of a process."""
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{process}/task"):
             found = Path(f"/proc/{process}/task/{task}/children").read_text().split()
@@ -159,7 +156,7 @@ def _descendants(process: str) -> Iterator[str]:
 
 
 def learn(watch: Watch) -> None:
-    """Have every secret that this process makes or reads known."""
+    """Register all secrets that this process makes or reads."""
     add = watch.canaries.add
     after(zmq, "curve_keypair", lambda pair: add("CURVE key", pair[1]))
     after(dragoman.security.registry, "_new_secret", lambda made: add("token", made[1]))
@@ -183,60 +180,60 @@ def _learn_credentials(watch: Watch, made: Any) -> None:
 
 
 def listen(watch: Watch) -> None:
-    """Have everything that is said to a test heard, too, though the test takes it away."""
+    """Also capture output that a test reads itself, so that pytest does not report it."""
     sys.addaudithook(watch.started)
     after(
         pytest.CaptureFixture,
         "readouterr",
-        lambda found: watch.said_all("output", found),
+        lambda found: watch.capture_all("output", found),
     )
     after(
         subprocess.Popen,
         "communicate",
-        lambda found: watch.said_all("output of a process", found),
+        lambda found: watch.capture_all("output of a process", found),
     )
     before(tempfile.TemporaryDirectory, "cleanup", lambda folder: watch.leaving(Path(folder.name)))
 
 
-def after(owner: Any, name: str, tell: Callable[[Any], object]) -> None:
-    """Have `tell` called with what a function returns."""
+def after(owner: Any, name: str, report: Callable[[Any], object]) -> None:
+    """Have `report` called with what a function returns."""
     function = getattr(owner, name)
 
     @functools.wraps(function)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        tell(found)
+        report(found)
         return found
 
-    setattr(owner, name, told)
+    setattr(owner, name, wrapped)
 
 
-def before(owner: type, name: str, tell: Callable[[Any], object]) -> None:
-    """Have `tell` called with an object before a method of it is."""
+def before(owner: type, name: str, report: Callable[[Any], object]) -> None:
+    """Have `report` called with an object before a method of it is."""
     method = getattr(owner, name)
 
     @functools.wraps(method)
-    def told(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tell(self)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        report(self)
         return method(self, *args, **kwargs)
 
-    setattr(owner, name, told)
+    setattr(owner, name, wrapped)
 
 
-def after_init(kind: type, tell: Callable[[Any], object]) -> None:
-    """Have `tell` called with every new object of a class."""
+def after_init(kind: type, report: Callable[[Any], object]) -> None:
+    """Have `report` called with every new object of a class."""
     init = kind.__init__  # type: ignore[misc]
 
     @functools.wraps(init)
-    def told(self: Any, *args: Any, **kwargs: Any) -> None:
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        tell(self)
+        report(self)
 
-    kind.__init__ = told  # type: ignore[misc]
+    kind.__init__ = wrapped  # type: ignore[misc]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to watch."""
+    """Register the plugin."""
     config.addinivalue_line("markers", _MARK)
     watch = Watch()
     config.pluginmanager.register(watch, "canary watch")
@@ -246,7 +243,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def folders_of_tests(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:
-    """Let the watch know where tests have their files."""
+    """Set the folder of the tests' files."""
     watch_of(pytestconfig).basetemp = tmp_path_factory.getbasetemp()
 
 
@@ -262,7 +259,7 @@ Canary = Callable[[str], str]
 
 @pytest.fixture
 def canary(request: pytest.FixtureRequest) -> Canary:
-    """Make a secret of a kind, which nothing may show from then on."""
+    """Make a secret of a kind; if it is found anywhere, the run fails."""
     watch = watch_of(request.config)
 
     def make(kind: str) -> str:

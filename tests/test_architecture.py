@@ -1,4 +1,4 @@
-"""The rules of the house, as a test that fails rather than a paragraph that is forgotten.
+"""The rules of the architecture, enforced as tests.
 
 Which way imports point, and which layers are pure. Each rule is a function from text to complaints;
 the tests at the end feed every one of them something bad. How files are to be kept is in
@@ -15,7 +15,7 @@ from tests.source_tree import Module, agree, sources
 
 # --- the rules --------------------------------------------------------------------------------
 
-#: What each layer may import of ours; a name stands for itself and everything below it.
+#: What each layer may import of this package; a name includes everything below it.
 #: `{folder}` is the importing module's own folder. The package itself only re-exports the SDK.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": ("sdk", "model"),
@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "model sdk ledger security server services pipeline spark testing web cli".split()
     ),
     "pipeline": ("model.record", "pipeline"),
-    # A peer like any other, that also reads the pipeline's tables.
+    # A peer that also reads the pipeline's tables.
     "spark": (
         "model",
         "dialects.peer_sides",
@@ -85,9 +85,9 @@ CODECS = {
     "dialects": {"cbor2", "msgpack", "msgspec"},
     "security": {"msgspec"},
 }
-#: Everything that decides is pure; what these do is read, write and watch files.
+#: Modules of otherwise pure layers that read, write and watch files.
 IMPURE_IN_SECURITY = {"security/files.py", "security/policy_file.py", "security/registry.py"}
-#: The parts of the standard library that touch the world or wait for it.
+#: The modules of the standard library that do I/O, wait, or use clock or randomness.
 IMPURE = set(
     """asyncio concurrent ctypes fcntl fileinput getpass glob http io linecache locale logging mmap
     multiprocessing os pathlib pickle platform pty queue random resource sched secrets select
@@ -100,11 +100,11 @@ IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval", "__impor
 CLOCKS = {"now", "utcnow", "today"}
 WAITING = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
-# --- judging ----------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield line and full dotted name of everything a module imports, wherever it does so."""
+    """Yield line and full dotted name of all imports of a module, at any depth."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -119,7 +119,7 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def wrong_imports(module: Module) -> Iterator[str]:
-    """Complain about imports of ours that point the wrong way."""
+    """Yield the imports of this package that the rules forbid."""
     if module.layer not in MAY_IMPORT:
         yield f"{module.path}: the layer {module.layer!r} has no line in MAY_IMPORT"
         return
@@ -135,7 +135,7 @@ def wrong_imports(module: Module) -> Iterator[str]:
 
 
 def impurities(module: Module) -> Iterator[str]:
-    """Complain about a pure layer that touches the world or waits for it."""
+    """Yield the lines of a pure layer that do I/O, wait, or use clock or randomness."""
     is_deciding = module.layer == "security" and module.path not in IMPURE_IN_SECURITY
     if module.layer not in PURE and not is_deciding:
         return
@@ -168,7 +168,7 @@ def _impure_call(call: ast.Call) -> str | None:
     return None
 
 
-# --- the house as it stands -------------------------------------------------------------------
+# --- the source tree --------------------------------------------------------------------------
 
 
 def test_imports_point_the_right_way() -> None:

@@ -1,4 +1,4 @@
-"""What the documents say is true: programs run, links lead somewhere, nothing is left out."""
+"""The documents are true: programs run, links have targets, tables are complete."""
 
 import json
 import re
@@ -23,9 +23,9 @@ def programs(page: Path) -> list[str]:
 
 def test_the_program_in_the_how_to_runs() -> None:
     (program,) = programs(HOWTO)
-    told: dict[str, object] = {}
-    exec(compile(program, HOWTO.name, "exec"), told)
-    assert told["final"]
+    names: dict[str, object] = {}
+    exec(compile(program, HOWTO.name, "exec"), names)
+    assert names["final"]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_how_to_has_a_line_for_every_event_and_effect(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
+def test_links_inside_the_project_have_targets(page: Path) -> None:
     targets = re.findall(r"\]\((?!\w+:)([^)#\s]+)", page.read_text())
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
@@ -50,8 +50,8 @@ def test_the_pairs_are_shown_as_the_matrix_has_them(
     assert table({pair: expected(*pair) for pair in pairs}, pairs) in page
 
 
-def test_every_case_without_a_word_for_it_is_explained() -> None:
-    """A peer that cannot say something is not a test that was left out."""
+def test_every_case_that_a_dialect_cannot_express_is_explained() -> None:
+    """A case that a dialect cannot express is documented, not omitted."""
     page = (ROOT / "docs" / "matrix.md").read_text()
     told = page.partition("*No word*")[2]
     for caller, worker in [*PAIRS, *UPSTREAM_PAIRS]:

@@ -1,4 +1,4 @@
-"""Every promise has its tests, and every test that a promise names exists."""
+"""Each promise names at least one test, and each named test exists."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How files are kept: every source has its test, none is long or named after nothing.
+"""Rules for files: each source has its test, none is too long or has a vague name.
 
 And what must never be written into the tree. Each rule is a function from text to complaints; the
 tests at the end feed every one of them something bad.
@@ -23,7 +23,7 @@ TWIN_OF = {
         for name in ("nfp", "dcp", "zss", "memo", "ncl", "http")
     },
 }
-#: Modules without a twin of their own: interfaces and words that every neighbour's test speaks.
+#: Modules without a twin: interfaces and vocabularies that the tests of their users cover.
 WITHOUT_TWIN = {
     "core/effects.py",
     "core/events.py",
@@ -35,7 +35,7 @@ WITHOUT_TWIN = {
 SMALL = 5
 LONGEST = 500
 
-#: Written in halves, so that this file does not accuse itself.
+#: Written in parts, so that this file does not contain the forbidden texts.
 NEVER_WRITTEN = [
     *(re.compile(rf"(?<![\w.$}}])/{name}/") for name in ("work", "root", "home/" + r"\w+")),
     re.compile(r"/opt/" + "(?:pypi|wheels)"),
@@ -46,11 +46,11 @@ NEVER_WRITTEN = [
 VAGUE = re.compile(r"(?:^|_)(?:manager|helpers?|utils?|common|misc)(?:_|$)")
 
 
-# --- judging ----------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------
 
 
 def code_lines(text: str) -> int:
-    """Count the lines that say something to the interpreter: no blanks, comments, docstrings."""
+    """Count the lines of code, without blanks, comments and docstrings."""
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
     silent |= {tokenize.ENCODING, tokenize.ENDMARKER}
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -67,7 +67,7 @@ def code_lines(text: str) -> int:
 
 
 def twins(path: str) -> tuple[str, ...]:
-    """Name the test files, any of which is the twin of a source file."""
+    """Return the test files, any of which may be the twin of a source file."""
     *folders, file = path.removesuffix(".py").split("/")
     top, below = folders[:1], folders[1:]
     names = ["_".join([*below, file]), "_".join([*folders, file])]
@@ -78,7 +78,7 @@ def twins(path: str) -> tuple[str, ...]:
 
 
 def missing_twin(module: Module, tests: set[str]) -> Iterator[str]:
-    """Complain about a source file of more than a few lines that has no test file."""
+    """Report a source file of more than a few lines that has no test file."""
     if module.path in WITHOUT_TWIN or module.path.endswith(("__init__.py", "__main__.py")):
         return
     if code_lines(module.text) > SMALL and not tests.intersection(twins(module.path)):
@@ -86,26 +86,26 @@ def missing_twin(module: Module, tests: set[str]) -> Iterator[str]:
 
 
 def too_long(path: str, text: str) -> Iterator[str]:
-    """Complain about a file in which a second idea must be hiding."""
+    """Report a file that is too long."""
     if (lines := text.count("\n")) > LONGEST:
         yield f"{path}: {lines} lines; look for the second idea in it (at most {LONGEST})"
 
 
 def vague_name(path: str) -> Iterator[str]:
-    """Complain about a file name that would fit anything."""
+    """Report a vague file name."""
     if VAGUE.search(Path(path).stem):
         yield f"{path}: name the file after what lives in it"
 
 
 def forbidden_text(path: str, text: str) -> Iterator[str]:
-    """Complain about paths of one machine and hosts of registries."""
+    """Report paths of one machine and hosts of registries."""
     for number, line in enumerate(text.splitlines(), 1):
         for pattern in NEVER_WRITTEN:
             if found := pattern.search(line):
                 yield f"{path}:{number}: {found[0]!r} belongs to one machine, not to the project"
 
 
-# --- the house as it stands -------------------------------------------------------------------
+# --- the source tree --------------------------------------------------------------------------
 
 
 def test_every_source_module_has_its_test_twin() -> None:
@@ -113,11 +113,11 @@ def test_every_source_module_has_its_test_twin() -> None:
     agree(complaint for module in sources() for complaint in missing_twin(module, tests))
 
 
-def test_no_file_hides_a_second_idea() -> None:
+def test_no_file_is_too_long() -> None:
     agree(complaint for path, text in python_files() for complaint in too_long(path, text))
 
 
-def test_no_file_is_named_after_nothing() -> None:
+def test_no_file_has_a_vague_name() -> None:
     agree(complaint for path, _ in python_files() for complaint in vague_name(path))
 
 

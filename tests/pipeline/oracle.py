@@ -1,4 +1,4 @@
-"""What the tables must say, counted by plain Python over the records themselves."""
+"""The expected totals of the tables, counted in plain Python from the records."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,8 +13,8 @@ from dragoman.pipeline.tables import read_table
 STATES = ("succeeded", "failed", "expired", "cancelled", "dead")
 
 
-def counted(records: Iterable[Record]) -> dict[str, Any]:
-    """Fold records one by one, as the ledger's own counters do; a job's first end counts."""
+def ledger_totals(records: Iterable[Record]) -> dict[str, Any]:
+    """Count records one by one; only the first end of a job counts."""
     kinds: Counter[str] = Counter()
     states: Counter[str] = Counter()
     ended: set[tuple[str, float]] = set()
@@ -34,8 +34,8 @@ def counted(records: Iterable[Record]) -> dict[str, Any]:
     return {"kinds": kinds, "states": states, "jobs": len(submitted), "open": submitted - ended}
 
 
-def told(store: TableStore) -> dict[str, Any]:
-    """Ask every table that counts jobs; they must agree with each other."""
+def table_totals(store: TableStore) -> dict[str, Any]:
+    """Return the totals of the tables; all tables that count jobs must agree."""
     events = read_table(store, "events").groupBy("kind").count().collect()
     jobs = read_table(store, "jobs")
     ended = jobs.where(F.col("day").isNotNull()).groupBy("state").count().collect()
@@ -62,9 +62,9 @@ def sums(store: TableStore, table: str, *names: str) -> dict[str, int]:
     return {name: value or 0 for name, value in found.collect()[0].asDict().items()}
 
 
-def assert_told(store: TableStore, records: Iterable[Record]) -> dict[str, Any]:
-    """Compare the tables with the plain count; return what both say."""
-    wanted, found = counted(records), told(store)
+def assert_totals(store: TableStore, records: Iterable[Record]) -> dict[str, Any]:
+    """Compare the tables with the plain count; return the totals."""
+    wanted, found = ledger_totals(records), table_totals(store)
     assert found["kinds"] == dict(wanted["kinds"])
     assert found["states"] == dict(wanted["states"])
     assert (found["jobs"], found["open"]) == (wanted["jobs"], len(wanted["open"]))

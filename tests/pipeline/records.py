@@ -1,4 +1,4 @@
-"""Builders of small histories: each test states only what it is about."""
+"""Builders of small ledgers: each test states only the fields it is about."""
 
 import itertools
 import json
@@ -14,20 +14,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dragoman.ledger.segments import Manifest, to_batch, write_manifest, write_segment
 from dragoman.model.record import Kind, Record
-from dragoman.pipeline import control, life, lives
+from dragoman.pipeline import control, job_fold, job_records
 
 #: Monday, 5 January 2026, noon UTC.
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC).timestamp()
 
 
 class History:
-    """Numbers records and lets a second pass before each, unless told otherwise."""
+    """Builds numbered records, one second apart by default."""
 
     def __init__(self, start: float = NOON) -> None:
         self.records: list[Record] = []
         self.now = start
 
-    def note(self, kind: Kind, after: float = 1.0, **fields: Any) -> Record:
+    def add(self, kind: Kind, after: float = 1.0, **fields: Any) -> Record:
         self.now += after
         record = Record(len(self.records) + 1, self.now, kind.value, **fields)
         self.records.append(record)
@@ -42,12 +42,12 @@ class History:
         }
         about |= {"target": "any", "nbytes": 10} | fields
         self.now += after
-        return self.note(Kind.SUBMITTED, 0.0, job=job, submitted_at=self.now, **about)
+        return self.add(Kind.SUBMITTED, 0.0, job=job, submitted_at=self.now, **about)
 
     def about(self, first: Record, kind: Kind, after: float = 1.0, **fields: Any) -> Record:
-        """Write a record about a job that was submitted."""
+        """Add a record about a submitted job."""
         same = ("job", "service", "client", "submitted_at", "deadline_at")
-        return self.note(kind, after, **{n: getattr(first, n) for n in same} | fields)
+        return self.add(kind, after, **{n: getattr(first, n) for n in same} | fields)
 
     def dispatch(
         self, first: Record, worker: str = "w1", attempt: int = 1, **fields: Any
@@ -84,20 +84,20 @@ class History:
         return self._session(Kind.RESYNCED, worker, 1.0, detail="math")
 
     def _session(self, kind: Kind, worker: str, after: float, **fields: Any) -> Record:
-        return self.note(kind, after, worker=worker, peer=f"zss/{worker}", dialect="zss", **fields)
+        return self.add(kind, after, worker=worker, peer=f"zss/{worker}", dialect="zss", **fields)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return frame(spark, self.records)
 
 
 def frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
-    """Make a data frame of records, by way of the exporter's own columns."""
+    """Make a data frame of records, with the exporter's own columns."""
     table = pa.Table.from_batches([to_batch([astuple(r) for r in records])])
     return spark.createDataFrame(table)
 
 
 def export(folder: Path, records: Sequence[Record], *cuts: int) -> str:
-    """Seal records as segments that end at the given positions; return the folder."""
+    """Export records as segments that end at the given positions; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     edges = [0, *cuts, len(records)]
     segments = [
@@ -116,12 +116,12 @@ def listed(folder: Path) -> list[dict[str, Any]]:
 
 
 def relist(folder: Path, segments: Iterable[dict[str, Any]]) -> None:
-    """Write another manifest over the one that is there."""
+    """Replace the manifest."""
     (folder / "manifest.json").write_text(json.dumps({"segments": [*segments]}))
 
 
 def renumbered(records: Iterable[Record], start: int = 1) -> list[Record]:
-    """Number records anew."""
+    """Renumber records."""
     return [replace(record, seq=start + n) for n, record in enumerate(records)]
 
 
@@ -131,16 +131,16 @@ def rows(found: DataFrame, *names: str) -> list[tuple[Any, ...]]:
 
 
 def annotated(spark: SparkSession, history: History) -> DataFrame:
-    """Return a history's job records, each with what it means where it stands."""
+    """Return the annotated job records of a history."""
     records = history.frame(spark)
     known = control.control(records)
     marks = sorted(row.seq for row in control.boundaries(known).collect())
-    return life.annotate(life.life(records, control.spans(known), marks))
+    return job_records.annotate(job_records.job_records(records, control.spans(known), marks))
 
 
 def folded(spark: SparkSession, history: History) -> DataFrame:
-    """Return the lives of a history's jobs, of which its tables are made."""
-    return lives.lives(life.until_end(annotated(spark, history)))
+    """Return the folded jobs of a history."""
+    return job_fold.fold_jobs(job_records.until_end(annotated(spark, history)))
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -149,6 +149,6 @@ def read_records(folder: Path) -> list[Record]:
     instants = ("at", "submitted_at", "deadline_at")
     found: list[Record] = []
     for row in pa.concat_tables(tables).to_pylist():
-        said = {n: row[n].timestamp() if row[n] else 0.0 for n in instants}
-        found.append(Record(**row | said))
+        times = {n: row[n].timestamp() if row[n] else 0.0 for n in instants}
+        found.append(Record(**row | times))
     return found

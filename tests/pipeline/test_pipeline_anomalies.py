@@ -16,12 +16,12 @@ START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 def minute(number: int, **fields: Any) -> list[Any]:
     at = START + timedelta(minutes=number)
     quiet = {"submitted": 20 + number % 3, "refused": 0, "failed": 0, "expired": 0, "dead": 0}
-    said = {"service": "math", "dialect": "nfp", "minute": at, "backlog": 0, "day": at.date()}
-    row = said | quiet | {"queue_p99_us": 1_000, "run_p99_us": 50_000 + number} | fields
+    base = {"service": "math", "dialect": "nfp", "minute": at, "backlog": 0, "day": at.date()}
+    row = base | quiet | {"queue_p99_us": 1_000, "run_p99_us": 50_000 + number} | fields
     return [row.get(name) for name in service_minutes.SCHEMA.fieldNames()]
 
 
-def odd(spark: SparkSession, *minutes: list[Any], since: int = 0) -> list[tuple[Any, ...]]:
+def scored(spark: SparkSession, *minutes: list[Any], since: int = 0) -> list[tuple[Any, ...]]:
     known = spark.createDataFrame([*minutes], service_minutes.SCHEMA)
     found = anomalies(known, START + timedelta(minutes=since))
     assert found.schema.simpleString() == SCHEMA.simpleString()
@@ -31,19 +31,19 @@ def odd(spark: SparkSession, *minutes: list[Any], since: int = 0) -> list[tuple[
     )
 
 
-def test_a_minute_far_outside_its_history_is_odd_and_its_neighbours_are_not(
+def test_a_minute_far_outside_its_history_is_an_anomaly_and_its_neighbours_are_not(
     spark: SparkSession,
 ) -> None:
     history = [minute(n) for n in range(60)]
     burst = minute(65, submitted=400, failed=30)
-    assert odd(spark, *history, minute(64), burst) == [("failures", 1, 5), ("submitted", 1, 5)]
+    assert scored(spark, *history, minute(64), burst) == [("failures", 1, 5), ("submitted", 1, 5)]
 
 
-def test_without_enough_history_nothing_is_judged(spark: SparkSession) -> None:
+def test_without_enough_history_there_is_no_score(spark: SparkSession) -> None:
     history = [minute(n) for n in range(60 - LEAST_HISTORY + 1, 60)]
-    assert odd(spark, *history, minute(65, submitted=9_999)) == []
+    assert scored(spark, *history, minute(65, submitted=9_999)) == []
 
 
 def test_minutes_before_the_first_one_wanted_are_not_judged_again(spark: SparkSession) -> None:
     history = [minute(n) for n in range(60)]
-    assert odd(spark, *history, minute(65, submitted=400), minute(70), since=66) == []
+    assert scored(spark, *history, minute(65, submitted=400), minute(70), since=66) == []

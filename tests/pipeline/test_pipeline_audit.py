@@ -7,8 +7,8 @@ from tests.pipeline.records import History, annotated, folded, rows
 
 from dragoman.model.record import Kind
 from dragoman.pipeline import jobs
-from dragoman.pipeline.audit import RULES, SCHEMA, after_own_ends, never_ended, of_lives, of_strays
-from dragoman.pipeline.life import strays
+from dragoman.pipeline.audit import RULES, SCHEMA, after_own_ends, never_ended, of_jobs, of_strays
+from dragoman.pipeline.job_records import strays
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.synth_plants import PLANTS
 from dragoman.pipeline.tables import read_table
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 def breaches(spark: SparkSession, history: History) -> list[tuple[object, ...]]:
     found = annotated(spark, history)
-    return rows(of_lives(found).unionAll(after_own_ends(found)), "rule", "seqs")
+    return rows(of_jobs(found).unionAll(after_own_ends(found)), "rule", "seqs")
 
 
 def test_each_planted_fault_is_found_and_nothing_else_is(tables: TableStore) -> None:
@@ -72,7 +72,7 @@ def test_a_lease_may_end_with_its_session_or_the_broker(spark: SparkSession, sig
     job = history.submit()
     history.dispatch(job)
     signs = {"resynced": history.resync, "joined": history.join}
-    signs.get(sign, lambda: history.note(Kind.STARTED))()
+    signs.get(sign, lambda: history.add(Kind.STARTED))()
     history.requeue(job, "w1", 1, "worker_lost")
     assert breaches(spark, history) == []
 
@@ -80,7 +80,7 @@ def test_a_lease_may_end_with_its_session_or_the_broker(spark: SparkSession, sig
 def test_a_lease_that_is_broken_while_the_worker_is_there_is_told(spark: SparkSession) -> None:
     history = History()
     history.join("w1")
-    history.note(Kind.STARTED)
+    history.add(Kind.STARTED)
     history.resync("w1")
     job = history.submit()
     history.dispatch(job)

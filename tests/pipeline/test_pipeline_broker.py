@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.oracle import assert_told
+from tests.pipeline.oracle import assert_totals
 from tests.pipeline.records import read_records, rows
 from tests.pipeline.test_pipeline_stream import assert_equal
 
@@ -57,7 +57,7 @@ def test_batch_and_stream_agree_with_the_counters_of_the_broker_itself(
     source, counted = until_end
     run(spark, str(source), str(tmp_path / "batch"))
     batch = TableStore(spark, str(tmp_path / "batch"))
-    assert_told(batch, read_records(source))
+    assert_totals(batch, read_records(source))
     # The broker answered in the middle of its history, with the question still open.
     then = read_table(batch, "jobs").where(f"ended_seq <= {counted['records']}")
     states = dict(rows(then.groupBy("state").count(), "state", "count"))

@@ -15,7 +15,7 @@ def test_asking_counts_on_its_day_and_ending_on_its_own(spark: SparkSession) -> 
     history = History()
     job = history.submit()
     history.submit("open")
-    history.note(Kind.REFUSED, client="nfp/anna", dialect="nfp", fault="queue_full")
+    history.add(Kind.REFUSED, client="nfp/anna", dialect="nfp", fault="queue_full")
     history.end(job, after=86_400.0, state="failed")
     refusals = history.frame(spark).where("kind = 'refused'")
     monday, tuesday = date(2026, 1, 5), date(2026, 1, 6)

@@ -8,7 +8,7 @@ from dragoman.pipeline.control import boundaries, carried_over, control, spans
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 
-def test_spans_say_what_was_known_of_a_worker_at_any_record(spark: SparkSession) -> None:
+def test_spans_give_the_state_of_a_worker_at_any_record(spark: SparkSession) -> None:
     history = History()
     history.join("w1")
     history.resync("w1")
@@ -24,9 +24,9 @@ def test_spans_say_what_was_known_of_a_worker_at_any_record(spark: SparkSession)
     ]
 
 
-def test_only_sessions_that_are_on_and_who_left_last_are_carried(spark: SparkSession) -> None:
+def test_only_open_sessions_and_the_last_leaves_are_carried(spark: SparkSession) -> None:
     history = History()
-    history.note(Kind.STARTED)
+    history.add(Kind.STARTED)
     history.join("w1")
     history.own("w1", "a")
     history.leave("w1")

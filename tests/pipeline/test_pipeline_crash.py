@@ -1,4 +1,4 @@
-"""Killed at the worst moment, then simply started again: the tables are those of one calm run."""
+"""Runs and streams are killed and started again; the tables equal those of one run."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from dragoman.pipeline.stream import stream
 from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash, pytest.mark.timeout(900)]
-#: A process that is to be killed should not first compile code for hours of work.
+#: Settings for a short run: the process is killed soon.
 SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -31,7 +31,7 @@ QUICK = (
 
 
 def start(command: str, planted: Path, root: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Run a command of the pipeline in a process group of its own, JVM and all."""
+    """Run a command of the pipeline, with its JVM, in its own process group."""
     words = ("-c", "from dragoman.cli.pipeline import app; app()", command)
     place = ("--source", str(planted), "--tables", str(root))
     return subprocess.Popen(
@@ -71,7 +71,7 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(
 ) -> None:
     root = tmp_path / "tables"
     process = start("stream", planted, root, "--most-rows", "3500", "--every", "1")
-    # The step is committed, but Spark may not know yet that its batch is done.
+    # The step is committed, but Spark may not have committed its batch yet.
     kill_when(process, lambda: any((root / "log").glob("*/part-*")))
     assert TableStore(spark, str(root)).snapshot.seq >= 3_500
     stream(spark, str(planted), str(root), every=None, most_rows=3_500).awaitTermination()

@@ -10,7 +10,7 @@ MOST = 3
 
 
 def waited(turns: int, own_turn_after: int | None = None, target: str = "any") -> History:
-    """One client waits while another is served; perhaps it gets a turn of its own meanwhile."""
+    """One client waits while another is served; optionally another job of it is dispatched."""
     history = History()
     first = history.submit("waits", target=target)
     other = history.submit("own") if own_turn_after is not None else None
@@ -43,5 +43,5 @@ def test_a_turn_of_its_own_client_starts_the_count_anew(spark: SparkSession) -> 
     assert found(spark, waited(MOST + 2, own_turn_after=1)) == [("waits", MOST + 1)]
 
 
-def test_a_job_for_somebody_in_particular_may_wait(spark: SparkSession) -> None:
+def test_a_job_for_a_named_worker_may_wait(spark: SparkSession) -> None:
     assert found(spark, waited(MOST + 5, target="w9")) == []

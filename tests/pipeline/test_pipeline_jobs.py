@@ -63,7 +63,7 @@ def test_several_parts_and_hops_are_counted(spark: SparkSession) -> None:
     history.about(job, Kind.ENDED, state="succeeded")
     onward = history.submit("hops")
     history.dispatch(onward)
-    history.note(Kind.FORWARDED, job="hops", service="art", submitted_at=onward.submitted_at)
+    history.add(Kind.FORWARDED, job="hops", service="art", submitted_at=onward.submitted_at)
     found = jobs(folded(spark, history))
     names = ("job", "parts", "dispatches", "result_bytes", "hops", "state")
     assert rows(found, *names) == [("hops", 1, 1, 0, 1, "running"), ("j", 2, 2, 14, 0, "succeeded")]

@@ -30,8 +30,8 @@ def test_a_manifest_is_read_in_order_of_its_records() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"segments": [{}]}', '{"segments": [1]}'])
-def test_what_is_no_manifest_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match="manifest cannot be read"):
+def test_text_that_is_no_manifest_is_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot parse the manifest"):
         parse_manifest(text)
 
 
@@ -57,7 +57,7 @@ def test_a_segment_that_is_there_twice_or_overlaps_adds_nothing_twice() -> None:
         ((segment(31, 40),), 20, (21, 30)),
     ],
 )
-def test_a_hole_is_named(
+def test_the_error_names_the_missing_range(
     known: tuple[ExportedSegment, ...], after: int, gone: tuple[int, int]
 ) -> None:
     with pytest.raises(SegmentMissing, match=f"records {gone[0]} to {gone[1]}") as raised:

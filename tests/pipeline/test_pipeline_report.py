@@ -37,8 +37,8 @@ def test_the_report_shows_everything_and_loads_nothing(tables: TableStore) -> No
     assert page.loaded == []
     assert "@import" not in text
     assert not re.search(r"url\(|https?://", text)
-    wanted = ["Traffic", "How long jobs take", "Hour by hour", "Slowest services", "Bridges"]
-    wanted += ["Workers", "The bill", "Objectives", "Odd minutes"]
+    wanted = ["Traffic", "Job duration", "Hour by hour", "Slowest services", "Bridges"]
+    wanted += ["Workers", "Bill", "Objectives", "Anomalies"]
     assert page.titles[1:] == wanted
     assert page.titles[0].startswith("Audit")
     assert text.count("<svg") == 7

@@ -5,7 +5,7 @@ from tests.pipeline.records import History, rows
 
 from dragoman.pipeline.control import control
 from dragoman.pipeline.resources import SCHEMA, resources
-from dragoman.pipeline.sessions import stays
+from dragoman.pipeline.sessions import base_sessions
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -18,7 +18,7 @@ def test_a_resource_is_owned_until_it_is_left_out_or_its_session_ends(spark: Spa
     history.own("w1", "b", "a")
     history.leave("w1")
     known = control(history.frame(spark))
-    found = resources(known, stays(known))
+    found = resources(known, base_sessions(known))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     start = F.round(F.unix_seconds("since_at") - F.lit(1_767_614_400)).cast("int")
     end = F.round(F.unix_seconds("until_at") - F.lit(1_767_614_400)).cast("int")

@@ -44,46 +44,46 @@ def begun(
 
 
 @pytest.fixture
-def scene(begun: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
-    """A copy of both, to do harm to."""
+def copied(begun: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of both, which a test may damage."""
     for name, source in zip(("export", "tables"), begun, strict=True):
         shutil.copytree(source, tmp_path / name)
     return tmp_path / "export", tmp_path / "tables"
 
 
 def assert_stopped(
-    spark: SparkSession, scene: tuple[Path, Path], kind: type[Exception], words: str
+    spark: SparkSession, copied: tuple[Path, Path], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        run(spark, str(scene[0]), str(scene[1]))
-    store = TableStore(spark, str(scene[1]))
+        run(spark, str(copied[0]), str(copied[1]))
+    store = TableStore(spark, str(copied[1]))
     assert store.snapshot.seq == 12
     assert read_table(store, "events").count() == 12
 
 
 def test_a_damaged_segment_stops_the_run_and_is_named(
-    spark: SparkSession, scene: tuple[Path, Path]
+    spark: SparkSession, copied: tuple[Path, Path]
 ) -> None:
-    path = scene[0] / listed(scene[0])[1]["file"]
+    path = copied[0] / listed(copied[0])[1]["file"]
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    assert_stopped(spark, scene, SegmentDamaged, r"records 13 to 20\); the tables are unchanged")
+    assert_stopped(spark, copied, SegmentDamaged, r"records 13 to 20\); the tables are unchanged")
 
 
 def test_a_file_that_is_gone_stops_the_run_and_is_named(
-    spark: SparkSession, scene: tuple[Path, Path]
+    spark: SparkSession, copied: tuple[Path, Path]
 ) -> None:
-    (scene[0] / listed(scene[0])[1]["file"]).unlink()
-    assert_stopped(spark, scene, SegmentMissing, "is gone .records 13 to 20")
+    (copied[0] / listed(copied[0])[1]["file"]).unlink()
+    assert_stopped(spark, copied, SegmentMissing, "does not exist .records 13 to 20")
 
 
 def test_a_hole_in_the_manifest_stops_the_run_and_is_named(
-    spark: SparkSession, scene: tuple[Path, Path]
+    spark: SparkSession, copied: tuple[Path, Path]
 ) -> None:
-    later = listed(scene[0])[1] | {"first": 16}
-    relist(scene[0], [listed(scene[0])[0], later])
-    assert_stopped(spark, scene, SegmentMissing, "records 13 to 15")
+    later = listed(copied[0])[1] | {"first": 16}
+    relist(copied[0], [listed(copied[0])[0], later])
+    assert_stopped(spark, copied, SegmentMissing, "records 13 to 15")
 
 
 def test_without_a_manifest_the_reader_is_told_what_to_do(
@@ -94,22 +94,22 @@ def test_without_a_manifest_the_reader_is_told_what_to_do(
 
 
 def test_segments_that_overlap_or_come_twice_are_read_once_and_a_rerun_does_nothing(
-    spark: SparkSession, scene: tuple[Path, Path], history: History, tmp_path: Path
+    spark: SparkSession, copied: tuple[Path, Path], history: History, tmp_path: Path
 ) -> None:
     other = tmp_path / "again"
     export(other, history.records[:16])
     extra = listed(other)[0]
-    shutil.copy(other / extra["file"], scene[0] / extra["file"])
-    relist(scene[0], [*listed(scene[0]), extra, *listed(scene[0])])
-    done = run(spark, str(scene[0]), str(scene[1]))
+    shutil.copy(other / extra["file"], copied[0] / extra["file"])
+    relist(copied[0], [*listed(copied[0]), extra, *listed(copied[0])])
+    done = run(spark, str(copied[0]), str(copied[1]))
     assert (done.after, done.upto) == (12, 20)
     assert done.written["events"] == 8
     assert done.written["audit"] == 0
-    store = TableStore(spark, str(scene[1]))
+    store = TableStore(spark, str(copied[1]))
     seqs = [seq for (seq,) in rows(read_table(store, "events"), "seq")]
     assert seqs == [*range(1, 21)]
     assert rows(read_table(store, "audit"), "rule") == []
     assert rows(read_table(store, "jobs").where("day is null"), "job") == [("open",)]
-    again = run(spark, str(scene[0]), str(scene[1]))
+    again = run(spark, str(copied[0]), str(copied[1]))
     assert (again.records, again.segments, again.written) == (0, 0, {})
-    assert TableStore(spark, str(scene[1])).snapshot.version == store.snapshot.version
+    assert TableStore(spark, str(copied[1])).snapshot.version == store.snapshot.version

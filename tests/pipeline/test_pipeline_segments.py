@@ -16,10 +16,10 @@ def test_segments_are_checked_and_read_by_url(spark: SparkSession, tmp_path: Pat
     for n in range(4):
         history.submit(f"j{n}")
     url = f"file://{export(tmp_path / 'with space', history.records, 2)}"
-    pieces = plan(read_manifest(spark, url), 0)
-    check_files(spark, url, pieces)
-    assert rows(read_records(spark, url, pieces), "seq") == [(1,), (2,), (3,), (4,)]
-    overlapping = [pieces[0], SegmentRange(pieces[1].segment, 3)]
+    ranges = plan(read_manifest(spark, url), 0)
+    check_files(spark, url, ranges)
+    assert rows(read_records(spark, url, ranges), "seq") == [(1,), (2,), (3,), (4,)]
+    overlapping = [ranges[0], SegmentRange(ranges[1].segment, 3)]
     assert rows(read_records(spark, url, overlapping), "seq") == [(1,), (2,), (4,)]
 
 
@@ -27,11 +27,11 @@ def test_a_file_of_another_size_or_content_is_damaged(spark: SparkSession, tmp_p
     history = History()
     history.submit()
     folder = export(tmp_path, history.records)
-    (piece,) = plan(read_manifest(spark, folder), 0)
+    (only,) = plan(read_manifest(spark, folder), 0)
     for wrong in ({"bytes": 1}, {"sha256": "0" * 64}):
-        other = SegmentRange(replace(piece.segment, **wrong), 0)
+        other = SegmentRange(replace(only.segment, **wrong), 0)
         with pytest.raises(SegmentDamaged, match="records 1 to 1"):
             check_files(spark, folder, [other])
-    gone = SegmentRange(replace(piece.segment, file="seg-gone.parquet"), 0)
-    with pytest.raises(SegmentMissing, match=r"seg-gone.parquet is gone"):
+    gone = SegmentRange(replace(only.segment, file="seg-gone.parquet"), 0)
+    with pytest.raises(SegmentMissing, match=r"seg-gone.parquet does not exist"):
         check_files(spark, folder, [gone])

@@ -23,7 +23,7 @@ def history() -> History:
     history.dispatch(two, after=1.0)
     history.end(one, after=60.0)
     history.end(two, after=1.0, state="failed", fault="task_failed")
-    history.note(Kind.REFUSED, service="math", dialect="nfp", fault="queue_full")
+    history.add(Kind.REFUSED, service="math", dialect="nfp", fault="queue_full")
     return history
 
 

@@ -36,8 +36,8 @@ def test_overlapping_work_counts_once_and_midnight_cuts(spark: SparkSession) -> 
         work("b", at(10, 30), at(11, 30)),
         work("c", at(23), at(1, day=6), outcome="failed", fault="task_failed"),
     )
-    stays = filled(spark, sessions.STAY, {"joined_at": at(9), "left_at": None})
-    found = session_days(done, stays, MONDAY, at(2, day=6))
+    base = filled(spark, sessions.BASE, {"joined_at": at(9), "left_at": None})
+    found = session_days(done, base, MONDAY, at(2, day=6))
     assert found.schema.simpleString() == SCHEMA.simpleString()
     hour = 3_600_000_000
     names = ("day", "busy_us", "connected_us", "dispatched", "ended", "failed", "slowest_job")
@@ -55,13 +55,13 @@ def test_work_that_is_not_over_counts_up_to_the_session_or_the_horizon(spark: Sp
         work("b", at(10), None, peer="zss/w2", worker="w2"),
         work("c", at(10), None, peer="zss/w3", worker="w3", session=9),
     )
-    stays = filled(
+    base = filled(
         spark,
-        sessions.STAY,
+        sessions.BASE,
         {"joined_at": at(9), "left_at": at(11)},
         {"peer": "zss/w2", "worker": "w2", "joined_at": at(9), "left_at": None},
     )
-    found = session_days(done, stays, MONDAY, at(13))
+    found = session_days(done, base, MONDAY, at(13))
     hour = 3_600_000_000
     assert rows(found, "worker", "busy_us", "leaves") == [
         ("w1", hour, 1),
@@ -72,6 +72,6 @@ def test_work_that_is_not_over_counts_up_to_the_session_or_the_horizon(spark: Sp
 
 def test_days_before_the_first_one_wanted_are_left_out(spark: SparkSession) -> None:
     done = filled(spark, assignments.SCHEMA, work("a", at(23), at(1, day=6)))
-    stays = filled(spark, sessions.STAY, {"joined_at": at(9), "left_at": None})
-    found = session_days(done, stays, date(2026, 1, 6), at(2, day=6))
+    base = filled(spark, sessions.BASE, {"joined_at": at(9), "left_at": None})
+    found = session_days(done, base, date(2026, 1, 6), at(2, day=6))
     assert rows(found, "day", "busy_us", "joins") == [(date(2026, 1, 6), 3_600_000_000, 0)]

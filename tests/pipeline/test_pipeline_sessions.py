@@ -8,7 +8,7 @@ from tests.pipeline.records import NOON, History, rows
 from dragoman.model.record import Kind
 from dragoman.pipeline import session_days
 from dragoman.pipeline.control import control
-from dragoman.pipeline.sessions import SCHEMA, sessions, stays
+from dragoman.pipeline.sessions import SCHEMA, base_sessions, sessions
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -19,7 +19,7 @@ def test_a_session_lasts_from_joined_to_left(spark: SparkSession) -> None:
     history.resync("w1")
     history.leave("w1", fault="worker_lost", detail="no beat", count=7)
     history.join("w1")
-    found = stays(control(history.frame(spark)))
+    found = base_sessions(control(history.frame(spark)))
     names = ("session", "resyncs", "left_seq", "why", "fault", "beats")
     assert rows(found, *names) == [
         (1, 1, 3, "no beat", "worker_lost", 7),
@@ -33,10 +33,12 @@ def test_a_restart_puts_sessions_in_doubt_until_their_workers_speak(spark: Spark
     history.join("silent")
     history.join("speaks")
     history.join("returns")
-    mark = history.note(Kind.STARTED)
+    mark = history.add(Kind.STARTED)
     history.resync("speaks")
     history.join("returns")
-    found = stays(control(history.frame(spark))).withColumn("is_settled", F.col("day").isNotNull())
+    found = base_sessions(control(history.frame(spark))).withColumn(
+        "is_settled", F.col("day").isNotNull()
+    )
     ended = F.unix_micros("left_at")
     names = ("worker", "session", "why", "is_settled", "ended")
     at = round(mark.at * 1e6)
@@ -52,14 +54,14 @@ def test_who_joins_again_without_leaving_ends_the_first_session(spark: SparkSess
     history = History()
     history.join("w1")
     history.join("w1")
-    found = stays(control(history.frame(spark)))
+    found = base_sessions(control(history.frame(spark)))
     assert rows(found, "session", "why") == [(1, "joined again"), (2, "")]
 
 
 def test_what_a_session_did_comes_from_its_days(spark: SparkSession) -> None:
     history = History()
     history.join("w1")
-    known = stays(control(history.frame(spark)))
+    known = base_sessions(control(history.frame(spark)))
     day = {"peer": "zss/w1", "session": 1, "dispatched": 3, "busy_us": 2_000_000}
     full = {name: day.get(name) for name in session_days.SCHEMA.fieldNames()}
     did = spark.createDataFrame([tuple(full.values())] * 2, session_days.SCHEMA)

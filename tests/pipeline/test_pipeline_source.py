@@ -35,15 +35,13 @@ def stream(folder: Path, **options: str) -> SegmentStreamReader:
     return DragomanSource({"path": str(folder)} | options).streamReader(RECORD)
 
 
-def seqs(
-    found: SegmentReader | SegmentStreamReader, partitions_of: list[SegmentPartition]
-) -> list[int]:
-    batches = [batch for each in partitions_of for batch in found.read(each)]
+def seqs(found: SegmentReader | SegmentStreamReader, parts: list[SegmentPartition]) -> list[int]:
+    batches = [batch for each in parts for batch in found.read(each)]
     return [row["seq"] for batch in batches for row in batch.to_pylist()]
 
 
-def spans(partitions_of: object) -> list[tuple[int, int]]:
-    return [(s.after, s.upto) for s in partitions_of]  # type: ignore[attr-defined]
+def spans(parts: object) -> list[tuple[int, int]]:
+    return [(s.after, s.upto) for s in parts]  # type: ignore[attr-defined]
 
 
 def test_a_batch_read_has_every_record_once(folder: Path) -> None:
@@ -56,9 +54,9 @@ def test_filters_on_the_number_leave_out_whole_segments(folder: Path) -> None:
     pushed = [GreaterThan(("seq",), 9), LessThanOrEqual(("seq",), 11), EqualTo(("kind",), "ended")]
     unknown = StringContains(("detail",), "x")
     assert [*found.pushFilters([*pushed, unknown])] == [*pushed, unknown]
-    partitions_of = [*found.partitions()]
-    assert spans(partitions_of) == [(9, 11)]
-    assert seqs(found, partitions_of) == [10]  # type: ignore[arg-type]
+    parts = [*found.partitions()]
+    assert spans(parts) == [(9, 11)]
+    assert seqs(found, parts) == [10]  # type: ignore[arg-type]
 
 
 def test_a_stream_goes_on_where_it_was_and_within_its_limit(folder: Path) -> None:
@@ -73,14 +71,14 @@ def test_a_stream_goes_on_where_it_was_and_within_its_limit(folder: Path) -> Non
     assert found.latestOffset({"seq": 20}, ReadAllAvailable()) == {"seq": 20}
 
 
-def test_a_slice_that_is_read_again_is_the_same(folder: Path) -> None:
+def test_a_partition_that_is_read_again_is_the_same(folder: Path) -> None:
     found = stream(folder)
-    partitions_of = [*found.partitions({"seq": 3}, {"seq": 13})]
-    first, second = (seqs(found, partitions_of) for _ in range(2))  # type: ignore[arg-type]
+    parts = [*found.partitions({"seq": 3}, {"seq": 13})]
+    first, second = (seqs(found, parts) for _ in range(2))  # type: ignore[arg-type]
     assert first == second == [*range(4, 14)]
 
 
-def test_a_stream_that_ends_does_not_run_after_what_comes_later(folder: Path) -> None:
+def test_a_stream_of_the_current_segments_ignores_later_ones(folder: Path) -> None:
     whole = listed(folder)
     relist(folder, whole[:1])
     found = stream(folder)
@@ -96,18 +94,18 @@ def test_a_hole_a_lost_file_and_a_damaged_one_stop_it(folder: Path) -> None:
     with pytest.raises(SegmentMissing, match="records 9 to 12"):
         found.partitions({"seq": 0}, {"seq": 20})
     relist(folder, whole)
-    partitions_of: list[SegmentPartition] = [*found.partitions({"seq": 0}, {"seq": 20})]  # type: ignore[list-item]
+    parts: list[SegmentPartition] = [*found.partitions({"seq": 0}, {"seq": 20})]  # type: ignore[list-item]
     path = folder / whole[1]["file"]
     shutil.copy(folder / whole[0]["file"], path)
     with pytest.raises(SegmentDamaged, match="records 9 to 12"):
-        seqs(found, partitions_of)
+        seqs(found, parts)
     path.unlink()
-    with pytest.raises(SegmentMissing, match="is gone"):
-        seqs(found, partitions_of)
+    with pytest.raises(SegmentMissing, match="does not exist"):
+        seqs(found, parts)
 
 
 def test_without_a_path_it_says_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="say where the export is"):
+    with pytest.raises(ValueError, match="no path"):
         DragomanSource({}).reader(RECORD)
 
 

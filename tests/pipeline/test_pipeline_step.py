@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.oracle import assert_told
+from tests.pipeline.oracle import assert_totals
 from tests.pipeline.records import export, frame, read_records, rows
 
 from dragoman.core.recovery import fold
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
 
 
 def test_the_tables_count_what_plain_python_counts(tables: TableStore, planted: Path) -> None:
-    found = assert_told(tables, read_records(planted))
+    found = assert_totals(tables, read_records(planted))
     assert found["jobs"] > 1_000
     assert found["open"] >= 1
 
@@ -32,7 +32,7 @@ def test_the_history_of_a_broker_in_trouble_gives_its_own_counts_and_breaks_no_p
     source = export(tmp_path / "export", records, 500)
     run(spark, source, str(tmp_path / "tables"))
     store = TableStore(spark, str(tmp_path / "tables"))
-    found = assert_told(store, records)
+    found = assert_totals(store, records)
     folded = fold(records)
     assert found["states"] == {s: folded.counts[s] for s in found["states"]}
     assert found["open"] == folded.open_jobs

@@ -54,7 +54,7 @@ def test_days_from_one_on_are_replaced_and_carried_tables_whole(
     assert rows(store.read("c", columns("name string")), "name") == [("y",)]
 
 
-def test_a_step_that_is_not_committed_never_happened(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_without_a_commit_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
     store = TableStore(spark, str(tmp_path))
     step = store.begin()
     step.append("t", named(spark, ("a", MON)))
@@ -89,7 +89,7 @@ def test_many_small_versions_are_merged_and_old_ones_removed(
     assert len([*(tmp_path / "log").iterdir()]) <= 4
 
 
-def test_a_table_that_nobody_wrote_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_was_never_written_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     found = TableStore(spark, str(tmp_path)).read("t", SCHEMA)
     assert found.schema.simpleString() == SCHEMA.simpleString()
     assert rows(found, "name") == []

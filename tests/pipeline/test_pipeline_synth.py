@@ -32,7 +32,7 @@ def test_a_ledger_has_every_number_in_order_of_time(tmp_path: Path) -> None:
     assert [(field.name, field.type) for field in table.schema] == wanted
 
 
-def test_the_manifest_tells_what_each_segment_is(tmp_path: Path) -> None:
+def test_the_manifest_describes_each_segment(tmp_path: Path) -> None:
     synthesise(tmp_path, 5_000, segment_rows=2_000)
     said = json.loads((tmp_path / "manifest.json").read_text())["segments"]
     assert [(s["first"], s["last"], s["rows"]) for s in said] == [
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_ledger_and_another_another(tmp_path: Path)
     assert not a.equals(c)
 
 
-def test_every_kind_of_life_is_there_and_jobs_end_once(tmp_path: Path) -> None:
+def test_every_course_occurs_and_jobs_end_once(tmp_path: Path) -> None:
     synthesise(tmp_path, 60_000, seed=4, rate=6.0)
     table = read(tmp_path)
     kinds = Counter(table["kind"].to_pylist())

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dragoman.pipeline.synth_jobs import CHUNK_JOBS, COLUMNS, LIVES, JobChunks, select
+from dragoman.pipeline.synth_jobs import CHUNK_JOBS, COLUMNS, COURSES, JobChunks, select
 from dragoman.pipeline.synth_world import KIND, build_world
 
 START = 1_000_000_000_000_000
@@ -24,5 +24,5 @@ def test_records_of_a_job_never_share_an_instant() -> None:
     assert np.unique(pairs, axis=1).shape == pairs.shape
 
 
-def test_the_shares_of_lives_make_a_thousand() -> None:
-    assert sum(LIVES.values()) == 1_000
+def test_the_shares_of_the_courses_add_up_to_a_thousand() -> None:
+    assert sum(COURSES.values()) == 1_000

@@ -14,7 +14,7 @@ def test_every_rule_of_the_audit_can_be_broken() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_scene_is_in_order_and_begins_with_its_job(rule: str) -> None:
+def test_a_planted_fault_is_in_order_and_begins_with_its_job(rule: str) -> None:
     batch = planted(build_world(), [rule], 1_000)
     assert batch["at"].tolist() == sorted(set(batch["at"].tolist()))
     assert batch["kind"][0] == KIND["submitted"]

@@ -3,7 +3,7 @@ from dragoman.model.job import JobState
 from dragoman.pipeline.synth_world import FAULTS, STATES, build_world
 
 
-def test_the_words_are_those_of_the_model() -> None:
+def test_states_and_faults_are_those_of_the_model() -> None:
     assert set(STATES) == {"", *(state.value for state in JobState)}
     assert set(FAULTS) - {""} <= {code.value for code in FaultCode}
 
@@ -22,7 +22,7 @@ def test_the_first_worker_of_each_service_is_flaky_but_not_the_probe() -> None:
     assert [world.workers[w][-2:] for w in world.flaky] == ["-1"] * (len(world.services) - 2)
 
 
-def test_words_get_a_code_once() -> None:
+def test_a_text_gets_one_code() -> None:
     world = build_world()
     assert world.detail("x") == world.detail("x") != world.detail("y")
     assert world.targets[world.target("a,b")] == "a,b"

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 NAME = "spark.sql.shuffle.partitions"
 
 
-def test_a_session_is_set_for_little_data_and_back_again(spark: SparkSession) -> None:
+def test_settings_for_small_data_are_applied_and_restored(spark: SparkSession) -> None:
     spark.conf.set(NAME, "3")
     try:
         with tuning.tuned(spark, 1_600):
@@ -37,6 +37,6 @@ def test_compiled_and_adaptive_plans_give_the_tables_of_plain_ones(
         "spark.sql.codegen.wholeStage": "true",
         "spark.sql.codegen.factoryMode": "CODEGEN_ONLY",
     }
-    monkeypatch.setattr(tuning, "_LITTLE", full)
+    monkeypatch.setattr(tuning, "_SMALL", full)
     run(spark, str(planted), str(tmp_path))
     assert_equal(tables, TableStore(spark, str(tmp_path)))

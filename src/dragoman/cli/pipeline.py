@@ -1,7 +1,7 @@
-"""`dragoman pipeline`: the ledger as tables, from a laptop to a cluster.
+"""`dragoman pipeline`: tables, audits and reports from the ledger, on a laptop or a cluster.
 
-Spark and Java are only looked for when a command needs them, so that the rest of the command
-line starts fast and works without the `spark` extra.
+Commands import Spark when they need it, so the rest of the command line starts fast and works
+without the `spark` extra.
 """
 
 import json
@@ -28,16 +28,18 @@ app = typer.Typer(
 SOURCE: str = typer.Option(
     "dragoman-data/sealed", "--source", "-s", help="The export: a folder or URL with manifest.json."
 )
-TABLES: str = typer.Option("dragoman-data/tables", "--tables", "-t", help="Where the tables are.")
+TABLES: str = typer.Option(
+    "dragoman-data/tables", "--tables", "-t", help="The folder or URL of the tables."
+)
 MASTER: str = typer.Option(
     "local[*]", envvar="DRAGOMAN_SPARK_MASTER", help="Spark master: local[*], spark://host:7077."
 )
-REMOTE: str = typer.Option("", help="A Spark Connect server instead: sc://host:15002.")
-MEMORY: str = typer.Option("2g", help="Heap of the driver.")
+REMOTE: str = typer.Option("", help="A Spark Connect server instead of a master: sc://host:15002.")
+MEMORY: str = typer.Option("2g", help="Heap of the Spark driver.")
 CONF: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value.")
 AS_JSON: bool = typer.Option(False, "--json", help="Print JSON.")
 
-#: What a run goes through, for the progress bar.
+#: The stages of a run, for the progress bar.
 _STAGES: Final = 14
 
 
@@ -45,7 +47,7 @@ _STAGES: Final = 14
 def _session(
     master: str, remote: str, memory: str, conf: list[str], *, for_small_data: bool = False
 ) -> "Iterator[SparkSession]":
-    """Open a Spark session; what is missing is told in one line."""
+    """Open a Spark session; print the error and exit if that fails."""
     try:
         from dragoman.pipeline.session import JavaMissing, open_session
     except ModuleNotFoundError as error:
@@ -72,7 +74,7 @@ def _session(
 
 
 def is_small(source: str) -> bool:
-    """Whether an export on this machine is so small that Spark had better start soon."""
+    """Whether a local export is small enough for the settings of a short run."""
     from dragoman.pipeline.manifest import head, parse_manifest
     from dragoman.pipeline.tuning import SMALL_ROWS
 
@@ -84,7 +86,7 @@ def is_small(source: str) -> bool:
 
 
 def _existing(spark: "SparkSession", tables: str) -> "TableStore":
-    """Return the tables of a folder; there must be some."""
+    """Open existing tables; exit if there are none."""
     from dragoman.pipeline.store import TableStore
     from dragoman.pipeline.tuning import set_tuning
 
@@ -95,8 +97,8 @@ def _existing(spark: "SparkSession", tables: str) -> "TableStore":
     return store
 
 
-def _stop(words: str, code: int) -> typer.Exit:
-    typer.echo(f"dragoman: {words}", err=True)
+def _stop(message: str, code: int) -> typer.Exit:
+    typer.echo(f"dragoman: {message}", err=True)
     return typer.Exit(code)
 
 
@@ -104,15 +106,17 @@ def _stop(words: str, code: int) -> typer.Exit:
 def run(
     source: str = SOURCE,
     tables: str = TABLES,
-    then_audit: bool = typer.Option(False, "--audit", help="Audit afterwards; see `audit`."),
-    then_report: Path | None = typer.Option(None, "--report", help="Write a report there, too."),
+    then_audit: bool = typer.Option(False, "--audit", help="Then audit the tables; see `audit`."),
+    then_report: Path | None = typer.Option(
+        None, "--report", help="Then write a report to this file."
+    ),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Read what is new in the export and bring every table up to date."""
+    """Read the new segments of the export and update all tables."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -138,10 +142,10 @@ def run(
 
 def _print_summary(done: "RunSummary", as_json: bool) -> None:
     if as_json:
-        said = {name: getattr(done, name) for name in ("after", "upto", "records", "segments")}
-        said |= {"bytes": done.bytes, "seconds": round(done.seconds, 3), "rate": round(done.rate)}
-        said["written"] = dict(sorted(done.written.items()))
-        typer.echo(json.dumps(said))
+        values = {name: getattr(done, name) for name in ("after", "upto", "records", "segments")}
+        values |= {"bytes": done.bytes, "seconds": round(done.seconds, 3), "rate": round(done.rate)}
+        values["written"] = dict(sorted(done.written.items()))
+        typer.echo(json.dumps(values))
     elif not done.segments:
         typer.echo(f"nothing new: the tables have every record up to {done.upto:,}")
     else:
@@ -157,16 +161,18 @@ def _print_summary(done: "RunSummary", as_json: bool) -> None:
 def stream(
     source: str = SOURCE,
     tables: str = TABLES,
-    checkpoint: str = typer.Option("", help="Where offsets are kept; beside the tables if empty."),
-    every: int = typer.Option(10, min=1, help="Look for new segments every so many seconds."),
-    once: bool = typer.Option(False, help="Read what is there now, then stop."),
+    checkpoint: str = typer.Option(
+        "", help="Folder of the stream's offsets; default: inside the tables."
+    ),
+    every: int = typer.Option(10, min=1, help="Seconds between looks for new segments."),
+    once: bool = typer.Option(False, help="Stop after the current segments."),
     most_rows: int = typer.Option(2_000_000, min=1, help="Most records in one step."),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
 ) -> None:
-    """Follow the export; may be killed and started again at any moment."""
+    """Follow the export until stopped; a restart continues where it ended."""
     with _session(master, remote, memory, conf) as spark:
         from dragoman.pipeline.stream import stream as follow
 
@@ -189,11 +195,11 @@ def stream(
 
 def _print_step(snapshot: "Snapshot") -> None:
     behind = time.time() - snapshot.horizon.timestamp() if snapshot.horizon else 0.0
-    typer.echo(f"up to record {snapshot.seq:,}; its newest is {behind:,.1f} s old")
+    typer.echo(f"tables are at record {snapshot.seq:,}, which is {behind:,.1f} s old")
 
 
 def _reason(error: Exception) -> str:
-    """Find the sentence of ours in what a stream failed with."""
+    """Extract our own message from the error of a stream."""
     lines = [line for line in str(error).splitlines() if "the tables are unchanged" in line]
     return lines[0].strip() if lines else str(error)
 
@@ -207,7 +213,7 @@ def audit(
     conf: list[str] = CONF,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say which promises the history breaks; exit code 1 if there is one."""
+    """List the breaches of promises in the ledger; exit code 1 if there are any."""
     with _session(master, remote, memory, conf) as spark:
         is_clean = _print_audit(_existing(spark, tables), as_json)
     if not is_clean:
@@ -215,7 +221,7 @@ def audit(
 
 
 def _print_audit(store: "TableStore", as_json: bool) -> bool:
-    """Print every breach with its proof; tell whether there is none."""
+    """Print every breach with its proof; return whether there is none."""
     from dragoman.pipeline.tables import in_order, read_table
 
     found = in_order(read_table(store, "audit")).toArrow().to_pylist()
@@ -226,7 +232,7 @@ def _print_audit(store: "TableStore", as_json: bool) -> bool:
         proof = ", ".join(str(seq) for seq in row["seqs"])
         about = " ".join(row[n] for n in ("job", "worker") if row[n])
         typer.echo(f"{row['rule']}: {about} {row['words']} (records {proof})")
-    verdict = f"{len(found)} breaches" if found else "every promise was kept"
+    verdict = f"{len(found)} breaches" if found else "no breach found"
     typer.echo(f"records 1 to {store.snapshot.seq:,}: {verdict}")
     return not found
 
@@ -240,7 +246,7 @@ def report(
     memory: str = MEMORY,
     conf: list[str] = CONF,
 ) -> None:
-    """Write one HTML file that shows what happened; it needs no network."""
+    """Write a report as one HTML file that opens without a network."""
     with _session(master, remote, memory, conf) as spark:
         _write_report(_existing(spark, tables), out)
 
@@ -257,14 +263,14 @@ def _write_report(store: "TableStore", out: Path) -> None:
 def query(
     sql: str = typer.Argument(help="Spark SQL over the tables: jobs, assignments, audit, ..."),
     tables: str = TABLES,
-    limit: int = typer.Option(50, min=1, help="At most so many rows."),
+    limit: int = typer.Option(50, min=1, help="Most rows to print."),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Ask the tables a question in SQL."""
+    """Run a Spark SQL query over the tables."""
     with _session(master, remote, memory, conf) as spark:
         from pyspark.errors import AnalysisException
 
@@ -282,15 +288,15 @@ def query(
 
 @app.command()
 def synth(
-    folder: Path = typer.Argument(help="Where to write segments and manifest.json."),
-    events: int = typer.Option(100_000, min=1, help="How many records."),
-    seed: int = typer.Option(1, help="The same seed gives the same ledger."),
-    plant: list[str] = typer.Option([], help="Plant this fault (repeatable); `all` for each."),
-    rate: float = typer.Option(60.0, min=0.001, help="Records a second, on average."),
-    segment_rows: int = typer.Option(250_000, min=1, help="Records in one segment."),
+    folder: Path = typer.Argument(help="The folder for segments and manifest.json."),
+    events: int = typer.Option(100_000, min=1, help="Number of records."),
+    seed: int = typer.Option(1, help="Random seed; the same seed gives the same ledger."),
+    plant: list[str] = typer.Option([], help="Break this audit rule (repeatable); `all` for each."),
+    rate: float = typer.Option(60.0, min=0.001, help="Average records per second."),
+    segment_rows: int = typer.Option(250_000, min=1, help="Records per segment."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Write a realistic ledger to try things with; needs no Java."""
+    """Write a synthetic ledger; needs no Java."""
     from dragoman.pipeline.synth import synthesise
     from dragoman.pipeline.synth_plants import PLANTS
 

@@ -1,7 +1,7 @@
-"""Gold `accounting`: what each client used of each service on each UTC day, and the bill for it.
+"""Gold `accounting`: usage and bill by client, principal, service and UTC day of the end.
 
-The bill is in millionths of a credit, in whole numbers, so that adding up days, clients or
-batches in any order gives the same sum. The tariff is stated here and nowhere else.
+The bill is a whole number of millionths of a credit. So the sum over days, clients or batches does
+not depend on the order of adding. The tariff is defined here only.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ PER_MEBIBYTE: Final = 50
 
 
 def accounting(ended: DataFrame) -> DataFrame:
-    """Sum up jobs that have ended."""
+    """Sum the jobs that have ended."""
     sums = ("dispatches", "run_us", "request_bytes", "result_bytes")
     used = ended.groupBy("day", "client", "principal", "service").agg(
         F.count(F.lit(1)).alias("jobs"),

@@ -2,10 +2,10 @@
 
 The statistic is the modified z-score: how far a value lies from the median of its history, in
 units of 1.4826 times the median absolute deviation. The history of a minute is the minutes of
-the same service and dialect in the `HISTORY_HOURS` whole hours before its own hour; with fewer
-than `LEAST_HISTORY` of them nothing is judged. A deviation is taken as no smaller than
-`FLOOR_SHARE` of the median plus the metric's own floor, so that a flat history does not make every
-ripple odd.
+the same service and dialect in the `HISTORY_HOURS` whole hours before its own hour. With fewer
+than `LEAST_HISTORY` such minutes, the minute gets no score. The deviation is at least `FLOOR_SHARE`
+of the median plus the metric's own floor, so a flat history does not turn small changes into
+anomalies. A score above `THRESHOLD`, either way, is an anomaly.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ HISTORY_HOURS: Final = 24
 LEAST_HISTORY: Final = 60
 THRESHOLD: Final = 8.0
 FLOOR_SHARE: Final = 0.1
-#: What is watched, and the deviation below which it is never odd.
+#: The metrics, each with the fixed part of its smallest deviation.
 FLOORS: Final = {
     "submitted": 3.0,
     "failures": 1.0,
@@ -44,13 +44,13 @@ _SERIES: Final = ("service", "dialect", "metric")
 
 
 def anomalies(minutes: DataFrame, since: datetime) -> DataFrame:
-    """Judge minutes from `since` on; `minutes` reaches back by their history."""
+    """Score the minutes from `since` on; `minutes` also holds their history."""
     values = _values(minutes).withColumn("hour", F.date_trunc("hour", "minute"))
     history = _history(values, since)
     score = (F.col("value") - F.col("median")) / F.col("deviation")
-    judged = values.where(F.col("minute") >= F.lit(since)).join(history, [*_SERIES, "hour"])
-    odd = judged.withColumn("score", score).where(F.abs("score") > THRESHOLD)
-    return cast_to(odd, SCHEMA)
+    recent = values.where(F.col("minute") >= F.lit(since)).join(history, [*_SERIES, "hour"])
+    outside = recent.withColumn("score", score).where(F.abs("score") > THRESHOLD)
+    return cast_to(outside, SCHEMA)
 
 
 def _values(minutes: DataFrame) -> DataFrame:
@@ -63,19 +63,21 @@ def _values(minutes: DataFrame) -> DataFrame:
 
 
 def _history(values: DataFrame, since: datetime) -> DataFrame:
-    """Return the median and the deviation that each hour is judged by.
+    """Return the median and the deviation that the minutes of each hour are compared with.
 
-    Minutes are gathered by hour first, so that the window slides over a few arrays and not over
+    Minutes are collected by hour first: the window then slides over a few arrays instead of over
     every minute of every day.
     """
     number = F.floor(F.unix_seconds("hour") / 3600).cast("bigint")
     hours = values.groupBy(*_SERIES, "hour").agg(F.collect_list("value").alias("values"))
     before = Window.partitionBy(*_SERIES).orderBy(number).rangeBetween(-HISTORY_HOURS, -1)
-    lent = F.sort_array(F.flatten(F.collect_list("values").over(before)))
+    history = F.sort_array(F.flatten(F.collect_list("values").over(before)))
     wanted = F.col("hour") >= F.date_trunc("hour", F.lit(since))
-    known = hours.withColumn("lent", lent).where(wanted & (F.size("lent") >= LEAST_HISTORY))
-    known = known.withColumn("median", _middle("lent"))
-    away = F.transform("lent", lambda value: F.abs(value - F.col("median")))
+    known = hours.withColumn("history", history).where(
+        wanted & (F.size("history") >= LEAST_HISTORY)
+    )
+    known = known.withColumn("median", _middle("history"))
+    away = F.transform("history", lambda value: F.abs(value - F.col("median")))
     known = known.withColumn("away", F.sort_array(away))
     floors = F.create_map(*[F.lit(x) for pair in FLOORS.items() for x in pair])
     floor = floors[F.col("metric")] + F.abs("median") * FLOOR_SHARE
@@ -86,7 +88,7 @@ def _history(values: DataFrame, since: datetime) -> DataFrame:
 def _middle(name: str) -> Column:
     """Return the median of a sorted array; null of an empty one.
 
-    `get` takes any position: Spark may look before it has asked how long the array is.
+    `get` accepts any position: Spark may evaluate it before the test of the array's length.
     """
     lower, upper = f"int((size({name}) - 1) div 2)", f"int(size({name}) div 2)"
     return F.expr(f"(get({name}, {lower}) + get({name}, {upper})) / 2")

@@ -1,7 +1,7 @@
 """Silver `assignments`: one row for each time a part of a job went to a worker.
 
-`outcome` is `requeued` or `forwarded` when the attempt ended without a result, else the state
-that the part or the job ended in, and `running` while it has not. Rows settle with their job.
+If the attempt ended without a result, `outcome` is `requeued` or `forwarded`. Otherwise it is the
+final state of the part or job, or `running` while there is none. A row is settled when its job is.
 """
 
 from typing import Final
@@ -37,25 +37,25 @@ SCHEMA: Final = columns("""
 """)
 
 
-def assignments(lives: DataFrame) -> DataFrame:
-    """Make a row of each dispatch, with what was said of it."""
-    rows = lives.select(*("*", "given.dialect_in", "end.*"), F.inline("dispatched"))
-    later = F.filter("dispatched", lambda said: _follows(said, said["dispatched_seq"]))
+def assignments(folded: DataFrame) -> DataFrame:
+    """Make one row of each dispatch, with the records that belong to it."""
+    rows = folded.select(*("*", "given.dialect_in", "end.*"), F.inline("dispatched"))
+    later = F.filter("dispatched", lambda other: _follows(other, other["dispatched_seq"]))
     rows = rows.withColumn("next_seq", F.array_min(later["dispatched_seq"]))
-    accepted, stopped = F.filter("accepted", _is_of_it), F.filter("stopped", _is_of_it)
-    said = {"accepted_at": F.array_min(accepted["at"]), "stop": F.array_min(stopped)}
-    return _finished(rows.withColumns(said))
+    accepted, stopped = F.filter("accepted", _belongs), F.filter("stopped", _belongs)
+    found = {"accepted_at": F.array_min(accepted["at"]), "stop": F.array_min(stopped)}
+    return _finished(rows.withColumns(found))
 
 
-def _follows(said: Column, seq: Column) -> Column:
-    """Whether something was said of the same part after the dispatch of the row."""
-    return (said["part"] == F.col("part")) & (seq > F.col("dispatched_seq"))
+def _follows(record: Column, seq: Column) -> Column:
+    """Whether a record is about the same part and comes after the dispatch of the row."""
+    return (record["part"] == F.col("part")) & (seq > F.col("dispatched_seq"))
 
 
-def _is_of_it(said: Column) -> Column:
-    """Whether something was said of the dispatch of the row, and not of the next one."""
-    in_time = F.col("next_seq").isNull() | (said["seq"] < F.col("next_seq"))
-    return _follows(said, said["seq"]) & in_time
+def _belongs(record: Column) -> Column:
+    """Whether a record belongs to the dispatch of the row, not to the next one of its part."""
+    in_time = F.col("next_seq").isNull() | (record["seq"] < F.col("next_seq"))
+    return _follows(record, record["seq"]) & in_time
 
 
 def _finished(rows: DataFrame) -> DataFrame:

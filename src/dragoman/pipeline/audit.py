@@ -1,10 +1,9 @@
-"""The audit: every breach of a promise that a history can show, one row each, with its proof.
+"""The audit: one row for each breach of a promise that the ledger shows, with its proof.
 
-`seqs` are the numbers of the records that prove it. What concerns a job that is not over is not
-settled (it has no day) and is judged anew in every step; the rest is settled once and for all.
-The rules, as `RULES` names them, are these:
+`seqs` are the sequence numbers of the records that prove the breach. A breach of an open job has no
+day: every step judges it again. All other rows are final. The rules are:
 
-* `sequence_gap`: no record has this number. It has no instant; its day is 1970-01-01.
+* `sequence_gap`: no record has this number. `at` is null, `day` is 1970-01-01.
 * `sequence_repeat`: more than one record has this number.
 * `no_final_state`: the newest record is more than `GRACE_US` past the deadline of a job that has
   not ended.
@@ -13,10 +12,10 @@ The rules, as `RULES` names them, are these:
 * `stale_result_applied`: an `ended` or `gathered` record names an attempt, or a worker, that is
   not the one of its part's newest dispatch.
 * `result_without_dispatch`: an `ended` or `gathered` record names an attempt or worker, or is a
-  success that was not memoised, although its part was never dispatched; or nobody submitted it.
-* `lost_worker_dispatch`: a worker was given work after its `left` and before it `joined` again.
-* `lease_broken`: an assignment was taken back because its worker was lost, although since the
-  dispatch the worker neither left nor joined nor resynced, and no broker process came or went.
+  success that was not memoised, but its part was never dispatched; or its job has no `submitted`.
+* `lost_worker_dispatch`: work went to a worker after its `left` and before its next `joined`.
+* `lease_broken`: an assignment was requeued as `worker_lost`, but since its dispatch the worker did
+  not leave, join or resync, and no broker process started or stopped.
 * `unfair_wait`: see `fairness`.
 """
 
@@ -27,7 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.life import after_the_end, until_end
+from dragoman.pipeline.job_records import after_the_end, until_end
 from dragoman.pipeline.schema import cast_to, columns, day_of, is_kind
 
 TABLE: Final = "audit"
@@ -54,7 +53,7 @@ RULES: Final = (
     "lease_broken",
     "unfair_wait",
 )
-#: How long after its deadline a job may still be without an end: timers are not exact.
+#: Grace after the deadline of a job that has not ended: timers are not exact.
 GRACE_US: Final = 60_000_000
 
 
@@ -68,28 +67,28 @@ def _words(template: str, *names: str) -> Column:
 
 
 def gaps(missing: DataFrame) -> DataFrame:
-    """Report the numbers that no record has."""
+    """Report sequence numbers without a record."""
     rows = missing.select(*_row("sequence_gap", _words("record %d is missing", "seq"), "seq"))
-    nowhere = {n: F.lit("") for n in ("job", "service", "client", "worker")}
+    empty = {n: F.lit("") for n in ("job", "service", "client", "worker")}
     day = F.lit("1970-01-01").cast("date")
-    return cast_to(rows.withColumns({**nowhere, "at": F.lit(None), "day": day}), SCHEMA)
+    return cast_to(rows.withColumns({**empty, "at": F.lit(None), "day": day}), SCHEMA)
 
 
 def repeats(repeated: DataFrame) -> DataFrame:
-    """Report the numbers that several records have."""
-    words = _words("record %d is there %d times", "seq", "times")
+    """Report sequence numbers of more than one record."""
+    words = _words("%2$d records have number %1$d", "seq", "times")
     rows = repeated.select("at", *_row("sequence_repeat", words, "seq"))
-    nowhere = {n: F.lit("") for n in ("job", "service", "client", "worker")}
-    return cast_to(rows.withColumns({**nowhere, "day": day_of(F.col("at"))}), SCHEMA)
+    empty = {n: F.lit("") for n in ("job", "service", "client", "worker")}
+    return cast_to(rows.withColumns({**empty, "day": day_of(F.col("at"))}), SCHEMA)
 
 
-def of_lives(annotated: DataFrame) -> DataFrame:
-    """Report what the records of a job show, each where it stands."""
+def of_jobs(annotated: DataFrame) -> DataFrame:
+    """Report each record of a job that breaks a rule."""
     found = until_end(annotated).withColumn("rule", breach()).where(F.col("rule").isNotNull())
-    said = {
+    texts = {
         "stale_result_applied": (
             _words(
-                "attempt %d of %s was applied, but part %d was with %s as attempt %d",
+                "applied attempt %d of %s, but part %d was dispatched to %s as attempt %d",
                 *("attempt", "worker", "part", "held_worker", "held_attempt"),
             ),
             ("held_seq", "seq"),
@@ -99,16 +98,16 @@ def of_lives(annotated: DataFrame) -> DataFrame:
             ("submitted_seq", "seq"),
         ),
         "lost_worker_dispatch": (
-            _words("%s had left at record %d", "worker", "said_seq"),
+            _words("dispatched to %s, which left at record %d", "worker", "said_seq"),
             ("said_seq", "seq"),
         ),
         "lease_broken": (
-            _words("%s was there since record %d, yet taken for lost", "worker", "said_seq"),
+            _words("requeued as lost, but %s was connected since record %d", "worker", "said_seq"),
             ("said_seq", "held_seq", "seq"),
         ),
     }
     words, seqs = F.lit(""), F.array().cast("array<bigint>")
-    for name, (text, proof) in said.items():
+    for name, (text, proof) in texts.items():
         is_it = F.col("rule") == name
         words = F.when(is_it, text).otherwise(words)
         seqs = F.when(is_it, F.array(*[F.col(p) for p in proof])).otherwise(seqs)
@@ -117,12 +116,12 @@ def of_lives(annotated: DataFrame) -> DataFrame:
 
 
 def breach() -> Column:
-    """Name the promise that an annotated record of a job breaks, if it does."""
+    """Return the rule that an annotated record of a job breaks, or null."""
     return (
         F.when(_is_stale(), "stale_result_applied")
-        .when(_is_out_of_nothing(), "result_without_dispatch")
-        .when(_goes_to_the_lost(), "lost_worker_dispatch")
-        .when(_breaks_a_lease(), "lease_broken")
+        .when(_is_without_dispatch(), "result_without_dispatch")
+        .when(_goes_to_lost_worker(), "lost_worker_dispatch")
+        .when(_breaks_lease(), "lease_broken")
     )
 
 
@@ -137,18 +136,18 @@ def _is_stale() -> Column:
     return _is_result() & names_one & F.col("held_seq").isNotNull() & other
 
 
-def _is_out_of_nothing() -> Column:
+def _is_without_dispatch() -> Column:
     names_one = (F.col("attempt") > 0) | (F.col("worker") != "")
     is_memoised = F.col("detail").startswith("memoised")
     succeeded = (F.col("state") == "succeeded") & ~is_memoised
     return _is_result() & F.col("held_seq").isNull() & (names_one | succeeded)
 
 
-def _goes_to_the_lost() -> Column:
+def _goes_to_lost_worker() -> Column:
     return is_kind(Kind.DISPATCHED) & (F.col("said") == Kind.LEFT.value)
 
 
-def _breaks_a_lease() -> Column:
+def _breaks_lease() -> Column:
     no_boundary = F.coalesce(F.col("boundary_seq"), F.lit(0)) < F.col("held_seq")
     nothing_since = (F.col("said_seq") < F.col("held_seq")) & (F.col("said") != Kind.LEFT.value)
     taken_back = is_kind(Kind.REQUEUED) & (F.col("fault") == "worker_lost")
@@ -156,11 +155,11 @@ def _breaks_a_lease() -> Column:
 
 
 def after_ends(annotated: DataFrame) -> DataFrame:
-    """Report what happened to jobs after their end; needs `end_seq` on every record."""
+    """Report changes of jobs after their end; needs `end_seq` on every record."""
     moved = is_kind(Kind.DISPATCHED, Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED)
     rule = F.when(is_kind(Kind.ENDED), "two_final_states").when(moved, "changed_after_end")
     rows = annotated.withColumn("rule", rule).where(F.col("rule").isNotNull())
-    words = _words("%s although the job had ended at record %d", "kind", "end_seq")
+    words = _words("%s after the job ended at record %d", "kind", "end_seq")
     seqs = F.array("end_seq", "seq")
     return cast_to(
         rows.withColumns({"words": words, "seqs": seqs, "day": day_of(F.col("at"))}), SCHEMA
@@ -168,17 +167,17 @@ def after_ends(annotated: DataFrame) -> DataFrame:
 
 
 def after_own_ends(annotated: DataFrame) -> DataFrame:
-    """Report what came after the end of jobs that are at hand."""
+    """Report records after the end of jobs whose records this step has."""
     return after_ends(after_the_end(annotated))
 
 
 def of_strays(strays: DataFrame, ended: DataFrame) -> DataFrame:
-    """Report records of jobs that ended in an earlier step, or that nobody submitted."""
+    """Report records of jobs that ended in an earlier step, or that have no `submitted` record."""
     known = ended.select("job", "submitted_at", F.col("ended_seq").alias("known_seq"))
     rows = strays.join(known, ["job", "submitted_at"], "left")
     again = rows.where(F.col("known_seq").isNotNull()).withColumn("end_seq", F.col("known_seq"))
     unknown = rows.where(F.col("known_seq").isNull() & _is_result())
-    words = _words("%s, but nobody submitted it", "kind")
+    words = _words("%s, but the job has no submitted record", "kind")
     found = unknown.select(
         *("at", "job", "service", "client", "worker"),
         *_row("result_without_dispatch", words, "seq"),
@@ -188,7 +187,7 @@ def of_strays(strays: DataFrame, ended: DataFrame) -> DataFrame:
 
 
 def never_ended(open_jobs: DataFrame, horizon: datetime) -> DataFrame:
-    """Report open jobs that are long past their deadline."""
+    """Report open jobs whose deadline passed more than `GRACE_US` ago."""
     over = F.unix_micros(F.lit(horizon)) - F.unix_micros("deadline_at")
     late = open_jobs.where(over > GRACE_US)
     words = _words("still %s, %.0f s past its deadline", "state", "over")
@@ -202,8 +201,8 @@ def never_ended(open_jobs: DataFrame, horizon: datetime) -> DataFrame:
 
 
 def unfair_waits(unfair: DataFrame) -> DataFrame:
-    """Report waits that `fairness` found too long."""
-    words = _words("waited while its service took %d turns for others", "turns")
+    """Report the waits that `fairness` found."""
+    words = _words("waited while its service made %d dispatches for other clients", "turns")
     rows = unfair.select(
         *("at", "job", "service", "client", F.lit("").alias("worker")),
         *_row("unfair_wait", words, "since_seq", "seq"),

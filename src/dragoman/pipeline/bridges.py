@@ -1,6 +1,6 @@
-"""Gold `bridges`: the traffic from dialect to dialect on each UTC day, and what it cost.
+"""Gold `bridges`: jobs, bytes and times by client dialect, worker dialect and UTC day.
 
-Jobs that no worker got have an empty `dialect_out`.
+`dialect_out` is empty for jobs that were never dispatched.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ SCHEMA: Final = columns("""
 
 
 def bridges(ended: DataFrame) -> DataFrame:
-    """Sum up jobs that have ended."""
+    """Sum the jobs that have ended."""
     share = F.percentile("total_us", F.array(F.lit(0.5), F.lit(0.99)))
     summed = ended.groupBy("day", "dialect_in", "dialect_out").agg(
         F.count(F.lit(1)).alias("jobs"),

@@ -1,6 +1,6 @@
-"""Pictures for the report, as SVG text. Pure: numbers in, text out; no scripts, no fonts to load.
+"""Charts of the report as SVG text. Pure: numbers in, text out; no scripts, no fonts to load.
 
-Colours are CSS variables of the page, so pictures follow its light and dark looks.
+Colours are CSS variables of the page, so charts follow its light and dark themes.
 """
 
 import math
@@ -15,48 +15,48 @@ _LEFT: Final = 56
 _RIGHT: Final = 12
 _TOP: Final = 10
 _BOTTOM: Final = 24
-#: Cells that are wider than this say how much is in them.
+#: Cells wider than this show their value.
 _ROOM: Final = 60
 COLOURS: Final = tuple(f"var(--c{n})" for n in range(1, 8))
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One stretch of a row in a timeline; `shade` is from 0 to 1."""
+    """One interval in a row of a timeline; `shade` is from 0 to 1."""
 
     start: float
     end: float
     shade: float
-    words: str
+    title: str
 
 
-def svg(body: str, height: float, words: str) -> str:
-    """Wrap drawings in a picture that scales with the page."""
+def svg(body: str, height: float, title: str) -> str:
+    """Wrap drawings in a chart that scales with the page."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(words)}">'
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
         f"{body}</svg>"
     )
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "tick") -> str:
-    """Write words at a point."""
+def text(x: float, y: float, content: str, anchor: str = "start", kind: str = "tick") -> str:
+    """Write text at a point."""
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text class="{kind}" {place}>{escape(words)}</text>'
+    return f'<text class="{kind}" {place}>{escape(content)}</text>'
 
 
 def rectangle(
-    x: float, y: float, w: float, h: float, fill: str, words: str, opacity: float = 1
+    x: float, y: float, w: float, h: float, fill: str, title: str, opacity: float = 1
 ) -> str:
-    """Draw a box that says something when pointed at."""
+    """Draw a box with a tooltip."""
     place = f'x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{max(h, 0):.1f}" rx="2"'
     return (
         f'<rect {place} fill="{fill}" fill-opacity="{opacity:.2f}">'
-        f"<title>{escape(words)}</title></rect>"
+        f"<title>{escape(title)}</title></rect>"
     )
 
 
 def count(number: float) -> str:
-    """Write a number as people read it: 1.2k, 3.4M."""
+    """Format a number: 1.2k, 3.4M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
             return f"{number / size:.3g}{letter}"
@@ -64,7 +64,7 @@ def count(number: float) -> str:
 
 
 def span(micros: float) -> str:
-    """Write a span of time as people read it: 850 ms, 1.2 s, 3 min."""
+    """Format a duration: 850 ms, 1.2 s, 3 min."""
     seconds = micros / 1e6
     if seconds < 0.001:
         return f"{micros:.0f} µs"
@@ -76,7 +76,7 @@ def span(micros: float) -> str:
 
 
 def when(seconds: float, width: float) -> str:
-    """Write an instant on an axis that is `width` seconds wide."""
+    """Format an instant for an axis that is `width` seconds wide."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%d %b %H:%M}" if width > 86_400 else f"{moment:%H:%M:%S}"
 
@@ -92,7 +92,7 @@ def nice_steps(highest: float, wanted: int = 4) -> list[float]:
 
 
 class Plot:
-    """A frame with time along the bottom."""
+    """A chart with a time axis."""
 
     def __init__(self, times: Sequence[float], height: float = 220) -> None:
         self.times = times
@@ -102,32 +102,32 @@ class Plot:
         self.parts: list[str] = []
 
     def x(self, at: float) -> float:
-        """Where an instant is."""
+        """Return the x position of an instant."""
         return _LEFT + (at - self.first) / self.width * (WIDTH - _LEFT - _RIGHT)
 
     def y(self, share: float) -> float:
-        """Where a share of the height is."""
+        """Return the y position of a share of the height."""
         return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
 
-    def rule(self, share: float, words: str) -> None:
-        """Draw a line across, with what it stands for."""
+    def rule(self, share: float, label: str) -> None:
+        """Draw a grid line with its label."""
         y = self.y(share)
         self.parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
-        self.parts.append(text(_LEFT - 6, y + 4, words, "end"))
+        self.parts.append(text(_LEFT - 6, y + 4, label, "end"))
 
     def clock(self) -> None:
-        """Write instants along the bottom."""
+        """Write the instants of the time axis."""
         for n in range(6):
             at = self.first + self.width * n / 5
             anchor = ("start", "middle", "middle", "middle", "middle", "end")[n]
             self.parts.append(text(self.x(at), self.height - 6, when(at, self.width), anchor))
 
-    def done(self, words: str) -> str:
-        """Return the picture."""
-        return svg("".join(self.parts), self.height, words)
+    def done(self, title: str) -> str:
+        """Return the chart."""
+        return svg("".join(self.parts), self.height, title)
 
 
-def area_chart(times: Sequence[float], series: Mapping[str, Sequence[float]], words: str) -> str:
+def area_chart(times: Sequence[float], series: Mapping[str, Sequence[float]], title: str) -> str:
     """Stack series on each other over time."""
     plot = Plot(times)
     totals = [sum(values) for values in zip(*series.values(), strict=True)]
@@ -140,17 +140,17 @@ def area_chart(times: Sequence[float], series: Mapping[str, Sequence[float]], wo
         edge = [(plot.x(t), plot.y(a / steps[-1])) for t, a in zip(times, above, strict=True)]
         back = [(plot.x(t), plot.y(b / steps[-1])) for t, b in zip(times, below, strict=True)]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*edge, *reversed(back)])
-        title = f"<title>{escape(name)}: {count(sum(values))}</title>"
-        plot.parts.append(f'<path d="M{path}Z" fill="{colour}">{title}</path>')
+        tip = f"<title>{escape(name)}: {count(sum(values))}</title>"
+        plot.parts.append(f'<path d="M{path}Z" fill="{colour}">{tip}</path>')
         below = above
     plot.clock()
-    return plot.done(words)
+    return plot.done(title)
 
 
 def line_chart(
-    times: Sequence[float], series: Mapping[str, Sequence[float | None]], words: str
+    times: Sequence[float], series: Mapping[str, Sequence[float | None]], title: str
 ) -> str:
-    """Draw spans of time over time, on a scale of powers of ten."""
+    """Draw durations over time, on a logarithmic scale."""
     plot = Plot(times)
     known = [v for values in series.values() for v in values if v]
     low = math.floor(math.log10(min(known, default=1)))
@@ -163,18 +163,18 @@ def line_chart(
             for t, v in zip(times, values, strict=True)
             if v
         ]
-        title = f"<title>{escape(name)}</title>"
+        tip = f"<title>{escape(name)}</title>"
         path = "L".join(points)
         if points:
-            plot.parts.append(f'<path class="line" d="M{path}" stroke="{colour}">{title}</path>')
+            plot.parts.append(f'<path class="line" d="M{path}" stroke="{colour}">{tip}</path>')
     plot.clock()
-    return plot.done(words)
+    return plot.done(title)
 
 
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float], words: str
+    rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float], title: str
 ) -> str:
-    """Colour the cells of a table by how much is in them."""
+    """Colour the cells of a table by their values."""
     left = 16 + 7.2 * max((len(row) for row in rows), default=0)
     w = (WIDTH - left - _RIGHT) / max(len(columns), 1)
     h = 22.0
@@ -185,9 +185,9 @@ def heat_map(
         for j, column in enumerate(columns):
             value = values.get((row, column), 0)
             shade = 0.06 + 0.94 * (value / highest) ** 0.6 if value else 0.03
-            said = f"{row}, {column}: {value:,.0f}"
+            tip = f"{row}, {column}: {value:,.0f}"
             box = (left + j * w + 1, _TOP + i * h + 1, w - 2, h - 2)
-            parts.append(rectangle(*box, "var(--c1)", said, shade))
+            parts.append(rectangle(*box, "var(--c1)", tip, shade))
             if value and w > _ROOM:
                 kind = "over" if shade > 0.55 else "tick"
                 parts.append(
@@ -195,26 +195,26 @@ def heat_map(
                 )
     bottom = _TOP + len(rows) * h
     parts += [text(left + (j + 0.5) * w, bottom + 15, c, "middle") for j, c in enumerate(columns)]
-    return svg("".join(parts), bottom + 24, words)
+    return svg("".join(parts), bottom + 24, title)
 
 
-def bar_chart(rows: Sequence[tuple[str, float, str]], words: str, colour: str = COLOURS[0]) -> str:
-    """Draw one bar for each (name, value, what it says)."""
+def bar_chart(rows: Sequence[tuple[str, float, str]], title: str, colour: str = COLOURS[0]) -> str:
+    """Draw one bar for each (name, value, label)."""
     left = 12 + 7.2 * max((len(name) for name, _, _ in rows), default=0)
     highest = max((value for _, value, _ in rows), default=0) or 1
     h = 24.0
     parts = []
-    for i, (name, value, said) in enumerate(rows):
+    for i, (name, value, label) in enumerate(rows):
         y = _TOP + i * h
         w = (WIDTH - left - 190) * value / highest
         parts.append(text(left - 8, y + 15, name, "end", "label"))
-        parts.append(rectangle(left, y + 3, max(w, 2), h - 8, colour, f"{name}: {said}"))
-        parts.append(text(left + max(w, 2) + 8, y + 15, said))
-    return svg("".join(parts), _TOP * 2 + len(rows) * h, words)
+        parts.append(rectangle(left, y + 3, max(w, 2), h - 8, colour, f"{name}: {label}"))
+        parts.append(text(left + max(w, 2) + 8, y + 15, label))
+    return svg("".join(parts), _TOP * 2 + len(rows) * h, title)
 
 
-def timeline(rows: Mapping[str, Sequence[Bar]], words: str) -> str:
-    """Draw the stretches of each row along one clock."""
+def timeline(rows: Mapping[str, Sequence[Bar]], title: str) -> str:
+    """Draw the intervals of each row on one time axis."""
     bars = [bar for each in rows.values() for bar in each]
     times = [min((b.start for b in bars), default=0), max((b.end for b in bars), default=1)]
     left = 16 + 7.2 * max((len(name) for name in rows), default=0)
@@ -230,16 +230,16 @@ def timeline(rows: Mapping[str, Sequence[Bar]], words: str) -> str:
             x = left + (bar.start - times[0]) * scale
             w = max((bar.end - bar.start) * scale - 0.6, 0.8)
             shade = 0.15 + 0.85 * min(bar.shade, 1.0)
-            parts.append(rectangle(x, y + 2, w, h - 4, "var(--c2)", bar.words, shade))
+            parts.append(rectangle(x, y + 2, w, h - 4, "var(--c2)", bar.title, shade))
     for n in range(5):
         at = times[0] + width * n / 4
         anchor = ("start", "middle", "middle", "middle", "end")[n]
         parts.append(text(left + (at - times[0]) * scale, height - 6, when(at, width), anchor))
-    return svg("".join(parts), height, words)
+    return svg("".join(parts), height, title)
 
 
 def legend(names: Sequence[str]) -> str:
-    """Say which colour is which."""
+    """Return the names of the colours."""
     items = (
         f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
         for name, colour in zip(names, COLOURS * 3, strict=False)

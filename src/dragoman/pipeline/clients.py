@@ -1,6 +1,6 @@
-"""Silver `clients`: what each client asked for on each UTC day, and what became of it.
+"""Silver `clients`: submissions, refusals and final states of each client by UTC day.
 
-`submitted` and `refused` count by the day of asking, the states by the day a job ended.
+`submitted` and `refused` count on the day of the submission, final states on the day of the end.
 """
 
 from datetime import date
@@ -31,26 +31,26 @@ SCHEMA: Final = columns("""
     day date
 """)
 _SUMS: Final = ("submitted", "refused", *STATES, "request_bytes", "result_bytes")
-_WHO: Final = ("client", "principal", "dialect")
+_CLIENT: Final = ("client", "principal", "dialect")
 
 
 def clients(jobs: DataFrame, refusals: DataFrame, since: date) -> DataFrame:
-    """Sum up days from `since` on, from the jobs that ended since then or are open."""
+    """Sum the days from `since` on; `jobs` holds all that ended since then or are open."""
     of_jobs = jobs.withColumn("dialect", F.col("dialect_in"))
-    asked = of_jobs.select(
-        *_WHO, F.col("submitted_at").alias("at"), F.lit(1).alias("submitted"), "request_bytes"
+    arrived = of_jobs.select(
+        *_CLIENT, F.col("submitted_at").alias("at"), F.lit(1).alias("submitted"), "request_bytes"
     )
     ended = of_jobs.where(F.col("ended_at").isNotNull()).select(
-        *_WHO,
+        *_CLIENT,
         F.col("ended_at").alias("at"),
         *[(F.col("state") == state).cast("bigint").alias(state) for state in STATES],
         "result_bytes",
     )
-    refused = refusals.select(*_WHO, "at", F.lit(1).alias("refused"))
-    rows = asked.unionByName(ended, allowMissingColumns=True)
+    refused = refusals.select(*_CLIENT, "at", F.lit(1).alias("refused"))
+    rows = arrived.unionByName(ended, allowMissingColumns=True)
     rows = rows.unionByName(refused, allowMissingColumns=True)
     rows = rows.withColumn("day", day_of(F.col("at"))).where(F.col("day") >= F.lit(since))
-    summed = rows.groupBy(*_WHO, "day").agg(
+    summed = rows.groupBy(*_CLIENT, "day").agg(
         F.min("at").alias("first_at"),
         F.max("at").alias("last_at"),
         *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS],

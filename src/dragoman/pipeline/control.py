@@ -1,7 +1,7 @@
-"""The records of worker sessions and broker processes, and what they say at any position.
+"""The control records: worker sessions and broker processes, and the state they imply.
 
-A session is known by its worker's peer id and the number of its `joined` record. These records
-are few; those of sessions that are still on are carried from step to step.
+A session is identified by its worker's peer id and the number of its `joined` record. Control
+records are few. Those of open sessions are carried from step to step.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ def control(records: DataFrame) -> DataFrame:
 
 
 def boundaries(control: DataFrame) -> DataFrame:
-    """Select the records after which sessions of before are in doubt."""
+    """Select the records after which earlier sessions may have ended unseen."""
     return control.where(is_kind(*BOUNDARY_KINDS))
 
 
@@ -45,10 +45,10 @@ def of_sessions(control: DataFrame) -> DataFrame:
 
 
 def spans(control: DataFrame) -> DataFrame:
-    """Return from which record to which a worker was known to be on, or lost.
+    """Return the ranges of records in which a worker was connected, or gone.
 
-    One row for each `joined`, `resynced` and `left`: `said_seq < seq < next_seq` is where it is
-    the worker's newest.
+    One row for each `joined`, `resynced` and `left`. It is the worker's newest session record for
+    the records `said_seq < seq < next_seq`.
     """
     rows = of_sessions(control).where(is_kind(Kind.JOINED, Kind.RESYNCED, Kind.LEFT))
     following = F.lead("seq", 1, 2**62).over(Window.partitionBy("peer").orderBy("seq"))
@@ -62,7 +62,7 @@ def spans(control: DataFrame) -> DataFrame:
 
 
 def carried_over(control: DataFrame) -> DataFrame:
-    """Select what the next step needs: sessions that are on, who left last, all boundaries."""
+    """Select what the next step needs: open sessions, the last `left` of a peer, all boundaries."""
     rows = of_sessions(control)
     per_peer = Window.partitionBy("peer")
     newest = F.max(F.when(is_kind(Kind.JOINED), F.col("seq"))).over(per_peer)

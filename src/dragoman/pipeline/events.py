@@ -1,4 +1,4 @@
-"""Bronze `events`: the records as they were written, typed, by UTC day. Append only."""
+"""Bronze `events`: the typed records by UTC day. Append only."""
 
 from typing import Final
 
@@ -13,12 +13,12 @@ SCHEMA: Final = StructType([*RECORD.fields, StructField("day", DateType())])
 
 
 def events(records: DataFrame) -> DataFrame:
-    """Give records their day."""
+    """Add the UTC day to records."""
     return cast_to(records.withColumn("day", day_of(F.col("at"))), SCHEMA)
 
 
 def without_repeats(records: DataFrame) -> DataFrame:
-    """Keep one record of each sequence number, the same one whatever order they came in."""
+    """Keep the smallest record of each sequence number, so that input order does not matter."""
     values = F.struct(*[c for c in records.columns if c != "seq"])
     kept = records.groupBy("seq").agg(F.min(values).alias("kept"))
     return kept.select("seq", "kept.*").select(*records.columns)

@@ -1,8 +1,8 @@
-"""Who was kept waiting while others were served.
+"""Unfair waits: jobs that waited while their service worked for other clients.
 
-The broker lets clients take turns. So while a job that any worker may take is next of its
-client's own, its service can make only so many dispatches for others. The bound is stated here:
-more than `MOST_TURNS` is unfair, unless that many clients are waiting in turn.
+The broker serves the clients of a service in turn. So while a job is the next of its client, and
+any worker may take it, the service makes few dispatches for other clients. More than `MOST_TURNS`
+are reported as unfair. With that many waiting clients the bound would be too low.
 """
 
 from typing import Final
@@ -13,18 +13,18 @@ from pyspark.sql import functions as F
 from dragoman.model.record import Kind
 from dragoman.pipeline.schema import is_kind
 
-#: So many dispatches of a service for others, while a job is next of its client's, are too many.
+#: Most dispatches of a service for other clients while a job is the next of its own client.
 MOST_TURNS: Final = 1_000
 
 
 def suspects(ended: DataFrame, most: int = MOST_TURNS) -> DataFrame:
-    """Select jobs with so many records between submission and first dispatch that it may be.
+    """Select jobs with more than `most` records between submission and first dispatch.
 
-    There are at least as many records as dispatches, so no unfair wait is left out.
+    A dispatch is a record, so this misses no unfair wait.
     """
     until = F.coalesce("started_seq", "ended_seq")
-    may_go_anywhere = F.col("target").isin("any", "") & ~F.col("terms").contains('"needs"')
-    waited = ended.where(may_go_anywhere & (until - F.col("submitted_seq") > most))
+    any_worker = F.col("target").isin("any", "") & ~F.col("terms").contains('"needs"')
+    waited = ended.where(any_worker & (until - F.col("submitted_seq") > most))
     return waited.select(
         "job",
         "service",
@@ -37,12 +37,12 @@ def suspects(ended: DataFrame, most: int = MOST_TURNS) -> DataFrame:
 
 
 def unfair(suspects: DataFrame, events: DataFrame, most: int = MOST_TURNS) -> DataFrame:
-    """Count the turns of others while each suspect was next; return those that had too many.
+    """Count the dispatches for others while each suspect was next; return those with too many.
 
     Args:
         suspects: What `suspects` selected.
         events: Records that reach back to the oldest submission among them.
-        most: How many turns of others are fair.
+        most: The largest fair number of dispatches for others.
 
     """
     counted = _counted(_points(suspects, events))
@@ -59,7 +59,7 @@ def unfair(suspects: DataFrame, events: DataFrame, most: int = MOST_TURNS) -> Da
 
 
 def _counted(points: DataFrame) -> DataFrame:
-    """Number the turns of each service; note the newest turn of the same client before."""
+    """Number the dispatches of each service; add the previous dispatch of the same client."""
     order = ("seq", "is_turn")
     in_service = Window.partitionBy("service").orderBy(*order)
     in_service = in_service.rowsBetween(Window.unboundedPreceding, 0)
@@ -71,7 +71,7 @@ def _counted(points: DataFrame) -> DataFrame:
 
 
 def _points(suspects: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the turns of the suspects' services, and where each wait begins and ends."""
+    """Return the dispatches of the suspects' services, and the start and end of each wait."""
     services = F.broadcast(suspects.select("service").distinct())
     turns = events.where(is_kind(Kind.DISPATCHED)).join(services, "service")
 

@@ -1,7 +1,7 @@
-"""Silver `jobs`: one row a job. Settled, with a day, once it has ended; open rows have none.
+"""Silver `jobs`: one row per job. Rows of ended jobs have a day and are settled; others have none.
 
-`queue_us` runs to the first dispatch (to the end if there was none), `run_us` from there to the
-end, through every attempt; together they are `total_us`.
+`queue_us` is the time from submission to the first dispatch, or to the end if there was none.
+`run_us` is the rest up to the end, over all attempts. Their sum is `total_us`.
 """
 
 from typing import Final
@@ -54,10 +54,10 @@ _STARTED: Final = {"started_seq": "dispatched_seq", "started_at": "dispatched_at
 _NEWEST: Final = {"worker": "worker", "dialect_out": "dialect", "served_by": "service"}
 
 
-def jobs(lives: DataFrame) -> DataFrame:
-    """Say of each life what became of it."""
+def jobs(folded: DataFrame) -> DataFrame:
+    """Make one row of each folded job."""
     first, newest = F.array_min("dispatched"), F.array_max("dispatched")
-    rows = lives.select(
+    rows = folded.select(
         *("*", "given.*"),
         F.col("end.end_seq").alias("ended_seq"),
         F.col("end.end_at").alias("ended_at"),

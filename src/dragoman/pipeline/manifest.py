@@ -1,6 +1,6 @@
-"""What the exporter says it wrote: the list of segments, and which of them come next.
+"""The manifest of an export: its segments, and the plan of which to read next.
 
-Pure: text in, plan out. Reading the text and checking the bytes is the callers' work.
+Pure: text in, plan out. Callers read the text and check the files.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SegmentError(Exception):
-    """A range of the ledger cannot be read; nothing was changed. Names the range."""
+    """A range of the ledger cannot be read. The message names the range; no table was changed."""
 
     def __init__(self, message: str, first: int, last: int) -> None:
         super().__init__(f"{message} (records {first} to {last}); the tables are unchanged")
@@ -19,11 +19,11 @@ class SegmentError(Exception):
 
 
 class SegmentMissing(SegmentError):
-    """No segment has these records, or its file is gone."""
+    """No segment holds these records, or its file does not exist."""
 
 
 class SegmentDamaged(SegmentError):
-    """A segment's file is not what the manifest says was written."""
+    """A segment's file differs from its entry in the manifest."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class ExportedSegment:
 
 @dataclass(frozen=True)
 class SegmentRange:
-    """The part of a segment that is wanted: `after < seq <= last`."""
+    """The records of a segment to read: `after < seq <= last`."""
 
     segment: ExportedSegment
     after: int
 
     @property
     def last(self) -> int:
-        """The newest record wanted of the segment."""
+        """The newest record of the range."""
         return self.segment.last
 
 
 def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
-    """Read a manifest; raises ValueError with a sentence if it is not one."""
+    """Parse a manifest; raises ValueError with the reason if that fails."""
     try:
-        said: dict[str, Any] = json.loads(text)
+        parsed: dict[str, Any] = json.loads(text)
         found = [
             ExportedSegment(
                 str(s["file"]),
@@ -64,10 +64,10 @@ def parse_manifest(text: str) -> tuple[ExportedSegment, ...]:
                 str(s["sha256"]),
                 int(s["bytes"]),
             )
-            for s in said["segments"]
+            for s in parsed["segments"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the manifest cannot be read: {error!r}") from error
+        raise ValueError(f"cannot parse the manifest: {error!r}") from error
     return tuple(sorted(found, key=lambda s: (s.first, -s.last)))
 
 
@@ -79,18 +79,20 @@ def head(segments: Iterable[ExportedSegment]) -> int:
 def plan(
     segments: Iterable[ExportedSegment], after: int, upto: int | None = None
 ) -> list[SegmentRange]:
-    """Choose what to read so that every record after a position comes exactly once.
+    """Plan the reads so that each record after a position is read exactly once.
 
-    A segment that was read before, or is listed twice, or overlaps another adds nothing twice.
-    Raises `SegmentMissing` where a range is in no segment.
+    Segments that were read before, are listed twice or overlap contribute each record once.
+    Raises `SegmentMissing` if no segment holds some range.
     """
-    pieces: list[SegmentRange] = []
+    ranges: list[SegmentRange] = []
     covered = after
     for segment in sorted(segments, key=lambda s: (s.first, -s.last)):
         if segment.last <= covered or (upto is not None and segment.first > upto):
             continue
         if segment.first > covered + 1:
-            raise SegmentMissing("the manifest has a hole", covered + 1, segment.first - 1)
-        pieces.append(SegmentRange(segment, covered))
+            raise SegmentMissing(
+                "no segment of the manifest holds these records", covered + 1, segment.first - 1
+            )
+        ranges.append(SegmentRange(segment, covered))
         covered = segment.last
-    return pieces
+    return ranges

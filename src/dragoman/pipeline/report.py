@@ -1,6 +1,6 @@
-"""The report: one HTML file that a person wants to look at. Opens without a network.
+"""The report: one HTML file that opens without a network.
 
-Everything is summed up by Spark first; what reaches Python is at most a few thousand rows.
+Spark aggregates first; at most a few thousand rows reach Python.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from dragoman.pipeline.clients import STATES
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import in_order, read_table
 
-#: How many points a curve has at most, and how many rows a list.
+#: Most points of a curve, and most rows of a list.
 POINTS: Final = 180
 ROWS: Final = 40
 _MOST_BARS: Final = 4_000
@@ -34,7 +34,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class ReportSection:
-    """One picture with its title and a line of explanation."""
+    """One chart with its title and a line of explanation."""
 
     title: str
     note: str
@@ -55,7 +55,7 @@ def _rows(found: DataFrame) -> Rows:
 
 
 class _Report:
-    """Asks the tables, and draws what they say."""
+    """Queries the tables and draws the charts."""
 
     def __init__(self, store: TableStore) -> None:
         self.store = store
@@ -86,14 +86,14 @@ class _Report:
             self._slo,
             self._anomalies,
         )
-        # Small questions: while Spark thinks about one, it can answer another.
+        # Small queries: while Spark plans one, it can run another.
         with ThreadPoolExecutor(_AT_ONCE, "dragoman-report") as pool:
             return [*pool.map(lambda draw: draw(), wanted)]
 
     def _table(self, name: str) -> DataFrame:
         return read_table(self.store, name)
 
-    # --- what it is about ---------------------------------------------------------------------
+    # --- the period of the report -------------------------------------------------------------
 
     @cached_property
     def begun(self) -> float:
@@ -107,7 +107,7 @@ class _Report:
 
     @cached_property
     def step(self) -> int:
-        """Seconds between two points of a curve: whole minutes."""
+        """Seconds between two points of a curve, in whole minutes."""
         return max(60, -(-int(self.over - self.begun) // POINTS // 60) * 60)
 
     @cached_property
@@ -117,7 +117,7 @@ class _Report:
         return [self.begun + n * self.step for n in range(count)]
 
     def _minutes(self, bucket: int) -> float:
-        """How much time a point stands for: the last one may have only begun."""
+        """Return the minutes that a point covers; the last may be incomplete."""
         begun = self.begun + bucket * self.step
         return max(1.0, min(self.step, self.over - begun) / 60)
 
@@ -137,22 +137,22 @@ class _Report:
 
     def _cards(self) -> list[tuple[str, str]]:
         sums = [F.sum(name).alias(name) for name in ("submitted", "refused", *STATES)]
-        said = _rows(self._table("service_minutes").agg(*sums))[0]
-        total = {name: value or 0 for name, value in said.items()}
+        row = _rows(self._table("service_minutes").agg(*sums))[0]
+        total = {name: value or 0 for name, value in row.items()}
         ended = sum(total[state] for state in STATES)
         good = total["succeeded"] / ended if ended else 0.0
         workers = self._table("sessions").select("worker").distinct().count()
         bill = self._table("accounting").agg(F.sum("bill")).collect()[0][0] or 0
         return [
-            ("jobs taken in", f"{total['submitted']:,}"),
-            ("ended well", f"{good:.2%}"),
+            ("jobs submitted", f"{total['submitted']:,}"),
+            ("succeeded", f"{good:.2%}"),
             ("failed, expired or dead", f"{total['failed'] + total['expired'] + total['dead']:,}"),
             ("submissions refused", f"{total['refused']:,}"),
             ("workers", f"{workers:,}"),
             ("credits used", f"{bill / 1e6:,.2f}"),
         ]
 
-    # --- pictures -----------------------------------------------------------------------------
+    # --- charts -------------------------------------------------------------------------------
 
     def _traffic(self) -> ReportSection:
         minutes = self._table("service_minutes")
@@ -163,9 +163,9 @@ class _Report:
         series = {name: [0.0] * len(self.times) for name in known}
         for row in found:
             series[row["dialect"]][row["bucket"]] += row["n"] / self._minutes(row["bucket"])
-        picture = charts.area_chart(self.times, series, "jobs a minute, by the client's dialect")
-        note = "Jobs taken in a minute, by the dialect of the client."
-        return ReportSection("Traffic", note, charts.legend(known) + picture)
+        chart = charts.area_chart(self.times, series, "jobs per minute by client dialect")
+        note = "Jobs submitted per minute, by the dialect of the client."
+        return ReportSection("Traffic", note, charts.legend(known) + chart)
 
     def _latency(self) -> ReportSection:
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
@@ -179,9 +179,9 @@ class _Report:
             for name, value in zip(shares, row["p"], strict=True):
                 if 0 <= row["bucket"] < len(self.times):
                     series[name][row["bucket"]] = value
-        picture = charts.line_chart(self.times, series, "percentiles of the time jobs take")
-        note = "From submission to the final state, over the jobs that ended then; powers of ten."
-        return ReportSection("How long jobs take", note, charts.legend([*shares]) + picture)
+        chart = charts.line_chart(self.times, series, "percentiles of job duration")
+        note = "From submission to the final state, of the jobs that ended then; logarithmic scale."
+        return ReportSection("Job duration", note, charts.legend([*shares]) + chart)
 
     def _hours(self) -> ReportSection:
         minutes = self._table("service_minutes")
@@ -191,8 +191,8 @@ class _Report:
         days = [str(day) for day in sorted({row["day"] for row in found})][-ROWS:]
         values = {(str(row["day"]), f"{row['hour']:02d}"): float(row["n"]) for row in found}
         hours = [f"{hour:02d}" for hour in range(24)]
-        picture = charts.heat_map(days, hours, values, "jobs ended by day and hour")
-        return ReportSection("Hour by hour", "Jobs that ended, by day and hour (UTC).", picture)
+        chart = charts.heat_map(days, hours, values, "jobs ended by day and hour")
+        return ReportSection("Hour by hour", "Jobs that ended, by day and hour (UTC).", chart)
 
     def _slowest(self) -> ReportSection:
         ended = self._table("jobs").where(
@@ -209,9 +209,9 @@ class _Report:
             )
             for row in found[:ROWS]
         ]
-        picture = charts.bar_chart(bars, "the slowest services", charts.COLOURS[2])
-        note = "Run time: the longest bar is the slowest 99th percentile; p50 and jobs beside it."
-        return ReportSection("Slowest services", note, picture)
+        chart = charts.bar_chart(bars, "the slowest services", charts.COLOURS[2])
+        note = "99th percentile of the run time, with the median and the number of jobs."
+        return ReportSection("Slowest services", note, chart)
 
     def _bridges(self) -> ReportSection:
         found = _rows(
@@ -225,10 +225,8 @@ class _Report:
             (row["dialect_in"] or "?", row["dialect_out"] or "no worker"): float(row["n"])
             for row in found
         }
-        picture = charts.heat_map(rows, columns, values, "jobs from dialect to dialect")
-        return ReportSection(
-            "Bridges", "From the client's dialect (rows) to the worker's.", picture
-        )
+        chart = charts.heat_map(rows, columns, values, "jobs from dialect to dialect")
+        return ReportSection("Bridges", "From the client's dialect (rows) to the worker's.", chart)
 
     def _workers(self) -> ReportSection:
         chosen = self._table("sessions").orderBy(F.desc("joined_at")).limit(_MOST_BARS)
@@ -238,13 +236,13 @@ class _Report:
             end = row["left_at"].timestamp() if row["left_at"] else self.over
             share = row["busy_share"] or 0.0
             why = f"; {row['why']}" if row["why"] else ""
-            said = f"{row['worker']}: busy {share:.0%}, {row['assignments']:,} assignments{why}"
-            rows[row["worker"]].append(Bar(start, end, share, said))
+            tip = f"{row['worker']}: busy {share:.0%}, {row['assignments']:,} assignments{why}"
+            rows[row["worker"]].append(Bar(start, end, share, tip))
         shown = {name: rows[name] for name in sorted(rows)[:ROWS]}
-        picture = charts.timeline(shown, "sessions of the workers")
+        chart = charts.timeline(shown, "sessions of the workers")
         more = f" The first {ROWS} of {len(rows)}." if len(rows) > ROWS else ""
         note = f"Sessions; the darker, the busier.{more}"
-        return ReportSection("Workers", note, picture)
+        return ReportSection("Workers", note, chart)
 
     def _bill(self) -> ReportSection:
         found = _rows(
@@ -262,10 +260,8 @@ class _Report:
             )
             for row in found
         ]
-        picture = charts.bar_chart(bars, "the bill", charts.COLOURS[3])
-        return ReportSection(
-            "The bill", "Usage by principal and service, the twenty largest.", picture
-        )
+        chart = charts.bar_chart(bars, "bill by principal and service", charts.COLOURS[3])
+        return ReportSection("Bill", "Credits by principal and service, the twenty largest.", chart)
 
     def _slo(self) -> ReportSection:
         found = _rows(self._table("slo").orderBy("service", F.desc("day")).limit(1_000))
@@ -277,12 +273,12 @@ class _Report:
                 f"{row['window_good']:,}",
                 f"{row['window_bad']:,}",
                 f"{row['burn_rate']:.2f}",
-                _judged(f"{row['budget_left']:.0%}", row["budget_left"] >= 0),
+                _coloured(f"{row['budget_left']:.0%}", row["budget_left"] >= 0),
             )
             for row in sorted(newest.values(), key=lambda row: row["budget_left"])
         ]
         heads = ("service", "objective", "good", "bad", "burn rate today", "budget left")
-        note = "Good jobs succeeded in time; the budget is what the objective allows in 30 days."
+        note = "A job is good if it succeeded within 60 s. The error budget covers 30 days."
         return ReportSection("Objectives", note, table(heads, cells))
 
     def _anomalies(self) -> ReportSection:
@@ -293,28 +289,28 @@ class _Report:
                 row["service"],
                 row["dialect"],
                 row["metric"].removesuffix("_us").replace("_", " "),
-                _said(row["metric"], row["value"]),
-                _said(row["metric"], row["median"]),
+                _format(row["metric"], row["value"]),
+                _format(row["metric"], row["median"]),
                 f"{row['score']:+.0f}",
             )
             for row in _rows(worst.limit(15))
         ]
-        heads = ("minute", "service", "dialect", "what", "was", "median of its day", "score")
-        note = "Minutes outside their own history: modified z-score above 8 over the 24 h before."
+        heads = ("minute", "service", "dialect", "metric", "value", "median of 24 h", "score")
+        note = "Minutes with a modified z-score above 8 against the 24 h before."
         body = table(heads, cells) if cells else "<p>None.</p>"
-        return ReportSection("Odd minutes", note, body)
+        return ReportSection("Anomalies", note, body)
 
 
-def _said(metric: str, value: float) -> str:
+def _format(metric: str, value: float) -> str:
     return charts.span(value) if metric.endswith("_us") else charts.count(value)
 
 
-def _judged(words: str, is_good: bool) -> str:
-    return f'<span class="{"good" if is_good else "bad"}">{words}</span>'
+def _coloured(text: str, is_good: bool) -> str:
+    return f'<span class="{"good" if is_good else "bad"}">{text}</span>'
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table; cells that begin with our own mark-up are left as they are."""
+    """Return an HTML table; cells that begin with our own mark-up are not escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows

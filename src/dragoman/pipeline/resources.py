@@ -1,7 +1,7 @@
-"""Silver `resources`: who owned what, from when to when.
+"""Silver `resources`: which worker owned which resource, and when.
 
-An `owns` record states everything its worker owns from then on; a resource is owned until a
-later one leaves it out, or the session ends. Rows settle with their session.
+An `owns` record lists all resources of its worker. A worker owns a resource until a later `owns`
+record omits it, or the session ends. A row is settled when its session is.
 """
 
 from typing import Final
@@ -27,24 +27,24 @@ SCHEMA: Final = columns("""
 """)
 
 
-def resources(control: DataFrame, stays: DataFrame) -> DataFrame:
-    """Fold `owns` records into stretches of ownership."""
-    said = of_sessions(control).where(is_kind(Kind.OWNS) & F.col("session").isNotNull())
+def resources(control: DataFrame, base: DataFrame) -> DataFrame:
+    """Fold `owns` records into intervals of ownership; `base` holds the sessions."""
+    owns = of_sessions(control).where(is_kind(Kind.OWNS) & F.col("session").isNotNull())
     in_order = Window.partitionBy(*KEY).orderBy("seq")
-    said = said.withColumns(
+    owns = owns.withColumns(
         {"number": F.row_number().over(in_order), "next_at": F.lead("at").over(in_order)}
     )
-    owned = said.withColumn("resource", F.explode(F.array_distinct(F.split("detail", "\n"))))
+    owned = owns.withColumn("resource", F.explode(F.array_distinct(F.split("detail", "\n"))))
     owned = owned.where(F.col("resource") != "")
-    # Consecutive statements that name a resource are one stretch.
+    # Consecutive `owns` records with the resource are one interval.
     same = Window.partitionBy(*KEY, "resource").orderBy("seq")
-    owned = owned.withColumn("stretch", F.col("number") - F.row_number().over(same))
-    folded = owned.groupBy(*KEY, "resource", "stretch").agg(
+    owned = owned.withColumn("interval", F.col("number") - F.row_number().over(same))
+    folded = owned.groupBy(*KEY, "resource", "interval").agg(
         F.max("worker").alias("worker"),
         F.min("seq").alias("since_seq"),
         F.min("at").alias("since_at"),
         F.max_by("next_at", "seq").alias("next_at"),
     )
-    ends = stays.select(*KEY, "left_at", "day")
+    ends = base.select(*KEY, "left_at", "day")
     until = F.coalesce("next_at", "left_at")
     return cast_to(folded.join(ends, KEY).withColumn("until_at", until), SCHEMA)

@@ -1,4 +1,4 @@
-"""The batch run: read what is new, bring the tables up to date, say what was done."""
+"""The batch run: read the new segments and update the tables."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,25 +15,25 @@ from dragoman.pipeline.tuning import tuned
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run did."""
+    """The result of a run."""
 
-    #: The newest record that was in the tables before, and the newest that is now.
+    #: The newest record in the tables before the run, and after it.
     after: int
     upto: int
     segments: int
     bytes: int
     seconds: float
-    #: How many rows were written of each table.
+    #: Rows written, by table.
     written: Mapping[str, int]
 
     @property
     def records(self) -> int:
-        """How many numbers of the ledger the run went through."""
+        """The number of sequence numbers that the run covered."""
         return self.upto - self.after
 
     @property
     def rate(self) -> float:
-        """Records a second."""
+        """Records per second."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
@@ -43,25 +43,25 @@ def run(
     root: str,
     notice: Callable[[str], None] = lambda _: None,
 ) -> RunSummary:
-    """Bring the tables under `root` up to the newest segment of an export.
+    """Update the tables under `root` with all new segments of an export.
 
-    Raises `SegmentMissing` or `SegmentDamaged`, and changes nothing, if a record cannot be read.
+    If a record cannot be read, raises `SegmentMissing` or `SegmentDamaged` and changes nothing.
     """
     begun = time.monotonic()
     notice("manifest")
     store = TableStore(spark, root)
     after = store.snapshot.seq
-    pieces = plan(read_manifest(spark, source), after)
-    upto = pieces[-1].last if pieces else after
-    if pieces:
-        # A small step over a long history still reads the whole of its day.
+    ranges = plan(read_manifest(spark, source), after)
+    upto = ranges[-1].last if ranges else after
+    if ranges:
+        # By the whole history: even a small step reads its whole day.
         with tuned(spark, upto):
             notice("segments")
-            check_files(spark, source, pieces)
-            advance(store, read_records(spark, source, pieces), upto, notice)
+            check_files(spark, source, ranges)
+            advance(store, read_records(spark, source, ranges), upto, notice)
     seconds = time.monotonic() - begun
-    return RunSummary(after, upto, len(pieces), _size(pieces), seconds, store.written)
+    return RunSummary(after, upto, len(ranges), _size(ranges), seconds, store.written)
 
 
-def _size(pieces: list[SegmentRange]) -> int:
-    return sum(piece.segment.bytes for piece in pieces)
+def _size(ranges: list[SegmentRange]) -> int:
+    return sum(each.segment.bytes for each in ranges)

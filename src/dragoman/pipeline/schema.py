@@ -1,7 +1,7 @@
-"""The record as Spark sees it, and the kinds that the folds ask about.
+"""The Spark schema of a record, the groups of record kinds, and helpers for columns.
 
-Names and order follow `model.record.Record`; a test compares them. What a table's own columns
-are is stated in the table's module.
+Names and order follow `model.record.Record`; a test compares them. Each table's module defines the
+columns of that table.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, DataType]] = {
 
 
 def columns(text: str) -> StructType:
-    """Make a schema of lines `name type`; Spark's own reader of such text wants a session."""
+    """Make a schema from lines `name type`; Spark's own parser would need a session."""
     pairs = (line.split() for line in text.strip().splitlines())
     return StructType([StructField(name, _TYPES[kind]) for name, kind in pairs])
 
@@ -73,7 +73,7 @@ RECORD: Final = columns("""
     version bigint
 """)
 
-#: The records a job's row is folded from. The rest (progress, late replies) are only counted.
+#: The kinds that a job's row is folded from. Others (progress, late replies) change no row.
 JOB_KINDS: Final = (
     Kind.SUBMITTED,
     Kind.BOUND,
@@ -86,25 +86,25 @@ JOB_KINDS: Final = (
     Kind.ENDED,
     Kind.CANCEL_ASKED,
 )
-#: The records of a worker's session.
+#: The kinds of a worker's session.
 SESSION_KINDS: Final = (Kind.JOINED, Kind.RESYNCED, Kind.LEFT, Kind.OWNS)
-#: The records after which no session of before is sure to be on.
+#: The kinds after which an earlier session may have ended unseen.
 BOUNDARY_KINDS: Final = (Kind.STARTED, Kind.STOPPED)
 
 
 def cast_to(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows with exactly a table's columns, in its order and types.
+    """Return rows with exactly the columns of a schema, in its order and types.
 
-    As text: every column object costs several calls into the JVM, a line of SQL none.
+    As SQL text: each column object would cost several calls into the JVM.
     """
     casts = (f"cast({f.name} as {f.dataType.simpleString()}) as {f.name}" for f in schema.fields)
     return rows.selectExpr(*casts)
 
 
 def fields(names: dict[str, str]) -> Column:
-    """Put columns into one struct: `{its name there: the column}`.
+    """Put columns into one struct: `{field name: column}`.
 
-    One aggregate of a struct costs a fraction of an aggregate for each of its fields.
+    Aggregating one struct is much cheaper than aggregating each of its fields.
     """
     return F.struct(*[F.col(of).alias(name) for name, of in names.items()])
 
@@ -115,10 +115,10 @@ def is_kind(*kinds: Kind) -> Column:
 
 
 def span_us(start: Column, end: Column) -> Column:
-    """Return the microseconds from one instant to another; null where one is not known yet."""
+    """Return the microseconds from one instant to another; null if one is null."""
     return F.unix_micros(end) - F.unix_micros(start)
 
 
 def day_of(instant: Column) -> Column:
-    """Return the UTC day of an instant; sessions are always in UTC."""
+    """Return the UTC day of an instant; the Spark session is always in UTC."""
     return F.to_date(instant)

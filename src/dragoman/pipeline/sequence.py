@@ -1,7 +1,7 @@
-"""Is every record there exactly once? Exact, in one pass over two columns.
+"""The check that every sequence number occurs exactly once: exact, in one pass over two columns.
 
-Sequence numbers are marked in words of 64 bits, so a hole and a repeat cannot hide each other, and
-summed up in blocks of 32,768 numbers. Only blocks that are not whole are looked at again.
+Numbers are marked in words of 64 bits, so a gap and a repeat cannot cancel out, and counted in
+blocks of 32,768 numbers. Only incomplete blocks are read again.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 from dragoman.pipeline.snapshot import instant
 
-#: How many numbers Spark's bitmap functions put into one bitmap; their numbering starts at 1.
+#: The numbers in one bitmap of Spark's bitmap functions; their numbering starts at 1.
 BLOCK: Final = 32_768
 
 
 @dataclass(frozen=True)
 class SequenceBlock:
-    """What was found of one block of sequence numbers."""
+    """The counts of one block of sequence numbers."""
 
     number: int
     rows: int
@@ -28,22 +28,22 @@ class SequenceBlock:
 
 @dataclass(frozen=True)
 class SequenceCheck:
-    """What a batch of records is made of."""
+    """The result of checking a batch of records."""
 
     first: int
     last: int
     rows: int
     earliest: datetime
     latest: datetime
-    #: Blocks in which a number is missing or comes twice.
+    #: Blocks in which a number is missing or occurs twice.
     broken: tuple[int, ...]
     has_repeats: bool
 
 
 def check_sequence(records: DataFrame, after: int, upto: int | None) -> SequenceCheck | None:
-    """Look through a batch that should have every number in `after < seq <= upto`.
+    """Check a batch that should hold every number in `after < seq <= upto`.
 
-    Without `upto`, the newest record there is must be the last.
+    Without `upto`, the range ends at the newest record of the batch.
     """
     number = F.bitmap_bucket_number(F.col("word") * 64 + 1)
     found = (
@@ -73,7 +73,7 @@ def check_sequence(records: DataFrame, after: int, upto: int | None) -> Sequence
 
 
 def _words(records: DataFrame) -> DataFrame:
-    """Mark 64 numbers in one; Spark does that without sorting, which whole bitmaps would need."""
+    """Mark 64 numbers in one word; Spark aggregates words without sorting, unlike whole bitmaps."""
     place = F.col("seq") - 1
     bit = F.expr("shiftleft(1L, cast((seq - 1) & 63 as int))")
     return records.groupBy(F.shiftright(place, 6).alias("word")).agg(
@@ -87,7 +87,7 @@ def _words(records: DataFrame) -> DataFrame:
 
 
 def broken_blocks(blocks: list[SequenceBlock], after: int, upto: int) -> tuple[int, ...]:
-    """Name the blocks of a range that are not whole."""
+    """Return the blocks of a range that are incomplete or have repeats."""
     found = {block.number: block for block in blocks}
     wanted = range(block_of(after + 1), block_of(upto) + 1)
     return tuple(
@@ -99,18 +99,18 @@ def broken_blocks(blocks: list[SequenceBlock], after: int, upto: int) -> tuple[i
 
 
 def block_of(seq: int) -> int:
-    """Return the block a sequence number is in."""
+    """Return the block of a sequence number."""
     return (seq - 1) // BLOCK + 1
 
 
 def _size(number: int, after: int, upto: int) -> int:
-    """How many numbers of a block lie in the range."""
+    """Count the numbers of a block that lie in the range."""
     first, last = (number - 1) * BLOCK + 1, number * BLOCK
     return min(last, upto) - max(first, after + 1) + 1
 
 
 def missing(records: DataFrame, check: SequenceCheck, after: int, upto: int) -> DataFrame:
-    """Return every number of the range that no record has, as `seq`."""
+    """Return the numbers of the range without a record, as `seq`."""
     spark = records.sparkSession
     seqs = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).select("seq")
     ends = spark.createDataFrame([(e,) for e in edges(check.broken, after, upto)], "seq bigint")
@@ -121,14 +121,14 @@ def missing(records: DataFrame, check: SequenceCheck, after: int, upto: int) -> 
 
 
 def edges(broken: tuple[int, ...], after: int, upto: int) -> list[int]:
-    """Return the numbers just outside each run of broken blocks; whole neighbours have them."""
+    """Return the numbers next to each run of broken blocks; complete neighbours hold them."""
     before = [max(after, (n - 1) * BLOCK) for n in broken if n - 1 not in broken]
     behind = [min(upto + 1, n * BLOCK + 1) for n in broken if n + 1 not in broken]
     return sorted({*before, *behind})
 
 
 def repeated(records: DataFrame, check: SequenceCheck) -> DataFrame:
-    """Return the numbers that more than one record has, with how many and when."""
+    """Return the numbers of more than one record, with the count and the first instant."""
     seen = records.where(F.bitmap_bucket_number("seq").isin(*check.broken)).groupBy("seq")
     counted = seen.agg(F.count(F.lit(1)).alias("times"), F.min("at").alias("at"))
     return counted.where(F.col("times") > 1)

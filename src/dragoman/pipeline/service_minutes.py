@@ -1,9 +1,9 @@
-"""Gold `service_minutes`: each service, asked in each dialect, minute by minute.
+"""Gold `service_minutes`: counts and percentiles by service, client dialect and minute.
 
-Jobs count in the minute they ended in, submissions and refusals in the minute they came in.
-Percentiles are exact, over the jobs that ended in the minute. `backlog` is how many jobs waited
-for their first worker when the minute was over, `running` how many assignments were under way.
-A minute in which nothing happened has no row.
+A job counts in the minute of its end, a submission or refusal in the minute of its arrival.
+Percentiles are exact, over the jobs that ended in the minute. `backlog` is the number of jobs
+without a dispatch at the end of the minute, `running` the number of assignments then. A minute
+without any change has no row.
 """
 
 from datetime import datetime
@@ -49,13 +49,13 @@ _KEY: Final = ("service", "dialect", "minute")
 def service_minutes(
     jobs: DataFrame, assignments: DataFrame, refusals: DataFrame, since: datetime
 ) -> DataFrame:
-    """Sum up minutes from `since` on.
+    """Sum the minutes from `since` on.
 
     Args:
-        jobs: All that ended at or after `since`, or have not ended.
-        assignments: The same of assignments.
+        jobs: All that ended at or after `since`, or are open.
+        assignments: Likewise.
         refusals: The `refused` records since then.
-        since: The first minute wanted.
+        since: The first minute.
 
     """
     found = (_ends(jobs, since), _changes(jobs, assignments, since), _refused(refusals, since))
@@ -76,14 +76,14 @@ def service_minutes(
 
 
 def minute_of(instant: Column) -> Column:
-    """Return the minute an instant is in."""
+    """Return the minute of an instant."""
     return F.date_trunc("minute", instant)
 
 
 def _no_earlier(instant: Column, since: datetime) -> Column:
-    """Return the minute of an instant; what was before `since` is all in the minute before it.
+    """Return the minute of an instant; earlier instants all get the minute before `since`.
 
-    That minute is not wanted, but the levels start from it. Null if the instant has not come.
+    That minute is not returned, but `backlog` and `running` start from it. Null stays null.
     """
     start = F.lit(since) - F.expr("interval 1 minute")
     minute = F.greatest(minute_of(instant), start)
@@ -91,7 +91,7 @@ def _no_earlier(instant: Column, since: datetime) -> Column:
 
 
 def _ends(jobs: DataFrame, since: datetime) -> DataFrame:
-    """The jobs that have ended, in the minute of their end."""
+    """Return the ended jobs in the minute of their end."""
     minute = _no_earlier(F.col("ended_at"), since)
     dialect = F.col("dialect_in").alias("dialect")
     ended = jobs.where(F.col("ended_at").isNotNull())
@@ -99,9 +99,9 @@ def _ends(jobs: DataFrame, since: datetime) -> DataFrame:
 
 
 def _changes(jobs: DataFrame, assignments: DataFrame, since: datetime) -> DataFrame:
-    """How the levels change: a job comes and leaves the queue, an assignment begins and ends.
+    """Return the changes of `backlog` and `running`: two of each job and of each assignment.
 
-    There are two for each of them: summed up early, they are few.
+    They are summed by minute here, before the union with other rows, because they are many.
     """
 
     def change(instant: Column, backlog: int = 0, running: int = 0, submitted: int = 0) -> Column:
@@ -109,17 +109,17 @@ def _changes(jobs: DataFrame, assignments: DataFrame, since: datetime) -> DataFr
         numbers = [F.lit(n).cast("bigint").alias(name) for name, n in by.items()]
         return F.struct(_no_earlier(instant, since), *numbers)
 
-    comes = change(F.col("submitted_at"), backlog=1, submitted=1)
+    enters = change(F.col("submitted_at"), backlog=1, submitted=1)
     leaves = change(F.coalesce("started_at", "ended_at"), backlog=-1)
     begins = change(F.col("dispatched_at"), running=1)
     ends = change(F.col("ended_at"), running=-1)
-    found = _each(jobs, comes, leaves).unionAll(_each(assignments, begins, ends))
+    found = _each(jobs, enters, leaves).unionAll(_each(assignments, begins, ends))
     sums = [F.sum(name).alias(name) for name in ("backlog", "running", "submitted")]
     return found.groupBy(*_KEY).agg(*sums)
 
 
 def _each(rows: DataFrame, *changes: Column) -> DataFrame:
-    """Give each row its changes, without those that have not come."""
+    """Return the changes of each row, without those that have not happened."""
     dialect = F.col("dialect_in").alias("dialect")
     found = rows.select("service", dialect, F.inline(F.array(*changes)))
     return found.where(F.col("minute").isNotNull())
@@ -146,7 +146,7 @@ def _shares() -> list[Column]:
 
 
 def _tally(name: str) -> Column:
-    """Count what is in a list, by name, in the order of the names."""
+    """Count the equal names of a list, in the order of the names."""
     alike = f"size(filter({name}, other -> other = one))"
     pairs = f"transform(array_sort(array_distinct({name})), one -> struct(one, bigint({alike})))"
     return F.expr(f"map_from_entries({pairs})")

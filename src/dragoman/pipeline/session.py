@@ -1,4 +1,4 @@
-"""How a Spark session is made: Java found, settings for small machines, or a cluster's master."""
+"""Opening a Spark session: find Java, apply settings, start or join Spark."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 OLDEST_JAVA: Final = 17
 INSTALL_JAVA: Final = "sudo apt-get install -y openjdk-17-jre-headless"
 
-#: Loopback, UTC, small shuffles, timestamps that other readers understand.
+#: UTC, no web UI, small shuffles, timestamps that other Parquet readers understand.
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,12 +26,12 @@ SETTINGS: Final = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Call sites in error messages cost half a dozen calls into the JVM for every expression.
+    # Recording call sites for error messages costs several calls into the JVM per expression.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # A day column with few values needs no sort before the files are written.
+    # With few values of `day`, Spark need not sort before it writes the files.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-    # What is sorted already is summed up in passing, without a map that grows and spills.
+    # Sorted input is aggregated without a hash map that grows and spills.
     "spark.sql.execution.replaceHashWithSortAgg": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -40,11 +40,11 @@ SETTINGS: Final = {
 
 
 class JavaMissing(RuntimeError):
-    """There is no Java that Spark can use; the message says what to run."""
+    """No usable Java was found; the message has the command that installs one."""
 
 
 def java_command() -> str:
-    """Return the path of the Java to use: `JAVA_HOME`'s, else the one on the path."""
+    """Return the Java of `JAVA_HOME`, or else the one on the path."""
     home = os.environ.get("JAVA_HOME")
     named = Path(home, "bin", "java") if home else None
     found = str(named) if named and named.exists() else shutil.which("java")
@@ -54,18 +54,18 @@ def java_command() -> str:
 
 
 def java_version(text: str) -> int:
-    """Read the major version from what `java -version` says; 0 if it cannot be read."""
+    """Parse the major version from the output of `java -version`; 0 if there is none."""
     quoted = text.partition('"')[2].partition('"')[0]
-    words = [word for word in quoted.replace("-", ".").split(".") if word.isdigit()]
-    major = int(words[0]) if words else 0
-    return int(words[1]) if major == 1 and len(words) > 1 else major
+    numbers = [int(n) for n in quoted.replace("-", ".").split(".") if n.isdigit()]
+    major = numbers[0] if numbers else 0
+    return numbers[1] if major == 1 and len(numbers) > 1 else major
 
 
 def ensure_java() -> str:
     """Return a usable Java, or raise `JavaMissing` with the command that installs one."""
     command = java_command()
-    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    version = java_version(said.stderr + said.stdout)
+    output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    version = java_version(output.stderr + output.stdout)
     if version < OLDEST_JAVA:
         raise JavaMissing(
             f"{command} is Java {version or 'of an unknown version'}; Spark needs "
@@ -82,21 +82,21 @@ def open_session(
     settings: dict[str, str] | None = None,
     for_small_data: bool = False,
 ) -> SparkSession:
-    """Start, or join, the session that the pipeline runs in.
+    """Start or join the Spark session of the pipeline.
 
     Args:
-        master: Where the work is done: `local[*]`, `spark://host:7077`, `yarn`.
-        memory: Heap of the driver; local mode has no other.
+        master: The Spark master: `local[*]`, `spark://host:7077`, `yarn`.
+        memory: Heap of the driver, which in local mode also runs the tasks.
         remote: Address of a Spark Connect server (`sc://host:15002`), instead of a master.
-        settings: Anything else, by Spark's own names; wins over ours.
-        for_small_data: Whether a JVM that starts here should start soon rather than run fast.
+        settings: Other Spark settings; they override ours.
+        for_small_data: Whether a JVM that starts here is set for a short run.
 
     """
     chosen = SETTINGS | (settings or {})
     if remote is not None:
         return _remote(remote, chosen)
     ensure_java()
-    # Spark would start whatever `python3` is on the path, which may lack pyarrow.
+    # By default Spark starts the `python3` of the path, which may lack pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName("dragoman")
     builder = builder.config("spark.driver.memory", memory)

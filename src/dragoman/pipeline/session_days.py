@@ -1,7 +1,7 @@
-"""What each session did on each UTC day: the ground of `sessions` and `worker_days`.
+"""The work of each session by UTC day: the input of `sessions` and `worker_days`.
 
-Days are written anew from the first one that the new records touch; what lies before that day
-is cut off. A session is busy while it has at least one assignment: overlaps count once.
+A step rewrites the days from the first one that its records touch. Intervals are cut at that day.
+A session is busy while it has at least one assignment; overlaps count once.
 """
 
 from datetime import date, datetime
@@ -45,20 +45,20 @@ _SUMS: Final = (
 
 
 def session_days(
-    assignments: DataFrame, stays: DataFrame, since: date, horizon: datetime
+    assignments: DataFrame, base: DataFrame, since: date, horizon: datetime
 ) -> DataFrame:
-    """Sum up days from `since` on.
+    """Sum the days from `since` on.
 
     Args:
-        assignments: All that ended on or after `since`, or have not ended.
-        stays: The same of sessions.
-        since: The first day wanted.
-        horizon: Where spans that are still open are cut off.
+        assignments: All that ended on or after `since`, or are open.
+        base: The base sessions, likewise.
+        since: The first day.
+        horizon: The end of intervals that are still open.
 
     """
     work = assignments.withColumn("session", F.coalesce("session", F.lit(0)))
-    worked = _worked(work, stays, since, horizon)
-    rows = _stayed(stays, since, horizon).unionByName(worked, allowMissingColumns=True)
+    worked = _work_days(work, base, since, horizon)
+    rows = _connected_days(base, since, horizon).unionByName(worked, allowMissingColumns=True)
     slowest = F.struct(F.col("slowest_us"), F.col("slowest_job"))
     summed = rows.groupBy(*KEY, "day").agg(
         F.max("worker").alias("worker"),
@@ -69,13 +69,13 @@ def session_days(
 
 
 def each_day(start: Column, end: Column, since: date) -> Column:
-    """Return every day that a span touches, from `since` on."""
+    """Return the days of an interval, from `since` on."""
     first = F.greatest(day_of(start), F.lit(since))
     return F.when(day_of(end) >= first, F.sequence(first, day_of(end)))
 
 
 def _within_day(start: Column, end: Column) -> tuple[Column, Column]:
-    """Cut a span at the midnights around `day`; what is not of that day is empty."""
+    """Cut an interval at the midnights around `day`; outside of that day it is empty."""
     begin = F.greatest(start, F.col("day").cast("timestamp"))
     over = F.least(end, F.date_add("day", 1).cast("timestamp"))
     return begin, F.greatest(begin, over)
@@ -86,11 +86,11 @@ def _is_on(instant: str) -> Column:
     return F.coalesce(day_of(F.col(instant)) == F.col("day"), F.lit(False)).cast("bigint")
 
 
-def _stayed(stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
-    """Say for each day of a stay how long it was, and whether it began or ended there."""
+def _connected_days(base: DataFrame, since: date, horizon: datetime) -> DataFrame:
+    """Return for each day of a session its connected time, and whether it began or ended then."""
     until = F.coalesce(F.col("left_at"), F.lit(horizon))
     days = each_day(F.col("joined_at"), until, since)
-    rows = stays.select(*KEY, "worker", "joined_at", "left_at", F.explode(days).alias("day"))
+    rows = base.select(*KEY, "worker", "joined_at", "left_at", F.explode(days).alias("day"))
     return rows.select(
         *KEY,
         "worker",
@@ -101,17 +101,17 @@ def _stayed(stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
     )
 
 
-def _worked(work: DataFrame, stays: DataFrame, since: date, horizon: datetime) -> DataFrame:
-    """Say for each day of an assignment what it adds to its session's day."""
-    rows = _each_day_of_work(work, stays, since, horizon)
+def _work_days(work: DataFrame, base: DataFrame, since: date, horizon: datetime) -> DataFrame:
+    """Return for each day of an assignment what it adds to its session's day."""
+    rows = _each_day_of_work(work, base, since, horizon)
     begin, over = _within_day(F.col("dispatched_at"), F.col("busy_until"))
     rows = rows.withColumns({"start": begin, "end": over})
     earlier = Window.partitionBy(*KEY, "day").orderBy("start", "end")
     earlier = earlier.rowsBetween(Window.unboundedPreceding, -1)
     covered = F.coalesce(F.max("end").over(earlier), F.col("start"))
-    fresh = F.greatest(F.lit(0), span_us(F.greatest("start", covered), F.col("end")))
+    added = F.greatest(F.lit(0), span_us(F.greatest("start", covered), F.col("end")))
     rows = rows.withColumns(
-        {"busy_us": fresh, "dispatched": _is_on("dispatched_at"), "ended": _is_on("ended_at")}
+        {"busy_us": added, "dispatched": _is_on("dispatched_at"), "ended": _is_on("ended_at")}
     )
     ended_here = F.col("ended") == 1
     failed = F.col("has_failed").cast("bigint")
@@ -128,17 +128,17 @@ def _worked(work: DataFrame, stays: DataFrame, since: date, horizon: datetime) -
 
 
 def _each_day_of_work(
-    work: DataFrame, stays: DataFrame, since: date, horizon: datetime
+    work: DataFrame, base: DataFrame, since: date, horizon: datetime
 ) -> DataFrame:
-    """Return assignments once for each day; they keep their session busy while it lasts."""
-    limits = stays.select(*KEY, "joined_at", F.col("left_at").alias("stay_end"))
+    """Return one row per assignment and day; it is busy until the assignment or session ends."""
+    limits = base.select(*KEY, "joined_at", F.col("left_at").alias("session_end"))
     until = F.coalesce(F.col("ended_at"), F.lit(horizon))
-    in_stay = F.least(until, F.coalesce("stay_end", F.lit(horizon)))
-    # A session that is not among the stays was over before `since`.
+    in_session = F.least(until, F.coalesce("session_end", F.lit(horizon)))
+    # A session that is not in `base` ended before `since`.
     is_known = (F.col("session") == 0) | F.col("joined_at").isNotNull()
     return work.join(F.broadcast(limits), KEY, "left").select(
         *(*KEY, "worker", "job", "dispatched_at", "ended_at", "run_us"),
-        F.when(is_known, in_stay).otherwise(F.col("dispatched_at")).alias("busy_until"),
+        F.when(is_known, in_session).otherwise(F.col("dispatched_at")).alias("busy_until"),
         F.col("outcome").isin("failed", "dead", "expired").alias("has_failed"),
         (F.col("fault") == "worker_lost").alias("is_lost"),
         F.explode(each_day(F.col("dispatched_at"), until, since)).alias("day"),

@@ -1,12 +1,12 @@
-"""Silver `sessions`: one row for each stay of a worker.
+"""Silver `sessions`: one row for each session of a worker.
 
-A session ends with its `left` record; if there is none, with the broker process that knew it,
-unless the worker said afterwards that it was still there; else with the next `joined` of the same
-peer. Rows settle when the session has left or was followed by another: a session that is only
-doubted because the broker stopped may still come back.
+A session ends with its `left` record. Without one, it ends with the broker process that it was
+connected to, unless the worker resynced afterwards. Otherwise it ends with the next `joined` of the
+same peer. A row is settled when the session has left or another followed: after a broker restart
+the worker may still resync.
 
-`busy_us` is the time with at least one assignment, `connected_us` the whole stay; both are
-counted up to the newest record while the session is on.
+`busy_us` is the time with at least one assignment, `connected_us` the whole session. For an open
+session both end at the newest record.
 """
 
 from datetime import datetime
@@ -21,8 +21,8 @@ from dragoman.pipeline.control import boundaries, of_sessions
 from dragoman.pipeline.schema import cast_to, columns, day_of, is_kind, span_us
 
 TABLE: Final = "sessions"
-#: What the control records alone tell.
-STAY: Final = columns("""
+#: A base session: the columns that follow from control records alone.
+BASE: Final = columns("""
     peer string
     session bigint
     worker string
@@ -38,29 +38,31 @@ STAY: Final = columns("""
     beats bigint
     day date
 """)
-#: The same with what it did meanwhile; the day comes last in both.
+#: The same with its work; the day comes last in both.
 SCHEMA: Final = StructType(
     [
-        *STAY.fields[:-1],
+        *BASE.fields[:-1],
         *columns("""
     assignments bigint
     connected_us bigint
     busy_us bigint
     busy_share double
 """),
-        STAY.fields[-1],
+        BASE.fields[-1],
     ]
 )
 
 
-def stays(control: DataFrame) -> DataFrame:
-    """Fold the records of each session into its stay, without what it did meanwhile."""
+def base_sessions(control: DataFrame) -> DataFrame:
+    """Fold the control records of each session, without its work."""
     rows = of_sessions(control).where(F.col("session").isNotNull())
     folded = rows.groupBy("peer", "session").agg(*_given(), *_left())
     in_order = Window.partitionBy("peer").orderBy("session")
     next_at = F.lead("joined_at").over(in_order)
-    folded = folded.withColumn("next_at", next_at).join(_doubts(folded, control), KEY, "left")
-    return cast_to(folded.withColumns(_ended()), STAY)
+    folded = folded.withColumn("next_at", next_at).join(
+        _boundary_after(folded, control), KEY, "left"
+    )
+    return cast_to(folded.withColumns(_ended()), BASE)
 
 
 KEY: Final = ["peer", "session"]
@@ -80,13 +82,13 @@ def _given() -> list[Column]:
 
 def _left() -> list[Column]:
     seq = F.when(is_kind(Kind.LEFT), F.col("seq"))
-    said = {"left_at": "at", "left_why": "detail", "left_fault": "fault", "left_beats": "count"}
-    firsts = [F.min_by(of, seq).alias(name) for name, of in said.items()]
+    names = {"left_at": "at", "left_why": "detail", "left_fault": "fault", "left_beats": "count"}
+    firsts = [F.min_by(of, seq).alias(name) for name, of in names.items()]
     return [F.min(seq).alias("left_seq"), *firsts]
 
 
-def _doubts(folded: DataFrame, control: DataFrame) -> DataFrame:
-    """Return the first boundary after each session's newest sign of life."""
+def _boundary_after(folded: DataFrame, control: DataFrame) -> DataFrame:
+    """Return the first boundary after the newest record of each session."""
     marks = boundaries(control).select(
         F.col("seq").alias("mark_seq"), F.col("at").alias("mark_at"), F.col("kind").alias("mark")
     )
@@ -100,12 +102,12 @@ def _doubts(folded: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def _ended() -> dict[str, Column]:
-    has_left, is_doubted = F.col("left_seq").isNotNull(), F.col("mark_at").isNotNull()
+    has_left, is_in_doubt = F.col("left_seq").isNotNull(), F.col("mark_at").isNotNull()
     is_followed = F.col("next_at").isNotNull()
     left_at = F.when(has_left, F.col("left_at"))
-    left_at = left_at.when(is_doubted, F.least("mark_at", "next_at")).otherwise(F.col("next_at"))
+    left_at = left_at.when(is_in_doubt, F.least("mark_at", "next_at")).otherwise(F.col("next_at"))
     why = F.when(has_left, F.col("left_why"))
-    why = why.when(is_doubted, F.concat(F.lit("the broker "), F.col("mark")))
+    why = why.when(is_in_doubt, F.concat(F.lit("the broker "), F.col("mark")))
     return {
         "why": why.when(is_followed, F.lit("joined again")).otherwise(F.lit("")),
         "fault": F.coalesce("left_fault", F.lit("")),
@@ -115,14 +117,14 @@ def _ended() -> dict[str, Column]:
     }
 
 
-def sessions(stays: DataFrame, session_days: DataFrame, horizon: datetime) -> DataFrame:
-    """Add what each session did, from its days."""
-    did = session_days.groupBy(*KEY).agg(
+def sessions(base: DataFrame, session_days: DataFrame, horizon: datetime) -> DataFrame:
+    """Add the work of each session, from its days."""
+    work = session_days.groupBy(*KEY).agg(
         F.sum("dispatched").alias("assignments"), F.sum("busy_us").alias("busy_us")
     )
     until = F.coalesce(F.col("left_at"), F.lit(horizon))
     connected = span_us(F.col("joined_at"), until)
-    rows = stays.join(did, KEY, "left").withColumns(
+    rows = base.join(work, KEY, "left").withColumns(
         {
             "assignments": F.coalesce("assignments", F.lit(0)),
             "busy_us": F.coalesce("busy_us", F.lit(0)),

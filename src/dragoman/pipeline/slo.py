@@ -1,9 +1,9 @@
-"""Gold `slo`: how each service did against its objective on each UTC day.
+"""Gold `slo`: each service against its objective by UTC day.
 
-A job is good when it succeeded within `GOOD_WITHIN_US`; cancelled jobs do not count either way.
-`burn_rate` is the share of bad jobs over the share the objective allows: at 1 the budget lasts
-exactly the window. `budget_left` is what remains of the allowance over the last `WINDOW_DAYS`
-days; below 0 the objective is missed.
+A job is good if it succeeded within `GOOD_WITHIN_US`. Cancelled jobs do not count. `burn_rate` is
+the share of bad jobs divided by the share that the objective allows: at 1 the error budget lasts
+exactly the window. `budget_left` is the unused share of the error budget over the last
+`WINDOW_DAYS` days; below 0 the objective is missed.
 """
 
 from datetime import date
@@ -32,12 +32,12 @@ SCHEMA: Final = columns("""
 
 
 def slo(ended: DataFrame, former: DataFrame, since: date) -> DataFrame:
-    """Judge days from `since` on.
+    """Compute the days from `since` on.
 
     Args:
         ended: The jobs that ended on those days.
-        former: The table's own rows of the window before them.
-        since: The first day wanted.
+        former: The table's rows of the window before them.
+        since: The first day.
 
     """
     is_good = (F.col("state") == "succeeded") & (F.col("total_us") <= GOOD_WITHIN_US)

@@ -1,15 +1,14 @@
 """`format("dragoman")`: exported segments as a Spark data source, for notebooks and streams.
 
-Offsets are sequence numbers, so a stream's checkpoint says how far it came in the ledger's own
-terms, a batch is replayed exactly, and a hole stops the stream. Options:
+Offsets are sequence numbers. So a stream's checkpoint is a position in the ledger, a batch can be
+replayed exactly, and a gap stops the stream. Options:
 
 * `path`: the export's folder or URL;
-* `after`: only records after this number (0);
-* `columns`: names separated by commas, when not all are wanted (Spark prunes none for a Python
-  source);
-* `maxRows`: at most so many numbers in one micro-batch.
+* `after`: read only records after this number (default 0);
+* `columns`: comma-separated names, to read only these (Spark prunes no columns of a Python source);
+* `maxRows`: most sequence numbers in one micro-batch.
 
-Filters are pushed down in batch reads, where `spark.sql.python.filterPushdown.enabled` is set.
+Batch reads push filters down if `spark.sql.python.filterPushdown.enabled` is set.
 """
 
 import hashlib
@@ -58,7 +57,7 @@ _SHORTCUTS: Final = {"s3a://": "s3://", "s3n://": "s3://"}
 
 @dataclass(frozen=True)
 class Export:
-    """Where the segments are, for readers in Python."""
+    """An export, read without Spark."""
 
     path: str
 
@@ -79,7 +78,7 @@ class Export:
 
 
 class SegmentPartition(InputPartition):
-    """What one task reads: the wanted numbers of one segment."""
+    """The records of one segment that one task reads."""
 
     def __init__(self, segment: ExportedSegment, after: int, upto: int) -> None:
         super().__init__(None)
@@ -88,9 +87,9 @@ class SegmentPartition(InputPartition):
         self.upto = upto
 
 
-def partitions_of(pieces: Iterable[SegmentRange], upto: int) -> list[SegmentPartition]:
-    """Make tasks of a plan."""
-    return [SegmentPartition(p.segment, p.after, min(p.last, upto)) for p in pieces]
+def partitions_of(ranges: Iterable[SegmentRange], upto: int) -> list[SegmentPartition]:
+    """Return one partition for each range of a plan."""
+    return [SegmentPartition(p.segment, p.after, min(p.last, upto)) for p in ranges]
 
 
 def read_partition(
@@ -99,7 +98,7 @@ def read_partition(
     names: Sequence[str],
     conditions: Sequence[tuple[Any, ...]] = (),
 ) -> "Iterator[pa.RecordBatch]":
-    """Yield a slice's records, once the segment has proved whole."""
+    """Check the segment's file, then yield the records of the partition."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -107,29 +106,29 @@ def read_partition(
     try:
         data = export.read(segment.file)
     except FileNotFoundError as error:
-        words = f"{segment.file} is gone"
-        raise SegmentMissing(words, segment.first, segment.last) from error
+        reason = f"{segment.file} does not exist"
+        raise SegmentMissing(reason, segment.first, segment.last) from error
     if hashlib.sha256(data).hexdigest() != segment.sha256:
-        words = f"{segment.file} is not what was exported"
-        raise SegmentDamaged(words, segment.first, segment.last)
+        reason = f"{segment.file} differs from the manifest"
+        raise SegmentDamaged(reason, segment.first, segment.last)
     bounds = [("seq", ">", wanted.after), ("seq", "<=", wanted.upto)]
     filters = [*bounds, *conditions]
     table = pq.read_table(pa.BufferReader(data), columns=[*names], filters=filters)
-    # Spark wants exactly its own schema, in which every column may be null.
+    # Spark requires exactly its own schema, in which each column is nullable.
     plain = pa.schema([pa.field(name, table.schema.field(name).type) for name in names])
     yield from table.select([*names]).cast(plain).combine_chunks().to_batches(max_chunksize=50_000)
 
 
 class DragomanSource(DataSource):
-    """The format's entry point."""
+    """The data source that Spark finds by the name of the format."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that readers ask for."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the record's columns, or those that were asked for."""
+        """Return the columns of a record, or those of the option `columns`."""
         wanted = self.options.get("columns")
         if not wanted:
             return RECORD
@@ -146,7 +145,9 @@ class DragomanSource(DataSource):
 
     def _export(self) -> Export:
         if not self.options.get("path"):
-            raise ValueError("say where the export is: .load(path) or .option('path', path)")
+            raise ValueError(
+                "no path: give the export's folder with .load(path) or .option('path', path)"
+            )
         return Export(self.options["path"])
 
     def _after(self) -> int:
@@ -164,7 +165,7 @@ _OPERATORS: Final[dict[type[Filter], str]] = {
 
 
 class SegmentReader(DataSourceReader):
-    """Reads everything there is, a segment a task."""
+    """Reads all records, one task per segment."""
 
     def __init__(self, export: Export, names: Sequence[str], after: int) -> None:
         self.export = export
@@ -174,12 +175,12 @@ class SegmentReader(DataSourceReader):
         self.conditions: list[tuple[Any, ...]] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Take what the files' own statistics can use; Spark still checks every row."""
+        """Use filters that Parquet statistics can apply; Spark still checks every row."""
         for each in filters:
-            self._take(each)
+            self._use(each)
             yield each
 
-    def _take(self, each: Filter) -> None:
+    def _use(self, each: Filter) -> None:
         operator = _OPERATORS.get(type(each))
         attribute: tuple[str, ...] = getattr(each, "attribute", ())
         wanted = getattr(each, "value", None)
@@ -197,13 +198,13 @@ class SegmentReader(DataSourceReader):
             self.upto = min(self.upto, number - 1 if operator == "<" else number)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the segments that have wanted records."""
+        """Return one partition for each segment with matching records."""
         segments = self.export.segments()
         upto = min(self.upto, head(segments))
         return partitions_of(plan(segments, self.after, upto), upto) if self.after < upto else []
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Read one segment; Spark asks once for nothing when there is none."""
+        """Read one partition; without any, Spark calls this once with an empty one."""
         if isinstance(partition, SegmentPartition):
             yield from read_partition(self.export, partition, self.names, self.conditions)
 
@@ -214,7 +215,7 @@ def _is_plain(wanted: object) -> bool:
 
 
 class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows an export; an offset is `{"seq": N}`, the newest record that was read."""
+    """Follows an export; an offset `{"seq": N}` is the newest record that was read."""
 
     def __init__(self, export: Export, names: Sequence[str], after: int, most: int) -> None:
         self.export = export
@@ -224,15 +225,15 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        """Return where a new stream begins."""
+        """Return the offset of a new stream."""
         return {"seq": self.after}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
-        """Return how much one micro-batch may read."""
+        """Return the limit of one micro-batch."""
         return ReadMaxRows(self.most) if self.most else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
-        """Fix the end of a stream that reads what is there now and stops."""
+        """Fix the end of a stream that stops after the current segments."""
         self.target = head(self.export.segments())
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
@@ -243,10 +244,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"seq": max(end, start["seq"])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return what to read; raises if a record of the range is in no segment."""
+        """Return what to read; raises `SegmentMissing` if no segment holds some record."""
         return partitions_of(plan(self.export.segments(), start["seq"], end["seq"]), end["seq"])
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """Read one slice; the same slice always gives the same records."""
+        """Read one partition; the same partition always gives the same records."""
         assert isinstance(partition, SegmentPartition)
         yield from read_partition(self.export, partition, self.names)

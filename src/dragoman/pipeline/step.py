@@ -27,9 +27,9 @@ from dragoman.pipeline import (
     control,
     events,
     fairness,
+    job_fold,
+    job_records,
     jobs,
-    life,
-    lives,
     resources,
     sequence,
     service_minutes,
@@ -65,7 +65,7 @@ def advance(
     try:
         return step.run()
     finally:
-        step.let_go()
+        step.release()
 
 
 class _StepRun:
@@ -88,16 +88,16 @@ class _StepRun:
         if not self.bronze():
             return self.former
         self.silver()
-        self._together(self.staff, self.gold, self.minutes, self.judge)
+        self._in_parallel(self.workers, self.gold, self.minutes, self.audit)
         self.merge()
         self.notice("commit")
         return self.step.commit(self.upto, self.horizon)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         for rows in self._kept:
             rows.unpersist()
 
-    def _together(self, *works: Callable[[], None]) -> None:
+    def _in_parallel(self, *works: Callable[[], None]) -> None:
         """Do what does not depend on each other side by side.
 
         Spark plans a query on one core and ends it on one; the others are busy meanwhile.
@@ -158,22 +158,26 @@ class _StepRun:
         return self.keep(carried.unionAll(control.control(self.new)))
 
     @cached_property
-    def life(self) -> DataFrame:
+    def job_records(self) -> DataFrame:
         """The records of jobs: those of open ones from before, and the new ones."""
         marks = [row.seq for row in control.boundaries(self.control).select("seq").collect()]
-        carried = life.still_open(self.store.read(life.TABLE, life.ANNOTATED))
-        return carried.unionAll(life.life(self.new, control.spans(self.control), sorted(marks)))
+        carried = job_records.still_open(self.store.read(job_records.TABLE, job_records.ANNOTATED))
+        return carried.unionAll(
+            job_records.job_records(self.new, control.spans(self.control), sorted(marks))
+        )
 
     def silver(self) -> None:
         self._carried()
-        folded = self.keep(lives.lives(self._in_time()))
-        self._together(lambda: self._jobs(folded), lambda: self._assignments(folded))
+        folded = self.keep(job_fold.fold_jobs(self._in_time()))
+        self._in_parallel(lambda: self._jobs(folded), lambda: self._assignments(folded))
         folded.unpersist()
 
     def _in_time(self) -> DataFrame:
         """The records of jobs without those after their ends; these few were carried already."""
-        late = life.after_the_end(self.step.read(life.TABLE, life.ANNOTATED)).select("seq")
-        return self.life.join(late, "seq", "left_anti")
+        late = job_records.after_the_end(
+            self.step.read(job_records.TABLE, job_records.ANNOTATED)
+        ).select("seq")
+        return self.job_records.join(late, "seq", "left_anti")
 
     def _jobs(self, folded: DataFrame) -> None:
         self.notice("jobs")
@@ -185,12 +189,12 @@ class _StepRun:
 
     def _carried(self) -> None:
         self.notice("carried records")
-        keys = self.keep(life.notable_candidates(self.life))
+        keys = self.keep(job_records.notable_candidates(self.job_records))
         # Once they are made, Spark knows how few they are, and moves no other record for them.
         keys.count()
-        notable = life.is_unfinished() | audit.breach().isNotNull()
-        rows = life.annotate(life.of_jobs(self.life, keys)).where(notable)
-        self.step.carry(life.TABLE, cast_to(rows, life.ANNOTATED))
+        notable = job_records.is_unfinished() | audit.breach().isNotNull()
+        rows = job_records.annotate(job_records.of_keys(self.job_records, keys)).where(notable)
+        self.step.carry(job_records.TABLE, cast_to(rows, job_records.ANNOTATED))
         self.step.carry(control.TABLE, control.carried_over(self.control))
 
     def jobs(self) -> DataFrame:
@@ -207,19 +211,19 @@ class _StepRun:
         found = self.step.read(events.TABLE, events.SCHEMA, self.since_day)
         return found.where(is_kind(Kind.REFUSED))
 
-    def staff(self) -> None:
+    def workers(self) -> None:
         """Workers: what they did on each day, their sessions, what they own."""
         self.notice("sessions")
-        stays = self.keep(sessions.stays(self.control))
+        base = self.keep(sessions.base_sessions(self.control))
         former = self.store.read(sessions.TABLE, sessions.SCHEMA, self.since_day)
-        settled = cast_to(former.where(F.col("day").isNotNull()), sessions.STAY)
+        settled = cast_to(former.where(F.col("day").isNotNull()), sessions.BASE)
         days = session_days.session_days(
-            self.assignments(), settled.unionAll(stays), self.since_day, self.horizon
+            self.assignments(), settled.unionAll(base), self.since_day, self.horizon
         )
         self.step.replace(session_days.TABLE, days, self.since_day)
         all_days = self.step.read(session_days.TABLE, session_days.SCHEMA)
-        self.step.append(sessions.TABLE, sessions.sessions(stays, all_days, self.horizon))
-        self.step.append(resources.TABLE, resources.resources(self.control, stays))
+        self.step.append(sessions.TABLE, sessions.sessions(base, all_days, self.horizon))
+        self.step.append(resources.TABLE, resources.resources(self.control, base))
         written = self.step.written(session_days.TABLE, session_days.SCHEMA)
         self.step.replace(worker_days.TABLE, worker_days.worker_days(written), self.since_day)
 
@@ -261,16 +265,16 @@ class _StepRun:
 
     # --- audit --------------------------------------------------------------------------------
 
-    def judge(self) -> None:
+    def audit(self) -> None:
         self.notice("audit")
         here = self.step.written(jobs.TABLE, jobs.SCHEMA)
-        notable = self.step.read(life.TABLE, life.ANNOTATED)
+        notable = self.step.read(job_records.TABLE, job_records.ANNOTATED)
         found = [
-            audit.of_lives(notable),
+            audit.of_jobs(notable),
             audit.after_own_ends(notable),
             audit.never_ended(here.where(F.col("day").isNull()), self.horizon),
             *self._sequence(),
-            *self._strays(life.strays(notable)),
+            *self._strays(job_records.strays(notable)),
             *self._unfair(here.where(F.col("day").isNotNull())),
         ]
         self.step.append(audit.TABLE, reduce(DataFrame.unionAll, found).coalesce(1))

@@ -1,8 +1,8 @@
-"""Synthetic ledgers: realistic histories in the layout of an export, as large as you like.
+"""Synthetic ledgers of any size, in the layout of an export.
 
-The generator works on columns of numbers, a chunk of jobs at a time; what a chunk's jobs do
-after its time waits for the next one, so memory does not grow with the ledger. The same seed
-gives the same ledger. A history without planted faults keeps every promise.
+The generator works on numeric columns, one chunk of jobs at a time. Records later than the end of
+their chunk wait for the next one, so memory does not grow with the ledger. The same seed gives the
+same ledger. A ledger without planted faults breaks no audit rule.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ from dragoman.pipeline.synth_world import DIALECTS, FAULTS, KINDS, STATES, Synth
 #: Monday, 5 January 2026, midnight UTC.
 BEGINNING_US: Final = 1_767_571_200_000_000
 SEGMENT_ROWS: Final = 250_000
-#: Records a second, on average; by day there are more.
+#: Average records per second; the rate is higher by day.
 RATE: Final = 60.0
-#: How many records an average job leaves.
+#: Average records per job.
 _RECORDS_PER_JOB: Final = 3.7
-#: Planted scenes begin so long after the start.
+#: Time from the start to the first planted fault.
 _PLANTS_AFTER_US: Final = 3_000_000
 
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -39,7 +39,7 @@ _INSTANT: Final = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class SynthSummary:
-    """What was written."""
+    """What `synthesise` wrote."""
 
     records: int
     segments: int
@@ -59,7 +59,7 @@ def synthesise(
     """Write a ledger of `events` sequence numbers as segments and a manifest."""
     unknown = sorted(set(plants) - set(PLANTS))
     if unknown:
-        raise ValueError(f"unknown faults {unknown}; known are {sorted(PLANTS)}")
+        raise ValueError(f"unknown faults {unknown}; choose from {sorted(PLANTS)}")
     begun = time.monotonic()
     world = build_world()
     (folder / "segments").mkdir(parents=True, exist_ok=True)
@@ -74,15 +74,15 @@ def synthesise(
 
 
 def in_order(world: SynthWorld, seed: int, plants: Sequence[str], rate: float) -> Iterator[Batch]:
-    """Yield batches that follow each other in time, without end."""
-    staff = WorkerSessions(world, BEGINNING_US)
-    waiting = staff.beginning()
+    """Yield batches in order of time, without end."""
+    workers = WorkerSessions(world, BEGINNING_US)
+    waiting = workers.beginning()
     if plants:
-        scenes = planted(world, plants, BEGINNING_US + _PLANTS_AFTER_US)
-        waiting = concatenate([waiting, scenes])
+        faults = planted(world, plants, BEGINNING_US + _PLANTS_AFTER_US)
+        waiting = concatenate([waiting, faults])
     covered = BEGINNING_US - 2_000_000
     for jobs, until in JobChunks(world, seed, BEGINNING_US, rate / _RECORDS_PER_JOB):
-        batch = concatenate([waiting, jobs, staff.between(covered, until)])
+        batch = concatenate([waiting, jobs, workers.between(covered, until)])
         batch = select(batch, np.argsort(batch["at"], kind="stable"))
         split = int(np.searchsorted(batch["at"], until))
         yield {name: column[:split] for name, column in batch.items()}
@@ -91,7 +91,7 @@ def in_order(world: SynthWorld, seed: int, plants: Sequence[str], rate: float) -
 
 
 def cut(batches: Iterator[Batch], events: int, size: int) -> Iterator[Batch]:
-    """Cut batches into segments of one size, and stop after so many records."""
+    """Divide batches into segments of one size, and stop after `events` records."""
     held: list[Batch] = []
     have, left = 0, events
     for batch in batches:
@@ -109,7 +109,7 @@ def cut(batches: Iterator[Batch], events: int, size: int) -> Iterator[Batch]:
 
 
 def _write(folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int) -> dict[str, Any]:
-    """Write one segment; its name says which numbers it has."""
+    """Write one segment; its name has its first and last number. Return its manifest entry."""
     last = first + len(batch["at"]) - 1
     flag = batch["flag"]
     times = np.where(flag == DROPPED, 0, np.where(flag == TWICE, 2, 1))
@@ -139,11 +139,11 @@ def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
 
 
 def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
-    """Turn numbers into records."""
+    """Turn numeric columns into records."""
     n = len(seq)
     empty = pa.repeat(pa.scalar(""), n)
 
-    def words(codes: Ints, known: Sequence[str]) -> "pa.Array[Any]":
+    def texts(codes: Ints, known: Sequence[str]) -> "pa.Array[Any]":
         return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array([*known])).cast(
             pa.string()
         )
@@ -157,21 +157,21 @@ def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
     columns: dict[str, pa.Array[Any]] = {
         "seq": pa.array(seq),
         "at": instants(rows["at"]),
-        "kind": words(rows["kind"], KINDS),
-        "job": words(which.astype(np.int64), ids),
+        "kind": texts(rows["kind"], KINDS),
+        "job": texts(which.astype(np.int64), ids),
         "part": pa.array(rows["part"]),
         "attempt": pa.array(rows["attempt"]),
-        "service": words(rows["service"], world.services),
+        "service": texts(rows["service"], world.services),
         "task": empty,
-        "client": words(rows["client"], world.clients),
-        "worker": words(rows["worker"], world.workers),
-        "peer": words(rows["worker"], world.peers()),
-        "principal": words(principal, world.principals),
-        "dialect": words(rows["dialect"], DIALECTS),
-        "target": words(rows["target"], world.targets),
-        "state": words(rows["state"], STATES),
-        "fault": words(rows["fault"], FAULTS),
-        "detail": words(rows["detail"], world.details),
+        "client": texts(rows["client"], world.clients),
+        "worker": texts(rows["worker"], world.workers),
+        "peer": texts(rows["worker"], world.peers()),
+        "principal": texts(principal, world.principals),
+        "dialect": texts(rows["dialect"], DIALECTS),
+        "target": texts(rows["target"], world.targets),
+        "state": texts(rows["state"], STATES),
+        "fault": texts(rows["fault"], FAULTS),
+        "detail": texts(rows["detail"], world.details),
         "nbytes": pa.array(rows["nbytes"]),
         "digest": empty,
         "priority": pa.array(rows["priority"]),

@@ -1,7 +1,7 @@
-"""What the jobs and workers of a synthetic ledger do, as columns of numbers.
+"""The records of the jobs of a synthetic ledger, as numeric columns.
 
-Every job's life is drawn at once, by kind of life; a batch of records is then put in order of
-time. Records of one job are at least a microsecond apart, so its own order is never in doubt.
+All jobs of one course (plain, failed, cancelled, ...) are drawn at once. Records of one job are at
+least a microsecond apart, so sorting by time keeps their order.
 """
 
 from collections.abc import Iterator
@@ -48,12 +48,12 @@ COLUMNS: Final = (
 )
 CHUNK_JOBS: Final = 60_000
 DAY_US: Final = 86_400_000_000
-#: Every job that is given a deadline has this long; nothing here runs longer.
+#: Time to the deadline of jobs that have one; no job takes longer.
 DEADLINE_US: Final = 900_000_000
 LONGEST_RUN_US: Final = 300_000_000
 
-#: Kinds of life, and how many of a thousand jobs lead each.
-LIVES: Final = {
+#: The courses of jobs, in jobs of a thousand; `_<course>` draws their records.
+COURSES: Final = {
     "plain": 640,
     "accepted": 180,
     "reporting": 40,
@@ -69,12 +69,12 @@ LIVES: Final = {
 
 
 def concatenate(batches: list[Batch]) -> Batch:
-    """Put batches one after the other."""
+    """Concatenate batches."""
     return {name: np.concatenate([b[name] for b in batches]) for name in COLUMNS}
 
 
 def select(batch: Batch, chosen: npt.NDArray[np.bool_] | Ints) -> Batch:
-    """Return some rows of a batch."""
+    """Return the chosen rows of a batch."""
     return {name: column[chosen] for name, column in batch.items()}
 
 
@@ -103,27 +103,28 @@ class JobChunks:
         self._is_flaky[world.flaky] = True
 
     def __iter__(self) -> Iterator[tuple[Batch, int]]:
-        """Yield batches, each with the instant before which no later batch has anything."""
+        """Yield batches, each with an instant before which later batches have no record."""
         while True:
             yield self._chunk()
 
     def _chunk(self) -> tuple[Batch, int]:
         n = CHUNK_JOBS
         jobs = self._submissions(n)
-        life = self.random.choice(len(LIVES), n, p=np.array([*LIVES.values()]) / 1000)
+        course = self.random.choice(len(COURSES), n, p=np.array([*COURSES.values()]) / 1000)
         found = [
-            getattr(self, f"_{name}")(select(jobs, life == code)) for code, name in enumerate(LIVES)
+            getattr(self, f"_{name}")(select(jobs, course == code))
+            for code, name in enumerate(COURSES)
         ]
         return concatenate(found), int(jobs["at"][-1])
 
-    # --- the parts that lives are made of -----------------------------------------------------
+    # --- the records that courses consist of --------------------------------------------------
 
     def _submissions(self, n: int) -> Batch:
-        """Draw jobs in order of time: by day there are more of them than by night."""
+        """Draw jobs in order of time, more by day than by night."""
         steady = self.clock + np.cumsum(self.random.exponential(1 / self.per_second, n)) * 1e6
         self.clock = float(steady[-1])
         warped = steady + 0.6 * DAY_US / (2 * np.pi) * np.sin(2 * np.pi * steady / DAY_US)
-        # A microsecond more for every job: no two are submitted at one instant.
+        # One microsecond per job: no two jobs are submitted at the same instant.
         at = self.start + warped.astype(np.int64) + self.number + np.arange(n)
         service = self.random.choice(len(SERVICES), n, p=self._share) + 1
         client = self.random.choice(len(self._weight), n, p=self._weight) + 1
@@ -146,7 +147,7 @@ class JobChunks:
         return batch
 
     def _then(self, before: Batch, kind: str, after_us: Ints | int, **columns: object) -> Batch:
-        """Return the next record of each job, some time after the one before."""
+        """Return the next record of each job, `after_us` after the one before."""
         n = len(before["at"])
         blank = {"state": 0, "fault": 0, "detail": 0, "nbytes": 0, "count": 0, "target": 0}
         batch = dict(before) | {k: np.full(n, v, np.int64) for k, v in blank.items()}
@@ -157,7 +158,7 @@ class JobChunks:
         return batch
 
     def _queue_us(self, n: int) -> Ints:
-        """Waits in the queue: short, but with a long tail that grows with nothing."""
+        """Draw times in the queue: short, with a long but bounded tail."""
         longest = min(20e6, 400 / self.per_second * 1e6)
         return np.minimum(self.random.lognormal(9.6, 1.3, n), longest).astype(np.int64)
 
@@ -171,13 +172,13 @@ class JobChunks:
         return self._first[service] + 1 + self.random.integers(0, others)
 
     def _worker(self, service: Ints, at: Ints) -> Ints:
-        """Choose any worker that is there at an instant."""
+        """Choose any worker that is connected at an instant."""
         chosen = self._first[service] + self.random.integers(0, self._size[service])
-        is_away = self._is_flaky[chosen] & (self._until_gone(at, chosen) <= 0)
+        is_away = self._is_flaky[chosen] & (self._until_leave(at, chosen) <= 0)
         return np.where(is_away, self._steady_worker(service), chosen)
 
-    def _until_gone(self, at: Ints, worker: Ints) -> Ints:
-        """How long flaky workers still stay after an instant; not above 0 while they are away."""
+    def _until_leave(self, at: Ints, worker: Ints) -> Ints:
+        """Return the time until flaky workers leave; 0 or less while they are away."""
         phase = (at - self.start + worker * FLAP_APART_US) % FLAP_EVERY_US
         return FLAP_EVERY_US - FLAP_FOR_US - phase
 
@@ -203,20 +204,20 @@ class JobChunks:
         return self._then(before, "ended", run_us, **ends)
 
     def _run(self, jobs: Batch, dispatched: Batch, between: list[Batch], state: str) -> Batch:
-        """Let workers run jobs to their end; those that lose their worker go to another."""
+        """Run jobs to their end; jobs that lose their worker run on another."""
         last = between[-1] if between else dispatched
         fault = "task_failed" if state == "failed" else ""
         ended = self._end(last, self._run_us(jobs["service"]), state, fault)
-        gone = dispatched["at"] + self._until_gone(dispatched["at"], dispatched["worker"])
+        gone = dispatched["at"] + self._until_leave(dispatched["at"], dispatched["worker"])
         lost = self._is_flaky[dispatched["worker"]] & (ended["at"] >= gone)
         done = [select(batch, ~lost) for batch in (*between, ended)]
         kept = [select(batch, lost & (batch["at"] < gone)) for batch in between]
         return concatenate(
-            [jobs, dispatched, *done, *kept, *self._again(select(dispatched, lost), gone[lost])]
+            [jobs, dispatched, *done, *kept, *self._rerun(select(dispatched, lost), gone[lost])]
         )
 
-    def _again(self, dispatched: Batch, gone: Ints) -> list[Batch]:
-        """Take jobs back from workers that left, and let others run them; replies come late."""
+    def _rerun(self, dispatched: Batch, gone: Ints) -> list[Batch]:
+        """Requeue jobs of workers that left and run them on others; some results come late."""
         wait = gone - dispatched["at"] + 500
         requeued = self._then(
             dispatched, "requeued", wait, state=STATE["queued"], fault=FAULT["worker_lost"]
@@ -224,10 +225,10 @@ class JobChunks:
         second = self._dispatch(requeued, 2, steady=True)
         ended = self._end(second, self._run_us(second["service"]), "succeeded")
         late = self._then(dispatched, "late", wait + FLAP_FOR_US + 5_000_000, nbytes=64)
-        speaks = self.random.random(len(gone)) < 0.3
-        return [requeued, second, ended, select(late, speaks)]
+        is_late = self.random.random(len(gone)) < 0.3
+        return [requeued, second, ended, select(late, is_late)]
 
-    # --- the lives ----------------------------------------------------------------------------
+    # --- the courses --------------------------------------------------------------------------
 
     def _plain(self, jobs: Batch) -> Batch:
         return self._run(jobs, self._dispatch(jobs), [], "succeeded")
@@ -252,7 +253,7 @@ class JobChunks:
         return self._run(jobs, dispatched, reports, "succeeded")
 
     def _several(self, jobs: Batch) -> Batch:
-        """Jobs for two named workers; each part is gathered, then the job ends."""
+        """Jobs for two named workers: each part is gathered, then the job ends."""
         jobs = dict(jobs)
         service = jobs["service"]
         first = self._first[service] + 1
@@ -273,8 +274,8 @@ class JobChunks:
             found += [dispatched, gathered]
             ends.append(gathered["at"])
         over = np.maximum(*ends) - bound["at"] + 1
-        nobody = {"part": 0, "attempt": 0, "worker": 0, "dialect": 0}
-        found.append(self._then(bound, "ended", over, state=STATE["succeeded"], **nobody))
+        no_worker = {"part": 0, "attempt": 0, "worker": 0, "dialect": 0}
+        found.append(self._then(bound, "ended", over, state=STATE["succeeded"], **no_worker))
         return concatenate(found)
 
     def _pair(self, first: int, last: int) -> tuple[int, int]:
@@ -290,7 +291,7 @@ class JobChunks:
         return concatenate([jobs, dispatched, requeued, second, ended])
 
     def _forwarded(self, jobs: Batch) -> Batch:
-        """Jobs that a worker passes on to the service next in the list."""
+        """Jobs that a worker forwards to the next service of the list."""
         dispatched = self._dispatch(jobs, steady=True)
         onward = jobs["service"] % len(SERVICES) + 1
         passed = self._then(
@@ -309,14 +310,14 @@ class JobChunks:
         return concatenate([jobs, ended])
 
     def _refused(self, jobs: Batch) -> Batch:
-        """Submissions that are turned down: no jobs, so nothing else follows."""
+        """Refused submissions: they have no other record."""
         n = len(jobs["at"])
         fault = self.random.choice([FAULT["queue_full"], FAULT["denied"], FAULT["no_worker"]], n)
         columns = {"kind": np.full(n, KIND["refused"]), "state": np.zeros(n, np.int64)}
         return dict(jobs) | columns | {"fault": fault.astype(np.int64)}
 
     def _dead(self, jobs: Batch) -> Batch:
-        """Jobs that never reach a worker, three times over."""
+        """Jobs whose three dispatches are all undelivered."""
         found, last = [jobs], jobs
         back = {"state": STATE["queued"], "fault": FAULT["undelivered"]}
         for attempt in (1, 2, 3):

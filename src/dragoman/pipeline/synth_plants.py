@@ -1,7 +1,6 @@
-"""Faults on demand: short scenes, each of which breaks exactly one promise.
+"""Planted faults: short histories, each of which breaks exactly one audit rule.
 
-They happen in a service of their own, with workers and clients of their own, so that nothing
-else in the ledger is touched.
+They use a service and workers of their own, so they change nothing else in the ledger.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from dragoman.pipeline.synth_jobs import Batch
 from dragoman.pipeline.synth_sessions import to_batch
 from dragoman.pipeline.synth_world import DIALECT, FAULT, KIND, PROBE, STATE, SynthWorld
 
-#: What becomes of a record when it is written: left out, or written twice.
+#: Values of `flag`: the record is omitted, or written twice.
 DROPPED: Final = 1
 TWICE: Final = 2
 
@@ -29,23 +28,23 @@ class PlantedHistory:
         self.service = world.services.index(PROBE)
         first, _ = world.teams[self.service]
         self.a, self.b, self.c = first, first + 1, first + 2
-        #: Two clients: one who waits, one who floods.
+        #: One client waits, the other floods.
         self.quiet, self.loud = 1, 2
         self.rows: list[Row] = []
 
     def submit(self, client: int = 1, deadline_us: int = 900 * SECOND) -> Row:
-        """Take a new job in; the records that follow are about it."""
+        """Submit a new job; the following records are about it."""
         self.job += 1
         self.at += 1_000
         about = {"job": self.job, "service": self.service, "client": client}
         times = {"submitted_at": self.at, "deadline_at": self.at + deadline_us}
         self.about = about | times
-        return self.note(
+        return self.add(
             "submitted", state=STATE["queued"], target=1, nbytes=10, dialect=DIALECT["nfp"]
         )
 
-    def note(self, kind: str, **columns: int) -> Row:
-        """Write a record about the job at hand."""
+    def add(self, kind: str, **columns: int) -> Row:
+        """Add a record about the current job."""
         self.at += 1_000
         row = self.about | {"at": self.at, "kind": KIND[kind]} | columns
         if kind == "submitted":
@@ -54,101 +53,99 @@ class PlantedHistory:
         return row
 
     def dispatch(self, worker: int, attempt: int = 1) -> Row:
-        """Give the job to a worker."""
+        """Dispatch the job to a worker."""
         running = {"state": STATE["running"], "dialect": DIALECT["nfp"]}
-        return self.note("dispatched", worker=worker, attempt=attempt, **running)
+        return self.add("dispatched", worker=worker, attempt=attempt, **running)
 
     def requeue(self, worker: int, attempt: int, fault: str) -> Row:
-        """Take the job back."""
-        return self.note(
+        """Requeue the job."""
+        return self.add(
             "requeued", worker=worker, attempt=attempt, state=STATE["queued"], fault=FAULT[fault]
         )
 
     def end(self, worker: int, attempt: int = 1) -> Row:
-        """End the job well."""
-        return self.note(
-            "ended", worker=worker, attempt=attempt, state=STATE["succeeded"], nbytes=5
-        )
+        """End the job with success."""
+        return self.add("ended", worker=worker, attempt=attempt, state=STATE["succeeded"], nbytes=5)
 
 
-def _sequence_gap(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.note("progress", worker=scene.a, attempt=1)["flag"] = DROPPED
-    scene.end(scene.a)
+def _sequence_gap(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.add("progress", worker=history.a, attempt=1)["flag"] = DROPPED
+    history.end(history.a)
 
 
-def _sequence_repeat(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.note("progress", worker=scene.a, attempt=1)["flag"] = TWICE
-    scene.end(scene.a)
+def _sequence_repeat(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.add("progress", worker=history.a, attempt=1)["flag"] = TWICE
+    history.end(history.a)
 
 
-def _no_final_state(scene: PlantedHistory) -> None:
-    scene.submit(deadline_us=SECOND)
-    scene.dispatch(scene.a)
+def _no_final_state(history: PlantedHistory) -> None:
+    history.submit(deadline_us=SECOND)
+    history.dispatch(history.a)
 
 
-def _two_final_states(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.end(scene.a)
-    scene.end(scene.a)
+def _two_final_states(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.end(history.a)
+    history.end(history.a)
 
 
-def _changed_after_end(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.end(scene.a)
-    scene.dispatch(scene.b, 2)
+def _changed_after_end(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.end(history.a)
+    history.dispatch(history.b, 2)
 
 
-def _stale_result_applied(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.requeue(scene.a, 1, "handed_back")
-    scene.dispatch(scene.b, 2)
-    scene.end(scene.a, 1)
+def _stale_result_applied(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.requeue(history.a, 1, "handed_back")
+    history.dispatch(history.b, 2)
+    history.end(history.a, 1)
 
 
-def _result_without_dispatch(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.end(scene.a)
+def _result_without_dispatch(history: PlantedHistory) -> None:
+    history.submit()
+    history.end(history.a)
 
 
-def _lost_worker_dispatch(scene: PlantedHistory) -> None:
-    scene.submit()
-    row = scene.note("left", worker=scene.c, dialect=DIALECT["nfp"])
+def _lost_worker_dispatch(history: PlantedHistory) -> None:
+    history.submit()
+    row = history.add("left", worker=history.c, dialect=DIALECT["nfp"])
     for name in ("job", "client", "submitted_at", "deadline_at"):
         del row[name]
-    scene.dispatch(scene.c)
-    scene.requeue(scene.c, 1, "undelivered")
-    scene.dispatch(scene.a, 2)
-    scene.end(scene.a, 2)
+    history.dispatch(history.c)
+    history.requeue(history.c, 1, "undelivered")
+    history.dispatch(history.a, 2)
+    history.end(history.a, 2)
 
 
-def _lease_broken(scene: PlantedHistory) -> None:
-    scene.submit()
-    scene.dispatch(scene.a)
-    scene.requeue(scene.a, 1, "worker_lost")
-    scene.dispatch(scene.b, 2)
-    scene.end(scene.b, 2)
+def _lease_broken(history: PlantedHistory) -> None:
+    history.submit()
+    history.dispatch(history.a)
+    history.requeue(history.a, 1, "worker_lost")
+    history.dispatch(history.b, 2)
+    history.end(history.b, 2)
 
 
-def _unfair_wait(scene: PlantedHistory) -> None:
-    scene.submit(scene.quiet)
-    waiting = scene.about
+def _unfair_wait(history: PlantedHistory) -> None:
+    history.submit(history.quiet)
+    waiting = history.about
     for _ in range(MOST_TURNS + 1):
-        scene.submit(scene.loud)
-        scene.dispatch(scene.b)
-        scene.end(scene.b)
-    scene.about = waiting
-    scene.dispatch(scene.a)
-    scene.end(scene.a)
+        history.submit(history.loud)
+        history.dispatch(history.b)
+        history.end(history.b)
+    history.about = waiting
+    history.dispatch(history.a)
+    history.end(history.a)
 
 
-#: By the name of the audit's rule that finds it.
+#: By the audit rule that it breaks.
 PLANTS: Final[dict[str, Callable[[PlantedHistory], None]]] = {
     "sequence_gap": _sequence_gap,
     "sequence_repeat": _sequence_repeat,
@@ -161,15 +158,15 @@ PLANTS: Final[dict[str, Callable[[PlantedHistory], None]]] = {
     "lease_broken": _lease_broken,
     "unfair_wait": _unfair_wait,
 }
-#: Job numbers of planted scenes; ordinary jobs never get there.
+#: First job number of planted faults; ordinary jobs have lower ones.
 FIRST_JOB: Final = 1 << 40
 
 
 def planted(world: SynthWorld, names: Sequence[str], start_us: int) -> Batch:
-    """Return the records of the planted faults, one scene every five seconds."""
+    """Return the records of the planted faults, one fault every five seconds."""
     rows: list[Row] = []
     for number, name in enumerate(names):
-        scene = PlantedHistory(world, start_us + number * 5 * SECOND, FIRST_JOB + number * 10_000)
-        PLANTS[name](scene)
-        rows += scene.rows
+        history = PlantedHistory(world, start_us + number * 5 * SECOND, FIRST_JOB + number * 10_000)
+        PLANTS[name](history)
+        rows += history.rows
     return to_batch(rows)

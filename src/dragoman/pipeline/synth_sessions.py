@@ -1,4 +1,4 @@
-"""The sessions of a synthetic ledger's workers: who comes when, who goes, who owns what."""
+"""The worker sessions of a synthetic ledger: joins, leaves and owned resources."""
 
 from typing import Final
 
@@ -21,14 +21,14 @@ BEAT_US: Final = 2_500_000
 
 
 class WorkerSessions:
-    """Yields the records of sessions, stretch of time by stretch of time."""
+    """Makes the records of sessions, one interval of time after the other."""
 
     def __init__(self, world: SynthWorld, start_us: int) -> None:
         self.world = world
         self.start = start_us
 
     def beginning(self) -> Batch:
-        """Start the broker, and let everybody join."""
+        """Return the start of the broker and the join of every worker."""
         rows = [{"at": self.start - 1_000_000, "kind": KIND["started"]}]
         at = self.start - 900_000
         for worker in range(1, len(self.world.workers)):
@@ -36,7 +36,7 @@ class WorkerSessions:
         return to_batch(rows)
 
     def between(self, first_us: int, last_us: int) -> Batch:
-        """Return who left and came back in `first_us <= at < last_us`."""
+        """Return the leaves and joins in `first_us <= at < last_us`."""
         rows: list[dict[str, int]] = []
         for worker in self.world.flaky:
             period = self.start - worker * FLAP_APART_US
@@ -63,10 +63,10 @@ class WorkerSessions:
         return [row, owns]
 
     def _left(self, worker: int, at: int) -> dict[str, int]:
-        stayed = FLAP_EVERY_US - FLAP_FOR_US
+        connected = FLAP_EVERY_US - FLAP_FOR_US
         row = self._row(worker, at, "left")
-        said = {"fault": FAULT["worker_lost"], "detail": self.world.detail("no beat for 15 s")}
-        return row | said | {"count": stayed // BEAT_US}
+        reason = {"fault": FAULT["worker_lost"], "detail": self.world.detail("no beat for 15 s")}
+        return row | reason | {"count": connected // BEAT_US}
 
     def _row(self, worker: int, at: int, kind: str) -> dict[str, int]:
         dialect = self.world.worker_dialects[worker]
@@ -76,5 +76,5 @@ class WorkerSessions:
 
 
 def to_batch(rows: list[dict[str, int]]) -> Batch:
-    """Make columns of rows; what a row does not say is 0."""
+    """Make columns of rows; missing values are 0."""
     return {name: np.array([row.get(name, 0) for row in rows], np.int64) for name in COLUMNS}

@@ -1,6 +1,6 @@
-"""Who lives in a synthetic ledger: services, workers, clients, and the codes they are known by.
+"""The services, workers and clients of a synthetic ledger, and their numeric codes.
 
-The generator works on numbers; the tables here turn them into the words of records.
+The generator works on numbers. The tables here map them to the texts of records.
 """
 
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Final
 
 from dragoman.model.record import Kind
 
-#: Every so often a flaky worker is away for a while.
+#: A flaky worker is away for `FLAP_FOR_US` in each period of `FLAP_EVERY_US`.
 FLAP_EVERY_US: Final = 1_800_000_000
 FLAP_FOR_US: Final = 60_000_000
-#: Flaky workers do not go all at once: each is so much further on than the one before.
+#: Shift of the period from one flaky worker to the next, so they do not leave together.
 FLAP_APART_US: Final = 37_000_000
 
 KINDS: Final = tuple(kind.value for kind in Kind)
@@ -45,7 +45,7 @@ SERVICES: Final = (
     ("report.build", "http", 3, 3_000_000, 6),
     ("batch.train", "ncl", 4, 8_000_000, 4),
 )
-#: Where planted faults happen, apart from all other traffic.
+#: The service of planted faults.
 PROBE: Final = "probe"
 PROBE_WORKERS: Final = ("probe-a", "probe-b", "probe-c")
 _CLIENT_DIALECTS: Final = ("nfp", "dcp", "zss", "memo", "http")
@@ -54,7 +54,7 @@ _CLIENTS_EACH: Final = 8
 
 @dataclass
 class SynthWorld:
-    """Tables from codes to words; code 0 is the empty word everywhere."""
+    """Tables from codes to texts; code 0 is the empty text in all but `principals`."""
 
     services: list[str] = field(default_factory=lambda: [""])
     workers: list[str] = field(default_factory=lambda: [""])
@@ -68,13 +68,13 @@ class SynthWorld:
     #: First worker and number of workers of each service.
     teams: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
 
-    def detail(self, words: str) -> int:
-        """Return the code of some words, new if need be."""
-        return _code(self.details, words)
+    def detail(self, text: str) -> int:
+        """Return the code of a detail; add it if it is new."""
+        return _code(self.details, text)
 
-    def target(self, words: str) -> int:
-        """Return the code of a target, new if need be."""
-        return _code(self.targets, words)
+    def target(self, text: str) -> int:
+        """Return the code of a target; add it if it is new."""
+        return _code(self.targets, text)
 
     def peers(self) -> list[str]:
         """Return the peer ids of the workers."""
@@ -83,18 +83,18 @@ class SynthWorld:
 
     @property
     def flaky(self) -> list[int]:
-        """The workers that come and go: the first of each service but the probe."""
+        """The workers that leave and rejoin: the first of each service but the probe."""
         return [first for first, _ in self.teams[1:-1]]
 
 
-def _code(words: list[str], word: str) -> int:
-    if word not in words:
-        words.append(word)
-    return words.index(word)
+def _code(texts: list[str], text: str) -> int:
+    if text not in texts:
+        texts.append(text)
+    return texts.index(text)
 
 
 def build_world() -> SynthWorld:
-    """Make the world that every synthetic ledger tells of."""
+    """Make the services, workers and clients of every synthetic ledger."""
     world = SynthWorld()
     for name, dialect, size, _, _ in (*SERVICES, (PROBE, "nfp", len(PROBE_WORKERS), 0, 0)):
         world.teams.append((len(world.workers), size))

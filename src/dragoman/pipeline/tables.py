@@ -1,4 +1,4 @@
-"""Every table there is, by name, with its schema. For readers: queries, reports, comparisons."""
+"""All tables with their schemas, for queries, reports and comparisons."""
 
 import hashlib
 from typing import Final
@@ -46,18 +46,18 @@ TABLES: Final[dict[str, StructType]] = {
 
 
 def read_table(store: TableStore, name: str) -> DataFrame:
-    """Return a table's rows, in no order."""
+    """Return a table's rows in no particular order."""
     return store.read(name, TABLES[name])
 
 
 def register(store: TableStore) -> None:
-    """Make every table known to SQL under its own name."""
+    """Register each table as a temporary view under its name."""
     for name in TABLES:
         read_table(store, name).createOrReplaceTempView(name)
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Sort rows by all they say; a map is sorted by its entries."""
+    """Sort rows by all columns; maps by their entries."""
     keys = [
         F.map_entries(f.name) if isinstance(f.dataType, MapType) else F.col(f.name)
         for f in rows.schema.fields
@@ -66,7 +66,7 @@ def in_order(rows: DataFrame) -> DataFrame:
 
 
 def table_bytes(rows: DataFrame) -> bytes:
-    """Return what a table says as bytes: equal tables, and only those, have equal bytes."""
+    """Return the sorted rows as Arrow bytes: equal if and only if the tables are equal."""
     found = in_order(rows).toArrow().combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, found.schema) as writer:
@@ -75,5 +75,5 @@ def table_bytes(rows: DataFrame) -> bytes:
 
 
 def digest(rows: DataFrame) -> str:
-    """Return a fingerprint of what a table says."""
+    """Return the SHA-256 of `table_bytes`."""
     return hashlib.sha256(table_bytes(rows)).hexdigest()

@@ -1,8 +1,8 @@
-"""How Spark is set for little data: to begin soon rather than to run fast.
+"""Spark settings for small data: start early rather than run fast.
 
-Most of what Spark does in a small run is preparation: compiling code for every plan, splitting
-work, looking at what came out before going on. A few thousand records are through before any of
-that has paid. The tables are the same either way; a test compares them.
+Most of a small run is preparation: Spark compiles code for each plan, splits work and replans after
+each stage. For a few thousand records that costs more than it saves. The tables are the same with
+both settings; a test compares them.
 """
 
 from collections.abc import Iterator
@@ -11,22 +11,22 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-#: Up to so many records are little.
+#: The largest number of records that counts as small.
 SMALL_ROWS: Final = 50_000
-#: Plans are run as they are, in one piece, by Spark's interpreter.
-_LITTLE: Final = {
+#: One partition, no replanning, expressions interpreted instead of compiled.
+_SMALL: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-#: The JVM compiles quickly rather than well, and collects garbage without threads for it.
+#: Only the fast JIT compiler, and a garbage collector without threads of its own.
 SMALL_JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def set_tuning(spark: SparkSession, rows: int) -> dict[str, str]:
-    """Set a session for so many records; return what was set before."""
-    settings = _LITTLE if rows <= SMALL_ROWS else {}
+    """Apply the settings for a number of records; return the former values."""
+    settings = _SMALL if rows <= SMALL_ROWS else {}
     former = {name: spark.conf.get(name) or "" for name in settings}
     _set(spark, settings)
     return former
@@ -34,7 +34,7 @@ def set_tuning(spark: SparkSession, rows: int) -> dict[str, str]:
 
 @contextmanager
 def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Set a session for so many records, and back again."""
+    """Apply the settings for a number of records, and restore the former ones at the end."""
     former = set_tuning(spark, rows)
     try:
         yield

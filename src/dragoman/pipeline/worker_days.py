@@ -1,7 +1,7 @@
-"""Gold `worker_days`: how busy, how steady and how slow each worker was on each UTC day.
+"""Gold `worker_days`: sessions, utilisation and run times of each worker by UTC day.
 
-`flaps` counts the sessions that ended; `utilisation` is the share of its connected time in which
-a worker had at least one assignment.
+`flaps` is the number of sessions that ended. `utilisation` is the share of the connected time with
+at least one assignment.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ _SUMS: Final = ("connected_us", "busy_us", "dispatched", "ended", "failed", "los
 
 
 def worker_days(session_days: DataFrame) -> DataFrame:
-    """Sum up the sessions of each worker's day."""
+    """Sum the sessions of each worker by day."""
     slowest = F.struct("slowest_us", "slowest_job")
     summed = session_days.groupBy("worker", "day").agg(
         F.count_distinct("peer", "session").alias("sessions"),

@@ -3,8 +3,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline import control, life
-from dragoman.pipeline.life import after_the_end, still_open, strays, until_end
+from dragoman.pipeline import control, job_records
+from dragoman.pipeline.job_records import after_the_end, still_open, strays, until_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -29,13 +29,13 @@ def test_each_record_knows_its_dispatch_and_its_end(spark: SparkSession) -> None
     ]
 
 
-def test_records_fall_into_lived_open_after_the_end_and_stray(spark: SparkSession) -> None:
+def test_records_are_before_the_end_open_after_the_end_or_stray(spark: SparkSession) -> None:
     history = History()
     done = history.submit("done")
     history.end(done)
     history.end(done)
     history.submit("open")
-    history.note(Kind.ENDED, job="unknown", submitted_at=5.0, state="failed")
+    history.add(Kind.ENDED, job="unknown", submitted_at=5.0, state="failed")
     found = annotated(spark, history).cache()
     assert rows(until_end(found), "seq") == [(1,), (2,), (4,)]
     assert rows(after_the_end(found), "seq") == [(3,)]
@@ -51,7 +51,7 @@ def test_an_id_that_is_used_again_is_another_job(spark: SparkSession) -> None:
     assert rows(found, "seq", "submitted_seq", "end_seq") == [(1, 1, 2), (2, 1, 2), (3, 3, None)]
 
 
-def test_only_jobs_that_are_open_or_may_break_a_promise_are_looked_at_again(
+def test_only_jobs_that_are_open_or_may_break_a_rule_are_annotated(
     spark: SparkSession,
 ) -> None:
     history = History()
@@ -78,8 +78,10 @@ def test_only_jobs_that_are_open_or_may_break_a_promise_are_looked_at_again(
     history.end(history.submit("undispatched"))
     records = history.frame(spark)
     known = control.control(records)
-    found = life.notable_candidates(life.life(records, control.spans(known), []))
+    found = job_records.notable_candidates(
+        job_records.job_records(records, control.spans(known), [])
+    )
     jobs = ["lost", "open", "stale", "twice", "undispatched"]
     assert rows(found, "job") == [(job,) for job in jobs]
-    chosen = life.of_jobs(life.life(records, control.spans(known), []), found)
+    chosen = job_records.of_keys(job_records.job_records(records, control.spans(known), []), found)
     assert {row.job for row in chosen.collect()} == {*jobs}

@@ -3,13 +3,13 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, annotated, folded, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.life import until_end
-from dragoman.pipeline.lives import lives
+from dragoman.pipeline.job_fold import fold_jobs
+from dragoman.pipeline.job_records import until_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
 
-def test_a_life_has_what_each_kind_of_record_says(spark: SparkSession) -> None:
+def test_a_folded_job_has_the_fields_of_each_kind_of_record(spark: SparkSession) -> None:
     history = History()
     job = history.submit()
     history.dispatch(job)
@@ -25,30 +25,30 @@ def test_a_life_has_what_each_kind_of_record_says(spark: SparkSession) -> None:
     assert (row.attempts, row.requeues, row.hops, row.cancels, row.result_bytes) == (2, 1, 0, 0, 5)
 
 
-def test_what_nobody_submitted_has_no_life(spark: SparkSession) -> None:
+def test_a_job_without_a_submitted_record_has_no_row(spark: SparkSession) -> None:
     history = History()
     job = history.submit("known")
     history.end(job)
-    history.note(Kind.ENDED, job="stray", state="succeeded", submitted_at=job.submitted_at)
+    history.add(Kind.ENDED, job="stray", state="succeeded", submitted_at=job.submitted_at)
     assert rows(folded(spark, history), "job") == [("known",)]
 
 
-def test_the_order_in_which_records_come_does_not_matter(spark: SparkSession) -> None:
+def test_the_order_of_the_records_does_not_matter(spark: SparkSession) -> None:
     history = History()
     for name in ("one", "two"):
         job = history.submit(name)
         history.dispatch(job)
         history.end(job)
-    from_behind = lives(until_end(annotated(spark, history)).orderBy("seq", ascending=False))
+    reversed_input = fold_jobs(until_end(annotated(spark, history)).orderBy("seq", ascending=False))
     names = ("job", "given", "end", "came", "dispatched", "last_seq")
-    assert rows(from_behind, *names) == rows(folded(spark, history), *names)
+    assert rows(reversed_input, *names) == rows(folded(spark, history), *names)
 
 
-def test_records_are_summed_up_in_one_pass_as_they_come(
+def test_sorted_records_are_aggregated_in_one_pass(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = History()
     history.end(history.submit())
-    lives(history.frame(spark).selectExpr("*", "cast(null as bigint) as session")).explain()
+    fold_jobs(history.frame(spark).selectExpr("*", "cast(null as bigint) as session")).explain()
     plan = capsys.readouterr().out
     assert plan.count("SortAggregate") == plan.count("Aggregate") == 1

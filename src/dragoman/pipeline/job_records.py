@@ -1,8 +1,8 @@
-"""The records a job's row is folded from, and what each of them means where it stands.
+"""The records of jobs, annotated with what surrounds them.
 
-A job is known by its id and `submitted_at`: an id may be used again when the first job of that
-name is long forgotten. The records of jobs that are not over are carried from step to step, so
-that one fold over a whole life serves every way of cutting the ledger into batches.
+A job is identified by its id and `submitted_at`: an id may be used again long after its first job
+ended. The records of open jobs are carried from step to step. So one fold over all records of a job
+gives the same row for every division of the ledger into batches.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from dragoman.pipeline.schema import JOB_KINDS, RECORD, cast_to, columns, fields
 
 TABLE: Final = "carried_life"
 _NOT_CARRIED: Final = frozenset({"digest", "key", "count", "version"})
-#: A record without what no row of a job is made of, and what is known of its session.
+#: The columns of a record that jobs use, and the state of its worker's session.
 SCHEMA: Final = StructType(
     [
         *(field for field in RECORD.fields if field.name not in _NOT_CARRIED),
@@ -28,7 +28,7 @@ SCHEMA: Final = StructType(
 """),
     ]
 )
-#: The same with what `annotate` adds.
+#: The same with the columns that `annotate` adds.
 ANNOTATED: Final = StructType(
     [
         *SCHEMA.fields,
@@ -50,24 +50,23 @@ ANNOTATED: Final = StructType(
 _HELD: Final = {f"held_{name}": name for name in ("seq", "attempt", "worker")}
 _END: Final = {f"end_{name}": name for name in ("seq", "at", "state", "fault", "attempt", "nbytes")}
 _FIRST: Final = {"submitted_seq": "seq", "dialect_in": "dialect"}
-#: What makes two records speak of the same job. The instant first: ids begin alike, and sorting
-#: by what differs is quicker.
+#: The key of a job. The instant comes first: ids share prefixes, so instants compare faster.
 KEY: Final = ("submitted_at", "job")
 
 
-def life(records: DataFrame, spans: DataFrame, boundaries: list[int]) -> DataFrame:
-    """Select new records of jobs, each with what its worker's session was at that point."""
+def job_records(records: DataFrame, spans: DataFrame, boundaries: list[int]) -> DataFrame:
+    """Select the records of jobs, each with the state of its worker's session at that point."""
     rows = records.where(is_kind(*JOB_KINDS))
-    # Records of other kinds get no key, so that nothing is looked up for them.
-    asked = F.when(is_kind(Kind.DISPATCHED, Kind.REQUEUED), F.col("peer"))
+    # Records of other kinds get a null key, so the join skips them.
+    key = F.when(is_kind(Kind.DISPATCHED, Kind.REQUEUED), F.col("peer"))
     known = spans.withColumnRenamed("peer", "span_peer")
     is_then = (F.col("seq") > F.col("said_seq")) & (F.col("seq") < F.col("next_seq"))
-    rows = rows.join(F.broadcast(known), (asked == F.col("span_peer")) & is_then, "left")
+    rows = rows.join(F.broadcast(known), (key == F.col("span_peer")) & is_then, "left")
     return cast_to(rows.withColumn("boundary_seq", _newest_before(boundaries)), SCHEMA)
 
 
 def _newest_before(boundaries: list[int]) -> Column:
-    """Return the newest boundary before a record that was requeued."""
+    """Return the newest boundary before a `requeued` record."""
     if not boundaries:
         return F.lit(None).cast("bigint")
     known = F.array(*[F.lit(seq).cast("bigint") for seq in boundaries])
@@ -75,39 +74,39 @@ def _newest_before(boundaries: list[int]) -> Column:
     return F.when(is_kind(Kind.REQUEUED), before)
 
 
-def annotate(life: DataFrame) -> DataFrame:
-    """Give each record its job's submission and end, and the dispatch it belongs to.
+def annotate(records: DataFrame) -> DataFrame:
+    """Add to each record its job's submission and end, and the dispatch it belongs to.
 
-    `held_*`: the newest dispatch of the record's part, up to the record itself. `end_*`: the
-    job's first `ended`. The windows are in this order so that one sort serves both.
+    `held_*` is the newest dispatch of the record's part, up to the record itself. `end_*` is the
+    job's first `ended` record. In this order of the windows one sort serves both.
     """
     part_so_far = Window.partitionBy(*KEY, "part").orderBy("seq")
     whole_job = Window.partitionBy(*KEY)
-    held = F.last(_said(Kind.DISPATCHED, _HELD), ignorenulls=True).over(part_so_far)
-    end = F.min(_said(Kind.ENDED, _END)).over(whole_job)
-    first = F.max(_said(Kind.SUBMITTED, _FIRST)).over(whole_job)
-    rows = life.withColumn("held", held).withColumns({"end": end, "first": first})
+    held = F.last(_of_kind(Kind.DISPATCHED, _HELD), ignorenulls=True).over(part_so_far)
+    end = F.min(_of_kind(Kind.ENDED, _END)).over(whole_job)
+    first = F.max(_of_kind(Kind.SUBMITTED, _FIRST)).over(whole_job)
+    rows = records.withColumn("held", held).withColumns({"end": end, "first": first})
     return rows.select("*", "held.*", "end.*", "first.*").drop("held", "end", "first")
 
 
-def _said(kind: Kind, names: dict[str, str]) -> Column:
-    """Return what a record of a kind says, its number first; null for other kinds."""
+def _of_kind(kind: Kind, names: dict[str, str]) -> Column:
+    """Return fields of the records of one kind, the number first; null for other kinds."""
     return F.when(is_kind(kind), fields(names))
 
 
-def notable_candidates(life: DataFrame) -> DataFrame:
-    """Return the keys of all jobs that are not over, or may have broken a promise; and some more.
+def notable_candidates(records: DataFrame) -> DataFrame:
+    """Return the keys of all jobs that are open or may have broken a rule, and of some others.
 
-    To annotate every record only to find the few that matter would be most of the work of a
-    step. This looks at a few numbers of each part instead; Spark sums up numbers without sorting.
+    Annotating every record to find these few would be most of the work of a step. This aggregates
+    a few numbers of each part instead, for which Spark need not sort.
     """
-    of_part = life.groupBy(*KEY, "part").agg(*_numbers())
-    odd = F.col("result_seq").isNotNull() & ~F.coalesce(_is_plain(), F.lit(False))
+    of_part = records.groupBy(*KEY, "part").agg(*_numbers())
+    is_odd = F.col("result_seq").isNotNull() & ~F.coalesce(_is_plain(), F.lit(False))
     of_job = of_part.groupBy(*KEY).agg(
         F.max("last_seq").alias("last_seq"),
         F.min("end_seq").alias("end_seq"),
         F.sum("submissions").alias("submissions"),
-        F.max(odd | (F.col("doubts") > 0)).alias("is_odd"),
+        F.max(is_odd | (F.col("doubts") > 0)).alias("is_odd"),
     )
     is_over = (F.col("last_seq") == F.col("end_seq")) & (F.col("submissions") > 0)
     is_plain = F.coalesce(is_over, F.lit(False)) & ~F.col("is_odd")
@@ -115,7 +114,7 @@ def notable_candidates(life: DataFrame) -> DataFrame:
 
 
 def _numbers() -> list[Column]:
-    """What is looked at of each part: its newest dispatch, and its results."""
+    """The numbers of each part: its newest dispatch and its results."""
     is_result = is_kind(Kind.ENDED, Kind.GATHERED)
     seq, worker = F.col("seq"), F.xxhash64("worker")
     dispatch_seq = F.when(is_kind(Kind.DISPATCHED), seq)
@@ -138,7 +137,7 @@ def _numbers() -> list[Column]:
 
 
 def _is_plain() -> Column:
-    """Whether all results of a part came after its newest dispatch and name no other."""
+    """Whether all results of a part follow its newest dispatch and name no other one."""
     plain = F.col("held_seq") < F.col("result_seq")
     for name in ("attempt", "worker"):
         for edge in ("min", "max"):
@@ -147,36 +146,36 @@ def _is_plain() -> Column:
     return plain
 
 
-def of_jobs(life: DataFrame, keys: DataFrame) -> DataFrame:
+def of_keys(records: DataFrame, keys: DataFrame) -> DataFrame:
     """Select the records of some jobs."""
     wanted = keys.select(*[F.col(name).alias(f"wanted_{name}") for name in KEY])
     same = [F.col(name).eqNullSafe(F.col(f"wanted_{name}")) for name in KEY]
-    return life.join(wanted, same, "left_semi")
+    return records.join(wanted, same, "left_semi")
 
 
 def is_unfinished() -> Column:
-    """Whether a record is more than a part of a job that came and ended in this step."""
+    """Whether a record belongs to no job that began and ended in this step, or follows its end."""
     is_stray = F.col("submitted_seq").isNull()
     return is_stray | F.col("end_seq").isNull() | (F.col("seq") > F.col("end_seq"))
 
 
 def until_end(annotated: DataFrame) -> DataFrame:
-    """Select what jobs were made of: submitted, and not after their end."""
+    """Select the records of submitted jobs up to their end."""
     in_time = F.col("end_seq").isNull() | (F.col("seq") <= F.col("end_seq"))
     return annotated.where(F.col("submitted_seq").isNotNull() & in_time)
 
 
 def still_open(annotated: DataFrame) -> DataFrame:
-    """Select the records of jobs that are not over, for the next step."""
+    """Select the records of open jobs, for the next step."""
     is_open = F.col("submitted_seq").isNotNull() & F.col("end_seq").isNull()
     return cast_to(annotated.where(is_open), SCHEMA)
 
 
 def after_the_end(annotated: DataFrame) -> DataFrame:
-    """Select what came after the end of a job that is at hand."""
+    """Select the records that follow the end of their job."""
     return annotated.where(F.col("submitted_seq").isNotNull() & (F.col("seq") > F.col("end_seq")))
 
 
 def strays(annotated: DataFrame) -> DataFrame:
-    """Select records of jobs that ended in an earlier step, or that nobody submitted."""
+    """Select records of jobs that ended in an earlier step, or have no `submitted` record."""
     return annotated.where(F.col("submitted_seq").isNull())

@@ -1,9 +1,8 @@
-"""One row a job, folded from all its records: what `jobs` and `assignments` are both made of.
+"""The fold: one row per job from all its records, the common input of `jobs` and `assignments`.
 
-Records are moved, sorted and gone through once for both tables. Each is cut down to what it says
-before it is moved: most columns matter in one kind of record only, and whether a record is of that
-kind is asked here once instead of by every aggregate. Nothing here depends on the order in which
-records come.
+Records are shuffled, sorted and aggregated once for both tables. Before the shuffle each record is
+reduced to the fields of its kind: most columns matter in one kind only, and this tests the kind
+once instead of in every aggregate. The result does not depend on the order of the records.
 """
 
 from typing import Final
@@ -12,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.life import KEY
+from dragoman.pipeline.job_records import KEY
 from dragoman.pipeline.schema import fields, is_kind
 
 _GIVEN: Final = {
@@ -30,7 +29,7 @@ _GIVEN: Final = {
     "request_bytes": "nbytes",
 }
 _END: Final = {f"end_{name}": name for name in ("seq", "at", "state", "fault", "attempt", "nbytes")}
-#: The number first: it orders the dispatches of a job.
+#: The sequence number comes first: it orders the dispatches of a job.
 _DISPATCH: Final = {
     "dispatched_seq": "seq",
     "dispatched_at": "at",
@@ -40,12 +39,12 @@ _DISPATCH: Final = {
 _ACCEPT: Final = {"seq": "seq", "part": "part", "at": "at"}
 
 
-def lives(records: DataFrame) -> DataFrame:
-    """Fold the records of each job up to its end; what nobody submitted has no life.
+def fold_jobs(records: DataFrame) -> DataFrame:
+    """Fold the records of each job; a job without a `submitted` record has no row.
 
-    A record after the first `ended` of its job must not be among them.
+    Records after the first `ended` of their job must not be among them.
     """
-    moved = records.select(*KEY, *_said()).repartition(*KEY).sortWithinPartitions(*KEY)
+    moved = records.select(*KEY, *_reduced()).repartition(*KEY).sortWithinPartitions(*KEY)
     folded = moved.groupBy(*KEY).agg(
         F.max("given").alias("given"),
         F.min("end").alias("end"),
@@ -60,29 +59,29 @@ def lives(records: DataFrame) -> DataFrame:
     return folded.where(F.col("given").isNotNull())
 
 
-def _said() -> list[Column]:
-    """Cut a record down to what it says; what its kind does not say is null."""
-    says_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
+def _reduced() -> list[Column]:
+    """Reduce a record to the fields of its kind; the others are null."""
+    has_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
     names = F.split(F.col("detail"), "\n")
-    said = {
+    reduced = {
         "given": F.when(is_kind(Kind.SUBMITTED), fields(_GIVEN)),
         "end": F.when(is_kind(Kind.ENDED), fields(_END)),
-        "came": F.when(says_state, F.struct("seq", "state")),
+        "came": F.when(has_state, F.struct("seq", "state")),
         "dispatched": F.when(is_kind(Kind.DISPATCHED), fields(_DISPATCH)),
         "accepted": F.when(is_kind(Kind.ACCEPTED), fields(_ACCEPT)),
         "stopped": F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), _stop()),
         "bound_parts": F.when(is_kind(Kind.BOUND), F.size(names)),
-        # A part that follows its resources to several workers makes more of them.
+        # A part whose resources moved to several workers is split into more parts.
         "moved_parts": F.when(is_kind(Kind.MOVED), F.col("part") + 1),
         "requeues": F.when(is_kind(Kind.REQUEUED), True),
         "hops": F.when(is_kind(Kind.FORWARDED), True),
         "cancels": F.when(is_kind(Kind.CANCEL_ASKED), True),
         "result": F.when(is_kind(Kind.ENDED, Kind.GATHERED), F.col("nbytes")),
     }
-    return [F.col("seq"), F.col("attempt"), *[value.alias(name) for name, value in said.items()]]
+    return [F.col("seq"), F.col("attempt"), *[value.alias(name) for name, value in reduced.items()]]
 
 
 def _stop() -> Column:
-    """How an attempt itself ended, before its job did."""
+    """The end of an attempt before the end of its job."""
     outcome = F.when(is_kind(Kind.GATHERED), F.col("state")).otherwise(F.col("kind"))
     return F.struct("seq", "at", outcome.alias("outcome"), "fault", "nbytes", "part")

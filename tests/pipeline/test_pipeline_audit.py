@@ -95,7 +95,7 @@ def test_records_of_a_job_that_ended_before_are_told_apart(spark: SparkSession) 
     ended = jobs.jobs(folded(spark, history))
     later = History(history.now)
     later.end(done)
-    later.note(Kind.ENDED, job="never submitted", submitted_at=5.0, state="failed")
+    later.add(Kind.ENDED, job="never submitted", submitted_at=5.0, state="failed")
     found = of_strays(strays(annotated(spark, later)), ended)
     assert found.schema.simpleString() == SCHEMA.simpleString()
     assert rows(found, "rule", "job") == [

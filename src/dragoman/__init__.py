@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncClient", "Client", "DragomanError", "Job", "JobFailed", "TaskFailed", "Worker"]
 
-_HOMES = {
+_MODULES = {
     "AsyncClient": "client",
     "Client": "blocking",
     "DragomanError": "errors",
@@ -23,9 +23,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what users ask for when they ask for it: the pure parts need none of it."""
+    """Import the SDK on first use: the pure layers must not load its sockets."""
     from importlib import import_module
 
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.sdk.{_HOMES[name]}"), name)
+    return getattr(import_module(f"dragoman.sdk.{_MODULES[name]}"), name)

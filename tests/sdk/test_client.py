@@ -104,7 +104,7 @@ def test_a_cancel_is_confirmed_by_the_worker(url: str) -> None:
     with_client(url, play)
 
 
-def test_a_job_nobody_takes_expires(url: str) -> None:
+def test_a_job_without_a_worker_expires(url: str) -> None:
     async def play(client: AsyncClient) -> None:
         with pytest.raises(Expired):
             await client.call("nobody", "x", timeout=0.3)
@@ -157,7 +157,7 @@ def test_a_job_that_was_forgotten_goes_on_and_can_be_asked_for_again(url: str) -
     with_client(url, play)
 
 
-def test_the_fabrics_events_can_be_followed(url: str) -> None:
+def test_events_can_be_followed(url: str) -> None:
     async def play(client: AsyncClient) -> None:
         seen = []
         await client.call("math", "add", x=1, job="watched")
@@ -170,7 +170,7 @@ def test_the_fabrics_events_can_be_followed(url: str) -> None:
     with_client(url, play)
 
 
-def test_a_broker_that_is_not_there_is_said() -> None:
+def test_an_absent_broker_is_unreachable() -> None:
     async def play(client: AsyncClient) -> None:
         job = await client.submit("math", "add", x=1)
         with pytest.raises(Unreachable):

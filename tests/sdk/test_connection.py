@@ -1,8 +1,8 @@
-"""A connection waits with what a full transport does not take, and can start anew."""
+"""The connection keeps what a full transport does not take, and can open a new socket."""
 
 import asyncio
 
-from tests.sdk.line import Line
+from tests.sdk.scripted_transport import ScriptedTransport
 
 from dragoman.sdk.connection import BrokerConnection
 from dragoman.transports.base import Sent
@@ -10,32 +10,32 @@ from dragoman.transports.base import Sent
 
 def test_what_a_full_transport_does_not_take_is_sent_later_and_in_order() -> None:
     async def scene() -> None:
-        line = Line()
-        connection = BrokerConnection(lambda: line, lambda frames: None)
+        transport = ScriptedTransport()
+        connection = BrokerConnection(lambda: transport, lambda frames: None)
         await connection.open()
-        line.outcome = Sent.FULL
+        transport.outcome = Sent.FULL
         connection.send([[b"1"], [b"2"]])
         connection.send([[b"3"]])
-        assert line.sent == []
-        line.outcome = Sent.YES
-        line.wake()
-        assert line.sent == [[b"1"], [b"2"], [b"3"]]
+        assert transport.sent == []
+        transport.outcome = Sent.YES
+        transport.wake()
+        assert transport.sent == [[b"1"], [b"2"], [b"3"]]
         await connection.close()
-        assert line.is_closed
+        assert transport.is_closed
 
     asyncio.run(scene())
 
 
-def test_what_arrives_is_handed_over_and_remembered_as_a_sign_of_life() -> None:
+def test_a_received_message_is_handed_on_and_its_time_is_noted() -> None:
     async def scene() -> None:
-        line = Line()
-        heard: list[list[bytes]] = []
-        connection = BrokerConnection(lambda: line, heard.append)
+        transport = ScriptedTransport()
+        received: list[list[bytes]] = []
+        connection = BrokerConnection(lambda: transport, received.append)
         await connection.open()
         connection.heard_at = 0.0
-        line.arrived.append([b"x"])
-        line.wake()
-        assert heard == [[b"x"]]
+        transport.arrived.append([b"x"])
+        transport.wake()
+        assert received == [[b"x"]]
         assert connection.heard_at > 0
 
     asyncio.run(scene())
@@ -43,46 +43,46 @@ def test_what_arrives_is_handed_over_and_remembered_as_a_sign_of_life() -> None:
 
 def test_a_rebuild_closes_the_old_socket_and_drops_what_waited() -> None:
     async def scene() -> None:
-        lines: list[Line] = []
+        transports: list[ScriptedTransport] = []
 
-        def make() -> Line:
-            lines.append(Line())
-            return lines[-1]
+        def make() -> ScriptedTransport:
+            transports.append(ScriptedTransport())
+            return transports[-1]
 
         connection = BrokerConnection(make, lambda frames: None)
         await connection.open()
-        lines[0].outcome = Sent.FULL
+        transports[0].outcome = Sent.FULL
         connection.send([[b"old"]])
         await connection.rebuild()
         connection.send([[b"new"]])
-        assert lines[0].is_closed
-        assert lines[1].sent == [[b"new"]]
+        assert transports[0].is_closed
+        assert transports[1].sent == [[b"new"]]
         await connection.close()
         await connection.rebuild()
-        assert len(lines) == 2
+        assert len(transports) == 2
 
     asyncio.run(scene())
 
 
-def test_first_things_go_before_what_came_up_while_there_was_no_connection() -> None:
+def test_send_first_goes_before_messages_that_already_wait() -> None:
     async def scene() -> None:
-        line = Line()
-        connection = BrokerConnection(lambda: line, lambda frames: None)
+        transport = ScriptedTransport()
+        connection = BrokerConnection(lambda: transport, lambda frames: None)
         connection.send([[b"result"]])
         await connection.open()
         connection.send_first([[b"hello"], [b"ready"]])
-        assert line.sent == [[b"hello"], [b"ready"], [b"result"]]
+        assert transport.sent == [[b"hello"], [b"ready"], [b"result"]]
         await connection.close()
 
     asyncio.run(scene())
 
 
-def test_two_who_rebuild_at_once_get_one_new_transport() -> None:
+def test_two_rebuilds_at_once_make_one_new_transport() -> None:
     async def scene() -> None:
-        made: list[Line] = []
+        made: list[ScriptedTransport] = []
 
-        def make() -> Line:
-            made.append(Line())
+        def make() -> ScriptedTransport:
+            made.append(ScriptedTransport())
             return made[-1]
 
         connection = BrokerConnection(make, lambda frames: None)
@@ -96,8 +96,8 @@ def test_two_who_rebuild_at_once_get_one_new_transport() -> None:
     asyncio.run(scene())
 
 
-class Renewable(Line):
-    """A transport that can begin anew by itself, while it is fit."""
+class Renewable(ScriptedTransport):
+    """A transport that can renew itself while `is_fit`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Renewable(Line):
         return self.is_fit
 
 
-def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more() -> None:
+def test_a_transport_that_can_renew_itself_is_kept_until_it_fails_to() -> None:
     async def scene() -> None:
         made: list[Renewable] = []
 
@@ -118,13 +118,13 @@ def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more(
             made.append(Renewable())
             return made[-1]
 
-        heard: list[list[bytes]] = []
-        connection = BrokerConnection(make, heard.append)
+        received: list[list[bytes]] = []
+        connection = BrokerConnection(make, received.append)
         await connection.open()
         connection.heard_at = 0.0
         made[0].arrived.append([b"early"])
         await connection.rebuild()
-        assert heard == [[b"early"]]
+        assert received == [[b"early"]]
         assert connection.heard_at > 0
         assert (len(made), made[0].renewed, made[0].is_closed) == (1, 1, False)
         made[0].is_fit = False
@@ -137,10 +137,10 @@ def test_a_transport_that_can_renew_itself_is_kept_until_it_is_not_fit_any_more(
 
 def test_a_transport_that_is_renewed_while_its_owner_closes_is_closed() -> None:
     async def scene() -> None:
-        line = Renewable()
-        connection = BrokerConnection(lambda: line, lambda frames: None)
+        transport = Renewable()
+        connection = BrokerConnection(lambda: transport, lambda frames: None)
         await connection.open()
         await asyncio.gather(connection.rebuild(), connection.close())
-        assert line.is_closed
+        assert transport.is_closed
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""What a task can do about its job while it runs."""
+"""The context of a running job."""
 
 import threading
 from typing import Any
@@ -13,14 +13,14 @@ from dragoman.sdk.tasks import ForwardRequested, TaskFailed
 
 
 @pytest.fixture
-def said() -> list[tuple[Any, ...]]:
+def sent() -> list[tuple[Any, ...]]:
     return []
 
 
 @pytest.fixture
-def context(said: list[tuple[Any, ...]]) -> JobContext:
+def context(sent: list[tuple[Any, ...]]) -> JobContext:
     work = Assigned("t", JobId("j"), Call("x", headers={"h": "1"}), "svc", "cli", 5.0)
-    return JobContext(work, lambda *words: said.append(words), lambda: "r1")
+    return JobContext(work, lambda *message: sent.append(message), lambda: "r1")
 
 
 def test_it_knows_its_job(context: JobContext) -> None:
@@ -28,31 +28,31 @@ def test_it_knows_its_job(context: JobContext) -> None:
     assert context.headers == {"h": "1"}
 
 
-def test_reports_and_pieces_go_out_under_the_ticket(
-    context: JobContext, said: list[tuple[Any, ...]]
+def test_progress_and_chunks_are_sent_with_the_ticket(
+    context: JobContext, sent: list[tuple[Any, ...]]
 ) -> None:
     context.progress({"n": 1})
     context.stream(b"x")
-    assert said == [("progress", "t", {"n": 1}), ("chunk", "t", b"x")]
+    assert sent == [("progress", "t", {"n": 1}), ("chunk", "t", b"x")]
 
 
-def test_a_question_waits_for_its_answer(context: JobContext, said: list[tuple[Any, ...]]) -> None:
+def test_a_question_waits_for_its_answer(context: JobContext, sent: list[tuple[Any, ...]]) -> None:
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(context.ask("sure?", timeout=10)))
     asking.start()
-    while ("ask_input", "t", "r1", "sure?") not in said:
+    while ("ask_input", "t", "r1", "sure?") not in sent:
         pass
     context.give("r1", True)
     asking.join(10)
     assert answers == [True]
 
 
-def test_a_question_without_an_answer_fails_in_words(context: JobContext) -> None:
+def test_a_question_without_an_answer_fails_with_a_message(context: JobContext) -> None:
     with pytest.raises(TaskFailed, match="did not answer"):
         context.ask("sure?", timeout=0.01)
 
 
-def test_input_that_nobody_asked_for_is_in_the_inbox(context: JobContext) -> None:
+def test_input_without_a_question_goes_to_the_inbox(context: JobContext) -> None:
     context.give("", 42)
     assert context.inbox.get(timeout=1) == 42
 
@@ -63,7 +63,7 @@ def test_a_cancel_is_noticed(context: JobContext) -> None:
     assert context.is_cancelled
 
 
-def test_passing_on_does_not_return(context: JobContext) -> None:
+def test_forward_does_not_return(context: JobContext) -> None:
     with pytest.raises(ForwardRequested) as leaving:
         context.forward("next", "task", 1, a=2)
     assert leaving.value.service == "next"

@@ -1,4 +1,4 @@
-"""Files of credentials: written for one, read by one, shown to nobody."""
+"""Credentials files: private to their owner, and never shown."""
 
 from pathlib import Path
 

@@ -25,10 +25,10 @@ from dragoman.sdk.jobs import AsyncJob
 JOB = JobId("j")
 
 
-class SilentLines:
-    """A client that says nothing."""
+class SilentClient:
+    """A client that sends nothing."""
 
-    suspicion = ""
+    connection_hint = ""
 
     def cancel_job(self, job: AsyncJob) -> None: ...
 
@@ -37,16 +37,16 @@ class SilentLines:
 
 def play(scene: Callable[[AsyncJob], Awaitable[Any]], target: Target = ANY) -> Any:
     async def run() -> Any:
-        return await scene(AsyncJob(Submission(JOB, "s", Call(), target), SilentLines(), 0.0))
+        return await scene(AsyncJob(Submission(JOB, "s", Call(), target), SilentClient(), 0.0))
 
     return asyncio.run(run())
 
 
-def test_silence_of_the_broker_and_of_the_worker_are_told_apart() -> None:
+def test_a_silent_broker_is_unreachable_and_a_silent_worker_is_still_running() -> None:
     async def scene(job: AsyncJob) -> None:
         with pytest.raises(Unreachable):
             await job.result(0.01)
-        job.take(Queued(JOB))
+        job.receive(Queued(JOB))
         with pytest.raises(StillRunning):
             await job.result(0.01)
 
@@ -66,7 +66,7 @@ def test_a_result_is_a_value_for_one_and_by_worker_for_several(
     target: Target, expected: Any
 ) -> None:
     async def scene(job: AsyncJob) -> Any:
-        job.take(Finished(JOB, (Answer(1, worker="w"),)))
+        job.receive(Finished(JOB, (Answer(1, worker="w"),)))
         return await job.result()
 
     assert play(scene, target) == expected
@@ -76,7 +76,7 @@ def test_a_fault_of_the_job_or_of_one_worker_raises() -> None:
     fault = Fault(FaultCode.TASK_FAILED, "no")
 
     async def scene(job: AsyncJob) -> None:
-        job.take(Finished(JOB, (Answer(1, worker="a"), Answer(fault=fault, worker="b"))))
+        job.receive(Finished(JOB, (Answer(1, worker="a"), Answer(fault=fault, worker="b"))))
         with pytest.raises(JobFailed) as failed:
             await job.result()
         assert len(failed.value.answers) == 2
@@ -86,10 +86,10 @@ def test_a_fault_of_the_job_or_of_one_worker_raises() -> None:
 
 def test_events_end_with_the_job_and_a_second_reader_ends_too() -> None:
     async def scene(job: AsyncJob) -> None:
-        job.take(Dispatched(JOB, (WorkerName("w"),)))
-        job.take(Progress(JOB, 1))
-        job.take(Finished(JOB))
-        job.take(Finished(JOB, (Answer(2),)))
+        job.receive(Dispatched(JOB, (WorkerName("w"),)))
+        job.receive(Progress(JOB, 1))
+        job.receive(Finished(JOB))
+        job.receive(Finished(JOB, (Answer(2),)))
         assert [type(e) async for e in job.events()] == [Dispatched, Progress]
         assert [e async for e in job.events()] == []
         assert await job.result() is None, "the first end counts"
@@ -101,8 +101,8 @@ def test_a_cancel_tells_what_became_of_the_job() -> None:
     async def scene(job: AsyncJob) -> None:
         asking = asyncio.create_task(job.cancel())
         await asyncio.sleep(0)
-        job.take(StatusNotice(JOB, JobState.RUNNING, "the answer to an earlier question"))
-        job.take(StatusNotice(JOB, JobState.CANCELLED, "confirmed"))
+        job.receive(StatusNotice(JOB, JobState.RUNNING, "the answer to an earlier question"))
+        job.receive(StatusNotice(JOB, JobState.CANCELLED, "confirmed"))
         assert await asking == "confirmed"
         with pytest.raises(Unreachable):
             await job.cancel(0.01)

@@ -60,7 +60,7 @@ def test_a_store_is_there_again_and_short(tmp_path: Path) -> None:
 def test_a_store_that_grows_long_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.sdk.journal.LONG", 10)
+    monkeypatch.setattr("dragoman.sdk.journal.COMPACT_AFTER", 10)
     path = tmp_path / "store"
     store = open_store(str(path), 10, is_synced=True)
     stored = StoredExecution("e1", "j1", "batch", BID_ACCEPTED)

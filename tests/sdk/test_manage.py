@@ -46,7 +46,7 @@ def run(management: Management, task: str, **kwargs: Any) -> Any:
     return answer.value
 
 
-def test_a_worker_tells_of_itself_and_does_as_told() -> None:
+def test_a_worker_reports_its_state_and_obeys_commands() -> None:
     fake = Fake()
     management = Management(fake)
     assert run(management, "mmi.show_broker")["url"] == "nfp://h:1"
@@ -76,15 +76,15 @@ def test_which_calls_are_meant_for_management() -> None:
     assert not meant("add")
 
 
-def test_what_is_owned_is_told_as_gained_and_lost_and_old_news_is_ignored() -> None:
+def test_gained_and_lost_resources_are_reported_and_an_old_list_is_ignored() -> None:
     management = Management(Fake())
-    told: list[Any] = []
-    management.on_resources = lambda gained, lost: told.append((gained, lost))
+    reported: list[Any] = []
+    management.on_resources = lambda gained, lost: reported.append((gained, lost))
     run(management, "mmi.own", service="s", resources=["a", "b"], seq=5)
     run(management, "mmi.own", service="s", resources=["b", "c"], seq=9)
     run(management, "mmi.own", service="s", resources=["a"], seq=7)
     run(management, "mmi.own", service="s", resources=["b", "c"], seq=11)
-    assert told == [(["a", "b"], []), (["c"], ["a"])]
+    assert reported == [(["a", "b"], []), (["c"], ["a"])]
     assert management.owned == ["b", "c"]
 
 
@@ -107,7 +107,7 @@ def test_workers_of_every_dialect_answer_by_target(dialect: str) -> None:
 
 
 @pytest.mark.process
-def test_the_house_passes_questions_on_and_workers_do_as_told() -> None:
+def test_the_broker_passes_management_calls_on_to_workers() -> None:
     with (
         LocalBroker() as broker,
         Client(broker.url("nfp")) as client,
@@ -130,24 +130,26 @@ def test_the_house_passes_questions_on_and_workers_do_as_told() -> None:
 
 
 @pytest.mark.process
-def test_declared_resources_are_shared_and_workers_told(tmp_path: Any) -> None:
+def test_declared_resources_are_distributed_and_workers_notified(tmp_path: Any) -> None:
     names = [f"r{n}" for n in range(12)]
     (tmp_path / "inventory.toml").write_text(f"[resources.net]\nnames = {names}\n")
-    told: dict[str, set[str]] = {"w1": set(), "w2": set()}
+    reported: dict[str, set[str]] = {"w1": set(), "w2": set()}
     news = threading.Condition()
 
     def hear(worker: Worker) -> Worker:
         @worker.on_resources
         def changed(gained: list[str], lost: list[str]) -> None:
             with news:
-                told[worker.name] = (told[worker.name] | set(gained)) - set(lost)
+                reported[worker.name] = (reported[worker.name] | set(gained)) - set(lost)
                 news.notify_all()
 
         return worker
 
     def until_all_know() -> None:
         with news:
-            assert news.wait_for(lambda: sorted([*told["w1"], *told["w2"]]) == sorted(names), 20)
+            assert news.wait_for(
+                lambda: sorted([*reported["w1"], *reported["w2"]]) == sorted(names), 20
+            )
 
     with (
         LocalBroker(inventory_path=tmp_path) as broker,
@@ -157,14 +159,14 @@ def test_declared_resources_are_shared_and_workers_told(tmp_path: Any) -> None:
         until_all_know()
         with hear(make(broker.url("nfp"), "w2")):
             with news:
-                assert news.wait_for(lambda: told["w2"], 20)
+                assert news.wait_for(lambda: reported["w2"], 20)
             until_all_know()
             for name in names:
                 (who,) = client.call("net", "who", target=f"resource:{name}", timeout=20)
-                assert name in told[who]
+                assert name in reported[who]
             both = client.call("net", "who", target="resource:r*", timeout=20)
             assert set(both) == {"w1", "w2"}
-        told["w2"].clear()
+        reported["w2"].clear()
         until_all_know()
         shown = client.call("mmi.service.broker", "show_resources", "net", timeout=10)
         assert {row["resource"] for row in shown if row["workers"] == ["w1"]} == set(names)

@@ -14,7 +14,7 @@ from dragoman.transports.zmtp import Router
 
 
 @pytest.mark.process
-def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
+def test_frames_pass_and_heartbeats_continue_without_the_worker() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     broker = context.socket(zmq.ROUTER)
     broker.setsockopt(zmq.LINGER, 0)
@@ -46,7 +46,7 @@ def test_frames_pass_and_beats_go_on_without_the_worker() -> None:
 
 
 @pytest.mark.process
-def test_a_courier_that_begins_anew_is_the_same_process_on_a_new_socket() -> None:
+def test_a_renewed_proxy_is_the_same_process_with_a_new_socket() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     broker = context.socket(zmq.ROUTER)
     broker.setsockopt(zmq.LINGER, 0)
@@ -90,7 +90,7 @@ def _seen_by_others(pid: int) -> bytes:
 
 
 @pytest.mark.process
-def test_a_courier_proves_the_workers_key_and_tells_it_that_it_was_refused() -> None:
+def test_a_proxy_uses_the_workers_key_and_reports_a_refusal() -> None:
     server, own = zmq.curve_keypair(), zmq.curve_keypair()
     admitted: set[str] = set()
 
@@ -99,16 +99,16 @@ def test_a_courier_proves_the_workers_key_and_tells_it_that_it_was_refused() -> 
         router = Router("tcp://127.0.0.1:0", secrets=[server[1]], admits=admitted.__contains__)
         endpoint = await router.open(arrived.set)
         dealer = ProxiedDealer(endpoint, b"w", CurveKeys(*own, server[0]))
-        told = asyncio.Event()
-        await dealer.open(told.set)
+        woken = asyncio.Event()
+        await dealer.open(woken.set)
         async with asyncio.timeout(20):
-            await told.wait()
+            await woken.wait()
         assert "refuses this key" in dealer.refusal
         await dealer.close()
 
         admitted.add(f"curve:{own[0].decode()}")
         dealer = ProxiedDealer(endpoint, b"w", CurveKeys(*own, server[0]))
-        await dealer.open(told.set)
+        await dealer.open(woken.set)
         dealer.send(b"", [b"join"])
         heard: list[bytes] = []
         async with asyncio.timeout(20):

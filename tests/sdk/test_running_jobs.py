@@ -1,4 +1,4 @@
-"""The jobs that a worker runs, with a side of NFP and a loop that is a list."""
+"""The running jobs of a worker, with an NFP side and a list as its loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ from dragoman.sdk.running_jobs import RunningJobs
 
 
 class Scene:
-    """A worker's jobs; `turn` lets its loop do what threads asked it to."""
+    """A worker's jobs; `turn` runs what threads handed to its loop."""
 
     def __init__(self) -> None:
         self.sent: list[Frames] = []
-        self.asked: list[Callable[[], None]] = []
+        self.queued: list[Callable[[], None]] = []
         self.ended = 0
-        #: What calls do, and what they are answered.
+        #: What a call does and returns.
         self.task: Callable[[JobContext], Answer] = lambda job: Answer(job.id)
         self.side = NfpWorkerSide("w1", "svc")
         self.running = RunningJobs(
@@ -30,11 +30,11 @@ class Scene:
             self.side,
             send=self.sent.extend,
             run=lambda work, context: self.task(context),
-            in_loop=self.asked.append,
-            ended=self._over,
+            in_loop=self.queued.append,
+            ended=self._count_end,
         )
 
-    def _over(self) -> None:
+    def _count_end(self) -> None:
         self.ended += 1
 
     def take(self, job: str = "j1", client: str = "c1") -> Callable[[], None]:
@@ -44,19 +44,19 @@ class Scene:
         return self.running.take(work)
 
     def turn(self) -> None:
-        """Let the loop do what it was asked to; what was sent before is forgotten."""
+        """Run the loop's queue; forget what was sent before."""
         self.sent.clear()
-        while self.asked:
-            self.asked.pop(0)()
+        while self.queued:
+            self.queued.pop(0)()
 
-    def said(self) -> list[tuple[str, bytes]]:
-        """Return what was sent: commands and statuses."""
+    def reports_sent(self) -> list[tuple[str, bytes]]:
+        """Return command and status of every report that was sent."""
         reports = [wire.decode(list(frames)) for frames in self.sent]
         return [(r.command, r.status) for r in reports if isinstance(r, wire.NfpReport)]
 
 
 TAKEN = ("RESPONSE", b"201")
-#: A result, and the word that it is there.
+#: A result, and the event that announces it.
 ANSWERED = [("RESPONSE", b"200"), ("EVENT", b"200")]
 CANCELLED = ("RESPONSE", b"417")
 HANDED_BACK = ("RESPONSE", b"404")
@@ -69,11 +69,11 @@ def scene() -> Scene:
 
 def test_a_job_is_confirmed_when_it_is_taken_and_answered_when_it_was_run(scene: Scene) -> None:
     execute = scene.take()
-    assert (scene.said(), scene.running.clients()) == ([TAKEN], ["c1"])
+    assert (scene.reports_sent(), scene.running.clients()) == ([TAKEN], ["c1"])
     execute()
-    assert (scene.said(), len(scene.running), scene.ended) == ([TAKEN], 1, 0)
+    assert (scene.reports_sent(), len(scene.running), scene.ended) == ([TAKEN], 1, 0)
     scene.turn()
-    assert (scene.said(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
+    assert (scene.reports_sent(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
     assert (scene.running.succeeded, scene.running.failed) == (1, 0)
 
 
@@ -99,7 +99,7 @@ def test_what_a_stopped_task_returns_is_not_its_answer(scene: Scene) -> None:
     scene.running.stop(Stop("unknown"))
     execute()
     scene.turn()
-    assert scene.said() == [CANCELLED]
+    assert scene.reports_sent() == [CANCELLED]
     assert (scene.running.succeeded, scene.running.failed) == (0, 1)
 
 
@@ -127,9 +127,9 @@ def test_what_a_task_says_leaves_in_the_loop_and_before_its_answer(scene: Scene)
 
     scene.task = report
     scene.take()()
-    assert scene.said() == [TAKEN]
+    assert scene.reports_sent() == [TAKEN]
     scene.turn()
-    assert scene.said() == [("EVENT", b"200"), *ANSWERED]
+    assert scene.reports_sent() == [("EVENT", b"200"), *ANSWERED]
 
 
 def test_a_task_that_goes_on_after_its_job_was_handed_back_is_not_heard(scene: Scene) -> None:
@@ -140,14 +140,14 @@ def test_a_task_that_goes_on_after_its_job_was_handed_back_is_not_heard(scene: S
     scene.task = report
     execute = scene.take()
     scene.running.hand_back_all()
-    assert (scene.said(), len(scene.running)) == ([TAKEN, HANDED_BACK], 0)
+    assert (scene.reports_sent(), len(scene.running)) == ([TAKEN, HANDED_BACK], 0)
     execute()
     scene.turn()
-    assert (scene.said(), scene.ended) == ([], 0)
+    assert (scene.reports_sent(), scene.ended) == ([], 0)
     assert (scene.running.succeeded, scene.running.failed) == (0, 0)
 
 
-def test_where_work_cannot_be_passed_on_the_caller_is_told(scene: Scene) -> None:
+def test_a_forward_that_the_dialect_lacks_is_a_fault_for_the_caller(scene: Scene) -> None:
     def pass_on(job: JobContext) -> Answer:
         job.forward("other", "t")
         raise AssertionError("not reached")
@@ -155,5 +155,5 @@ def test_where_work_cannot_be_passed_on_the_caller_is_told(scene: Scene) -> None
     scene.task = pass_on
     scene.take()()
     scene.turn()
-    assert (scene.said(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
+    assert (scene.reports_sent(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
     assert b"nfp cannot forward" in b"".join(scene.sent[0])

@@ -60,16 +60,14 @@ def test_an_empty_file_can_be_put(broker: LocalBroker, shared: Path) -> None:
     assert (shared / "drop" / "empty").read_bytes() == b""
 
 
-def test_a_broken_transfer_goes_on_where_it_was(
-    broker: LocalBroker, shared: Path, tmp_path: Path
-) -> None:
+def test_an_interrupted_fetch_resumes(broker: LocalBroker, shared: Path, tmp_path: Path) -> None:
     content = (shared / "big").read_bytes()
     asked: list[int] = []
 
     class Counting(AsyncFiles):
-        def _order(self, url: str, offset: int, length: int) -> Any:
+        def _submit(self, url: str, offset: int, length: int) -> Any:
             asked.append(offset)
-            return super()._order(url, offset, length)
+            return super()._submit(url, offset, length)
 
     def give_up(done: int, size: int) -> None:
         if done > 1_000_000:
@@ -89,9 +87,7 @@ def test_a_broken_transfer_goes_on_where_it_was(
     assert (tmp_path / "copy").read_bytes() == content
 
 
-def test_pieces_that_went_missing_cost_one_window(
-    broker: LocalBroker, shared: Path, tmp_path: Path
-) -> None:
+def test_a_lost_chunk_costs_one_window(broker: LocalBroker, shared: Path, tmp_path: Path) -> None:
     async def play() -> None:
         async with AsyncClient(broker.url("nfp")) as client:
             deliver, lost = client._deliver, 0
@@ -112,14 +108,12 @@ def test_pieces_that_went_missing_cost_one_window(
     assert (tmp_path / "copy").read_bytes() == (shared / "big").read_bytes()
 
 
-def test_what_is_left_of_another_version_is_not_used(
-    broker: LocalBroker, shared: Path, tmp_path: Path
-) -> None:
+def test_a_wrong_part_file_is_not_used(broker: LocalBroker, shared: Path, tmp_path: Path) -> None:
     sha256 = hashlib.sha256((shared / "big").read_bytes()).hexdigest()
     part = tmp_path / f".copy.{sha256[:16]}.part"
     with Client(broker.url("nfp")) as client:
         part.write_bytes(b"something else")
-        with pytest.raises(TransferFailed, match="announced"):
+        with pytest.raises(TransferFailed, match="does not match"):
             Files(client).fetch("nf://big", tmp_path / "copy")
         part.write_bytes(b"x" * (SIZE + 1))
         Files(client).fetch("nf://big", tmp_path / "copy")
@@ -127,7 +121,7 @@ def test_what_is_left_of_another_version_is_not_used(
 
 
 @pytest.mark.process
-def test_what_is_not_there_or_not_allowed_is_said(
+def test_a_missing_or_forbidden_file_is_an_error_with_its_reason(
     broker: LocalBroker, shared: Path, tmp_path: Path
 ) -> None:
     with Client(broker.url("nfp")) as client:

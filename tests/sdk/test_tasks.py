@@ -1,4 +1,4 @@
-"""Tasks are plain typed functions; whatever goes wrong in one is a fault with words."""
+"""Tasks are plain typed functions; every failure of one is a fault with a message."""
 
 import sys
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def run(function: Any, *args: Any, context: Any = None, **kwargs: Any) -> Answer
     return tasks.run(Call("it", args, kwargs), context)
 
 
-def words(answer: Answer) -> str:
+def message_of(answer: Answer) -> str:
     assert answer.fault is not None
     return answer.fault.message
 
@@ -44,22 +44,22 @@ def test_results_become_plain_values_and_bytes_stay_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "expected"),
     [((), "missing"), (("x",), "argument 'n'"), ((1, 2), "too many")],
 )
-def test_wrong_arguments_are_told_to_the_caller(args: tuple[Any, ...], said: str) -> None:
+def test_wrong_arguments_are_a_fault_for_the_caller(args: tuple[Any, ...], expected: str) -> None:
     def double(n: int) -> int:
         return 2 * n
 
-    assert said in words(run(double, *args))
+    assert expected in message_of(run(double, *args))
 
 
 def test_an_unknown_task_names_what_is_offered() -> None:
     tasks = Tasks()
     tasks.add(make_task(lambda: 1, "one"))
     answer = tasks.run(Call("two"), None)
-    assert "'two'" in words(answer)
-    assert "one" in words(answer)
+    assert "'two'" in message_of(answer)
+    assert "one" in message_of(answer)
 
 
 def test_names_are_found_whatever_their_case() -> None:
@@ -89,18 +89,18 @@ def test_a_raw_request_is_one_argument_and_its_parts_are_several() -> None:
     assert tasks.run(Call(args=(b"x", b"y")), None).value == 2
 
 
-def test_an_exception_is_a_fault_with_its_traceback_and_a_failed_task_has_only_words() -> None:
+def test_an_exception_is_a_fault_with_its_traceback_and_task_failed_has_only_its_message() -> None:
     def broken() -> None:
         raise RuntimeError("boom")
 
     def refused() -> None:
         raise TaskFailed("no such host")
 
-    assert "RuntimeError: boom" in words(run(broken))
-    assert words(run(refused)) == "no such host"
+    assert "RuntimeError: boom" in message_of(run(broken))
+    assert message_of(run(refused)) == "no such host"
 
 
-def test_a_hand_over_passes_through() -> None:
+def test_a_forward_passes_through() -> None:
     def forward() -> None:
         raise ForwardRequested("other", Call("next"))
 
@@ -108,14 +108,14 @@ def test_a_hand_over_passes_through() -> None:
         run(forward)
 
 
-def test_a_context_is_given_to_those_who_ask_for_it() -> None:
+def test_a_task_with_a_job_parameter_gets_the_context() -> None:
     def who(job: object, n: int) -> object:
         return [job == "ctx", n]
 
     assert run(who, n=1, context="ctx").value == [True, 1]
 
 
-def test_positional_arguments_pass_the_context_by_wherever_it_stands() -> None:
+def test_positional_arguments_skip_the_context_wherever_it_stands() -> None:
     def first(job: object, n: int, m: int = 0) -> object:
         return [job, n, m]
 
@@ -125,10 +125,10 @@ def test_positional_arguments_pass_the_context_by_wherever_it_stands() -> None:
     assert run(first, 1, context="ctx").value == ["ctx", 1, 0]
     assert run(first, 1, m=2, context="ctx").value == ["ctx", 1, 2]
     assert run(last, 1, 2, x=3, context="ctx").value == ["ctx", 1, 2, {"x": 3}]
-    assert "too many" in words(run(first, 1, 2, 3, context="ctx"))
+    assert "too many" in message_of(run(first, 1, 2, 3, context="ctx"))
 
 
-def test_a_caller_cannot_say_what_the_context_is() -> None:
+def test_a_caller_cannot_pass_the_context() -> None:
     def who(job: object, **more: int) -> object:
         return [job, more]
 
@@ -156,11 +156,11 @@ def test_the_public_functions_of_a_module_are_its_tasks() -> None:
 
 
 def test_the_public_methods_of_an_object_are_its_tasks() -> None:
-    class Desk:
+    class Counter:
         def open(self) -> str:
             return "opened"
 
         def _close(self) -> None: ...
 
-    (task,) = tasks_of(Desk())
+    (task,) = tasks_of(Counter())
     assert (task.name, task.function()) == ("open", "opened")

@@ -28,7 +28,7 @@ def test_workers_of_zss_have_a_port_of_their_own() -> None:
 @pytest.mark.parametrize(
     "url", ["host:1", "ftp://host", "nfp://", "nfp://host:port", "nfp://h:99999"]
 )
-def test_a_wrong_url_is_said_in_words(url: str) -> None:
+def test_a_wrong_url_is_refused_with_a_sentence(url: str) -> None:
     with pytest.raises(ValueError, match=url.replace("/", ".")):
         parse_url(url)
 

@@ -1,4 +1,4 @@
-"""The worker against a real broker: concurrency, drain, hand-back, hand-over, events."""
+"""The worker against a real broker: concurrency, drain, hand-back, forward, events."""
 
 import threading
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_draining_worker_finishes_what_runs_and_hands_new_work_to_others(
             assert not stopping.is_alive()
 
 
-def test_told_twice_a_worker_hands_back_what_runs(broker: LocalBroker) -> None:
+def test_a_worker_that_is_stopped_twice_hands_back_its_running_jobs(broker: LocalBroker) -> None:
     stuck, other = make(broker, "stuck", name="s1"), make(broker, "stuck", name="s2")
     started, release = threading.Event(), threading.Event()
 
@@ -77,7 +77,7 @@ def test_told_twice_a_worker_hands_back_what_runs(broker: LocalBroker) -> None:
     release.set()
 
 
-def test_work_can_be_passed_on_to_another_service(broker: LocalBroker) -> None:
+def test_a_job_can_be_forwarded_to_another_service(broker: LocalBroker) -> None:
     front, back = make(broker, "front", "dcp"), make(broker, "back", "dcp")
 
     @front.task
@@ -89,7 +89,7 @@ def test_work_can_be_passed_on_to_another_service(broker: LocalBroker) -> None:
         assert client.call("front", "ask", n=21, timeout=20) == 42
 
 
-def test_a_dialect_that_cannot_pass_work_on_says_so_to_the_caller(broker: LocalBroker) -> None:
+def test_a_dialect_that_cannot_forward_fails_the_job_with_a_reason(broker: LocalBroker) -> None:
     front = make(broker, "front-nfp")
 
     @front.task
@@ -115,7 +115,7 @@ def test_a_worker_has_one_service_where_its_dialect_says_so(broker: LocalBroker)
 
 
 @pytest.mark.process
-def test_a_worker_whose_broker_is_gone_starts_no_process_each_time_it_tries(
+def test_a_worker_without_a_broker_starts_no_process_for_each_attempt(
     tmp_path: Path,
 ) -> None:
     first = LocalBroker("nfp", data=tmp_path)

@@ -1,6 +1,7 @@
-"""The same client for code without asyncio: a thin door around `AsyncClient`.
+"""The blocking client: a thin wrapper around `AsyncClient`.
 
-One background thread per client runs its loop; every verb hands the work over and waits.
+Each client has one background thread with an event loop. Every method runs its coroutine there and
+waits for the result.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Portal:
-    """A thread with an event loop, and the way into it."""
+    """A background thread with an event loop."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -32,7 +33,7 @@ class Portal:
         self.loop.close()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine over there and wait for what it returns."""
+        """Run a coroutine in the thread's loop; return its result."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -56,7 +57,7 @@ class Job:
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Whom it went to, once known."""
+        """The workers that have the job; empty until the broker names them."""
         return self._job.workers
 
     @property
@@ -65,7 +66,7 @@ class Job:
         return self._job.is_done
 
     def wait_until_acknowledged(self, at_most: float) -> bool:
-        """Wait until the broker has said that it has the job; tell whether it did."""
+        """Wait for the broker's acknowledgement; return whether it came in time."""
         return self._portal.wait(self._job.wait_until_acknowledged(at_most))
 
     def result(self, timeout: float | None = None) -> Any:
@@ -77,11 +78,11 @@ class Job:
         return self._portal.wait(self._job.served(timeout))
 
     def events(self) -> Iterator[Progress | Chunk | InputAsked | Dispatched]:
-        """Yield what happens to the job until it ends."""
-        return _pull(self._portal, self._job.events)
+        """Yield the job's events until it ends."""
+        return _iterate(self._portal, self._job.events)
 
     def cancel(self, timeout: float = 10.0) -> str:
-        """Ask for the job to stop; return what became of it."""
+        """Cancel the job; return its final state in words."""
         return self._portal.wait(self._job.cancel(timeout))
 
     def give_input(self, request: str, answer: Any, worker: str = "") -> None:
@@ -89,16 +90,16 @@ class Job:
         self._portal.loop.call_soon_threadsafe(self._job.give_input, request, answer, worker)
 
 
-def _pull(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
-    """Yield from an asynchronous iterator on the other side of a portal."""
+def _iterate(portal: Portal, make: Callable[[], Any]) -> Iterator[Any]:
+    """Yield the items of an asynchronous iterator that runs in a portal's loop."""
     source = make()
-    nothing = object()
+    end = object()
 
     async def step() -> Any:
-        return await anext(source, nothing)
+        return await anext(source, end)
 
     try:
-        while (item := portal.wait(step())) is not nothing:
+        while (item := portal.wait(step())) is not end:
             yield item
     finally:
         if not portal.loop.is_closed():
@@ -117,7 +118,7 @@ class Client:
 
     @property
     def portal(self) -> Portal:
-        """The way into the client's thread, which starts with the first use."""
+        """The client's thread; it starts, and connects, on first use."""
         if self._portal is None:
             self._portal = Portal(f"dragoman client {self.name}")
             self._portal.wait(self._client.open())
@@ -125,7 +126,7 @@ class Client:
 
     @property
     def asynchronous(self) -> AsyncClient:
-        """The client behind the door; its coroutines are to be run through `portal`."""
+        """The wrapped client; run its coroutines with `portal.wait`."""
         return self._client
 
     def __enter__(self) -> "Client":
@@ -136,19 +137,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go. Jobs go on; their results can be asked for by id later."""
+        """Disconnect. Submitted jobs continue; ask for their results later by id."""
         if self._portal is not None:
             portal, self._portal = self._portal, None
             portal.wait(self._client.close())
             portal.close()
 
     def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
-        """Ask for work and wait for its result. Options as in `AsyncClient.submit`."""
+        """Submit a job and wait for its result. Options as in `AsyncClient.submit`."""
         return self.portal.wait(self._client.call(service, task, *args, **options))
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether this dialect's broker says that it has a job before it is done."""
+        """Whether this dialect acknowledges a job before it ends."""
         return self._client.is_acknowledged
 
     def order(
@@ -161,7 +162,7 @@ class Client:
         key: str = "",
         job: str | None = None,
     ) -> Job:
-        """Ask for work said as a `Call`, for arguments that clash with `submit`'s own."""
+        """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
 
         async def order() -> AsyncJob:
             return self._client.order(service, call, target, priority=priority, key=key, job=job)
@@ -169,16 +170,16 @@ class Client:
         return Job(self.portal.wait(order()), self.portal)
 
     def submit(self, service: str, task: str = "", *args: Any, **options: Any) -> Job:
-        """Ask for work and return at once."""
+        """Submit a job; return without waiting for its result."""
         job = self.portal.wait(self._client.submit(service, task, *args, **options))
         return Job(job, self.portal)
 
     def map(self, service: str, task: str, calls: Any, **options: Any) -> Iterator[Any]:
-        """Make many calls, a window at a time; yield results in order."""
-        return _pull(self.portal, lambda: self._client.map(service, task, calls, **options))
+        """Make many calls, at most `window` at a time; yield the results in order."""
+        return _iterate(self.portal, lambda: self._client.map(service, task, calls, **options))
 
     def job(self, job_id: str, service: str = "", target: str = "any") -> Job:
-        """Return a job by id, also one that another client submitted."""
+        """Return a job by its id; another client may have submitted it."""
 
         async def find() -> AsyncJob:
             return self._client.job(job_id, service, target)
@@ -186,5 +187,5 @@ class Client:
         return Job(self.portal.wait(find()), self.portal)
 
     def subscribe(self, *topics: str, after: int = -1) -> Iterator[Published]:
-        """Yield events of the fabric, from a ledger position (-1: from now)."""
-        return _pull(self.portal, lambda: self._client.subscribe(*topics, after=after))
+        """Yield events of the broker and its workers after a ledger position (-1: from now)."""
+        return _iterate(self.portal, lambda: self._client.subscribe(*topics, after=after))

@@ -1,7 +1,7 @@
-"""Where copies of files are kept: by their digest, and not more of them than a bound.
+"""A local cache of downloaded files, keyed by digest and bounded in size.
 
-Several workers of a machine share one such folder. When it is too full, what was used longest ago
-goes first; never what was used just now, for a task may be about to open it.
+Several workers of one machine share the folder. If it is too large, the least recently used files
+are removed first. Files used within the last hour stay: a task may be about to open one.
 """
 
 import contextlib
@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: Bytes a cache may hold; the newest copy stays, however large it is.
+#: Maximum size in bytes. The newest file stays even if it alone is larger.
 LARGEST_CACHE: Final = 4 * 1024**3
-#: What was used within so many seconds stays.
+#: Files used within so many seconds are never removed.
 IN_USE: Final = 3600.0
 
 
 class FileCache:
-    """A folder of copies."""
+    """A folder of cached files."""
 
     def __init__(self, folder: Path, largest: int = LARGEST_CACHE, in_use: float = IN_USE) -> None:
         self.folder = folder
@@ -26,11 +26,11 @@ class FileCache:
         self._in_use = in_use
 
     def place(self, sha256: str, name: str) -> Path:
-        """Say where the copy of a file is, or would be."""
+        """Return the path of a file's copy, whether it exists or not."""
         return self.folder / sha256[:2] / sha256 / name
 
     def has(self, copy: Path) -> bool:
-        """Tell whether a copy is there; asking is using it."""
+        """Return whether a copy exists; this also marks it as used now."""
         try:
             os.utime(copy.parent)
         except FileNotFoundError:
@@ -38,7 +38,7 @@ class FileCache:
         return copy.exists()
 
     def trim(self, keep: Path) -> None:
-        """Remove what was used longest ago until the rest is within the bound."""
+        """Remove the least recently used copies until the rest fits."""
         found = sorted(self._entries())
         total = sum(size for _, size, _ in found)
         for used_at, size, entry in found:
@@ -49,10 +49,10 @@ class FileCache:
                 total -= size
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return every copy: when it was used last, its size and its folder."""
+        """Return each copy's time of last use, size and folder."""
         found = []
         for entry in self.folder.glob("??/*"):
-            # Another worker may be removing it at this moment.
+            # Another worker may remove it at the same moment.
             with contextlib.suppress(OSError):
                 size = sum(file.stat().st_size for file in entry.iterdir())
                 found.append((entry.stat().st_mtime, size, entry))

@@ -1,8 +1,8 @@
-"""The client: ask for work by service name, on any dialect.
+"""The asyncio client: submit jobs to a service by name, over any dialect.
 
-One asyncio implementation; `blocking` puts a thin door in front of it. Lost messages are said
-again: a job that was not acknowledged is submitted again under its id (which makes it the same
-job), one that was is asked about, and after long silence the socket is rebuilt.
+`blocking` wraps it for code without asyncio. The client repairs lost messages. It submits an
+unacknowledged job again under the same id, which the broker treats as the same job. It asks for
+the result of an acknowledged job. After long silence it opens a new socket.
 """
 
 import asyncio
@@ -33,41 +33,41 @@ from dragoman.sdk.jobs import AsyncJob
 from dragoman.sdk.peer_factories import peer_factory_for
 from dragoman.sdk.url import parse_url
 
-#: A job without an acknowledgement is submitted again after so long, then ever more rarely.
+#: Seconds before an unacknowledged job is submitted again; the interval doubles each time.
 RESUBMIT_AFTER: Final = 2.0
-#: An acknowledged job without news is asked about this often.
+#: Seconds between two questions about an acknowledged job without news.
 ASK_EVERY: Final = 10.0
-#: With jobs waiting and nothing heard for so long, the socket is rebuilt.
+#: If jobs wait and the broker is silent for so many seconds, the client opens a new socket.
 SILENCE: Final = 8.0
 _TICK: Final = 0.5
-#: Dialects whose brokers say that they have a job before it is done.
+#: Dialects that acknowledge a job before it ends.
 ACKNOWLEDGING: Final = frozenset({"nfp", "http"})
-#: Dialects whose requests have no place for an idempotency key beside the job's id, which is part
-#: of the body that two requests are compared by. There the key names the job.
+#: Dialects whose requests have no field for an idempotency key. There the job's id is derived
+#: from the key: two requests with one key have one id, and the broker compares their bodies.
 KEYS_NAME_JOBS: Final = frozenset({"dcp", "zss"})
-#: Events of the fabric that may wait to be read.
+#: Published events that may wait to be read.
 _FEED: Final = 100_000
-#: How long one question for events waits for news.
+#: Seconds that one poll for events waits at the broker.
 PULL_WAIT: Final = 20.0
 MANAGEMENT: Final = "mmi.service.broker"
-#: Faults after which the same question may be answered: the broker begins anew, or is slow.
-_PASSING: Final = frozenset(
+#: Faults after which a poll for events is repeated: the broker restarts, or is slow.
+_TRANSIENT: Final = frozenset(
     {FaultCode.DRAINING, FaultCode.NO_WORKER, FaultCode.JOB_TIMEOUT, FaultCode.WORKER_LOST}
 )
 
 
 def new_id() -> str:
-    """Return a fresh id: 128 random bits in hex."""
+    """Return a new id: 128 random bits in hex."""
     return os.urandom(16).hex()
 
 
 def id_of_key(key: str) -> str:
-    """Return the id of the job that an idempotency key stands for."""
+    """Derive a job's id from its idempotency key."""
     return sha256(f"dragoman key {key}".encode()).hexdigest()[:32]
 
 
 def default_name() -> str:
-    """Name a client after its host and process, with a few random digits."""
+    """Return a client name: host, process id and six random digits."""
     return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
@@ -81,7 +81,7 @@ class AsyncClient:
         self.name = name or default_name()
         kit = peer_factory_for(self.endpoint.dialect, find_credentials(credentials))
         self._side: ClientSide = kit.client_side(self.name, new_id)
-        #: Whether the broker says that it has a job before it is done.
+        #: Whether this dialect acknowledges a job before it ends.
         self.is_acknowledged = self.endpoint.dialect in ACKNOWLEDGING
         self._connection = BrokerConnection(
             lambda: kit.client_transport(self.endpoint, self.name), self._receive
@@ -99,13 +99,13 @@ class AsyncClient:
         await self.close()
 
     async def open(self) -> None:
-        """Connect."""
+        """Connect and start the task that repeats lost messages."""
         await self._connection.open()
         self._connection.send(self._side.hello())
         self._keeper = asyncio.create_task(self._keep(), name="dragoman client keeper")
 
     async def close(self) -> None:
-        """Let go. Jobs go on; their results can be asked for by id later."""
+        """Disconnect. Submitted jobs continue; ask for their results later by id."""
         if self._keeper is not None:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -115,7 +115,7 @@ class AsyncClient:
         self._jobs.clear()
         await self._connection.close()
 
-    # --- asking for work ----------------------------------------------------------------------
+    # --- submitting jobs ----------------------------------------------------------------------
 
     async def submit(
         self,
@@ -130,7 +130,7 @@ class AsyncClient:
         raw: bytes | None = None,
         **kwargs: Any,
     ) -> AsyncJob:
-        """Ask for work and return at once; the job's methods tell what becomes of it."""
+        """Submit a job; return without waiting for its result."""
         call = Call(task, args, kwargs, raw, timeout=timeout)
         return self.order(service, call, target, priority=priority, key=key, job=job)
 
@@ -144,25 +144,25 @@ class AsyncClient:
         key: str = "",
         job: str | None = None,
     ) -> AsyncJob:
-        """Ask for work said as a `Call`, for arguments that clash with `submit`'s own."""
-        aim = parse_target(target) if isinstance(target, str) else target
+        """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
+        parsed = parse_target(target) if isinstance(target, str) else target
         if key and not job and self.endpoint.dialect in KEYS_NAME_JOBS:
             job, key = id_of_key(key), ""
             if (known := self._jobs.get(job)) is not None:
                 return known
-        order = Submission(JobId(job or new_id()), service, call, aim, priority, key)
-        # First of all: what cannot be written must not be remembered as asked for.
-        frames = list(self._side.submit(order))
-        found = self._jobs[order.job] = AsyncJob(order, self, self._now())
+        submission = Submission(JobId(job or new_id()), service, call, parsed, priority, key)
+        # Encode first: a request that cannot be encoded must not be remembered as submitted.
+        frames = list(self._side.submit(submission))
+        submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
         self._connection.send(frames)
-        return found
+        return submitted
 
     async def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
-        """Ask for work and wait for its result. Options as in `submit`."""
+        """Submit a job and wait for its result. Options as in `submit`."""
         timeout = options.get("timeout")
         job = await self.submit(service, task, *args, **options)
         try:
-            # The broker ends the job at its deadline; the margin lets its word arrive.
+            # The broker ends the job at its deadline; the margin lets its answer arrive.
             return await job.result(None if timeout is None else timeout + 5.0)
         finally:
             self._jobs.pop(job.id, None)
@@ -178,8 +178,8 @@ class AsyncClient:
     ) -> AsyncIterator[Any]:
         """Make many calls, at most `window` at a time; yield results in the order of the calls.
 
-        Each item is the keyword arguments (a mapping), the positional ones (a tuple), or the only
-        one (anything else).
+        A mapping is keyword arguments, a tuple is positional arguments, anything else is the only
+        argument.
         """
         waiting: deque[AsyncJob] = deque()
         for item in calls:
@@ -197,41 +197,41 @@ class AsyncClient:
         finally:
             self._jobs.pop(job.id, None)
 
-    # --- asking about work --------------------------------------------------------------------
+    # --- submitted jobs -----------------------------------------------------------------------
 
     def job(self, job_id: str, service: str = "", target: str = "any") -> AsyncJob:
-        """Return a job by id, also one that another client submitted; `result` waits for it."""
+        """Return a job by its id; another client may have submitted it."""
         known = self._jobs.get(job_id)
         if known is not None:
             return known
-        order = Submission(JobId(job_id), service, Call(), parse_target(target))
-        job = self._jobs[job_id] = AsyncJob(order, self, self._now())
+        submission = Submission(JobId(job_id), service, Call(), parse_target(target))
+        job = self._jobs[job_id] = AsyncJob(submission, self, self._now())
         job.is_acknowledged = True
         self._connection.send(self._side.ask(job.id))
         return job
 
     def forget(self, job: AsyncJob) -> None:
-        """Stop waiting for a job; it goes on, and can be asked for by its id."""
+        """Stop waiting for a job. It continues, and its result can be asked for by id."""
         self._jobs.pop(job.id, None)
         forget = getattr(self._side, "forget", None)
         if forget is not None:
             forget(job.id)
 
     def cancel_job(self, job: AsyncJob) -> None:
-        """Ask the broker to stop a job."""
+        """Send a cancel request."""
         self._connection.send(self._side.cancel(job.id))
 
     def send_input(self, job: AsyncJob, request: str, answer: Any, worker: str) -> None:
-        """Answer a worker's question."""
+        """Send the answer to a worker's question."""
         self._connection.send(self._side.give_input(job.id, request, answer, worker))
 
     async def subscribe(self, *topics: str, after: int = -1) -> AsyncIterator[Published]:
-        """Yield events of the fabric whose topic matches, from a ledger position (-1: from now)."""
+        """Yield events whose topic matches a glob, after a ledger position (-1: from now)."""
         wanted = (topics or ("*",), after)
         try:
             frames = self._side.subscribe(*wanted)
         except Unsupported:
-            async for event in self._pulled(*wanted):
+            async for event in self._poll_events(*wanted):
                 yield event
             return
         self._feed = asyncio.Queue(_FEED)
@@ -242,25 +242,25 @@ class AsyncClient:
             self._subscription = (self._subscription[0], event.seq)
             yield event
 
-    async def _pulled(self, topics: tuple[str, ...], after: int) -> AsyncIterator[Published]:
-        """Ask for events again and again, where the dialect has no other way."""
+    async def _poll_events(self, topics: tuple[str, ...], after: int) -> AsyncIterator[Published]:
+        """Poll the broker's management for events: this dialect cannot push them."""
         while True:
             asked_at = self._now()
-            asked = {"after": after, "topics": list(topics), "limit": 500, "wait": PULL_WAIT}
+            query = {"after": after, "topics": list(topics), "limit": 500, "wait": PULL_WAIT}
             try:
                 timeout = PULL_WAIT + 10.0
-                said = await self.call(MANAGEMENT, "events", timeout=timeout, **asked)
+                page = await self.call(MANAGEMENT, "events", timeout=timeout, **query)
             except (JobFailed, StillRunning, Unreachable) as error:
-                if isinstance(error, JobFailed) and error.fault.code not in _PASSING:
+                if isinstance(error, JobFailed) and error.fault.code not in _TRANSIENT:
                     raise
-                said = {"after": after, "events": []}
-            for found in said["events"]:
+                page = {"after": after, "events": []}
+            for found in page["events"]:
                 yield Published(found["seq"], found["topic"], found["event"])
-            if not said["events"] and self._now() - asked_at < 1.0 and said["after"] == after:
+            if not page["events"] and self._now() - asked_at < 1.0 and page["after"] == after:
                 await asyncio.sleep(1.0)
-            after = said["after"]
+            after = page["after"]
 
-    # --- keeping in touch ---------------------------------------------------------------------
+    # --- receiving and repeating --------------------------------------------------------------
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -279,18 +279,18 @@ class AsyncClient:
         job = self._jobs.get(notice.job)  # type: ignore[union-attr]
         if job is not None:
             job.asked_at, job.asks = self._now(), 0
-            job.take(notice)
+            job.receive(notice)
             if job.is_done:
                 self._jobs.pop(job.id, None)
 
     async def _keep(self) -> None:
-        """Say again what may have been lost; start anew when the broker is silent."""
+        """Repeat what may have been lost; open a new socket if the broker is silent."""
         while True:
             await asyncio.sleep(_TICK)
             now = self._now()
             if self.refusal:
-                self._give_up_unheard()
-            late = [j for j in self._jobs.values() if now - j.asked_at >= _patience(j)]
+                self._fail_unacknowledged()
+            late = [j for j in self._jobs.values() if now - j.asked_at >= _repeat_after(j)]
             if not late:
                 continue
             if now - self._connection.heard_at >= SILENCE:
@@ -300,34 +300,35 @@ class AsyncClient:
                     self._connection.send(self._side.subscribe(*self._subscription))
             for job in late:
                 job.asked_at, job.asks = now, job.asks + 1
-                self._connection.send(self._again(job))
+                self._connection.send(self._repeat(job))
 
     @property
     def refusal(self) -> str:
-        """Why the broker does not let this client in, if it said so; empty otherwise."""
+        """Why the broker refused this client's credentials; empty if it did not."""
         return self._connection.refusal
 
     @property
-    def suspicion(self) -> str:
-        """What may be wrong with a broker that does not answer; empty if there is no idea."""
-        return self._connection.suspicion
+    def connection_hint(self) -> str:
+        """The likely reason why the broker does not answer; empty if unknown."""
+        return self._connection.connection_hint
 
-    def _give_up_unheard(self) -> None:
-        """End the waiting for jobs that the broker will not hear of."""
+    def _fail_unacknowledged(self) -> None:
+        """Fail the jobs that a broker which refuses this client will never acknowledge."""
         for job in [job for job in self._jobs.values() if not job.is_acknowledged]:
             job.give_up(Refused(f"{self.endpoint}: {self.refusal}"))
             del self._jobs[job.id]
 
-    def _again(self, job: AsyncJob) -> list[Any]:
+    def _repeat(self, job: AsyncJob) -> list[Any]:
+        """Return a question about an acknowledged job, or else its submission."""
         if not job.is_acknowledged:
-            return list(self._side.submit(job.order))
+            return list(self._side.submit(job.submission))
         try:
             return list(self._side.ask(job.id))
         except Unsupported:
-            return list(self._side.submit(job.order))
+            return list(self._side.submit(job.submission))
 
 
-def _patience(job: AsyncJob) -> float:
+def _repeat_after(job: AsyncJob) -> float:
     if job.is_acknowledged:
         return ASK_EVERY
     return min(RESUBMIT_AFTER * 2.0**job.asks, ASK_EVERY)

@@ -1,4 +1,4 @@
-"""A peer's connection to its broker: frames in, frames out, rebuilt when the broker is silent."""
+"""A peer's connection to its broker. It owns the transport and replaces it on request."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,12 +8,12 @@ from dragoman.dialects.base import Frames
 from dragoman.transports.base import Sent, Transport
 
 _DRAIN: Final = 1000
-#: Messages that wait for a full transport before the oldest duty is to fail.
+#: Messages that may wait for a full transport; more raise `BufferError`.
 _BACKLOG: Final = 100_000
 
 
 class BrokerConnection:
-    """Owns a transport and makes a new one when asked to start anew."""
+    """Sends and receives frames over one transport at a time."""
 
     def __init__(
         self, make: Callable[[], Transport], receive: Callable[[list[bytes]], None]
@@ -24,27 +24,27 @@ class BrokerConnection:
         self._waiting: list[Frames] = []
         self._is_closed = False
         self._is_rebuilding = False
-        #: When something was last heard, on the loop's clock.
+        #: When the last message arrived, on the loop's clock.
         self.heard_at = 0.0
 
     @property
     def refusal(self) -> str:
-        """Why the broker does not let this peer in, if it said so; empty otherwise."""
+        """Why the broker refused this peer's credentials; empty if it did not."""
         return str(getattr(self._transport, "refusal", ""))
 
     @property
-    def suspicion(self) -> str:
-        """What may be wrong with a broker that is not heard, if the transport has an idea."""
-        return str(getattr(self._transport, "suspicion", ""))
+    def connection_hint(self) -> str:
+        """The likely reason why the broker does not answer; empty if the transport has none."""
+        return str(getattr(self._transport, "connection_hint", ""))
 
     async def open(self) -> None:
-        """Connect. Connecting never fails by itself: silence is what tells."""
+        """Connect. This never fails: an absent broker shows as silence."""
         self.heard_at = asyncio.get_running_loop().time()
         self._transport = transport = self._make()
         await transport.open(self._drain)
 
     def discount_silence(self, seconds: float) -> None:
-        """Do not count some time as silence of the broker: nobody here could listen."""
+        """Exclude some seconds from the broker's silence: this process could not read then."""
         self.heard_at = min(self.heard_at + seconds, asyncio.get_running_loop().time())
 
     def _drain(self) -> None:
@@ -58,14 +58,14 @@ class BrokerConnection:
         transport.flush()
 
     def send(self, messages: Iterable[Frames]) -> None:
-        """Send messages in order; what a full transport does not take waits here."""
+        """Send messages in order. If the transport is full, the rest waits here."""
         self._waiting.extend(messages)
         self._retry()
         if self._transport is not None:
             self._transport.flush()
 
     def send_first(self, messages: Iterable[Frames]) -> None:
-        """Send messages before whatever came up while there was no connection."""
+        """Send messages before those that already wait."""
         self._waiting[:0] = messages
         self.send(())
 
@@ -82,13 +82,13 @@ class BrokerConnection:
         self._waiting.clear()
 
     async def rebuild(self) -> None:
-        """Close the socket and connect on a new one; what waited is the caller's to say again.
+        """Close the socket and open a new one. Waiting messages are dropped; the caller repeats.
 
-        A transport that reconnects and repeats by itself is left alone: a new one would ask anew.
-        One that can renew itself does, which is cheaper than another one.
+        A transport with `heals_itself` reconnects and repeats requests, so it stays. A transport
+        with `renew` opens the new socket itself, which is cheaper than a new transport.
         """
         if getattr(self._transport, "heals_itself", False):
-            # It is given as long again before anybody complains the next time.
+            # Count silence from now on, so that the caller waits as long again.
             self.heard_at = asyncio.get_running_loop().time()
             return
         if self._is_rebuilding:
@@ -103,7 +103,7 @@ class BrokerConnection:
             self._is_rebuilding = False
 
     async def _renew(self, transport: Transport) -> bool:
-        """Let a transport begin anew, if it can."""
+        """Have the transport open a new socket; return whether it could."""
         renew = getattr(transport, "renew", None)
         if renew is None or self._is_closed or not await renew() or self._is_closed:
             return False
@@ -119,7 +119,7 @@ class BrokerConnection:
             await self.open()
 
     async def close(self) -> None:
-        """Let go."""
+        """Close the transport for good."""
         self._is_closed = True
         transport, self._transport = self._transport, None
         if transport is not None:

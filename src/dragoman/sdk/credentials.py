@@ -1,23 +1,23 @@
-"""What a peer proves itself with: a file, written by `dragoman keys new`, that only it can read.
+"""A peer's credentials: a file that `dragoman keys new` writes and only its owner can read.
 
-The file is TOML with a part for each way there is; a peer uses the one that its transport has:
+The file is TOML with one table for each mechanism. A peer uses the one that its transport needs:
 
     [curve]                     # nfp, dcp, zss
     public = "..."              # Z85, 40 characters
     secret = "..."
     server = "..."              # the broker's public key
     [tls]                       # memo, http, ncl: PEM texts
-    certificate = '''...'''     # the peer's own, and the key for it
-    key = '''...'''
-    authority = '''...'''       # who vouches for the broker
+    certificate = '''...'''     # the peer's own
+    key = '''...'''             # the secret key of that certificate
+    authority = '''...'''       # the authority that signed the broker's certificate
     [token]                     # http
     secret = "..."
     [nkey]                      # ncl
     seed = "..."
 
-Certificate files of pyzmq (`*.key_secret`), such as NorFab's peers have, are read as well. Where no
-file is given, `DRAGOMAN_KEY_FILE` names it, and `DRAGOMAN_SERVER_KEY` the broker's key, if the file
-does not say. Nothing here shows a secret.
+Certificate files of pyzmq (`*.key_secret`), which NorFab's peers have, are read too. If no file is
+given, `DRAGOMAN_KEY_FILE` names it. If the file has no broker key, `DRAGOMAN_SERVER_KEY` gives it.
+Error messages and `repr` contain no secret.
 """
 
 import os
@@ -31,8 +31,8 @@ from dragoman.transports.keyfiles import read_private
 
 FILE_VARIABLE: Final = "DRAGOMAN_KEY_FILE"
 SERVER_VARIABLE: Final = "DRAGOMAN_SERVER_KEY"
-#: Where each member is in the file.
-_PLACES: Final = {
+#: The table and key of each member in the file.
+_FIELDS: Final = {
     "public": ("curve", "public"),
     "secret": ("curve", "secret"),
     "server": ("curve", "server"),
@@ -47,7 +47,7 @@ _ZPL: Final = re.compile(r'^\s*(public|secret)-key\s*=\s*"([^"]{40})"', re.MULTI
 
 @value
 class Credentials:
-    """All that one peer may prove itself with; what is empty it does not have."""
+    """All credentials of one peer. An empty member is absent."""
 
     public: str = ""
     secret: str = ""
@@ -59,33 +59,33 @@ class Credentials:
     seed: str = ""
 
     def __repr__(self) -> str:
-        """Say what there is, and none of it."""
-        there = [name for name in _PLACES if getattr(self, name)]
-        return f"Credentials({', '.join(there)})"
+        """Name the members that are set, without their values."""
+        present = [name for name in _FIELDS if getattr(self, name)]
+        return f"Credentials({', '.join(present)})"
 
     @property
     def has_curve(self) -> bool:
-        """Whether they are enough for CURVE."""
+        """Whether all three CURVE keys are there."""
         return bool(self.public and self.secret and self.server)
 
     @property
     def has_tls(self) -> bool:
-        """Whether they ask for TLS."""
+        """Whether the peer uses TLS."""
         return bool(self.authority or self.certificate)
 
     def with_server(self, server: str) -> "Credentials":
-        """Return the same for a broker with this public key."""
-        members = {name: getattr(self, name) for name in _PLACES}
+        """Return a copy with another public key of the broker."""
+        members = {name: getattr(self, name) for name in _FIELDS}
         return Credentials(**{**members, "server": server})
 
 
 NONE: Final = Credentials()
-#: What may be given where credentials are asked for; nothing means: see the environment.
+#: What callers may pass as credentials: the object, a file, or None for the environment's file.
 CredentialsLike = Credentials | str | Path | None
 
 
 def find_credentials(given: CredentialsLike) -> Credentials:
-    """Return the credentials that are meant. Raises ValueError that names the file."""
+    """Return the credentials themselves. Raises ValueError that names the file."""
     if isinstance(given, Credentials):
         return given
     path = given or os.environ.get(FILE_VARIABLE)
@@ -95,40 +95,41 @@ def find_credentials(given: CredentialsLike) -> Credentials:
 
 
 def read_credentials(path: Path) -> Credentials:
-    """Read a file of credentials. Raises ValueError if it is none, or others may read it."""
+    """Read a credentials file. Raises ValueError if it is invalid, or others can read it."""
     text = read_private(path)
     zpl = {f"{name}": key for name, key in _ZPL.findall(text)}
     if len(zpl) == len(("public", "secret")) and text.lstrip().startswith(("#", "metadata")):
         return Credentials(**zpl)
     try:
-        said = tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is no file of credentials: {error}") from None
-    return _from_parts(path, said)
+        raise ValueError(f"{path} is not a credentials file: {error}") from None
+    return _from_tables(path, tables)
 
 
-def _from_parts(path: Path, said: dict[str, Any]) -> Credentials:
+def _from_tables(path: Path, tables: dict[str, Any]) -> Credentials:
     members = {}
-    for name, (part, key) in _PLACES.items():
-        within = said.get(part, {})
-        if isinstance(within, dict) and isinstance(within.get(key, ""), str):
-            members[name] = within.get(key, "").strip()
+    for name, (table, key) in _FIELDS.items():
+        entries = tables.get(table, {})
+        if isinstance(entries, dict) and isinstance(entries.get(key, ""), str):
+            members[name] = entries.get(key, "").strip()
     found = Credentials(**members)
     if found == NONE:
-        raise ValueError(f"{path} has none of the parts {sorted({p for p, _ in _PLACES.values()})}")
+        known = sorted({table for table, _ in _FIELDS.values()})
+        raise ValueError(f"{path} has no credentials; expected one of the tables {known}")
     return found
 
 
 def write_credentials(path: Path, credentials: Credentials) -> None:
-    """Write a file of credentials that only its owner can read; an old one is replaced."""
-    parts: dict[str, list[str]] = {}
-    for name, (part, key) in _PLACES.items():
-        said = getattr(credentials, name)
-        if said:
-            quoted = f"'''\n{said}\n'''" if "\n" in said else f"'{said}'"
-            parts.setdefault(part, []).append(f"{key} = {quoted}")
-    text = "# Credentials of one peer: whoever can read them is that peer.\n"
-    text += "".join(f"[{part}]\n" + "\n".join(lines) + "\n" for part, lines in parts.items())
+    """Write a credentials file that only its owner can read; replace an old one."""
+    tables: dict[str, list[str]] = {}
+    for name, (table, key) in _FIELDS.items():
+        member = getattr(credentials, name)
+        if member:
+            quoted = f"'''\n{member}\n'''" if "\n" in member else f"'{member}'"
+            tables.setdefault(table, []).append(f"{key} = {quoted}")
+    text = "# Credentials of one peer. Keep this file secret.\n"
+    text += "".join(f"[{table}]\n" + "\n".join(lines) + "\n" for table, lines in tables.items())
     scratch = path.with_name(path.name + ".part")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

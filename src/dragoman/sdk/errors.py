@@ -1,39 +1,39 @@
-"""What can go wrong for a user of the SDK, by name."""
+"""The exceptions of the SDK."""
 
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 
 
 class DragomanError(Exception):
-    """Anything this library raises."""
+    """Base class of the SDK's exceptions."""
 
 
 class Unreachable(DragomanError):
-    """No answer from the broker within the time given."""
+    """The broker did not answer in time."""
 
 
 class Refused(DragomanError):
-    """The broker, or this side, does not take what the other proves itself with."""
+    """One side refused the other's credentials."""
 
 
 class StillRunning(DragomanError, TimeoutError):
-    """The result did not come in time; the job goes on, and may be asked for again."""
+    """The result did not come in time. The job continues; ask for it again by its id."""
 
 
 class JobFailed(DragomanError):
-    """The job ended without success. `fault` says how; `answers` has what workers said."""
+    """The job failed. `fault` gives the reason, `answers` the answers of its workers."""
 
     def __init__(self, job: str, fault: Fault, answers: tuple[Answer, ...] = ()) -> None:
-        words = fault.message or fault.code
-        sure = "" if fault.is_definite else " (it may have run all the same)"
-        super().__init__(f"job {job} {fault.code}: {words}{sure}")
+        reason = fault.message or fault.code
+        doubt = "" if fault.is_definite else " (the job may have run)"
+        super().__init__(f"job {job} {fault.code}: {reason}{doubt}")
         self.job = job
         self.fault = fault
         self.answers = answers
 
 
 class Denied(JobFailed):
-    """The broker's policy does not allow it."""
+    """The broker's policy denied the request."""
 
 
 class Expired(JobFailed):
@@ -55,5 +55,5 @@ _BY_CODE = {
 
 
 def failure(job: str, fault: Fault, answers: tuple[Answer, ...] = ()) -> JobFailed:
-    """Make the exception that fits a fault."""
+    """Return the exception for a fault."""
     return _BY_CODE.get(fault.code, JobFailed)(job, fault, answers)

@@ -1,7 +1,7 @@
-"""`nf://` arguments of tasks: brought here before the task runs, and kept.
+"""`nf://` arguments of tasks: downloaded before the task runs, and cached.
 
-A task that is called with `nf://path` gets the path of a local copy instead. Copies are kept by
-their digest, so a file that did not change is brought once.
+A task that is called with `nf://path` gets the path of a local copy instead. The cache is keyed by
+digest, so an unchanged file is downloaded once.
 """
 
 import os
@@ -21,16 +21,16 @@ from dragoman.sdk.url import Endpoint
 
 
 class FetchFailed(Exception):
-    """A file that a task was called with cannot be had. The message says which and why."""
+    """A call to the broker for a worker's file or event failed. The message says which and why."""
 
 
 def default_cache() -> Path:
-    """Return where copies are kept: the user's cache folder."""
+    """Return the default cache folder, inside the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman" / "files"
 
 
 class Fetcher:
-    """Replaces the `nf://` arguments of calls by paths. Connects when the first one comes."""
+    """Replaces the `nf://` arguments of calls by local paths. Connects on first use."""
 
     def __init__(
         self,
@@ -48,23 +48,25 @@ class Fetcher:
         self._client: Client | None = None
 
     def resolved(self, call: Call) -> Call:
-        """Return the call with every file in place. Raises `FetchFailed`."""
+        """Return the call with every `nf://` URL replaced. Raises `FetchFailed`."""
         if not _has_files(call.args) and not _has_files(call.kwargs):
             return call
         args = tuple(self._resolve(each) for each in call.args)
         kwargs = {name: self._resolve(each) for name, each in call.kwargs.items()}
         return Call(call.task, args, kwargs, call.raw, call.headers, call.timeout)
 
-    def _resolve(self, said: Any) -> Any:
-        if isinstance(said, str):
-            return str(self.fetch(said)) if said.startswith(SCHEME) else said
-        if isinstance(said, Mapping):
-            return {key: self._resolve(each) for key, each in said.items()}
-        return [self._resolve(each) for each in said] if isinstance(said, list | tuple) else said
+    def _resolve(self, argument: Any) -> Any:
+        if isinstance(argument, str):
+            return str(self.fetch(argument)) if argument.startswith(SCHEME) else argument
+        if isinstance(argument, Mapping):
+            return {key: self._resolve(each) for key, each in argument.items()}
+        if isinstance(argument, list | tuple):
+            return [self._resolve(each) for each in argument]
+        return argument
 
     def fetch(self, url: str) -> Path:
-        """Return the local copy of a file. Raises `FetchFailed`."""
-        # One at a time: two tasks with the same file would otherwise write the same copy.
+        """Return the path of a local copy, downloaded if necessary. Raises `FetchFailed`."""
+        # One at a time: two tasks must not write the same copy.
         with self._lock:
             try:
                 files = Files(self._connected())
@@ -80,13 +82,13 @@ class Fetcher:
 
     def _connected(self) -> Client:
         if not self._url:
-            raise FetchFailed("this worker knows no broker to fetch from; give it a files_url")
+            raise FetchFailed("this worker has no broker to fetch files from; set its files_url")
         if self._client is None:
             self._client = Client(self._url, f"{self._name}-files", self._credentials)
         return self._client
 
     def publish(self, topic: str, event: Any) -> None:
-        """Publish an event by a call, for workers whose dialect cannot. Raises `FetchFailed`."""
+        """Publish an event by a management call. Raises `FetchFailed`."""
         with self._lock:
             client = self._connected()
         try:
@@ -95,27 +97,27 @@ class Fetcher:
             raise FetchFailed(f"{topic}: {error}") from None
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Disconnect."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
 
-def _has_files(said: Any) -> bool:
-    if isinstance(said, str):
-        return said.startswith(SCHEME)
-    if isinstance(said, Mapping):
-        return any(map(_has_files, said.values()))
-    return isinstance(said, list | tuple) and any(map(_has_files, said))
+def _has_files(argument: Any) -> bool:
+    if isinstance(argument, str):
+        return argument.startswith(SCHEME)
+    if isinstance(argument, Mapping):
+        return any(map(_has_files, argument.values()))
+    return isinstance(argument, list | tuple) and any(map(_has_files, argument))
 
 
-#: Where clients are when services are at ZSS's usual port.
+#: ZSS's default ports: of workers, and of clients.
 _ZSS_PORTS: Final = (":7776", ":7777")
 
 
 def files_url(worker: Endpoint) -> str:
-    """Say where a worker's files are to be asked for; empty: its dialect has no clients there."""
+    """Return the client URL of a worker's broker; empty if it cannot be derived."""
     if worker.dialect == "zss":
-        is_usual = worker.address.endswith(_ZSS_PORTS[0])
-        return str(worker).removesuffix(_ZSS_PORTS[0]) + _ZSS_PORTS[1] if is_usual else ""
+        is_default = worker.address.endswith(_ZSS_PORTS[0])
+        return str(worker).removesuffix(_ZSS_PORTS[0]) + _ZSS_PORTS[1] if is_default else ""
     return "" if worker.dialect == "ncl" else str(worker)

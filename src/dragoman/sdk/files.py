@@ -1,9 +1,9 @@
-"""Shared files from the client's side: look, fetch with resume, put, and a cache.
+"""Shared files for clients: list, fetch with resume, put, remove.
 
-A file is fetched in windows. Each window is a job whose pieces are streamed and which ends with the
-digest of what was sent, so a piece that went missing costs one window; only checked windows are
-written. What is there of a broken transfer is kept beside the destination and gone on from. At most
-a few windows are in memory, whatever the size of the file.
+A file is fetched in windows. Each window is a job that streams chunks and returns their digest. If
+a chunk is lost, one window is fetched again; only verified windows are written. An interrupted
+fetch leaves a part file beside the destination, and the next fetch resumes from it. At most `AHEAD`
+windows are in memory, whatever the size of the file.
 """
 
 import asyncio
@@ -25,30 +25,30 @@ FILES: Final = "fss.service.broker"
 SCHEME: Final = "nf://"
 WINDOW: Final = 8 * 1024 * 1024
 PIECE: Final = 512 * 1024
-#: Windows asked for before the first of them has arrived.
+#: Windows that are requested ahead.
 AHEAD: Final = 3
-#: Pieces of files where a dialect has no streams, and of files that are put.
+#: Bytes of one piece where the dialect has no streams, and of files that are put.
 SMALL_PIECE: Final = 256 * 1024
 _TIMEOUT: Final = 60.0
 _TRIES: Final = 5
 _BLOCK: Final = 1 << 20
 
-#: Told how many bytes there are, of how many.
+#: Called with the bytes transferred so far and the size of the file.
 OnProgress = Callable[[int, int], None]
 
 
 class TransferFailed(DragomanError):
-    """A file could not be moved whole. What has arrived is kept, and gone on from next time."""
+    """A transfer failed. Verified bytes are kept, and the next attempt resumes from them."""
 
 
 class AsyncFiles:
-    """The files a broker shares."""
+    """The files that a broker shares."""
 
     def __init__(self, client: AsyncClient, *, window: int = WINDOW, piece: int = PIECE) -> None:
         self._client = client
         self._window = window
         self._piece = piece
-        #: Whether this dialect brings pieces of streams.
+        #: Whether this dialect carries streams.
         self._has_streams = True
 
     async def _ask(self, task: str, **kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ class AsyncFiles:
         return await self._client.order(FILES, call).result(_TIMEOUT + 5.0)
 
     async def list(self, url: str) -> Any:
-        """List what is directly in a folder."""
+        """List the entries of a folder."""
         return await self._ask("list_files", url=url)
 
     async def walk(self, url: str) -> Any:
@@ -72,7 +72,7 @@ class AsyncFiles:
     async def fetch(
         self, url: str, destination: Path, on_progress: OnProgress | None = None
     ) -> Path:
-        """Bring a file here, checked by its SHA-256; one that was broken off is gone on with."""
+        """Download a file and verify its SHA-256. Resumes an interrupted download."""
         details = await self.details(url)
         size, sha256 = int(details["size_bytes"]), str(details["sha256"])
         part = destination.with_name(f".{destination.name}.{sha256[:16]}.part")
@@ -90,42 +90,44 @@ class AsyncFiles:
             await asyncio.to_thread(file.close)
         if digest.hexdigest() != sha256 or have != size:
             await asyncio.to_thread(part.unlink)
-            raise TransferFailed(f"{url} is not what was announced; it was changed meanwhile")
+            raise TransferFailed(f"{url}: the download does not match its SHA-256; fetch again")
         await asyncio.to_thread(part.replace, destination)
         return destination
 
     async def _windows(self, url: str, start: int, size: int) -> Any:
-        """Yield a file window by window, in order, with some asked for ahead."""
+        """Yield a file's windows in order; request some of them ahead."""
         waiting: deque[tuple[int, int, AsyncJob | None]] = deque()
-        asked = start
-        while asked < size or waiting:
-            while asked < size and len(waiting) < AHEAD:
-                length = min(self._window, size - asked)
-                waiting.append((asked, length, self._order(url, asked, length)))
-                asked += length
+        requested = start
+        while requested < size or waiting:
+            while requested < size and len(waiting) < AHEAD:
+                length = min(self._window, size - requested)
+                waiting.append((requested, length, self._submit(url, requested, length)))
+                requested += length
             offset, length, job = waiting.popleft()
             yield await self._window_at(url, offset, length, job)
 
-    def _order(self, url: str, offset: int, length: int) -> AsyncJob | None:
+    def _submit(self, url: str, offset: int, length: int) -> AsyncJob | None:
         if not self._has_streams:
             return None
-        said = {"url": url, "offset": offset, "length": length, "chunk_size": self._piece}
-        return self._client.order(FILES, Call("fetch_file", (), said, timeout=_TIMEOUT))
+        window = {"url": url, "offset": offset, "length": length, "chunk_size": self._piece}
+        return self._client.order(FILES, Call("fetch_file", (), window, timeout=_TIMEOUT))
 
     async def _window_at(self, url: str, offset: int, length: int, job: AsyncJob | None) -> bytes:
-        """Return one window, asking again for what did not arrive whole."""
+        """Return one window; request it again if it did not arrive whole."""
         for _ in range(_TRIES):
-            job = job or self._order(url, offset, length)
+            job = job or self._submit(url, offset, length)
             if job is None:
                 return await self._piecewise(url, offset, length)
-            data = await _received(job)
+            data = await _received_bytes(job)
             job = None
             if data is not None and len(data) == length:
                 return data
             if data == b"":
-                # The job succeeded and nothing came: this dialect has no streams.
+                # The job succeeded without a chunk: this dialect has no streams.
                 self._has_streams = False
-        raise TransferFailed(f"{url}: {length} bytes from {offset} on did not arrive")
+        raise TransferFailed(
+            f"{url}: {length} bytes at offset {offset} did not arrive in {_TRIES} attempts"
+        )
 
     async def _piecewise(self, url: str, offset: int, length: int) -> bytes:
         pieces, at = [], offset
@@ -133,7 +135,7 @@ class AsyncFiles:
             count = min(SMALL_PIECE, offset + length - at)
             data = await self._ask("read_file", url=url, offset=at, length=count)
             if not data:
-                raise TransferFailed(f"{url} ends at {at}; it was changed meanwhile")
+                raise TransferFailed(f"{url} ends at byte {at}; it changed during the download")
             pieces.append(data)
             at += len(data)
         return b"".join(pieces)
@@ -141,7 +143,7 @@ class AsyncFiles:
     # --- putting ------------------------------------------------------------------------------
 
     async def put(self, path: Path, url: str, on_progress: OnProgress | None = None) -> None:
-        """Put a file where that is allowed; it appears there when it is whole."""
+        """Upload a file to a writable folder. It appears there when it is complete."""
         size = (await asyncio.to_thread(path.stat)).st_size
         digest, _ = await asyncio.to_thread(_begin, path, size)
         about = {"size": size, "sha256": digest.hexdigest()}
@@ -149,29 +151,29 @@ class AsyncFiles:
         with path.open("rb") as file:
             while True:
                 data = await asyncio.to_thread(_read_at, file, have, SMALL_PIECE)
-                said = await self._ask("put_file", url=url, offset=have, data=data, **about)
+                status = await self._ask("put_file", url=url, offset=have, data=data, **about)
                 if on_progress is not None:
-                    on_progress(int(said["have"]), size)
-                if said["is_done"]:
+                    on_progress(int(status["have"]), size)
+                if status["is_done"]:
                     return
-                if int(said["have"]) <= have and data:
-                    raise TransferFailed(f"{url}: no more than {said['have']} bytes arrive")
-                have = int(said["have"])
+                if int(status["have"]) <= have and data:
+                    raise TransferFailed(f"{url}: the upload is stuck at {status['have']} bytes")
+                have = int(status["have"])
 
     async def remove(self, url: str) -> None:
-        """Remove a file from where files may be put."""
+        """Remove a file from a writable folder."""
         await self._ask("remove_file", url=url)
 
 
 class Files:
-    """The same for code without asyncio."""
+    """The blocking form of `AsyncFiles`."""
 
     def __init__(self, client: Client) -> None:
         self._portal: Portal = client.portal
         self._files = AsyncFiles(client.asynchronous)
 
     def list(self, url: str = SCHEME) -> Any:
-        """List what is directly in a folder."""
+        """List the entries of a folder."""
         return self._portal.wait(self._files.list(url))
 
     def walk(self, url: str = SCHEME) -> Any:
@@ -183,23 +185,23 @@ class Files:
         return self._portal.wait(self._files.details(url))
 
     def fetch(self, url: str, destination: Path, on_progress: OnProgress | None = None) -> Path:
-        """Bring a file here, checked by its SHA-256."""
+        """Download a file and verify its SHA-256. Resumes an interrupted download."""
         return self._portal.wait(self._files.fetch(url, destination, on_progress))
 
     def put(self, path: Path, url: str, on_progress: OnProgress | None = None) -> None:
-        """Put a file where that is allowed."""
+        """Upload a file to a writable folder."""
         self._portal.wait(self._files.put(path, url, on_progress))
 
     def remove(self, url: str) -> None:
-        """Remove a file from where files may be put."""
+        """Remove a file from a writable folder."""
         self._portal.wait(self._files.remove(url))
 
 
-async def _received(job: AsyncJob) -> bytes | None:
-    """Return what a window brought; None: it is not what was sent. Raises on a definite no."""
+async def _received_bytes(job: AsyncJob) -> bytes | None:
+    """Return a window's bytes; None if they are incomplete. Raises if the task failed."""
     pieces: list[bytes] = [e.data async for e in job.events() if isinstance(e, Chunk)]
     try:
-        said: Mapping[str, Any] = await job.result(_TIMEOUT)
+        sent: Mapping[str, Any] = await job.result(_TIMEOUT)
     except JobFailed as error:
         if error.fault.code is FaultCode.TASK_FAILED:
             raise
@@ -207,13 +209,13 @@ async def _received(job: AsyncJob) -> bytes | None:
     except StillRunning:
         return None
     data = b"".join(pieces)
-    if not data or hashlib.sha256(data).hexdigest() == said["sha256"]:
+    if not data or hashlib.sha256(data).hexdigest() == sent["sha256"]:
         return data
     return None
 
 
 def _begin(part: Path, size: int) -> tuple[Any, int]:
-    """Read what is there already; too much of it cannot be the beginning of this file."""
+    """Hash what is there already; drop a part file that is larger than the whole file."""
     digest, have = hashlib.sha256(), 0
     if not part.exists():
         return digest, 0

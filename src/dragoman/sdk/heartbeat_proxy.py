@@ -1,14 +1,15 @@
-"""The courier: a small process that keeps a worker's connection and beats for it.
+"""The heartbeat proxy: a small process that owns a worker's socket and sends its heartbeats.
 
-A task may hold the interpreter lock for minutes (a long loop in C, say). Threads of the same
-process cannot beat then, and a healthy worker would be taken for lost. So the socket lives in a
-process of its own: it passes frames both ways through a pipe and sends the worker's beat by
-itself. It ends with its worker: the pipe closes when the worker dies, however it dies. And it
-stops beating when the worker's process has shown no life for `patience` seconds, so that a frozen
-worker is not kept alive for ever. When the worker wants to begin anew, the courier stays and
-takes another socket: a worker whose broker is gone for days must not cost a process every time.
+A task may hold the interpreter lock for minutes, for example in a long loop in C. No thread of
+that process can send heartbeats then, and the broker would declare a healthy worker lost. So the
+socket lives in this process. It passes frames both ways through pipes and sends the heartbeats.
 
-Messages on the pipe: one letter, the number of frames, then each frame with its length.
+The proxy ends with its worker: when the worker dies, the pipe closes. If the worker's process
+writes nothing for `patience` seconds, the proxy stops its heartbeats, so a frozen worker is
+declared lost. When the worker reconnects, the proxy opens a new socket and stays: a worker whose
+broker is away for days must not start a process at every attempt.
+
+A message on the pipe is one letter, the number of frames, then each frame with its length.
 """
 
 import os
@@ -25,20 +26,20 @@ from dragoman.transports.zmq import HANDSHAKE_EVENTS, CurveKeys, HandshakeMonito
 _HEAD: Final = struct.Struct(">cI")
 _LENGTH: Final = struct.Struct(">I")
 _BEAT: Final = struct.Struct(">dd")
-#: Bytes that wait for a worker that does not read, before the rest is left in the socket.
-MOST: Final = 16 * 1024 * 1024
-_PIECE: Final = 1 << 16
-#: Seconds between two sockets of one name. A broker that lets nobody take over a name which is in
-#: use has to see the end of the old one before it hears of the new one.
-APART: Final = 0.25
-#: Letters: a message to send or received, the beat to send by itself, a sign of life, the keys
-#: to connect with (public, secret, the broker's; or none), that it connects, and why the broker
-#: does not answer.
+#: Maximum bytes that wait for a worker which does not read; more stays in the socket.
+MAX_UNWRITTEN: Final = 16 * 1024 * 1024
+_PIPE_WRITE: Final = 1 << 16
+#: Seconds between two sockets with one identity. A broker that refuses a second connection of one
+#: identity must see the first one close before the second one opens.
+RECONNECT_PAUSE: Final = 0.25
+#: Letters. MESSAGE: a message to send, or one received. SET_BEAT: the heartbeat to send. PULSE: the
+#: worker's process is alive. KEYS: connect with these CURVE keys (public, secret, the broker's), or
+#: without. CONNECTING: the new socket connects. REFUSAL: why the broker refused the handshake.
 MESSAGE, SET_BEAT, PULSE, KEYS, CONNECTING, REFUSAL = b"M", b"B", b"P", b"K", b"C", b"R"
 
 
 def pack(letter: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> bytes:
-    """Write one message for the pipe."""
+    """Encode one message for the pipe."""
     out = [_HEAD.pack(letter, len(frames))]
     for frame in frames:
         out += [_LENGTH.pack(len(frame)), frame]
@@ -46,18 +47,18 @@ def pack(letter: bytes, frames: "list[bytes] | tuple[bytes, ...]") -> bytes:
 
 
 def pack_beat(every: float, patience: float, messages: "list[list[bytes]]") -> bytes:
-    """Write the order to beat: how often, for how long without a pulse, and with which message."""
+    """Encode a SET_BEAT message: interval, patience and the heartbeat messages."""
     return pack(SET_BEAT, [_BEAT.pack(every, patience), *[pack(MESSAGE, m) for m in messages]])
 
 
 class Unpacker:
-    """Cuts what comes through a pipe into messages."""
+    """Splits the bytes of a pipe into messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> "list[tuple[bytes, list[bytes]]]":
-        """Take in some bytes; return the messages that are complete."""
+        """Add some bytes; return the messages that are complete."""
         self._data += data
         found = []
         while (one := self._next()) is not None:
@@ -83,13 +84,13 @@ class Unpacker:
 
 
 class HeartbeatProxy:
-    """One socket at a time, one pipe, one beat."""
+    """One socket at a time, a pipe in each direction, one heartbeat."""
 
     def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: int) -> None:
         self._endpoint, self._identity = endpoint, identity
         self._make_socket()
         self._in, self._out = incoming, outgoing
-        # The worker may not read for minutes; the beat must not wait for it.
+        # The worker may not read for minutes; heartbeats must not wait for it.
         os.set_blocking(outgoing, False)
         self._unwritten = bytearray()
         self._unpacker = Unpacker()
@@ -111,26 +112,26 @@ class HeartbeatProxy:
         self._monitor = self._socket.get_monitor_socket(HANDSHAKE_EVENTS)
 
     def _close_socket(self) -> None:
-        """Close, and wait until it is gone: two of one name would shut each other out."""
+        """Close the socket and wait for its end: the next one has the same identity."""
         self._socket.disable_monitor()
         self._monitor.close()
         self._socket.close()
         self._context.term()
 
     def run(self) -> None:
-        """Pass frames both ways until the worker goes."""
-        self._look()
+        """Pass frames both ways until the worker closes its pipe."""
+        self._report_handshakes()
         try:
             while True:
                 writing = [self._out] if self._unwritten else []
                 watched = [self._in, self._monitor.fileno()]
-                if len(self._unwritten) <= MOST:
+                if len(self._unwritten) <= MAX_UNWRITTEN:
                     watched.append(self._socket.fileno())
                 ready, _, _ = select.select(watched, writing, [], self._wait())
                 if self._in in ready and not self._from_worker():
                     break
                 if self._monitor.fileno() in ready:
-                    self._look()
+                    self._report_handshakes()
                 self._to_worker()
                 self._beat_if_due()
         except (BrokenPipeError, KeyboardInterrupt):
@@ -139,7 +140,7 @@ class HeartbeatProxy:
             self._close_socket()
 
     def _wait(self) -> float:
-        is_full = len(self._unwritten) > MOST
+        is_full = len(self._unwritten) > MAX_UNWRITTEN
         if not is_full and self._socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # type: ignore[operator, arg-type]
             return 0.0
         return max(0.0, self._due - time.monotonic()) if self._beat else 1.0
@@ -159,12 +160,12 @@ class HeartbeatProxy:
         return True
 
     def _connect(self, keys: "list[bytes]") -> None:
-        """Connect, as the first thing that the worker asks for; the next time on a new socket."""
+        """Connect; if the socket is in use, open a new one first."""
         if self._is_connected:
             self._close_socket()
-            time.sleep(APART)
+            time.sleep(RECONNECT_PAUSE)
             self._make_socket()
-            # Nothing is said on it before the worker has joined.
+            # No heartbeat before the worker has registered on the new socket.
             self._beat = []
         self._is_connected = True
         self._unwritten += pack(CONNECTING, [])
@@ -172,16 +173,16 @@ class HeartbeatProxy:
         if keys:
             CurveKeys(*keys).prepare(self._socket)
         self._socket.connect(self._endpoint)
-        self._look()
+        self._report_handshakes()
 
-    def _look(self) -> None:
-        """Tell the worker what became of handshakes."""
+    def _report_handshakes(self) -> None:
+        """Tell the worker whether the broker refused a handshake."""
         try:
             while True:
-                words = self._handshakes.read(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
-                if words != self._refusal:
-                    self._refusal = words
-                    self._unwritten += pack(REFUSAL, [words.encode()])
+                refusal = self._handshakes.read(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+                if refusal != self._refusal:
+                    self._refusal = refusal
+                    self._unwritten += pack(REFUSAL, [refusal.encode()])
         except zmq.Again:
             return
 
@@ -191,15 +192,15 @@ class HeartbeatProxy:
         self._due = time.monotonic() + self._every
 
     def _to_worker(self) -> None:
-        """Pass on what came for the worker; what its pipe does not take waits here."""
+        """Pass received messages to the worker. If its pipe is full, the rest waits here."""
         try:
-            while len(self._unwritten) <= MOST:
+            while len(self._unwritten) <= MAX_UNWRITTEN:
                 self._unwritten += pack(MESSAGE, self._socket.recv_multipart(zmq.NOBLOCK))
         except zmq.Again:
             pass
         try:
             while self._unwritten:
-                del self._unwritten[: os.write(self._out, self._unwritten[:_PIECE])]
+                del self._unwritten[: os.write(self._out, self._unwritten[:_PIPE_WRITE])]
         except BlockingIOError:
             pass
 
@@ -214,8 +215,8 @@ class HeartbeatProxy:
 
 
 def main() -> None:
-    """Run a courier for the worker that started this process."""
-    # Ctrl-C goes to the whole group; the worker decides when its connection ends.
+    """Run a proxy for the worker that started this process."""
+    # Ctrl-C goes to the whole process group; the worker decides when its connection ends.
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

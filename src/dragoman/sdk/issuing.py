@@ -1,7 +1,7 @@
-"""Making keys: what `dragoman init` and `dragoman keys new` hand out.
+"""Key generation for `dragoman init` and `dragoman keys new`.
 
-Secrets are returned to the caller and kept nowhere here. The certificates of one broker come from
-an authority of its own; a peer believes that one and no other, so nobody outside is trusted.
+Secrets are returned to the caller and stored nowhere. Each broker has a certificate authority of
+its own. A peer trusts that authority and no other.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -27,21 +27,21 @@ class Certificate:
     secret: str
 
     def __repr__(self) -> str:
-        """Show nothing secret."""
+        """Show the public fingerprint only."""
         return f"Certificate({self.key})"
 
     @property
     def key(self) -> str:
-        """What a broker knows it by: `tls:` and its SHA-256."""
+        """The broker's name for it: `tls:` and the certificate's SHA-256."""
         found = x509.load_pem_x509_certificate(self.certificate.encode())
         return key_of_certificate(found.public_bytes(serialization.Encoding.DER))
 
 
 def new_authority(name: str, days: int = 3650) -> Certificate:
-    """Make an authority that can vouch for certificates."""
+    """Make a certificate authority."""
     secret = ec.generate_private_key(ec.SECP256R1())
     made = (
-        _begun(name, name, secret.public_key(), days)
+        _builder(name, name, secret.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(is_authority=True), critical=True)
         .sign(secret, hashes.SHA256())
@@ -52,26 +52,26 @@ def new_authority(name: str, days: int = 3650) -> Certificate:
 def new_certificate(
     authority: Certificate, name: str, hosts: tuple[str, ...] = (), days: int = 825
 ) -> Certificate:
-    """Make a certificate: for a listener with its host names and addresses, or else for a peer."""
-    voucher = x509.load_pem_x509_certificate(authority.certificate.encode())
+    """Make a certificate: for a listener if `hosts` names some, else for a peer."""
+    issuing = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.secret.encode(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     secret = ec.generate_private_key(ec.SECP256R1())
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-    issuer = voucher.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
-    begun = (
-        _begun(name, str(issuer), secret.public_key(), days)
+    issuer = issuing.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    builder = (
+        _builder(name, str(issuer), secret.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(is_authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
     )
     if hosts:
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])
-        begun = begun.add_extension(names, critical=False)
-    return _certificate(begun.sign(signer, hashes.SHA256()), secret)
+        builder = builder.add_extension(names, critical=False)
+    return _certificate(builder.sign(signer, hashes.SHA256()), secret)
 
 
-def _begun(
+def _builder(
     name: str, issuer: str, public: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
@@ -81,7 +81,7 @@ def _begun(
         .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer[:64])]))
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        # Clocks differ: valid a little before it was made.
+        # Clocks of machines differ, so it is valid from an hour ago.
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=days))
     )
@@ -117,13 +117,13 @@ def _certificate(made: x509.Certificate, secret: ec.EllipticCurvePrivateKey) -> 
 
 
 def new_curve() -> tuple[str, str]:
-    """Make a CURVE pair in Z85: public and secret. A broker knows it by `curve:` and the first."""
+    """Make a CURVE pair in Z85: public, secret. The broker names it `curve:` and the public key."""
     public, secret = zmq.curve_keypair()
     return public.decode(), secret.decode()
 
 
 def new_nkey() -> tuple[str, str]:
-    """Make a NATS user's pair: public and seed. A broker knows it by `nkey:` and the first."""
+    """Make a NATS user's pair: public, seed. The broker names it `nkey:` and the public key."""
     made = Nkey.new()
     return made.public, made.seed
 
@@ -131,13 +131,13 @@ def new_nkey() -> tuple[str, str]:
 def new_credentials(
     name: str, server: str = "", authority: Certificate | None = None, token: str = ""
 ) -> tuple[Credentials, tuple[str, ...]]:
-    """Make all that a peer needs; return it with the keys that a broker is to know it by.
+    """Make a peer's credentials; return them with the names by which the broker knows them.
 
     Args:
-        name: what a certificate says of whose it is.
-        server: the broker's public CURVE key; without it there is no CURVE part.
-        authority: the broker's own; without it there is no TLS part.
-        token: a bearer token that was made for it.
+        name: The subject of the certificate.
+        server: The broker's public CURVE key; without it there are no CURVE keys.
+        authority: The broker's authority; without it there is no certificate.
+        token: The peer's bearer token.
 
     """
     public, secret = new_curve() if server else ("", "")
@@ -146,6 +146,6 @@ def new_credentials(
     keys = [f"nkey:{user}", *([f"curve:{public}"] if server else [])]
     if authority is not None:
         keys.append(tls.key)
-    vouching = authority.certificate if authority else ""
-    made = Credentials(public, secret, server, tls.certificate, tls.secret, vouching, token, seed)
+    trusted = authority.certificate if authority else ""
+    made = Credentials(public, secret, server, tls.certificate, tls.secret, trusted, token, seed)
     return made, tuple(keys)

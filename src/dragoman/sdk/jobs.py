@@ -29,38 +29,40 @@ _OPEN: Final = frozenset({JobState.QUEUED.value, JobState.RUNNING.value})
 
 
 class JobClient(Protocol):
-    """What a job needs of its client: to say something about itself."""
+    """What a job needs of its client."""
 
     @property
-    def suspicion(self) -> str:
-        """What may be wrong with a broker that does not answer; empty if there is no idea."""
+    def connection_hint(self) -> str:
+        """The likely reason why the broker does not answer; empty if unknown."""
         ...
 
     def cancel_job(self, job: "AsyncJob") -> None:
-        """Ask the broker to stop the job."""
+        """Send a cancel request."""
         ...
 
     def send_input(self, job: "AsyncJob", request: str, answer: Any, worker: str) -> None:
-        """Answer a worker's question."""
+        """Send the answer to a worker's question."""
         ...
 
 
 class AsyncJob:
-    """One submitted job: its events, its result, and ways to influence it."""
+    """One submitted job: its events, its result, cancel and input."""
 
-    def __init__(self, order: Submission, client: JobClient, now: float) -> None:
-        self.order = order
-        self.id = order.job
-        #: Whom it went to, once known.
+    def __init__(self, submission: Submission, client: JobClient, now: float) -> None:
+        self.submission = submission
+        self.id = submission.job
+        #: The workers that have the job; empty until the broker names them.
         self.workers: tuple[str, ...] = ()
-        #: Whether the broker said that it has the job.
+        #: Whether the broker acknowledged the job.
         self.is_acknowledged = False
+        #: When the client last asked or heard about the job, on the loop's clock.
         self.asked_at = now
+        #: How often the client has asked since it last heard.
         self.asks = 0
         self._client = client
         self._events: asyncio.Queue[ClientNotice | None] = asyncio.Queue()
         self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
-        self._standing: asyncio.Future[StatusNotice | Finished] | None = None
+        self._cancelled: asyncio.Future[StatusNotice | Finished] | None = None
         self._acknowledged = asyncio.Event()
 
     @property
@@ -69,7 +71,7 @@ class AsyncJob:
         return self._finished.done()
 
     async def wait_until_acknowledged(self, at_most: float) -> bool:
-        """Wait until the broker has said that it has the job; tell whether it did."""
+        """Wait for the broker's acknowledgement; return whether it came in time."""
         try:
             async with asyncio.timeout(at_most):
                 await self._acknowledged.wait()
@@ -77,8 +79,8 @@ class AsyncJob:
             return False
         return True
 
-    def take(self, notice: ClientNotice) -> None:
-        """Take in what the broker says about this job."""
+    def receive(self, notice: ClientNotice) -> None:
+        """Handle the broker's notice about this job."""
         self._acknowledged.set()
         if isinstance(notice, Queued | Dispatched):
             self.is_acknowledged = True
@@ -92,16 +94,16 @@ class AsyncJob:
             self._events.put_nowait(notice)
 
     def _answer_cancel(self, notice: ClientNotice) -> None:
-        """Let `cancel` return; that the job still waits or runs only answers a question."""
+        """Let `cancel` return. A status of an open job answers `ask`, not the cancel."""
         is_open = isinstance(notice, StatusNotice) and notice.state in _OPEN
-        asked = self._standing
+        waiting = self._cancelled
         if (
             isinstance(notice, StatusNotice | Finished)
             and not is_open
-            and asked
-            and not asked.done()
+            and waiting
+            and not waiting.done()
         ):
-            asked.set_result(notice)
+            waiting.set_result(notice)
 
     def _finish(self, notice: Finished) -> None:
         if not self._finished.done():
@@ -109,22 +111,22 @@ class AsyncJob:
             self._events.put_nowait(None)
 
     async def events(self) -> AsyncIterator[Progress | Chunk | InputAsked | Dispatched]:
-        """Yield what happens to the job until it ends."""
+        """Yield the job's events until it ends."""
         while (notice := await self._events.get()) is not None:
             if isinstance(notice, Progress | Chunk | InputAsked | Dispatched):
                 yield notice
         self._events.put_nowait(None)
 
     async def answers(self, timeout: float | None = None) -> tuple[Answer, ...]:  # noqa: ASYNC109
-        """Wait for the job to end; return every worker's answer. Raises if it did not succeed."""
+        """Wait for the end; return every worker's answer. Raises `JobFailed` if one failed."""
         try:
             async with asyncio.timeout(timeout):
                 done = await asyncio.shield(self._finished)
         except TimeoutError:
             if not self.is_acknowledged:
-                words = f"job {self.id}: the broker did not answer within {timeout} s"
-                hint = self._client.suspicion
-                raise Unreachable(f"{words}; {hint}" if hint else words) from None
+                text = f"job {self.id}: the broker did not answer within {timeout} s"
+                hint = self._client.connection_hint
+                raise Unreachable(f"{text}; {hint}" if hint else text) from None
             raise StillRunning(f"job {self.id} has not ended within {timeout} s") from None
         if done.fault is not None:
             raise failure(self.id, done.fault, done.answers)
@@ -134,7 +136,7 @@ class AsyncJob:
         return done.answers
 
     async def result(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109
-        """Wait for the result: a value, or with several workers a value by worker name."""
+        """Wait for the result: one value, or a value by worker name if the target is several."""
         answers = await self.answers(timeout)
         if self._is_for_one:
             return _value(answers[0]) if answers else None
@@ -143,29 +145,31 @@ class AsyncJob:
     async def served(self, timeout: float | None = None) -> dict[str, str]:  # noqa: ASYNC109
         """Wait for the result; return which worker served which resource, by resource.
 
-        Workers that cannot say so (of another make, over their own dialect) are left out.
+        Workers without the Dragoman SDK cannot report this and are left out.
         """
         answers = await self.answers(timeout)
         return {name: answer.worker for answer in answers for name in answer.resources}
 
     @property
     def _is_for_one(self) -> bool:
-        target = self.order.target
+        target = self.submission.target
         if isinstance(target, Named):
             return len(target.names) == 1
-        return isinstance(target, AnyWorker | Labelled) and self.order.service != "all"
+        return isinstance(target, AnyWorker | Labelled) and self.submission.service != "all"
 
     async def cancel(self, timeout: float = 10.0) -> str:  # noqa: ASYNC109
-        """Ask for the job to stop; return what became of it, in words."""
+        """Cancel the job; return its final state in words."""
         if self.is_done:
             return "already finished"
-        self._standing = asyncio.get_running_loop().create_future()
+        self._cancelled = asyncio.get_running_loop().create_future()
         self._client.cancel_job(self)
         try:
             async with asyncio.timeout(timeout):
-                found = await self._standing
+                found = await self._cancelled
         except TimeoutError:
-            raise Unreachable(f"job {self.id}: no answer to the cancel in {timeout} s") from None
+            raise Unreachable(
+                f"job {self.id}: the broker did not answer the cancel within {timeout} s"
+            ) from None
         if isinstance(found, StatusNotice):
             return found.detail or found.state
         return (found.fault.message or found.fault.code) if found.fault else "finished"
@@ -175,11 +179,11 @@ class AsyncJob:
         self._client.send_input(self, request, answer, worker)
 
     def give_up(self, error: Exception) -> None:
-        """End the waiting on this side."""
+        """End every wait for this job with an error. The job itself continues."""
         if not self._finished.done():
             self._finished.set_exception(error)
             self._acknowledged.set()
-            # Nobody may be waiting; that is no reason for a warning.
+            # Read it once: asyncio warns about exceptions that no one retrieved.
             with contextlib.suppress(Exception):
                 self._finished.exception()
             self._events.put_nowait(None)

@@ -1,7 +1,7 @@
-"""A journal on disk: lines that a restarted process reads again. Where an NCL node keeps its store.
+"""A journal on disk: an append-only file of lines. NCL nodes keep their store in it.
 
-Every line is written, and handed to the operating system, before `append` returns: it survives a
-killed process. With `is_synced` it survives a power cut too, at the price of the disk's latency.
+`append` hands every line to the operating system before it returns, so lines survive a killed
+process. With `is_synced` they survive a power cut too, at the cost of an fsync for each line.
 """
 
 import os
@@ -11,12 +11,12 @@ from typing import Final
 
 from dragoman.dialects.ncl.store import NodeStore
 
-#: So many lines later a store is written anew.
-LONG: Final = 100_000
+#: A store is compacted after so many lines.
+COMPACT_AFTER: Final = 100_000
 
 
 class Journal:
-    """Lines in a file. A torn last line, from a crash in the middle of a write, is read too."""
+    """Lines in a file. `read` also returns a torn last line, left by a crash during a write."""
 
     def __init__(self, path: Path, *, is_synced: bool = False) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class Journal:
             os.fsync(self._file)
 
     def replace(self, lines: Iterable[bytes]) -> None:
-        """Put other lines in place of all, whole or not at all."""
+        """Replace all lines, atomically."""
         part = self.path.with_name(self.path.name + ".part")
         with part.open("wb") as file:
             file.writelines(line + b"\n" for line in lines)
@@ -51,7 +51,7 @@ class Journal:
         self._file = self._open()
 
     def close(self) -> None:
-        """Let go."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -61,7 +61,7 @@ class Journal:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the disk know that a file in it has another content."""
+    """Make a rename in the folder durable."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -70,7 +70,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def open_store(path: str, remember: int, *, is_synced: bool = False) -> NodeStore:
-    """Open a compute node's own ledger, made short first and whenever it has grown long."""
+    """Open a compute node's store; compact it now and after every `COMPACT_AFTER` lines."""
     journal = Journal(Path(path), is_synced=is_synced)
     written = 0
 
@@ -78,7 +78,7 @@ def open_store(path: str, remember: int, *, is_synced: bool = False) -> NodeStor
         nonlocal written
         journal.append(line)
         written += 1
-        if written >= LONG:
+        if written >= COMPACT_AFTER:
             written = 0
             journal.replace(store.snapshot())
 

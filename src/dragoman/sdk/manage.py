@@ -1,7 +1,7 @@
-"""What every worker of ours answers beside its own tasks: management, and what it owns.
+"""Management tasks, which every SDK worker answers beside its own tasks.
 
-A call is meant for this when its task begins with `mmi.`, when it came for the service
-`mmi.service.worker`, or when the worker has no task of that name and management has.
+A call is a management call in three cases: its task begins with `mmi.`; its service is
+`mmi.service.worker`; or the worker has no task of that name and management has one.
 """
 
 import threading
@@ -17,10 +17,10 @@ from dragoman.sdk.url import Endpoint
 
 SERVICE: Final = "mmi.service.worker"
 PREFIX: Final = "mmi."
-#: The label by which the broker knows that a worker answers these tasks.
+#: The label that tells the broker that a worker answers these tasks.
 LABEL: Final = {"agent": "dragoman"}
 
-#: Told which resources a worker has gained and lost.
+#: Called with the resources that a worker gained and lost.
 OnResources = Callable[[list[str], list[str]], None]
 
 
@@ -39,27 +39,27 @@ class ManagedWorker(Protocol):
 
     @property
     def failed(self) -> int:
-        """Jobs that did not."""
+        """Jobs that failed since the start."""
         ...
 
     def running(self) -> list[str]:
-        """Return the clients of the jobs that run."""
+        """Return the client of each running job."""
         ...
 
     def silent_for(self) -> float:
-        """Return how long the broker has been silent."""
+        """Return how many seconds the broker has been silent."""
         ...
 
     def task_names(self) -> list[str]:
-        """Return the tasks it offers."""
+        """Return the names of its tasks."""
         ...
 
     def go_down(self) -> None:
-        """Finish what runs and stop."""
+        """Drain: finish the running jobs, then stop."""
         ...
 
     def join_again(self) -> None:
-        """Begin anew on a new connection; what runs goes on."""
+        """Reconnect and register again. Running jobs continue."""
         ...
 
 
@@ -69,12 +69,12 @@ class Management:
     def __init__(self, worker: ManagedWorker) -> None:
         self._worker = worker
         self._started = time.time()
-        #: By service and the name the broker has for this worker, or for one of its hands.
+        #: Resources by service and the broker's name for this worker, or for one of its slots.
         self._owned: dict[tuple[str, str], set[str]] = {}
-        #: The ledger position of the last news of each; jobs may overtake each other.
-        self._news: dict[tuple[str, str], int] = {}
+        #: Ledger position of the last update of each: jobs may overtake each other.
+        self._updated: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
-        #: Called in the thread of a job whenever what the worker owns has changed.
+        #: Called, in the thread of a job, when the worker's resources change.
         self.on_resources: OnResources | None = None
         self._tasks: Mapping[str, Callable[..., Any]] = {
             "show_broker": self.show_broker,
@@ -88,11 +88,11 @@ class Management:
 
     @property
     def owned(self) -> list[str]:
-        """The resources the broker gave to this worker."""
+        """The resources that the broker assigned to this worker."""
         return sorted({name for names in list(self._owned.values()) for name in names})
 
     def is_management_call(self, work: Assigned, is_own_task: bool) -> bool:
-        """Tell whether a call is for management."""
+        """Return whether a call is a management call."""
         task = work.call.task.lower()
         if task.startswith(PREFIX) or work.service.lower() == SERVICE:
             return True
@@ -103,15 +103,15 @@ class Management:
         name = call.task.lower().removeprefix(PREFIX)
         task = self._tasks.get(name)
         if task is None:
-            words = f"unknown management task {name!r}; there are {', '.join(self._tasks)}"
-            return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
+            text = f"unknown management task {name!r}; known tasks: {', '.join(self._tasks)}"
+            return Answer(fault=Fault(FaultCode.TASK_FAILED, text))
         try:
             return Answer(task(*call.args, **call.kwargs))
         except Exception as error:
             return Answer(fault=Fault(FaultCode.TASK_FAILED, f"{name}: {error}"))
 
     def show_broker(self) -> dict[str, Any]:
-        """Say which broker this worker is at."""
+        """Return the broker's URL and how long it has been silent."""
         worker = self._worker
         return {
             "url": str(worker.endpoint),
@@ -120,7 +120,7 @@ class Management:
         }
 
     def show_workers(self) -> list[dict[str, Any]]:
-        """Say how this worker does."""
+        """Return this worker's services, tasks, counters and resources."""
         worker = self._worker
         return [
             {
@@ -137,29 +137,29 @@ class Management:
         ]
 
     def show_clients(self) -> list[dict[str, Any]]:
-        """Say whose jobs run here, as far as the dialect tells."""
+        """Return the number of running jobs by client, if the dialect names clients."""
         counts = Counter(self._worker.running())
         return [{"client": client, "jobs": jobs} for client, jobs in sorted(counts.items())]
 
     def restart(self) -> dict[str, str]:
-        """Begin anew on a new connection; what runs goes on."""
+        """Reconnect and register again. Running jobs continue."""
         self._worker.join_again()
         return {"status": "joining again"}
 
     def shutdown(self) -> dict[str, str]:
-        """Finish what runs and stop."""
+        """Drain: finish the running jobs, then stop."""
         self._worker.go_down()
         return {"status": "shutting down"}
 
     def own(
         self, service: str, resources: list[str], seq: int = 0, worker: str = ""
     ) -> dict[str, int]:
-        """Take over what the broker says this worker owns; older news is no news."""
+        """Replace the worker's resources by the broker's list; ignore an older list."""
         key = (service, worker)
         with self._lock:
-            if seq and seq < self._news.get(key, 0):
+            if seq and seq < self._updated.get(key, 0):
                 return {"gained": 0, "lost": 0}
-            self._news[key] = seq
+            self._updated[key] = seq
             old = set(self.owned)
             self._owned[key] = set(resources)
             new = set(self.owned)

@@ -1,7 +1,7 @@
-"""Kits: what a peer of each dialect is made of. The only place where the SDK knows dialects apart.
+"""Peer factories: side and transport of clients and workers, for each dialect.
 
-Everything is imported when it is first asked for: a program that speaks one dialect does not load
-the libraries of the others.
+Only this module of the SDK knows the dialects. Imports happen inside the methods: a program that
+uses one dialect does not load the libraries of the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,47 +24,47 @@ _NO: Final = frozenset({"0", "no", "false", "off", ""})
 
 @value
 class WorkerSpec:
-    """What a worker says of itself."""
+    """What a worker announces when it joins."""
 
     name: str
     services: tuple[str, ...]
     concurrency: int
     labels: Mapping[str, str]
-    #: What the worker's URL says after its question mark.
+    #: The query parameters of the worker's URL.
     options: tuple[tuple[str, str], ...] = ()
 
     @property
     def only_service(self) -> str:
-        """The service, for dialects whose workers have one each."""
+        """The service, for dialects whose workers offer exactly one."""
         if len(self.services) != 1:
             raise ValueError(f"a worker of this dialect offers one service, not {self.services}")
         return self.services[0]
 
 
 class PeerFactory(Protocol):
-    """How to make the four things a dialect's peers consist of."""
+    """Makes the side and the transport of a dialect's clients and workers."""
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         ...
 
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
-        """Make what carries it."""
+        """Make a client's transport."""
         ...
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a worker's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side."""
         ...
 
     def worker_transport(
-        self, endpoint: Endpoint, offer: WorkerSpec, own_process_beats: bool
+        self, endpoint: Endpoint, spec: WorkerSpec, own_process_beats: bool
     ) -> Transport:
-        """Make what carries it; with a process of its own for the beats where that is possible."""
+        """Make a worker's transport, with a heartbeat proxy if asked and possible."""
         ...
 
 
 class ZeroMqPeerFactory:
-    """What the ZeroMQ dialects share: a DEALER whose identity is the peer's name."""
+    """Shared by the ZeroMQ dialects: a DEALER whose identity is the peer's name."""
 
     def __init__(self, credentials: Credentials = NONE) -> None:
         self._credentials = credentials
@@ -76,7 +76,7 @@ class ZeroMqPeerFactory:
         if own.has_curve:
             return CurveKeys(own.public.encode(), own.secret.encode(), own.server.encode())
         if own.public:
-            raise ValueError("the broker's public key is not known: give its --server-key")
+            raise ValueError("the broker's public CURVE key is missing; give it with --server-key")
         return None
 
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
@@ -86,67 +86,67 @@ class ZeroMqPeerFactory:
         return ZmqDealer(endpoint.address, name.encode(), keys=self._keys())
 
     def worker_transport(
-        self, endpoint: Endpoint, offer: WorkerSpec, own_process_beats: bool
+        self, endpoint: Endpoint, spec: WorkerSpec, own_process_beats: bool
     ) -> Transport:
-        """Connect a DEALER, here or in a courier's process."""
+        """Connect a DEALER, in this process or in a heartbeat proxy."""
         if own_process_beats:
             from dragoman.sdk.proxied_dealer import ProxiedDealer
 
-            return ProxiedDealer(endpoint.address, offer.name.encode(), self._keys())
-        return self.client_transport(endpoint, offer.name)
+            return ProxiedDealer(endpoint.address, spec.name.encode(), self._keys())
+        return self.client_transport(endpoint, spec.name)
 
 
 class NfpPeerFactory(ZeroMqPeerFactory):
     """NORFAB's protocol."""
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         from dragoman.dialects.nfp.client_side import NfpClientSide as Side
 
         return Side(ids)
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a worker's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side."""
         from dragoman.dialects.nfp.worker_side import NfpWorkerSide as Side
 
-        return Side(offer.name, offer.only_service, credit=offer.concurrency, labels=offer.labels)
+        return Side(spec.name, spec.only_service, credit=spec.concurrency, labels=spec.labels)
 
 
 class DcpPeerFactory(ZeroMqPeerFactory):
     """DagBox's protocol."""
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         from dragoman.dialects.dcp.client_side import DcpClientSide as Side
 
         return Side()
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a worker's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side."""
         from dragoman.dialects.dcp.worker_side import DcpWorkerSide as Side
 
-        service, hands = offer.only_service, offer.concurrency
-        return Side(service, name=offer.name, concurrency=hands, labels=offer.labels)
+        service, slots = spec.only_service, spec.concurrency
+        return Side(service, name=spec.name, concurrency=slots, labels=spec.labels)
 
 
 class ZssPeerFactory(ZeroMqPeerFactory):
     """The ZMQ Service Suite."""
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         from dragoman.dialects.zss.client_side import ZssClientSide as Side
 
         return Side()
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a service's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side; ZSS calls it a service."""
         from dragoman.dialects.zss.worker_side import ZssWorkerSide as Side
 
-        return Side(offer.services, concurrency=offer.concurrency, labels=offer.labels)
+        return Side(spec.services, concurrency=spec.concurrency, labels=spec.labels)
 
 
 def peer_tls(credentials: Credentials) -> "PeerTls | None":
-    """Return what a peer needs for TLS, if its credentials ask for that."""
+    """Return the TLS settings of a peer; None if its credentials have none."""
     from dragoman.transports.tls import PeerTls
 
     if not credentials.has_tls:
@@ -161,29 +161,29 @@ class MemoPeerFactory:
         self._credentials = credentials
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         from dragoman.dialects.memo01.client_side import MemoClientSide as Side
 
         return Side()
 
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
-        """Connect a requester that has no more requests open than the broker can serve."""
+        """Connect a requester with a bounded number of open requests."""
         from dragoman.dialects.memo01.window import Window
         from dragoman.transports.nng import RESEND_NEVER, NngRequester
 
         tls = peer_tls(self._credentials)
         return NngRequester(endpoint.address, Window(), resend_after=RESEND_NEVER, tls=tls)
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a worker's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side."""
         from dragoman.dialects.memo01.worker_side import MemoWorkerSide as Side
 
-        return Side(offer.services, offer.concurrency, offer.labels)
+        return Side(spec.services, spec.concurrency, spec.labels)
 
     def worker_transport(
-        self, endpoint: Endpoint, offer: WorkerSpec, own_process_beats: bool
+        self, endpoint: Endpoint, spec: WorkerSpec, own_process_beats: bool
     ) -> Transport:
-        """Connect a requester. A busy memo01 worker owes no beats, so no courier is needed."""
+        """Connect a requester. A busy memo01 worker sends no heartbeats, so it needs no proxy."""
         from dragoman.transports.nng import NngRequester
 
         return NngRequester(endpoint.address, tls=peer_tls(self._credentials))
@@ -197,7 +197,7 @@ class NclPeerFactory:
         self._subscriptions: tuple[str, ...] = ()
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end, which says that there is none."""
+        """Make a client side that refuses every request."""
         from dragoman.dialects.ncl.client_side import NclClientSide as Side
 
         return Side()
@@ -206,8 +206,8 @@ class NclPeerFactory:
         """Refuse: NCL has no clients."""
         raise ValueError("NCL has no client role; call with nfp, dcp, zss, memo or http")
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a compute node; options of the URL are its settings, and its `store`."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a compute node. URL parameters are its settings, `store` and `fsync`."""
         import re
         import time
 
@@ -215,19 +215,19 @@ class NclPeerFactory:
         from dragoman.dialects.ncl.worker_side import NclWorkerSide as Side
         from dragoman.sdk.journal import open_store
 
-        options = dict(offer.options)
+        options = dict(spec.options)
         path, sync = options.pop("store", ""), options.pop("fsync", "false").lower()
         if sync not in _YES and sync not in _NO:
-            raise ValueError(f"fsync={sync}: say yes or no")
+            raise ValueError(f"fsync={sync} is not valid; use yes or no")
         settings = read_settings(options)
         side = Side(
             # A node's id is one token of a subject.
-            re.sub(r"[\s.*>\0]", "-", offer.name),
-            offer.services,
+            re.sub(r"[\s.*>\0]", "-", spec.name),
+            spec.services,
             ids=ids,
             clock=time.time,
-            slots=offer.concurrency,
-            labels=offer.labels,
+            slots=spec.concurrency,
+            labels=spec.labels,
             settings=settings,
             store=open_store(path, settings.remember, is_synced=sync in _YES) if path else None,
         )
@@ -235,9 +235,9 @@ class NclPeerFactory:
         return side
 
     def worker_transport(
-        self, endpoint: Endpoint, offer: WorkerSpec, own_process_beats: bool
+        self, endpoint: Endpoint, spec: WorkerSpec, own_process_beats: bool
     ) -> Transport:
-        """Connect to NATS. A node may be silent for minutes without losing work: no courier."""
+        """Connect to NATS. A node may be silent for minutes without losing work: no proxy."""
         from dragoman.transports.nats import NatsPeer
         from dragoman.transports.nkeys import Nkey
 
@@ -245,7 +245,7 @@ class NclPeerFactory:
         return NatsPeer(
             endpoint.address,
             self._subscriptions,
-            name=offer.name,
+            name=spec.name,
             connects_in_background=True,
             nkey=Nkey.from_seed(seed) if seed else None,
             tls=peer_tls(self._credentials),
@@ -253,42 +253,42 @@ class NclPeerFactory:
 
 
 class HttpPeerFactory:
-    """The HTTP door: requests, one stream of all that a client is told, and long polls."""
+    """HTTP: requests, one event stream for each client, long polls for workers."""
 
     def __init__(self, credentials: Credentials = NONE) -> None:
         self._credentials = credentials
 
     def client_side(self, name: str, ids: Ids) -> ClientSide:
-        """Make a client's end."""
+        """Make a client side."""
         from dragoman.dialects.http.client_side import HttpClientSide as Side
 
         return Side(name)
 
     def client_transport(self, endpoint: Endpoint, name: str) -> Transport:
-        """Make what asks, and asks again until it is answered."""
+        """Make a requester that repeats requests until they are answered."""
         from dragoman.transports.http import HttpRequester
         from dragoman.transports.tls import PeerTls
 
         tls = peer_tls(self._credentials)
         if tls is None and endpoint.is_secure:
-            # Without an authority of its own, the broker is vouched for by those of the system.
+            # Without an authority of the broker's own, use those of the system.
             tls = PeerTls()
         return HttpRequester(endpoint.address, tls=tls, token=self._credentials.token)
 
-    def worker_side(self, offer: WorkerSpec, ids: Ids) -> WorkerSide:
-        """Make a worker's end."""
+    def worker_side(self, spec: WorkerSpec, ids: Ids) -> WorkerSide:
+        """Make a worker side."""
         from dragoman.dialects.http.worker_side import HttpWorkerSide as Side
 
-        return Side(offer.name, offer.services, credit=offer.concurrency, labels=offer.labels)
+        return Side(spec.name, spec.services, credit=spec.concurrency, labels=spec.labels)
 
     def worker_transport(
-        self, endpoint: Endpoint, offer: WorkerSpec, own_process_beats: bool
+        self, endpoint: Endpoint, spec: WorkerSpec, own_process_beats: bool
     ) -> Transport:
-        """Make what polls. A poll that waits is a beat, so no courier is needed."""
-        return self.client_transport(endpoint, offer.name)
+        """Make a requester. An open poll is the heartbeat, so no proxy is needed."""
+        return self.client_transport(endpoint, spec.name)
 
 
-_KITS: Final[dict[str, Callable[[Credentials], PeerFactory]]] = {
+_FACTORIES: Final[dict[str, Callable[[Credentials], PeerFactory]]] = {
     "nfp": NfpPeerFactory,
     "dcp": DcpPeerFactory,
     "zss": ZssPeerFactory,
@@ -298,13 +298,14 @@ _KITS: Final[dict[str, Callable[[Credentials], PeerFactory]]] = {
 }
 
 
-#: The dialects a peer can be made of.
-DIALECTS: Final = tuple(_KITS)
+#: The dialects of the SDK.
+DIALECTS: Final = tuple(_FACTORIES)
 
 
 def peer_factory_for(dialect: str, credentials: Credentials = NONE) -> PeerFactory:
-    """Return a dialect's kit. Raises ValueError for one that has none."""
+    """Return a dialect's factory. Raises ValueError for an unknown dialect."""
     try:
-        return _KITS[dialect](credentials)
+        return _FACTORIES[dialect](credentials)
     except KeyError:
-        raise ValueError(f"no peers of dialect {dialect!r} can be made; try {[*_KITS]}") from None
+        known = ", ".join(_FACTORIES)
+        raise ValueError(f"unknown dialect {dialect!r}; use one of {known}") from None

@@ -1,4 +1,4 @@
-"""The worker's end of a courier: a transport whose socket is in another process."""
+"""The worker's end of a heartbeat proxy: a transport whose socket is in another process."""
 
 import asyncio
 import os
@@ -21,34 +21,34 @@ from dragoman.sdk.heartbeat_proxy import (
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.zmq import CurveKeys
 
-#: The courier stops beating after so many seconds without a sign of life of the worker.
+#: The proxy stops its heartbeats after so many seconds without a PULSE of the worker.
 PATIENCE: Final = 300.0
 _PULSE_EVERY: Final = 1.0
 _PIPE_BOUND: Final = 64 * 1024 * 1024
-#: How long a courier has to take a new socket or to end.
+#: Seconds that a proxy has to open a new socket, or to end.
 _GRACE: Final = 3.0
 
 
 class ProxiedDealer:
-    """A DEALER in a process of its own; beats go on whatever this process does."""
+    """A DEALER in a process of its own, which sends heartbeats even if this process is busy."""
 
     def __init__(self, endpoint: str, identity: bytes, keys: CurveKeys | None = None) -> None:
         self._endpoint = endpoint
         self._identity = identity
         self._keys = keys
-        #: Why the broker is not heard, if that is known.
+        #: Why the broker refused the handshake; empty if it did not.
         self.refusal = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._unpacker = Unpacker()
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._out = bytearray()
         self._wake: Callable[[], None] = lambda: None
-        #: Set when the courier has the socket it was last told to make; what came before is void.
+        #: Set when the proxy has opened the requested socket; earlier messages are dropped.
         self._is_connecting = asyncio.Event()
         self._pulse: asyncio.TimerHandle | None = None
 
     async def open(self, wake: Callable[[], None]) -> str:
-        """Start the courier."""
+        """Start the proxy process and have it connect."""
         self._wake = wake
         command = [sys.executable, "-m", "dragoman.sdk.heartbeat_proxy", self._endpoint]
         self._process = process = await asyncio.to_thread(
@@ -63,18 +63,18 @@ class ProxiedDealer:
         os.set_blocking(process.stdout.fileno(), False)
         asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._read)
         self._connect()
-        self._beat_heart()
+        self._send_pulse()
         return self._endpoint
 
     def _connect(self) -> None:
-        """Have the courier connect, on a new socket if it has one."""
+        """Have the proxy connect; if it has a socket already, on a new one."""
         self._is_connecting.clear()
-        # Through the pipe: arguments and environments are there for others to see.
+        # Keys go through the pipe: other users can read arguments and environment variables.
         keys = self._keys
         self._write(pack(KEYS, [keys.public, keys.secret, keys.server] if keys else []))
 
     async def renew(self) -> bool:
-        """Begin anew on a new socket of the same courier; tell whether it is fit for that."""
+        """Open a new socket in the same proxy; return False if the proxy is dead or stuck."""
         if self._process is None or self._process.poll() is not None:
             return False
         self._arrived.clear()
@@ -89,17 +89,17 @@ class ProxiedDealer:
 
     @property
     def pid(self) -> int:
-        """The courier's process."""
+        """The proxy's process id."""
         assert self._process is not None, "the transport is not open"
         return self._process.pid
 
     def keep_beating(self, every: float, messages: "list[list[bytes]]") -> None:
-        """Have the courier send these by itself."""
+        """Have the proxy send these messages every so many seconds."""
         self._write(pack_beat(every, PATIENCE, messages))
 
-    def _beat_heart(self) -> None:
+    def _send_pulse(self) -> None:
         self._write(pack(PULSE, []))
-        self._pulse = asyncio.get_running_loop().call_later(_PULSE_EVERY, self._beat_heart)
+        self._pulse = asyncio.get_running_loop().call_later(_PULSE_EVERY, self._send_pulse)
 
     def _read(self) -> None:
         process = self._process
@@ -109,17 +109,17 @@ class ProxiedDealer:
         if not data:
             asyncio.get_running_loop().remove_reader(process.stdout.fileno())
             return
-        news = [self._take(*said) for said in self._unpacker.feed(data)]
-        if any(news):
+        is_news = [self._handle(*message) for message in self._unpacker.feed(data)]
+        if any(is_news):
             self._wake()
 
-    def _take(self, letter: bytes, frames: list[bytes]) -> bool:
-        """Take in what the courier says; tell whether the connection should look."""
+    def _handle(self, letter: bytes, frames: list[bytes]) -> bool:
+        """Handle a message of the proxy; return whether to wake the connection."""
         if letter == CONNECTING:
             self._is_connecting.set()
             return False
         if not self._is_connecting.is_set():
-            # Of a socket that is given up.
+            # It came from the old socket.
             return False
         if letter == MESSAGE:
             self._arrived.append((b"", frames))
@@ -128,11 +128,11 @@ class ProxiedDealer:
         return True
 
     def drain(self, limit: int) -> list[tuple[Address, list[bytes]]]:
-        """Take what has arrived."""
+        """Return up to `limit` received messages."""
         return pop_messages(self._arrived, limit, self._wake)
 
     def send(self, address: Address, frames: Frames) -> Sent:
-        """Hand a message to the courier."""
+        """Hand a message to the proxy."""
         if len(self._out) > _PIPE_BOUND:
             return Sent.FULL
         self._write(pack(MESSAGE, list(frames)))
@@ -158,10 +158,10 @@ class ProxiedDealer:
             self._out.clear()
 
     def flush(self) -> None:
-        """Nothing is gathered here."""
+        """Do nothing: `send` writes at once."""
 
     async def close(self) -> None:
-        """Let the courier deliver what it has, then end it."""
+        """Let the proxy send what it has, then end it."""
         process, self._process = self._process, None
         if self._pulse is not None:
             self._pulse.cancel()

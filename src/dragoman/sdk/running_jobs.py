@@ -1,10 +1,8 @@
-"""The jobs that a worker runs: each is taken once, and let go of once.
+"""The running jobs of a worker, each from `take` to its end: answered, forwarded or handed back.
 
-What lives here: which jobs run, what their tasks say meanwhile, and how each ends: answered,
-passed on, or handed back. What must not: what a call does (`tasks`, `manage`), and whether there is
-to be more of them (the worker).
-
-All of it belongs to the worker's loop but what `take` returns, which a thread runs.
+`tasks` and `manage` decide what a call does; the worker decides whether it takes more jobs.
+Everything here runs in the worker's loop, except the function that `take` returns: a thread of the
+pool runs it.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +23,10 @@ log = structlog.get_logger("dragoman.worker")
 
 
 class RunningJobs:
-    """The jobs of one worker. `run` is called in threads, `ended` in the loop after each job."""
+    """The running jobs of one worker.
+
+    Threads call `run`; the loop calls `ended` after each job.
+    """
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class RunningJobs:
         self._run = run
         self._in_loop = in_loop
         self._ended = ended
-        #: By ticket; a job that is not here has ended, whatever its thread still does.
+        #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
         #: Jobs finished since the start, by whether they succeeded.
         self.succeeded = 0
@@ -53,12 +54,12 @@ class RunningJobs:
         return len(self._jobs)
 
     def clients(self) -> list[str]:
-        """Return whose jobs run, in any thread; questions to the worker itself are none."""
+        """Return the client of each running job, without management calls. Thread-safe."""
         return [job.client for job in list(self._jobs.values()) if not job.is_management]
 
     def take(self, work: Assigned) -> Callable[[], None]:
-        """Take a job; return what a thread is to run."""
-        context = JobContext(work, self._say, new_id)
+        """Start a job; return the function that a thread has to run."""
+        context = JobContext(work, self._send_from_thread, new_id)
         self._jobs[work.ticket] = context
         self._send(self._side.take(work.ticket))
         return partial(self._execute, work, context)
@@ -67,7 +68,7 @@ class RunningJobs:
         try:
             answer = self._run(work, context)
             if context.is_cancelled:
-                answer = Answer(fault=Fault(FaultCode.CANCELLED, "stopped as asked"))
+                answer = Answer(fault=Fault(FaultCode.CANCELLED, "the worker stopped the job"))
             done = partial(self._finish, work.ticket, answer)
         except ForwardRequested as handover:
             done = partial(self._forward, work.ticket, handover)
@@ -76,30 +77,37 @@ class RunningJobs:
     # --- while it runs ------------------------------------------------------------------------
 
     def stop(self, stop: Stop) -> None:
-        """Let a job's task know that it should stop."""
+        """Mark a job as cancelled."""
         context = self._jobs.get(stop.ticket)
         if context is not None:
             context.stop()
 
     def give(self, given: InputGiven) -> None:
-        """Give a job's task what its client said."""
+        """Give the client's input to a job's task."""
         context = self._jobs.get(given.ticket)
         if context is not None:
             context.give(given.request, given.answer)
 
-    def _say(self, verb: str, *args: Any) -> None:
-        """Let a task's thread say something through the side."""
+    def _send_from_thread(self, verb: str, ticket: str, *args: Any) -> None:
+        """Have the loop send a message about a job; `verb` is the side's method that encodes it."""
 
-        def speak() -> None:
-            if args[0] not in self._jobs:
-                # The job is over or was handed back; its task does not know yet.
+        def send() -> None:
+            context = self._jobs.get(ticket)
+            if context is None:
+                # The job has ended or was handed back, and its task does not know yet.
                 return
             try:
-                self._send(getattr(self._side, verb)(*args))
+                self._send(getattr(self._side, verb)(ticket, *args))
             except Unsupported as error:
-                log.warning("not said", worker=self._name, verb=verb, reason=str(error))
+                log.warning(
+                    "message of a task not sent",
+                    worker=self._name,
+                    job=context.id,
+                    message=verb,
+                    reason=str(error),
+                )
 
-        self._in_loop(speak)
+        self._in_loop(send)
 
     # --- how it ends --------------------------------------------------------------------------
 
@@ -130,7 +138,7 @@ class RunningJobs:
         self._ended()
 
     def hand_back_all(self) -> None:
-        """Give every job back unrun; what their threads bring later is dropped."""
+        """Return every job to the broker unfinished; drop what its thread returns later."""
         for ticket in list(self._jobs):
             del self._jobs[ticket]
             self._send(self._side.hand_back(ticket))

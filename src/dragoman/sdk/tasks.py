@@ -1,8 +1,8 @@
 """Tasks: plain typed functions that a worker offers.
 
-Arguments come from the wire as JSON values and bytes; they are turned into what the annotations
-ask for (numbers, dataclasses, enums, ...) before the function is called, so a wrong argument is a
-clear fault and never a traceback from inside the task.
+Arguments arrive as JSON values and bytes. They are converted to the annotated types (numbers,
+dataclasses, enums) before the call. So a wrong argument is a clear fault, not a traceback from
+inside the task.
 """
 
 import inspect
@@ -21,11 +21,11 @@ CONTEXT_NAME: Final = "job"
 
 
 class TaskFailed(Exception):
-    """Raise inside a task to fail with words for the caller and no traceback."""
+    """Raise inside a task to fail with a message for the caller and no traceback."""
 
 
 class ForwardRequested(Exception):
-    """Raised by `job.forward`: the work goes on in another service."""
+    """Raised by `job.forward`: the job continues at another service."""
 
     def __init__(self, service: str, call: Call) -> None:
         super().__init__(service)
@@ -35,7 +35,7 @@ class ForwardRequested(Exception):
 
 @value
 class Parameter:
-    """One parameter and what its argument must become."""
+    """One parameter and the type of its argument."""
 
     name: str
     type: Any
@@ -48,23 +48,23 @@ class Task:
     name: str
     function: Callable[..., Any]
     signature: inspect.Signature
-    #: What callers give: the signature without the context, wherever the function has it.
-    asked: inspect.Signature
+    #: The signature that callers see: without the context parameter.
+    public_signature: inspect.Signature
     parameters: tuple[Parameter, ...]
     wants_context: bool
     doc: str
 
     def bind(self, call: Call, context: Any) -> inspect.BoundArguments:
-        """Fit a call's arguments to the function. Raises TypeError in words for the caller.
+        """Bind a call's arguments to the function. Raises TypeError with a message for the caller.
 
-        A raw request is one argument, for functions that take any.
+        A raw request is the only argument, if the function has a parameter.
         """
         args, kwargs = call.args, dict(call.kwargs)
-        if call.raw is not None and self.asked.parameters:
+        if call.raw is not None and self.public_signature.parameters:
             args = (call.raw,)
         if self.wants_context:
             kwargs.pop(CONTEXT_NAME, None)
-        bound = self.asked.bind(*args, **kwargs)
+        bound = self.public_signature.bind(*args, **kwargs)
         for parameter in self.parameters:
             if parameter.name in bound.arguments:
                 given = bound.arguments[parameter.name]
@@ -72,7 +72,7 @@ class Task:
         return self._with_context(bound, context) if self.wants_context else bound
 
     def _with_context(self, bound: inspect.BoundArguments, context: Any) -> inspect.BoundArguments:
-        """Put the context in its place among the arguments."""
+        """Add the context at its position among the arguments."""
         given = bound.arguments | {CONTEXT_NAME: context}
         in_order = {name: given[name] for name in self.signature.parameters if name in given}
         return inspect.BoundArguments(self.signature, in_order)
@@ -86,7 +86,7 @@ def _convert(given: Any, parameter: Parameter) -> Any:
 
 
 def make_task(function: Callable[..., Any], name: str | None = None) -> Task:
-    """Make a task of a function."""
+    """Make a task from a function."""
     signature = inspect.signature(function)
     hints = get_type_hints(function)
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -107,8 +107,8 @@ def make_task(function: Callable[..., Any], name: str | None = None) -> Task:
 
 
 def _without_context(signature: inspect.Signature) -> inspect.Signature:
-    asked = [p for p in signature.parameters.values() if p.name != CONTEXT_NAME]
-    return signature.replace(parameters=asked)
+    parameters = [p for p in signature.parameters.values() if p.name != CONTEXT_NAME]
+    return signature.replace(parameters=parameters)
 
 
 class Tasks:
@@ -116,19 +116,19 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        #: Takes every call that names no known task; for services that take raw bytes.
+        #: Gets every call without a known task name, for services that take raw bytes.
         self.fallback: Task | None = None
 
     def add(self, task: Task) -> None:
-        """Offer a task."""
+        """Add a task; replace one of the same name."""
         self._tasks[task.name] = task
 
     def names(self) -> list[str]:
-        """Return what is offered."""
+        """Return the names of the tasks."""
         return sorted(self._tasks)
 
     def find(self, call: Call) -> Task | None:
-        """Return the task a call asks for. Names differ by more than case: verbs are shouted."""
+        """Return a call's task, or the fallback. Names match in any case: ZSS sends upper case."""
         found = self._tasks.get(call.task)
         if found is None:
             lower = call.task.lower()
@@ -136,7 +136,7 @@ class Tasks:
         return found or self.fallback
 
     def run(self, call: Call, context: Any) -> Answer:
-        """Run a call; every failure becomes a fault. Only `ForwardRequested` passes through."""
+        """Run a call; an exception becomes a fault. Raises `ForwardRequested` only."""
         task = self.find(call)
         if task is None:
             offered = ", ".join(self.names()) or "none"
@@ -159,21 +159,21 @@ class Tasks:
 
 
 def _plain(result: Any) -> Any:
-    """Turn a result into JSON values and bytes (dataclasses, enums, dates become plain)."""
+    """Convert a result to JSON values and bytes: dataclasses to objects, dates to text."""
     if result is None or type(result) in (bool, int, float, str):
         return result
     return msgspec.to_builtins(result, builtin_types=(bytes, bytearray, memoryview))
 
 
-def _failed(words: str) -> Answer:
-    return Answer(fault=Fault(FaultCode.TASK_FAILED, words))
+def _failed(message: str) -> Answer:
+    return Answer(fault=Fault(FaultCode.TASK_FAILED, message))
 
 
-def tasks_of(thing: Mapping[str, Any] | object) -> list[Task]:
-    """Find the tasks in a module or object: its public functions or methods."""
+def tasks_of(owner: Mapping[str, Any] | object) -> list[Task]:
+    """Return the public functions of a module, or the public methods of an object, as tasks."""
     found = []
-    for name, member in inspect.getmembers(thing, callable):
-        is_own = getattr(member, "__module__", None) == getattr(thing, "__name__", None)
+    for name, member in inspect.getmembers(owner, callable):
+        is_own = getattr(member, "__module__", None) == getattr(owner, "__name__", None)
         is_task = (inspect.ismethod(member) or is_own) and not inspect.isclass(member)
         if is_task and not name.startswith("_"):
             found.append(make_task(member, name))

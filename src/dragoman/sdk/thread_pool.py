@@ -1,4 +1,4 @@
-"""Threads that run tasks. Daemons, so that a worker told twice to stop can leave at once."""
+"""Threads that run tasks. They are daemons: a worker that is stopped twice exits at once."""
 
 import queue
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ThreadPool:
-    """A fixed number of threads and the work that waits for them."""
+    """A fixed number of threads with one queue."""
 
     def __init__(self, size: int, name: str) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -17,11 +17,11 @@ class ThreadPool:
             thread.start()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run `work` as soon as a thread is free. It must not raise."""
+        """Run `work` when a thread is free. It must not raise."""
         self._work.put(work)
 
     def close(self) -> None:
-        """Let the threads end when their work is done; do not wait for them."""
+        """End each thread after its queued work; do not wait for it."""
         for _ in self._threads:
             self._work.put(None)
 

@@ -1,7 +1,7 @@
-"""One URL names dialect and endpoint: `nfp://host:5555`, `https://host:8420`, ...
+"""Broker URLs. One URL names dialect and endpoint: `nfp://host:5555`, `https://host:8420`.
 
-A user or token before the host (`ncl://token@host`) and options after it (`?heartbeat_interval=5`)
-are for the dialects that know some.
+Some dialects accept a user or token before the host (`ncl://token@host`) and query parameters
+(`?heartbeat_interval=5`).
 """
 
 from typing import Final
@@ -9,36 +9,37 @@ from urllib.parse import parse_qsl, urlsplit
 
 from dragoman.model.value import value
 
-#: Dialects and the port each has when a URL names none.
+#: The default port of each dialect, for clients.
 PORTS: Final = {"nfp": 5555, "dcp": 5566, "zss": 7777, "memo": 12703, "ncl": 4222, "http": 8420}
-#: ZSS services have a port of their own.
+#: The default ports for workers: ZSS services have a port of their own.
 WORKER_PORTS: Final = {**PORTS, "zss": 7776}
 
 
 @value
 class Endpoint:
-    """Where a broker is and what to speak there."""
+    """A broker's dialect and address."""
 
     dialect: str
     address: str
-    #: What the URL says after its question mark, in order.
+    #: The query parameters of the URL, in order.
     options: tuple[tuple[str, str], ...] = ()
-    #: Whether the URL itself asks for TLS: `https://`.
+    #: Whether the URL is `https://`.
     is_secure: bool = False
 
     def __str__(self) -> str:
-        """Return the URL without what is secret in it."""
+        """Return the URL without user, token and query parameters."""
         dialect = "https" if self.is_secure else self.dialect
         return f"{dialect}://{self.address.partition('://')[2].rpartition('@')[2]}"
 
 
 def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
-    """Read a URL. Raises ValueError with a sentence a user can act on."""
-    said, mark, rest = url.partition("://")
-    is_secure = said == "https"
-    dialect = "http" if is_secure else said
+    """Parse a URL. Raises ValueError with a message for the user."""
+    scheme, mark, rest = url.partition("://")
+    is_secure = scheme == "https"
+    dialect = "http" if is_secure else scheme
     if not mark or dialect not in ports:
-        raise ValueError(f"{url!r} is no broker URL; use one of {', '.join(ports)} :// host:port")
+        schemes = ", ".join(ports)
+        raise ValueError(f"{url!r} is not a broker URL; use SCHEME://host:port with {schemes}")
     if rest.startswith("/"):
         return Endpoint(dialect, f"ipc://{rest}")
     parts = urlsplit(f"//{rest}")

@@ -1,8 +1,9 @@
-"""The worker: run plain functions as a service, on any dialect.
+"""The worker: run plain functions as a service, over any dialect.
 
-SIGTERM (or `stop`) drains: no new work, what runs is finished, then good-bye. A second one hands
-back what still runs. What lives here is how it is made, begins and stops, and what a user calls;
-being a member is in `membership`, jobs are in `running`, beats have their own process in `courier`.
+SIGTERM, or `stop`, drains the worker: it takes no new jobs, finishes the running ones, and
+deregisters. A second SIGTERM hands the running jobs back to the broker. This module has the
+worker's public interface, start and stop. `membership` registers it, `running_jobs` runs its jobs,
+`heartbeat_proxy` sends its heartbeats from a process of its own.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Worker:
-    """Offers tasks under a service name. `run` serves until told to stop."""
+    """Offers tasks under a service name. `run` serves until SIGTERM or SIGINT."""
 
     def __init__(
         self,
@@ -65,19 +66,19 @@ class Worker:
         self.name = name or f"{service}-{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
         self.concurrency = concurrency
         self.tasks = Tasks()
-        proved = find_credentials(credentials)
-        self._kit = peer_factory_for(self.endpoint.dialect, proved)
-        self._offer = WorkerSpec(
+        found = find_credentials(credentials)
+        self._factory = peer_factory_for(self.endpoint.dialect, found)
+        self._spec = WorkerSpec(
             self.name,
             self.services,
             concurrency,
-            {**LABEL, **(labels or {}), **_announced(resources)},
+            {**LABEL, **(labels or {}), **_resources_label(resources)},
             self.endpoint.options,
         )
         self._own_process = own_process_beats
-        self._side = self._kit.worker_side(self._offer, new_id)
+        self._side = self._factory.worker_side(self._spec, new_id)
         self._membership = Membership(
-            self.name, self._side, self._make_transport, self._hear, self._is_worth_joining
+            self.name, self._side, self._make_transport, self._handle, self._is_worth_joining
         )
         self._running = RunningJobs(
             self.name,
@@ -87,20 +88,20 @@ class Worker:
             in_loop=self._in_loop,
             ended=self._check_drained,
         )
-        self._words: dict[type[WorkerNotice], Callable[[Any], None]] = {
-            Assigned: self._work,
+        self._handlers: dict[type[WorkerNotice], Callable[[Any], None]] = {
+            Assigned: self._assigned,
             Stop: self._running.stop,
             InputGiven: self._running.give,
         }
-        #: Brings the files that tasks are called with; from the same broker unless told otherwise.
+        #: Fetches the files of `nf://` arguments; from the same broker unless `files_url` is given.
         self._files = Fetcher(
             default_files_url(self.endpoint) if files_url is None else files_url,
             self.name,
             files_cache,
-            proved,
+            found,
             files_cache_bytes,
         )
-        #: What it answers beside its own tasks.
+        #: The management tasks, which it answers beside its own.
         self.management = Management(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: ThreadPool | None = None
@@ -109,7 +110,7 @@ class Worker:
         self._is_draining = False
         self._stop: asyncio.Event | None = None
 
-    # --- offering tasks -----------------------------------------------------------------------
+    # --- tasks --------------------------------------------------------------------------------
 
     def task(self, function: F | None = None, *, name: str | None = None) -> Any:
         """Offer a function as a task: `@worker.task` or `@worker.task(name="...")`."""
@@ -119,23 +120,23 @@ class Worker:
         return function
 
     def fallback(self, function: F) -> F:
-        """Offer a function for every call that names no task, such as raw bytes."""
+        """Offer a function for every call without a known task name, such as raw bytes."""
         self.tasks.fallback = make_task(function)
         return function
 
     def on_resources(self, function: OnResources) -> OnResources:
-        """Have a function told what resources the worker gained and lost."""
+        """Call a function with the resources that the worker gained and lost."""
         self.management.on_resources = function
         return function
 
-    # --- what management asks for -------------------------------------------------------------
+    # --- used by management -------------------------------------------------------------------
 
     def running(self) -> list[str]:
-        """Return the clients of the jobs that run."""
+        """Return the client of each running job."""
         return self._running.clients()
 
     def silent_for(self) -> float:
-        """Return how long the broker has been silent."""
+        """Return how many seconds the broker has been silent."""
         return self._membership.silent_for(self._loop.time()) if self._loop else 0.0
 
     @property
@@ -145,20 +146,20 @@ class Worker:
 
     @property
     def failed(self) -> int:
-        """Jobs that did not."""
+        """Jobs that failed since the start."""
         return self._running.failed
 
     def task_names(self) -> list[str]:
-        """Return the tasks it offers."""
+        """Return the names of its tasks."""
         return self.tasks.names()
 
     def go_down(self) -> None:
-        """Finish what runs and stop."""
+        """Drain: finish the running jobs, then stop."""
         if not self._is_draining:
-            self._in_loop(self._told_to_stop)
+            self._in_loop(self._drain_or_hand_back)
 
     def join_again(self) -> None:
-        """Begin anew on a new connection, when the answer to this has left."""
+        """Reconnect and register again, after the answer to this call was sent."""
 
         def later() -> None:
             assert self._loop is not None
@@ -169,25 +170,26 @@ class Worker:
     # --- running ------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; a second signal hands back what still runs."""
+        """Serve until SIGTERM or SIGINT; a second signal hands the running jobs back."""
         asyncio.run(self._run_with_signals())
 
     async def _run_with_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._told_to_stop)
+            loop.add_signal_handler(number, self._drain_or_hand_back)
         await self.serve()
 
-    def _told_to_stop(self) -> None:
+    def _drain_or_hand_back(self) -> None:
+        """Drain at the first call; hand the running jobs back at the second."""
         if self._is_draining:
             self._running.hand_back_all()
         else:
-            log.info("draining", running=len(self._running), worker=self.name)
+            log.info("worker drains", worker=self.name, running=len(self._running))
             self._is_draining = True
         self._check_drained()
 
     def start(self) -> "Worker":
-        """Serve in a background thread; returns when the worker has said that it is there."""
+        """Serve in a background thread; return when the worker has sent its registration."""
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self.serve()), name=f"dragoman {self.name}", daemon=True
         )
@@ -196,15 +198,15 @@ class Worker:
         return self
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Drain and end the background thread; what runs after `timeout` is handed back."""
+        """Drain and end the background thread. After `timeout`, hand the running jobs back."""
         thread, loop = self._thread, self._loop
         if thread is None or loop is None:
             return
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._told_to_stop)
+            loop.call_soon_threadsafe(self._drain_or_hand_back)
             thread.join(timeout)
             if thread.is_alive():
-                loop.call_soon_threadsafe(self._told_to_stop)
+                loop.call_soon_threadsafe(self._drain_or_hand_back)
                 thread.join(5.0)
 
     def __enter__(self) -> "Worker":
@@ -214,7 +216,7 @@ class Worker:
         self.stop()
 
     async def serve(self) -> None:
-        """Serve until told to stop."""
+        """Serve until `stop`, a signal or a `shutdown` management call."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._pool = ThreadPool(self.concurrency, f"dragoman {self.name}")
@@ -227,12 +229,12 @@ class Worker:
             await asyncio.to_thread(self._files.close)
 
     def _make_transport(self) -> Transport:
-        return self._kit.worker_transport(self.endpoint, self._offer, self._own_process)
+        return self._factory.worker_transport(self.endpoint, self._spec, self._own_process)
 
     def _is_worth_joining(self) -> bool:
-        """Whether to be a member on a new connection.
+        """Whether to register again after a reconnect.
 
-        One that drains is too while something runs: its result is of use to members only.
+        A draining worker with running jobs does: the broker takes results of registered workers.
         """
         return len(self._running) > 0 or not self._is_draining
 
@@ -245,12 +247,12 @@ class Worker:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work)
 
-    # --- what the broker says -----------------------------------------------------------------
+    # --- notices of the broker ----------------------------------------------------------------
 
-    def _hear(self, word: WorkerNotice) -> None:
-        self._words[type(word)](word)
+    def _handle(self, notice: WorkerNotice) -> None:
+        self._handlers[type(notice)](notice)
 
-    def _work(self, work: Assigned) -> None:
+    def _assigned(self, work: Assigned) -> None:
         assert self._pool is not None
         if self._is_draining:
             self._membership.send(self._side.hand_back(work.ticket))
@@ -258,7 +260,7 @@ class Worker:
             self._pool.submit(self._running.take(work))
 
     def _run_task(self, work: Assigned, context: JobContext) -> Answer:
-        """Answer a call, in a thread of the pool."""
+        """Run a call in a thread of the pool."""
         if self.management.is_management_call(work, self.tasks.find(work.call) is not None):
             context.is_management = True
             return self.management.run(work.call)
@@ -271,27 +273,27 @@ class Worker:
     # --- publishing ---------------------------------------------------------------------------
 
     def publish(self, topic: str, event: Any) -> None:
-        """Publish an event to whoever subscribed; may be called in any thread.
+        """Publish an event to all subscribers. Thread-safe.
 
-        Where the dialect has no word for it, a call to the broker's management says it.
+        If the dialect cannot publish, the worker calls the broker's management instead.
         """
 
-        def speak() -> None:
+        def send() -> None:
             assert self._loop is not None
             try:
                 self._membership.send(self._side.publish(topic, event))
             except Unsupported:
                 self._loop.run_in_executor(None, self._publish_by_call, topic, event)
 
-        self._in_loop(speak)
+        self._in_loop(send)
 
     def _publish_by_call(self, topic: str, event: Any) -> None:
         try:
             self._files.publish(topic, event)
         except FetchFailed as error:
-            log.warning("not published", worker=self.name, reason=str(error))
+            log.warning("event not published", worker=self.name, topic=topic, reason=str(error))
 
 
-def _announced(resources: Sequence[str]) -> dict[str, str]:
-    """Write a worker's own resources as the label that says them."""
+def _resources_label(resources: Sequence[str]) -> dict[str, str]:
+    """Return the label that announces a worker's own resources."""
     return {ANNOUNCED: write_names(resources)} if resources else {}

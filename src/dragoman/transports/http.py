@@ -139,7 +139,7 @@ class HttpRequester:
         #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
         #: The probable cause while attempts fail; they continue.
-        self.suspicion = ""
+        self.connection_hint = ""
         self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._always = [(b"host", f"{host}:{self._port}".encode())]
@@ -247,7 +247,7 @@ class HttpRequester:
 
     def _note_refusal(self, status: int, body: bytes) -> None:
         """Remember the broker's reason if it rejects the credentials."""
-        self.refusal = self.suspicion = ""
+        self.refusal = self.connection_hint = ""
         if status in (401, 421) or (status == 403 and b'"code":"forbidden"' in body):
             try:
                 self.refusal = str(json.loads(body)["detail"])
@@ -264,7 +264,9 @@ class HttpRequester:
             self.refusal = "the answer is not HTTP; if the broker has TLS, use https://"
         elif isinstance(error, EOFError) and self._tls is None:
             # A proxy in front of a broker that is down does the same, so attempts continue.
-            self.suspicion = "it closes connections without an answer; if it has TLS, use https://"
+            self.connection_hint = (
+                "it closes connections without an answer; if it has TLS, use https://"
+            )
 
     def _drop_idle(self) -> None:
         for connection in self._idle:

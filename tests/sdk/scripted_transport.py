@@ -1,4 +1,4 @@
-"""A transport without a network, whose other end is the test."""
+"""A transport without a network; the test is its other end."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dragoman.transports.base import Address, Frames, Sent
 
 
-class Line:
-    """A transport with a memory and a will of its own."""
+class ScriptedTransport:
+    """Records what is sent; `outcome` decides what `send` returns."""
 
     def __init__(self) -> None:
         self.sent: list[Frames] = []
@@ -16,14 +16,14 @@ class Line:
         self.is_closed = False
         self.wake: Callable[[], None] = lambda: None
 
-    def say(self, frames: Frames) -> None:
-        """Let a message arrive."""
+    def deliver(self, frames: Frames) -> None:
+        """Make a message arrive."""
         self.arrived.append([bytes(frame) for frame in frames])
         self.wake()
 
     async def open(self, wake: Callable[[], None]) -> str:
         self.wake = wake
-        return "line://"
+        return "scripted://"
 
     def drain(self, limit: int) -> Iterator[tuple[Address, list[bytes]]]:
         arrived, self.arrived = self.arrived, []

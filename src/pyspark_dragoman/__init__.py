@@ -1,7 +1,7 @@
-"""Found by Spark itself: makes `spark.read.format("dragoman")` work without registering it.
+"""Makes `spark.read.format("dragoman")` work without registration.
 
-Spark imports every module called `pyspark_*` when it looks a format up, so this one only points
-to where the source lives.
+Spark imports every module called `pyspark_*` when it looks up a format. This one imports the
+source from `dragoman.pipeline.source`.
 """
 
 from dragoman.pipeline.source import DragomanSource as DefaultSource

@@ -164,12 +164,12 @@ def test_a_dialect_without_keys_must_be_allowed(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"into": "x"}, "there is a column 'x' already"),
+        ({"into": "x"}, "there is already a column 'x'"),
         ({"columns": []}, "at least one column"),
         ({"rows_per_call": 0}, "at least 1"),
     ],
 )
-def test_what_cannot_be_done_is_said_at_once(
+def test_impossible_options_are_refused_at_once(
     spark: SparkSession, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):

@@ -66,7 +66,7 @@ def test_a_reference_is_a_path_or_a_variable_that_names_one(
 
 def test_what_an_executor_has_not_is_said_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(
-        CredentialsMissing, match=r"executor .*: the variable NOT_SET_HERE is not set"
+        CredentialsMissing, match=r"executor .*: the environment variable NOT_SET_HERE is not set"
     ):
         open_credentials("env:NOT_SET_HERE")
     with pytest.raises(CredentialsMissing, match=r"executor .*nowhere.key: No such file"):
@@ -79,13 +79,13 @@ def test_what_an_executor_has_not_is_said_with_its_name(tmp_path: Path) -> None:
 
 
 def test_without_credentials_every_call_has_the_same_definite_fault() -> None:
-    line = connection_to("nfp://127.0.0.1:9", "env:NOT_SET_HERE")
-    assert isinstance(line, NoConnection)
-    (fault,) = line.call_all([("a", Call("t", ()))], CallTerms("s"))
+    connection = connection_to("nfp://127.0.0.1:9", "env:NOT_SET_HERE")
+    assert isinstance(connection, NoConnection)
+    (fault,) = connection.call_all([("a", Call("t", ()))], CallTerms("s"))
     assert (fault.code, fault.is_definite) == ("no_credentials", True)
 
 
-class Place:
+class SecuredBroker:
     """A secured broker with a service, and what clients of it may be given."""
 
     def __init__(self, broker: LocalBroker, house: House, registry: KeyRegistry) -> None:
@@ -105,27 +105,27 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     folder = tmp_path_factory.mktemp("secured-spark")
     house, registry = House(folder / "house"), KeyRegistry.open(folder / "registry.json")
     security = {"enabled": True, "registry": registry.path}
     (folder / "drop").mkdir()
     files = {"roots": {"drop": folder / "drop"}, "writable": ["drop"]}
     with house.broker("nfp", "http", security=security, files=files) as broker:
-        place = Place(broker, house, registry)
-        key, _ = place.key("wanda", "worker")
+        secured = SecuredBroker(broker, house, registry)
+        key, _ = secured.key("wanda", "worker")
         worker = Worker(broker.url("nfp"), "scoring", own_process_beats=False, credentials=key)
         worker.task(lambda x: 2 * x, name="double")
         with worker:
-            yield place
+            yield secured
         close_connections()
 
 
-def test_a_line_with_a_replaced_file_is_made_anew(place: Place, tmp_path: Path) -> None:
-    _, made = place.key("nora", "submitter")
+def test_a_replaced_file_makes_a_new_connection(secured: SecuredBroker, tmp_path: Path) -> None:
+    _, made = secured.key("nora", "submitter")
     path = tmp_path / "nora.key"
     write_credentials(path, made.with_server("0" * 40))
-    url, calls = place.url("nfp"), [("renewed", Call("double", (), {"x": 4}, timeout=20.0))]
+    url, calls = secured.url("nfp"), [("renewed", Call("double", (), {"x": 4}, timeout=20.0))]
     (fault,) = connection_to(url, str(path)).call_all(calls, CallTerms("scoring", timeout=20))
     assert fault.code == "refused"
     write_credentials(path, made)
@@ -136,10 +136,10 @@ def test_a_line_with_a_replaced_file_is_made_anew(place: Place, tmp_path: Path) 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("dialect", ["nfp", "http"])
 def test_a_secured_broker_answers_rows_whose_executors_prove_themselves(
-    spark: SparkSession, place: Place, dialect: str
+    spark: SparkSession, secured: SecuredBroker, dialect: str
 ) -> None:
-    path, made = place.key(f"sue-{dialect}", "submitter")
-    rows, url = numbers(spark, 20), place.url(dialect)
+    path, made = secured.key(f"sue-{dialect}", "submitter")
+    rows, url = numbers(spark, 20), secured.url(dialect)
     frame = call_service(
         rows, url, "scoring", "double", returns="int", timeout=30, credentials=path
     )
@@ -150,9 +150,11 @@ def test_a_secured_broker_answers_rows_whose_executors_prove_themselves(
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_without_them_every_row_says_why(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_without_credentials_every_row_has_the_reason(
+    spark: SparkSession, secured: SecuredBroker, tmp_path: Path
+) -> None:
     def faults(**options: Any) -> set[tuple[str, str]]:
-        url = place.url("nfp")
+        url = secured.url("nfp")
         frame = call_service(numbers(spark, 4), url, "scoring", "double", timeout=5, **options)
         return {(a["fault"]["code"], a["fault"]["message"]) for a in answers(frame).values()}
 
@@ -160,7 +162,7 @@ def test_without_them_every_row_says_why(spark: SparkSession, place: Place, tmp_
     assert (code, "wants CURVE" in words) == ("refused", True)
     ((code, words),) = faults(credentials=tmp_path / "elsewhere.key")
     assert (code, "elsewhere.key: No such file" in words) == ("no_credentials", True)
-    viewer, _ = place.key("vera", "viewer")
+    viewer, _ = secured.key("vera", "viewer")
     ((code, words),) = faults(credentials=viewer)
     assert (code, "submit" in words) == ("denied", True)
 
@@ -168,9 +170,9 @@ def test_without_them_every_row_says_why(spark: SparkSession, place: Place, tmp_
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_steps_of_a_pipeline_prove_themselves_too(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, secured: SecuredBroker, tmp_path: Path
 ) -> None:
-    path, _ = place.key("pia", "submitter")
+    path, _ = secured.key("pia", "submitter")
     (tmp_path / "in.json").write_text('{"x": 1}\n{"x": 2}\n')
     call = {"rows": "n", "service": "scoring", "task": "double", "returns": "int"}
     pipeline = Pipeline.model_validate(
@@ -180,8 +182,8 @@ def test_steps_of_a_pipeline_prove_themselves_too(
             "outputs": {"asked": {"path": str(tmp_path / "out")}},
         }
     )
-    recipe = PipelineRun(spark.newSession(), pipeline, {}, "run-1", place.url("nfp"), str(path))
-    assert recipe.run()["asked"]["rows"] == 2
+    run = PipelineRun(spark.newSession(), pipeline, {}, "run-1", secured.url("nfp"), str(path))
+    assert run.run()["asked"]["rows"] == 2
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted((row["x"], row["answer"]["value"]) for row in found) == [(1, 2), (2, 4)]
 
@@ -189,15 +191,15 @@ def test_steps_of_a_pipeline_prove_themselves_too(
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_a_spark_worker_proves_itself_and_puts_its_results(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, secured: SecuredBroker, tmp_path: Path
 ) -> None:
-    own, _ = place.key("spark-1", "worker", "operator")
+    own, _ = secured.key("spark-1", "worker", "operator")
     settings = SparkSettings.model_validate(
         {"limits": {"reply_rows": 5}, "results": {"url": "nf://drop"}}
     )
-    url = place.url("nfp")
+    url = secured.url("nfp")
     worker, tasks = make_worker(url, "sql", spark, settings, name="spark-1", credentials=own)
-    asks, _ = place.key("sam", "submitter")
+    asks, _ = secured.key("sam", "submitter")
     with worker, Client(url, credentials=asks) as client:
         found = client.call("sql", "sql", "select id from range(50)", timeout=120)
         copy = Files(client).fetch(found["file"], tmp_path / "copy.parquet")
@@ -207,12 +209,12 @@ def test_a_spark_worker_proves_itself_and_puts_its_results(
 
 
 @pytest.mark.process
-def test_what_goes_to_executors_has_no_secret_in_it(place: Place) -> None:
+def test_what_goes_to_executors_has_no_secret_in_it(secured: SecuredBroker) -> None:
     import pyarrow as pa
 
     from dragoman.spark.call import ServiceCaller
 
-    path, made = place.key("paul", "submitter")
+    path, made = secured.key("paul", "submitter")
     asking = ServiceCaller(
         "nfp://x", "t", "r", CallTerms("s"), pa.int32(), "a", 1, credentials=reference(path)
     )

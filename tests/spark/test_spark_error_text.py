@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         (
             "select 1 +",
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 )
 @pytest.mark.parametrize("way", ["collect", "toArrow"])
 def test_an_error_says_where_in_the_statement_it_is(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture, query: str, told: str, way: str
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, query: str, expected: str, way: str
 ) -> None:
     caplog.set_level(logging.CRITICAL, "SQLQueryContextLogger")
 
@@ -42,7 +42,7 @@ def test_an_error_says_where_in_the_statement_it_is(
     with pytest.raises(Exception, match=r"\S") as error:
         ask()
     words = explain(error.value, query)
-    for part in told.split(".*"):
+    for part in expected.split(".*"):
         assert part in words
     assert "\n" not in words
     assert "SQLSTATE" not in words

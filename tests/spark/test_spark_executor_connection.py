@@ -1,4 +1,4 @@
-"""One line per process, a window of calls, and an outcome for each of them."""
+"""One connection per process, a window of calls, and an outcome for each of them."""
 
 import threading
 
@@ -7,7 +7,7 @@ from tests.spark.conftest import Score
 
 from dragoman import Worker
 from dragoman.model.content import Call
-from dragoman.spark import executor_connection as lines
+from dragoman.spark import executor_connection
 from dragoman.spark.executor_connection import (
     CallTerms,
     ExecutorConnection,
@@ -91,46 +91,46 @@ def test_the_line_of_a_process_is_kept_and_can_be_hung_up(broker: LocalBroker) -
 def test_a_job_that_was_refused_is_asked_for_again_until_there_is_a_worker(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_PAUSE", 0.01)
+    monkeypatch.setattr(executor_connection, "_PAUSE", 0.01)
     with LocalBroker("nfp", nfp={"patience": 0}) as broker:
-        line = ExecutorConnection(broker.url("nfp"))
-        (found,) = line.call_all(doubles(service, 1), CallTerms(service, retries=2))
+        connection = ExecutorConnection(broker.url("nfp"))
+        (found,) = connection.call_all(doubles(service, 1), CallTerms(service, retries=2))
         assert isinstance(found, Failure)
         assert (found.code, found.is_definite) == ("no_worker", True)
         worker = Worker(broker.url("nfp"), service, own_process_beats=False)
         worker.task(lambda x: 2 * x, name="double")
         with worker:
-            assert line.call_all(doubles(service, 1, 1), CallTerms(service)) == [2]
-            assert line.call_all(doubles(service, 1), CallTerms(service)) == [0]
-        line.close()
+            assert connection.call_all(doubles(service, 1, 1), CallTerms(service)) == [2]
+            assert connection.call_all(doubles(service, 1), CallTerms(service)) == [0]
+        connection.close()
 
 
 @pytest.mark.process
 def test_a_call_that_expired_in_the_queue_is_made_again_under_another_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "_PAUSE", 0.01)
+    monkeypatch.setattr(executor_connection, "_PAUSE", 0.01)
     services = {"later": {"queue_timeout": 0.3}}
     with LocalBroker("nfp", services=services) as broker:
-        line = ExecutorConnection(broker.url("nfp"))
-        (found,) = line.call_all(doubles("later", 1), CallTerms("later", retries=0))
+        connection = ExecutorConnection(broker.url("nfp"))
+        (found,) = connection.call_all(doubles("later", 1), CallTerms("later", retries=0))
         assert isinstance(found, Failure)
         assert found.code == "queue_timeout"
         worker = Worker(broker.url("nfp"), "later", own_process_beats=False)
         worker.task(lambda x: 2 * x, name="double")
         with worker:
-            assert line.call_all(doubles("later", 1), CallTerms("later", retries=1)) == [0]
-        line.close()
+            assert connection.call_all(doubles("later", 1), CallTerms("later", retries=1)) == [0]
+        connection.close()
 
 
 def test_a_broker_that_is_not_there_is_a_fault_of_every_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "MARGIN", 0.1)
-    line = ExecutorConnection("nfp://127.0.0.1:9")
-    found = line.call_all(doubles("s", 3), CallTerms("s", timeout=0.2))
+    monkeypatch.setattr(executor_connection, "MARGIN", 0.1)
+    connection = ExecutorConnection("nfp://127.0.0.1:9")
+    found = connection.call_all(doubles("s", 3), CallTerms("s", timeout=0.2))
     assert [(each.code, each.is_definite) for each in found] == [("unreachable", False)] * 3
-    line.close()
+    connection.close()
 
 
 def test_what_a_dialect_cannot_carry_is_a_fault_of_that_call(

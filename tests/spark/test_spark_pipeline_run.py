@@ -33,7 +33,7 @@ def pipeline(folder: Path, service: str = "", **more: Any) -> Pipeline:
                 "name": "doubled",
                 "call": {"rows": "some", "service": service, "task": "double", "returns": "int"},
             },
-            {"name": "total", "python": "tests.spark.recipe_steps:total"},
+            {"name": "total", "python": "tests.spark.pipeline_steps:total"},
         ],
         "outputs": {
             "doubled": {"path": str(folder / "doubled")},
@@ -57,8 +57,8 @@ def test_steps_of_all_kinds_run_and_their_outputs_are_counted(
 ) -> None:
     steps: list[str] = []
     url = broker.url("nfp")
-    recipe = PipelineRun(session, pipeline(tmp_path, service), {"least": 3}, "run-1", url)
-    assert recipe.run(steps.append) == {
+    run = PipelineRun(session, pipeline(tmp_path, service), {"least": 3}, "run-1", url)
+    assert run.run(steps.append) == {
         "doubled": {"rows": 4, "path": str(tmp_path / "doubled")},
         "total": {"rows": 1, "path": str(tmp_path / "total")},
     }
@@ -96,15 +96,15 @@ def test_steps_are_queries_too(session: SparkSession, tmp_path: Path) -> None:
 def test_a_function_that_returns_no_frame_and_an_unknown_parameter_are_said(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    forgetful = one_step(tmp_path, python="tests.spark.recipe_steps:nothing")
-    with pytest.raises(TypeError, match="returned no frame but NoneType"):
+    forgetful = one_step(tmp_path, python="tests.spark.pipeline_steps:nothing")
+    with pytest.raises(TypeError, match="must return a DataFrame, not NoneType"):
         PipelineRun(session, forgetful, {}, "r", "").run()
-    with pytest.raises(ValueError, match="no parameter most; there are least"):
+    with pytest.raises(ValueError, match="unknown parameter most; known parameters: least"):
         PipelineRun(session, pipeline(tmp_path), {"most": 1}, "r", "")
 
 
 def test_a_step_that_calls_needs_a_broker(session: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="step 'doubled' must say url"):
+    with pytest.raises(ValueError, match="step 'doubled' needs a url"):
         PipelineRun(session, pipeline(tmp_path, "s"), {}, "r", "").run()
 
 

@@ -44,10 +44,10 @@ def test_columns_may_share_a_name_and_there_may_be_no_rows() -> None:
 
 
 def test_more_is_a_parquet_file_in_a_shared_folder(tmp_path: Path) -> None:
-    told = reply(numbers(4), LIMITS, ResultFolder(str(tmp_path / "out"), "nf://spark/"), "job-1")
-    assert told["file"] == "nf://spark/job-1.result.parquet"
-    assert "rows" not in told
-    assert told["count"] == 4
+    answer = reply(numbers(4), LIMITS, ResultFolder(str(tmp_path / "out"), "nf://spark/"), "job-1")
+    assert answer["file"] == "nf://spark/job-1.result.parquet"
+    assert "rows" not in answer
+    assert answer["count"] == 4
     assert pq.read_table(tmp_path / "out" / "job-1.result.parquet").equals(numbers(4))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["job-1.result.parquet"]
 
@@ -58,16 +58,16 @@ def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path)
     drop.mkdir()
     files = {"roots": {"drop": drop}, "writable": ["drop"]}
     with LocalBroker("nfp", files=files) as broker:
-        place = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://drop")
-        told = reply(numbers(50), LIMITS, place, "job-2")
+        store = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://drop")
+        answer = reply(numbers(50), LIMITS, store, "job-2")
         with Client(broker.url("nfp")) as client:
-            copy = Files(client).fetch(told["file"], tmp_path / "copy.parquet")
-            assert Files(client).details(told["file"])["sha256"] == told["sha256"]
+            copy = Files(client).fetch(answer["file"], tmp_path / "copy.parquet")
+            assert Files(client).details(answer["file"])["sha256"] == answer["sha256"]
         assert pq.read_table(copy).equals(numbers(50))
-        assert copy.stat().st_size == told["bytes"]
+        assert copy.stat().st_size == answer["bytes"]
         nowhere = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://elsewhere")
         with pytest.raises(
-            ResultTooLarge, match=r"could not be put at nf://elsewhere/job-3.result.parquet"
+            ResultTooLarge, match=r"cannot upload the result to nf://elsewhere/job-3.result.parquet"
         ):
             reply(numbers(50), LIMITS, nowhere, "job-3")
 
@@ -77,13 +77,13 @@ def age(path: Path, seconds: float) -> None:
 
 
 def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Path) -> None:
-    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
+    store = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
     for name in ("old", "young"):
-        assert "until" in reply(numbers(4), LIMITS, place, name)
+        assert "until" in reply(numbers(4), LIMITS, store, name)
     (tmp_path / "mine.parquet").write_bytes(b"somebody's own")
     for name in ("old.result.parquet", "mine.parquet"):
         age(tmp_path / name, 4000)
-    reply(numbers(4), LIMITS, place, "new")
+    reply(numbers(4), LIMITS, store, "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "mine.parquet",
         "new.result.parquet",
@@ -91,22 +91,22 @@ def test_old_results_are_removed_from_a_folder_and_nothing_else_is(tmp_path: Pat
     ]
 
 
-def test_a_result_is_told_though_an_old_one_in_its_folder_cannot_be_removed(
+def test_a_result_is_returned_though_an_old_file_cannot_be_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
+    store = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
     stuck = tmp_path / "stuck.result.parquet"
     stuck.mkdir()
     age(stuck, 4000)
-    assert reply(numbers(4), LIMITS, place, "new")["file"] == "nf://spark/new.result.parquet"
-    assert "an old result cannot be removed" in caplog.text
+    assert reply(numbers(4), LIMITS, store, "new")["file"] == "nf://spark/new.result.parquet"
+    assert "cannot remove old result" in caplog.text
 
 
 def test_results_are_removed_though_nobody_asks_for_more(tmp_path: Path) -> None:
-    place = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
-    reply(numbers(4), LIMITS, place, "old")
+    store = ResultFolder(str(tmp_path), "nf://spark", Retention(seconds=3600))
+    reply(numbers(4), LIMITS, store, "old")
     age(tmp_path / "old.result.parquet", 4000)
-    sweeper = Sweeper(place, every=600)
+    sweeper = Sweeper(store, every=600)
     deadline = time.monotonic() + 20
     while list(tmp_path.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -127,42 +127,42 @@ def test_results_in_the_file_service_go_oldest_first_and_are_said_to_be_gone(
         def connect() -> Client:
             return Client(broker.url("nfp"))
 
-        told = reply(numbers(50), LIMITS, FileServiceFolder(connect, "nf://drop"), "first")
+        answer = reply(numbers(50), LIMITS, FileServiceFolder(connect, "nf://drop"), "first")
         age(drop / "first.result.parquet", 10)
         # A worker that was started anew knows nothing of what the last one put there.
-        place = FileServiceFolder(connect, "nf://drop", Retention(bytes=told["bytes"] + 10))
-        reply(numbers(50), LIMITS, place, "second")
+        store = FileServiceFolder(connect, "nf://drop", Retention(bytes=answer["bytes"] + 10))
+        reply(numbers(50), LIMITS, store, "second")
         assert sorted(each.name for each in drop.iterdir()) == [
             "own.parquet",
             "second.result.parquet",
         ]
         with Client(broker.url("nfp")) as client, pytest.raises(JobFailed, match="file not found"):
-            Files(client).fetch(told["file"], tmp_path / "copy.parquet")
+            Files(client).fetch(answer["file"], tmp_path / "copy.parquet")
         timed = FileServiceFolder(connect, "nf://drop", Retention(seconds=60))
         assert timed.sweep(time.time()) == []
         assert timed.sweep(time.time() + 61) == ["second.result.parquet"]
 
 
 @pytest.mark.process
-def test_a_result_that_was_put_is_told_though_old_ones_cannot_be_removed(
+def test_an_uploaded_result_is_returned_though_old_ones_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     drop = tmp_path / "drop"
     drop.mkdir()
     files = {"roots": {"drop": drop}, "writable": ["drop"]}
     with LocalBroker("nfp", files=files) as broker:
-        place = FileServiceFolder(
+        store = FileServiceFolder(
             lambda: Client(broker.url("nfp")), "nf://drop", Retention(bytes=1)
         )
-        reply(numbers(50), LIMITS, place, "first")
+        reply(numbers(50), LIMITS, store, "first")
 
         def denied(files: Files, url: str) -> None:
             raise Unreachable("not allowed")
 
         monkeypatch.setattr(Files, "remove", denied)
-        assert reply(numbers(50), LIMITS, place, "second")["count"] == 50
+        assert reply(numbers(50), LIMITS, store, "second")["count"] == 50
     assert len(list(drop.iterdir())) == 2
-    assert "old results at nf://drop cannot be removed: not allowed" in caplog.text
+    assert "cannot remove old results at nf://drop: not allowed" in caplog.text
 
 
 def test_a_broker_that_is_away_has_time_to_remove_results() -> None:

@@ -6,24 +6,24 @@ FILES = [ResultFile("c", 30, 3.0), ResultFile("a", 10, 1.0), ResultFile("b", 20,
 
 
 def test_everything_stays_without_bounds() -> None:
-    assert Retention().over(FILES, 1e9) == []
-    assert Retention().told(0.0) == {}
+    assert Retention().excess(FILES, 1e9) == []
+    assert Retention().announcement(0.0) == {}
 
 
 def test_what_is_older_than_allowed_goes() -> None:
-    assert Retention(seconds=10).over(FILES, 12.5) == ["a", "b"]
-    assert Retention(seconds=10).over(FILES, 100.0) == ["a", "b", "c"]
-    assert Retention(seconds=10).told(50.0) == {"until": "1970-01-01T00:01:00+00:00"}
+    assert Retention(seconds=10).excess(FILES, 12.5) == ["a", "b"]
+    assert Retention(seconds=10).excess(FILES, 100.0) == ["a", "b", "c"]
+    assert Retention(seconds=10).announcement(50.0) == {"until": "1970-01-01T00:01:00+00:00"}
 
 
 def test_the_oldest_go_until_the_rest_is_small_enough() -> None:
-    assert Retention(bytes=60).over(FILES, 0.0) == []
-    assert Retention(bytes=50).over(FILES, 0.0) == ["a"]
-    assert Retention(bytes=49).over(FILES, 0.0) == ["a", "b"]
+    assert Retention(bytes=60).excess(FILES, 0.0) == []
+    assert Retention(bytes=50).excess(FILES, 0.0) == ["a"]
+    assert Retention(bytes=49).excess(FILES, 0.0) == ["a", "b"]
 
 
 def test_the_newest_stays_however_large_it_is() -> None:
-    assert Retention(bytes=1).over(FILES, 0.0) == ["a", "b"]
+    assert Retention(bytes=1).excess(FILES, 0.0) == ["a", "b"]
 
 
 def test_only_results_are_in_question() -> None:

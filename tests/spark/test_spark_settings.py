@@ -93,21 +93,21 @@ def test_a_step_is_one_thing_with_a_name(said: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"outputs": {"x": {"path": "p"}}}, "no step makes x"),
+        ({"outputs": {"x": {"path": "p"}}}, "no input or step is called x"),
         (
             {
                 "inputs": {"x": "t"},
                 "steps": [{"name": "x", "sql": "select 1"}],
                 "outputs": {"x": {"path": "p"}},
             },
-            "'x' is there twice",
+            "the name 'x' is used twice",
         ),
         (
             {
                 "steps": [{"name": "x", "call": {"rows": "y", "service": "s"}}],
                 "outputs": {"x": {"path": "p"}},
             },
-            "asks about 'y', which is not there yet",
+            "uses the rows of 'y', which is neither",
         ),
     ],
 )

@@ -91,13 +91,13 @@ def test_the_tables_of_the_pipeline_follow_its_newest_version(
     assert views.listing()[0]["kind"] == "pipeline"
 
 
-def test_data_that_is_not_there_or_takes_the_name_of_a_table_is_said_at_the_start(
+def test_missing_data_and_duplicate_table_names_are_refused_at_the_start(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     missing = {"x": Data(path=str(tmp_path / "nowhere"))}
     with pytest.raises(ValueError, match=r"table x: .*nowhere"):
         Views(spark.newSession(), missing).open()
-    with pytest.raises(ValueError, match="jobs: the pipeline has tables"):
+    with pytest.raises(ValueError, match="the pipeline has tables called jobs"):
         Views(spark.newSession(), {"jobs": Data(path="x")}, str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Cancelled and overdue work really stops on Spark, and progress is told."""
+"""Cancelled and overdue work really stops on Spark, and progress is reported."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ENDLESS = "select count(*) from range(0, 100000000000000, 1, 2) where sqrt(id) %
 
 
 class Job:
-    """A job's context, as far as the watch needs one."""
+    """A job's context, as far as the watchdog needs one."""
 
     id = "job-1"
     timeout: float | None = None
@@ -26,18 +26,18 @@ class Job:
     def __init__(self) -> None:
         self.is_cancelled = False
         self.events: list[Any] = []
-        self.told = threading.Event()
+        self.reported = threading.Event()
 
     def progress(self, event: Any) -> None:
         self.events.append(event)
-        self.told.set()
+        self.reported.set()
 
 
 @pytest.fixture
-def watch(spark: SparkSession) -> Iterator[Watchdog]:
-    watch = Watchdog(spark.sparkContext, seconds=60.0)
-    yield watch
-    watch.close()
+def watchdog(spark: SparkSession) -> Iterator[Watchdog]:
+    running = Watchdog(spark.sparkContext, seconds=60.0)
+    yield running
+    running.close()
 
 
 def is_idle(spark: SparkSession) -> bool:
@@ -45,14 +45,14 @@ def is_idle(spark: SparkSession) -> bool:
 
 
 def test_a_cancel_stops_the_jobs_of_its_group_and_no_others(
-    spark: SparkSession, watch: Watchdog
+    spark: SparkSession, watchdog: Watchdog
 ) -> None:
     job, seen = Job(), threading.Event()
     errors: list[Exception] = []
 
     def work() -> None:
         try:
-            with watch.over(job, "endless"):
+            with watchdog.watch(job, "endless"):
                 seen.set()
                 spark.sql(ENDLESS).toArrow()
         except Exception as error:
@@ -67,47 +67,47 @@ def test_a_cancel_stops_the_jobs_of_its_group_and_no_others(
     until(lambda: is_idle(spark), "Spark has stopped", at_most=30)
     assert len(errors) == 1
     assert not isinstance(errors[0], DeadlineExceeded)
-    with watch.over(Job(), "short"):
+    with watchdog.watch(Job(), "short"):
         assert spark.range(10).count() == 10
 
 
 def test_a_cancel_that_comes_before_the_first_job_stops_it_all_the_same(
-    spark: SparkSession, watch: Watchdog
+    spark: SparkSession, watchdog: Watchdog
 ) -> None:
     job = Job()
     job.is_cancelled = True
-    with pytest.raises(Exception, match=r"cancel|awaitResult"), watch.over(job, "endless"):
+    with pytest.raises(Exception, match=r"cancel|awaitResult"), watchdog.watch(job, "endless"):
         spark.sql(ENDLESS).toArrow()
     until(lambda: is_idle(spark), "Spark has stopped", at_most=30)
 
 
 def test_work_that_takes_longer_than_its_job_may_is_stopped_and_says_so(
-    spark: SparkSession, watch: Watchdog
+    spark: SparkSession, watchdog: Watchdog
 ) -> None:
     job = Job()
     job.timeout = 0.5
     with (
-        pytest.raises(DeadlineExceeded, match=r"it may run for 0\.5 s"),
-        watch.over(job, "endless"),
+        pytest.raises(DeadlineExceeded, match=r"deadline of 0\.5 s"),
+        watchdog.watch(job, "endless"),
     ):
         spark.sql(ENDLESS).toArrow()
     until(lambda: is_idle(spark), "Spark has stopped", at_most=30)
 
 
 def test_the_workers_own_limit_counts_when_it_is_nearer(spark: SparkSession) -> None:
-    watch = Watchdog(spark.sparkContext, seconds=0.3)
+    watchdog = Watchdog(spark.sparkContext, seconds=0.3)
     job = Job()
     job.timeout = 3600.0
-    with pytest.raises(DeadlineExceeded), watch.over(job, "endless"):
+    with pytest.raises(DeadlineExceeded), watchdog.watch(job, "endless"):
         spark.sql(ENDLESS).toArrow()
-    watch.close()
+    watchdog.close()
 
 
-def test_progress_is_told_by_tasks_and_step(spark: SparkSession, watch: Watchdog) -> None:
+def test_progress_reports_tasks_and_step(spark: SparkSession, watchdog: Watchdog) -> None:
     job = Job()
 
     def work() -> None:
-        with suppress(Exception), watch.over(job, "endless") as watched:
+        with suppress(Exception), watchdog.watch(job, "endless") as watched:
             watched.step = "sums"
             spark.sql(ENDLESS).toArrow()
 
@@ -125,9 +125,9 @@ def test_a_group_that_never_ran_has_no_tasks(spark: SparkSession) -> None:
     assert counts(spark.sparkContext, "nobody") == {"tasks": 0, "done": 0}
 
 
-def test_a_step_that_begins_is_told_unless_the_job_should_stop(watch: Watchdog) -> None:
+def test_a_step_that_begins_is_reported_unless_the_job_is_cancelled(watchdog: Watchdog) -> None:
     job = Job()
-    with watch.over(job, "steps") as watched:
+    with watchdog.watch(job, "steps") as watched:
         watched.begin("one")
         job.is_cancelled = True
         with pytest.raises(Stopped):

@@ -130,7 +130,7 @@ def test_there_is_a_list_of_what_can_be_asked(client: Client) -> None:
         ("select *\nfrm people x", r"line 2, column \d+: "),
         ("select 1,\n  1/(age - 7) from people", r"line 2, column 3: Division by zero"),
         ("drop view people", "DropView"),
-        ("select * from json.`/etc`", "line 1, column 15: there is no table 'json./etc'"),
+        ("select * from json.`/etc`", "line 1, column 15: unknown table 'json./etc'"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(client: Client, query: str, words: str) -> None:
@@ -140,11 +140,13 @@ def test_what_is_wrong_is_told_with_its_place(client: Client, query: str, words:
 
 
 def test_unknown_tables_and_pipelines_are_told_with_the_known_ones(client: Client) -> None:
-    with pytest.raises(JobFailed, match="there is no table 'x'; there are people"):
+    with pytest.raises(JobFailed, match="unknown table 'x'; known tables: people"):
         client.call("spark", "describe", "x")
-    with pytest.raises(JobFailed, match="there is no pipeline 'x'; there are ask, count, endless"):
+    with pytest.raises(
+        JobFailed, match="unknown pipeline 'x'; known pipelines: ask, count, endless"
+    ):
         client.call("spark", "run", "x")
-    with pytest.raises(JobFailed, match="no parameter most"):
+    with pytest.raises(JobFailed, match="unknown parameter most"):
         client.call("spark", "run", "count", {"most": 1})
 
 

@@ -112,8 +112,8 @@ def merged(
     allow_writes: bool,
     executor_key: str = "",
 ) -> "SparkSettings":
-    """Merge the file and the options; options win. Raises ValueError."""
-    from dragoman.spark.settings import ResultsSection, SparkSettings, load, settled
+    """Put the file and the options together; options win. Raises ValueError."""
+    from dragoman.spark.settings import ResultsSection, SparkSettings, load, with_absolute_paths
 
     found = load(config) if config is not None else SparkSettings()
     options_given = SparkSettings(
@@ -121,7 +121,7 @@ def merged(
         data=dict(_data(pair) for pair in table),
         results=ResultsSection(url=results, folder=results_folder),
     )
-    options_given = settled(options_given, Path.cwd())
+    said = with_absolute_paths(said, Path.cwd())
     return found.model_copy(
         update={
             "tables": options_given.tables or found.tables,

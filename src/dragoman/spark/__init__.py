@@ -1,11 +1,11 @@
-"""Spark as a client and as a worker of the fabric.
+"""Spark as a client and as a worker of the broker.
 
     from dragoman.spark import call_service
 
     answered = call_service(orders, "nfp://broker:5555", "risk", "score", key="order_id")
 
-As a worker: `dragoman spark-worker`. Nothing here knows a dialect or a socket: everything goes
-through the SDK. Executors need this package installed, as the driver does.
+`dragoman spark-worker` runs Spark as a worker. This package uses the SDK only, no dialect and no
+socket. Executors need this package installed, as the driver does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["call_service", "foreach_service"]
 
-_HOMES = {"call_service": "call", "foreach_service": "sink"}
+_MODULES = {"call_service": "call", "foreach_service": "sink"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load Spark when somebody asks for something: executors and the command line need less."""
+    """Import Spark on first use: executors and the command line do not need all of it."""
     from importlib import import_module
 
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dragoman.spark' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.spark.{_HOMES[name]}"), name)
+    return getattr(import_module(f"dragoman.spark.{_MODULES[name]}"), name)

@@ -1,9 +1,8 @@
-"""Whom executors speak for: a reference to what each of them has, never the secret itself.
+"""Credentials of executors: the driver sends a reference, never the secret itself.
 
-What goes to executors is pickled into a closure, kept by Spark, and shown in its pages. So a driver
-says *where* credentials are, and every executor looks there for itself: a file (as `dragoman keys
-new` writes it), `env:NAME` for a variable that names the file, or nothing for `DRAGOMAN_KEY_FILE`,
-if that is set there.
+Spark pickles, stores and displays what goes to executors. So the driver says *where* credentials
+are, and every executor reads them itself. A reference is a path (of a file that `dragoman keys new`
+wrote), `env:NAME` for an environment variable with such a path, or empty for `DRAGOMAN_KEY_FILE`.
 """
 
 import os
@@ -13,48 +12,49 @@ from typing import Final
 
 from dragoman.sdk.credentials import FILE_VARIABLE, Credentials, find_credentials
 
-#: Before the name of a variable that names a file.
+#: The prefix of a reference to an environment variable.
 BY_VARIABLE: Final = "env:"
-#: The code of the fault of rows whose executor has not what the driver spoke of.
+#: The fault code of rows whose executor does not have the credentials.
 NO_CREDENTIALS: Final = "no_credentials"
 
 
 class CredentialsMissing(Exception):
-    """This machine has not what the reference speaks of. The message says what and where."""
+    """This machine does not have the credentials. The message says what is missing where."""
 
 
-def reference(said: str | Path | None) -> str:
-    """Return what may travel to executors. Raises TypeError for the secrets themselves."""
-    if isinstance(said, Credentials):
+def reference(credentials: str | Path | None) -> str:
+    """Return a reference for executors. Raises TypeError for the secrets themselves."""
+    if isinstance(credentials, Credentials):
         raise TypeError(
-            "credentials would travel to the executors inside the task, and be kept by Spark; "
+            "Spark would store these credentials with the task; "
             "give the path of a file that each executor has, or env:NAME"
         )
-    return str(said) if said else ""
+    return str(credentials) if credentials else ""
 
 
-def file_of(said: str) -> Path | None:
-    """Return the file that is meant on this machine; None: none is. Raises `CredentialsMissing`."""
-    if not said.startswith(BY_VARIABLE):
-        path = said or os.environ.get(FILE_VARIABLE, "")
+def file_of(reference: str) -> Path | None:
+    """Return the credentials file on this machine, if any. Raises `CredentialsMissing`."""
+    if not reference.startswith(BY_VARIABLE):
+        path = reference or os.environ.get(FILE_VARIABLE, "")
         return Path(path) if path else None
-    name = said.removeprefix(BY_VARIABLE)
+    name = reference.removeprefix(BY_VARIABLE)
     if not os.environ.get(name):
-        raise CredentialsMissing(f"executor {socket.gethostname()}: the variable {name} is not set")
+        host = socket.gethostname()
+        raise CredentialsMissing(f"executor {host}: the environment variable {name} is not set")
     return Path(os.environ[name])
 
 
-def open_credentials(said: str) -> Credentials:
-    """Read what a reference leads to on this machine. Raises `CredentialsMissing`."""
+def open_credentials(reference: str) -> Credentials:
+    """Read the credentials of a reference on this machine. Raises `CredentialsMissing`."""
     try:
-        return find_credentials(file_of(said))
+        return find_credentials(file_of(reference))
     except ValueError as error:
         raise CredentialsMissing(f"executor {socket.gethostname()}: {error}") from None
 
 
-def stamp_of(said: str) -> tuple[int, ...]:
-    """Return what changes when the file of a reference is replaced. Raises `CredentialsMissing`."""
-    path = file_of(said)
+def stamp_of(reference: str) -> tuple[int, ...]:
+    """Return inode, size and time of a reference's file. Raises `CredentialsMissing`."""
+    path = file_of(reference)
     try:
         found = path.stat() if path is not None else None
     except OSError:

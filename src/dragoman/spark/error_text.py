@@ -1,4 +1,4 @@
-"""What Spark complains of, in one line that says where in the SQL."""
+"""Spark's errors as one line of text, with the position in the SQL."""
 
 import re
 from typing import Any, Final
@@ -14,22 +14,22 @@ _LONGEST: Final = 500
 
 
 def explain(error: BaseException, text: str = "") -> str:
-    """Return the line: place, words and condition. `text` is the statement."""
+    """Return position, message and error condition as one line. `text` is the statement."""
     java = _cause(error)
-    said = _first_line(str(java.getMessage()) if java is not None else str(error))
-    condition = _CONDITION.match(said)
-    words = _TAIL.sub("", said[condition.end() :] if condition else said)[:_LONGEST]
-    place = _place(java, error, text)
+    line = _first_line(str(java.getMessage()) if java is not None else str(error))
+    condition = _CONDITION.match(line)
+    message = _TAIL.sub("", line[condition.end() :] if condition else line)[:_LONGEST]
+    position = _position(java, error, text)
     name = f" [{condition[1]}]" if condition else ""
-    return f"{place}{words}{name}"
+    return f"{position}{message}{name}"
 
 
-def _first_line(said: str) -> str:
-    return next((line.strip() for line in said.splitlines() if line.strip()), said)
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)
 
 
 def _cause(error: BaseException) -> Any:
-    """Return the Java exception at the bottom, which says what really happened."""
+    """Return the innermost Java exception, which has the actual reason."""
     java: Any = getattr(error, "_origin", None)
     if java is None and isinstance(error, Py4JJavaError):
         java = error.java_exception
@@ -38,12 +38,12 @@ def _cause(error: BaseException) -> Any:
     return java
 
 
-def _place(java: Any, error: BaseException, text: str) -> str:
+def _position(java: Any, error: BaseException, text: str) -> str:
     if stopped := _STOPPED.search(str(error)):
         return f"line {stopped[1]}, column {int(stopped[2]) + 1}: "
     start = _start(java)
     if start is None and isinstance(error, PySparkException):
-        start = _start_told(error)
+        start = _start_from_python(error)
     if start is None or not text:
         return ""
     line = text.count("\n", 0, start) + 1
@@ -52,17 +52,17 @@ def _place(java: Any, error: BaseException, text: str) -> str:
 
 
 def _start(java: Any) -> int | None:
-    """Return where the first piece of SQL that an exception is about begins."""
+    """Return the offset of the SQL fragment that an exception names."""
     try:
         contexts = list(java.getQueryContext())
         found = [int(each.startIndex()) for each in contexts]
     except Exception:
-        # Not every exception has a context, and not every context knows a place.
+        # Not every exception has a context, and not every context has an offset.
         return None
     return next((start for start in found if start >= 0), None)
 
 
-def _start_told(error: PySparkException) -> int | None:
+def _start_from_python(error: PySparkException) -> int | None:
     try:
         return next((each.startIndex() for each in error.getQueryContext() or ()), None)
     except Exception:

@@ -1,9 +1,9 @@
-"""What a statement may be: a query over named tables, and nothing else.
+"""The guard of read-only SQL: a statement must be a query over named tables.
 
-Spark's own parser reads the statement; every node of its plan, subqueries and common tables
-included, must be one of those listed here. What is not listed (commands, writes, scripts, dynamic
-SQL, whatever a later Spark brings) is refused by its name. The session is hardened as well, so
-that something that slipped through could reach no file and no Java method.
+Spark's own parser reads the statement. Every node of its plan, including subqueries and common
+tables, must be listed here. Everything else is refused by name: commands, writes, scripts, dynamic
+SQL, and nodes that a later Spark adds. The session is hardened too: if a statement slips through,
+it reaches no file and no Java method.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,47 +21,47 @@ _QUERIES: Final = """
     UnresolvedTableValuedFunction UnresolvedWith Window WithWindowDefinition
 """
 QUERIES: Final = frozenset(_QUERIES.split())
-#: Functions that make a table of their arguments, and read nothing else.
+#: Table functions that read only their arguments.
 _TABLE_FUNCTIONS: Final = """
     collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
     range sequence sql_keywords stack variant_explode variant_explode_outer
 """
 TABLE_FUNCTIONS: Final = frozenset(_TABLE_FUNCTIONS.split())
-#: Functions that call any method of Java.
+#: Functions that call Java methods.
 DANGEROUS: Final = ("reflect", "java_method", "try_reflect")
 _RELATION: Final = "UnresolvedRelation"
 
 
 class NotAllowed(Exception):
-    """The statement is not for this worker. The message says what in it, and where."""
+    """The statement is refused. The message says which part of it, and where."""
 
 
 def harden(session: SparkSession) -> None:
-    """Take from a session what no query over its tables needs."""
+    """Switch off what a query over named tables does not need."""
     session.conf.set("spark.sql.runSQLOnFiles", "false")
     # `${env:NAME}` in a statement would be replaced by a variable of this process.
     session.conf.set("spark.sql.variable.substitute", "false")
     jvm: Any = session._jvm
     registry = session._jsparkSession.sessionState().functionRegistry()
-    home = [jvm.scala.Option.apply(part) for part in ("builtin", "system")]
+    path = [jvm.scala.Option.apply(part) for part in ("builtin", "system")]
     for name in DANGEROUS:
-        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *home))
+        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *path))
 
 
 def parse(session: SparkSession, text: str) -> Any:
-    """Return the plan of a statement; what is no SQL raises Spark's own `ParseException`."""
+    """Return the plan of a statement. Raises Spark's `ParseException` if it is not SQL."""
     return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
 def check_plan(root: Any, names: Collection[str] | None = None) -> None:
-    """Raise `NotAllowed` unless a plan is of a query; over these tables, if they are given."""
+    """Raise `NotAllowed` unless a plan is a query, over the named tables if `names` is given."""
     nodes = list(_nodes(root))
     withs = [node for node in nodes if node.nodeName() == "UnresolvedWith"]
-    common = {alias for node in withs for alias in _made(node)}
+    common = {alias for node in withs for alias in _common_tables(node)}
     for node in nodes:
         kind = node.nodeName().rstrip("$")
         if kind not in QUERIES:
-            raise NotAllowed(f"{_place(node)}only queries are allowed here, and {kind} is none")
+            raise NotAllowed(f"{_position(node)}only queries are allowed; {kind} is not a query")
         if kind == _RELATION and names is not None:
             _check_table(node, {name.lower() for name in names}, common)
         elif kind == "UnresolvedTableValuedFunction":
@@ -72,17 +72,19 @@ def _check_table(node: Any, names: Collection[str], common: Collection[str]) -> 
     parts = [str(part) for part in _items(node.multipartIdentifier())]
     if len(parts) != 1 or parts[0].lower() not in {*names, *common}:
         known = ", ".join(sorted(names)) or "none"
-        raise NotAllowed(f"{_place(node)}there is no table {'.'.join(parts)!r}; there are {known}")
+        raise NotAllowed(
+            f"{_position(node)}unknown table {'.'.join(parts)!r}; known tables: {known}"
+        )
 
 
 def _check_function(node: Any) -> None:
     name = ".".join(str(part) for part in _items(node.name()))
     if name.lower() not in TABLE_FUNCTIONS:
-        raise NotAllowed(f"{_place(node)}the table function {name!r} is not allowed here")
+        raise NotAllowed(f"{_position(node)}the table function {name!r} is not allowed")
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """Yield every operator of a plan; subqueries are inner children of theirs."""
+    """Yield every operator of a plan. Subqueries are inner children of their operators."""
     yield node
     for below in (node.children(), node.innerChildren()):
         for each in _items(below):
@@ -90,8 +92,8 @@ def _nodes(node: Any) -> Iterator[Any]:
                 yield from _nodes(each)
 
 
-def _made(node: Any) -> Iterator[str]:
-    """Yield the names of the common tables that a WITH makes."""
+def _common_tables(node: Any) -> Iterator[str]:
+    """Yield the names of the common tables that a WITH defines."""
     for each in _items(node.innerChildren()):
         if each.nodeName() == "SubqueryAlias":
             yield str(each.alias()).lower()
@@ -101,8 +103,8 @@ def _items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(i) for i in range(sequence.size()))
 
 
-def _place(node: Any) -> str:
-    """Say where in the statement a node stands, if the parser knows."""
+def _position(node: Any) -> str:
+    """Return a node's position in the statement as text; empty if unknown."""
     line, start = node.origin().line(), node.origin().startPosition()
     if line.isEmpty() or start.isEmpty():
         return ""

@@ -1,7 +1,7 @@
-"""What a row's call is known by, so that a Spark task that is run again does not run it again.
+"""Ids of calls, so that a repeated Spark task does not repeat its calls.
 
-The id is a function of the run, the service, the task and the row's key, and of nothing else: not
-of the partition, the executor or the attempt. It is both the job's id and its idempotency key.
+The id depends on the run, the service, the task and the row's key only: not on the partition, the
+executor or the attempt. It is both the job's id and its idempotency key.
 """
 
 import hashlib
@@ -10,29 +10,29 @@ from typing import Any, Final
 
 import msgspec
 
-#: Half of a SHA-256, as long as the ids that clients make up.
+#: Half of a SHA-256: as long as random job ids.
 _DIGITS: Final = 32
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def row_id(run: str, service: str, task: str, key: Any) -> str:
-    """Return the id of one call. Equal keys have equal ids; maps are equal in any order."""
+    """Return the id of one call. Equal keys have equal ids; the order of map keys is ignored."""
     return _digest([run, service, task, key])
 
 
 def chunk_id(ids: Sequence[str]) -> str:
-    """Return the id of a call that stands for several rows."""
+    """Return the id of a call for several rows."""
     return _digest(list(ids))
 
 
 def next_id(call_id: str, attempt: int) -> str:
-    """Return the id under which a call is made anew after it surely did not run.
+    """Return the id for repeating a call that definitely did not run.
 
-    A task that is run again takes the same way: it hears of the first failure again, and finds the
-    answer under the second id.
+    A repeated Spark task computes the same ids: it gets the first failure again under the first id,
+    and the answer under the second.
     """
     return _digest([call_id, attempt])
 
 
-def _digest(said: Any) -> str:
-    return hashlib.sha256(_ENCODER.encode(said)).hexdigest()[:_DIGITS]
+def _digest(parts: Any) -> str:
+    return hashlib.sha256(_ENCODER.encode(parts)).hexdigest()[:_DIGITS]

@@ -1,8 +1,8 @@
-"""Running a registered pipeline: inputs, steps, outputs.
+"""One run of a registered pipeline: inputs, steps, outputs.
 
-Steps are lazy, as Spark is, except those that call services: their answers are kept for the rest of
-the run. Outputs are written beside their place and moved there when they are whole, so a run that
-is cancelled or fails leaves the old output as it was.
+Steps are lazy, as Spark is. Steps that call services are cached for the rest of the run. Outputs
+are written beside their path and moved there when they are complete. So a run that fails or is
+cancelled leaves the old output.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from dragoman.spark.guard import check_plan, parse
 from dragoman.spark.settings import CallStep, Data, Output, Pipeline, PipelineStep
 from dragoman.spark.views import read_data
 
-#: Told what is being done.
+#: Called with the name of each step that begins.
 OnStep = Callable[[str], None]
 
 
@@ -30,49 +30,50 @@ class PipelineRun:
         pipeline: Pipeline,
         parameters: Mapping[str, Any],
         run: str,
-        fabric: str,
+        broker_url: str,
         credentials: str = "",
     ) -> None:
         unknown = set(parameters) - set(pipeline.parameters)
         if unknown:
             known = ", ".join(pipeline.parameters) or "none"
-            raise ValueError(f"no parameter {', '.join(sorted(unknown))}; there are {known}")
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"unknown parameter {names}; known parameters: {known}")
         self._session = session
         self._pipeline = pipeline
         self._parameters = {**pipeline.parameters, **parameters}
         self._run = run
-        self._fabric = fabric
-        #: Where executors find whom they speak for.
+        self._broker_url = broker_url
+        #: Where executors find their credentials.
         self._credentials = credentials
         self._frames: dict[str, DataFrame] = {}
-        self._kept: list[DataFrame] = []
+        self._cached: list[DataFrame] = []
 
     def run(self, on_step: OnStep = lambda _: None) -> dict[str, Any]:
-        """Do it; return how many rows each output got."""
+        """Run the pipeline; return rows and path of each output."""
         try:
-            for name, said in self._pipeline.inputs.items():
-                self._know(name, self._input(said))
+            for name, source in self._pipeline.inputs.items():
+                self._register(name, self._input(source))
             for step in self._pipeline.steps:
                 on_step(step.name)
-                self._know(step.name, self._made(step))
+                self._register(step.name, self._result_of(step))
             return {
                 name: self._write(name, output, on_step)
                 for name, output in self._pipeline.outputs.items()
             }
         finally:
-            for frame in self._kept:
+            for frame in self._cached:
                 frame.unpersist()
 
-    def _input(self, said: str | Data) -> DataFrame:
-        if isinstance(said, Data):
-            return read_data(self._session, said)
-        return self._session.table(said)
+    def _input(self, source: str | Data) -> DataFrame:
+        if isinstance(source, Data):
+            return read_data(self._session, source)
+        return self._session.table(source)
 
-    def _know(self, name: str, frame: DataFrame) -> None:
+    def _register(self, name: str, frame: DataFrame) -> None:
         self._frames[name] = frame
         frame.createOrReplaceTempView(name)
 
-    def _made(self, step: PipelineStep) -> DataFrame:
+    def _result_of(self, step: PipelineStep) -> DataFrame:
         if step.sql:
             check_plan(parse(self._session, step.sql))
             return self._session.sql(step.sql, args=self._parameters)
@@ -81,10 +82,12 @@ class PipelineRun:
         return self._from_python(step.python)
 
     def _called(self, name: str, call: CallStep) -> DataFrame:
-        url = call.url or self._fabric
+        url = call.url or self._broker_url
         if not url:
-            raise ValueError(f"step {name!r} must say url: this worker's own has no keys for calls")
-        # A run that is tried again, on another worker even, has the same id and so the same calls.
+            raise ValueError(
+                f"step {name!r} needs a url: this worker's dialect carries no idempotency keys"
+            )
+        # A repeated run, even on another worker, has the same id and so the same calls.
         options = call.model_dump(exclude={"rows", "url", "service", "task", "credentials"})
         answered = call_service(
             self._frames[call.rows],
@@ -95,24 +98,24 @@ class PipelineRun:
             credentials=call.credentials or self._credentials,
             **options,
         ).persist()
-        self._kept.append(answered)
+        self._cached.append(answered)
         return answered
 
-    def _from_python(self, said: str) -> DataFrame:
-        module, _, name = said.partition(":")
+    def _from_python(self, path: str) -> DataFrame:
+        module, _, name = path.partition(":")
         function = getattr(importlib.import_module(module), name)
-        made = function(dict(self._frames), **self._parameters)
-        if not isinstance(made, DataFrame):
-            raise TypeError(f"{said} returned no frame but {type(made).__name__}")
-        return made
+        frame = function(dict(self._frames), **self._parameters)
+        if not isinstance(frame, DataFrame):
+            raise TypeError(f"{path} must return a DataFrame, not {type(frame).__name__}")
+        return frame
 
     def _write(self, name: str, output: Output, on_step: OnStep) -> dict[str, Any]:
         on_step(f"writing {name}")
         counted = Observation()
         frame = self._frames[name].observe(counted, F.count(F.lit(1)).alias("rows"))
-        place = output.path.rstrip("/")
-        final = f"{place}/run={self._run}" if output.mode == "append" else place
-        part = f"{place}.partial-{self._run}"
+        path = output.path.rstrip("/")
+        final = f"{path}/run={self._run}" if output.mode == "append" else path
+        part = f"{path}.partial-{self._run}"
         try:
             frame.write.format(output.format).options(**output.options).mode("overwrite").save(part)
             _move(self._session, part, final)
@@ -128,12 +131,12 @@ def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
 
 
 def _move(session: SparkSession, source: str, target: str) -> None:
-    """Put one folder in the place of another, on whatever Spark writes to."""
+    """Replace one folder by another, on any file system that Spark writes to."""
     files, old = _file_system(session, target)
     files.delete(old, True)
     files.mkdirs(old.getParent())
     if not files.rename(_file_system(session, source)[1], old):
-        raise OSError(f"{source} could not be moved to {target}")
+        raise OSError(f"cannot move {source} to {target}")
 
 
 def _delete(session: SparkSession, path: str) -> None:

@@ -1,8 +1,8 @@
-"""How results reach a client: small ones in the reply, large ones as a Parquet file.
+"""Results of queries: small ones in the reply, large ones as a Parquet file.
 
-A file is offered through the broker's file service. Where this machine sees the folder that is
-shared there, the file is written straight into it; else it is put through the service, which
-allows some folders and some sizes only. Either way what is old or too much is removed.
+Clients fetch a file from the broker's file service. If this machine has the shared folder, the file
+is written there. Else it is uploaded through the service, which limits folders and sizes. In both
+cases old and excess files are removed.
 """
 
 import hashlib
@@ -31,50 +31,50 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 class ResultTooLarge(Exception):
-    """The result is larger than this worker gives out. The message says what to do."""
+    """The result is larger than this worker allows. The message says what to do."""
 
 
 class ResultStore(Protocol):
-    """Where files are offered."""
+    """Where result files are stored."""
 
     def save(self, table: pa.Table, name: str) -> dict[str, Any]:
-        """Write a table as a file; return its URL, size and digest."""
+        """Store a table as a file; return its URL, size and digest."""
         ...
 
     def sweep(self, now: float) -> list[str]:
-        """Remove what is not kept any more; return its names."""
+        """Remove old and excess files; return their names."""
         ...
 
 
 class ResultFolder:
-    """A folder of this machine that the file service shares under a URL."""
+    """A local folder that the file service shares under a URL."""
 
-    def __init__(self, folder: str, url: str, keeping: Retention | None = None) -> None:
+    def __init__(self, folder: str, url: str, retention: Retention | None = None) -> None:
         self._folder = Path(folder)
         self._url = url.rstrip("/")
-        self._keeping = keeping or Retention()
+        self._retention = retention or Retention()
 
     def save(self, table: pa.Table, name: str) -> dict[str, Any]:
-        """Write the file beside its name, then give it its name: it is there whole or not."""
+        """Write a part file, then rename it: clients see a complete file or none."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = self._folder / f".{name}.part"
-        told = _write(table, part)
+        details = _write(table, part)
         part.replace(self._folder / name)
         now = time.time()
         self.sweep(now)
-        return {"file": f"{self._url}/{name}", **told, **self._keeping.told(now)}
+        return {"file": f"{self._url}/{name}", **details, **self._retention.announcement(now)}
 
     def sweep(self, now: float) -> list[str]:
-        """Remove what is not kept any more; return its names."""
-        gone = self._keeping.over(self._files(), now)
-        return [name for name in gone if self._is_removed(self._folder / name)]
+        """Remove old and excess files; return their names."""
+        excess = self._retention.excess(self._files(), now)
+        return [name for name in excess if self._remove(self._folder / name)]
 
-    def _is_removed(self, path: Path) -> bool:
+    def _remove(self, path: Path) -> bool:
         try:
-            # Another worker may share the folder.
+            # Another worker that shares the folder may have removed it.
             path.unlink(missing_ok=True)
         except OSError as error:
-            log.warning("an old result cannot be removed: %s", error)
+            log.warning("cannot remove old result %s: %s", path, error)
             return False
         return True
 
@@ -88,34 +88,34 @@ class ResultFolder:
 
 
 class FileServiceFolder:
-    """A folder of the file service that may be written to."""
+    """A writable folder of the file service."""
 
     def __init__(
-        self, connect: Callable[[], Client], url: str, keeping: Retention | None = None
+        self, connect: Callable[[], Client], url: str, retention: Retention | None = None
     ) -> None:
         self._connect = connect
         self._url = url.rstrip("/")
-        self._keeping = keeping or Retention()
-        #: What is there; the service reads a whole file to tell about it, so it is asked once.
+        self._retention = retention or Retention()
+        #: Known files. The service reads a whole file to describe it, so it is asked once.
         self._known: dict[str, ResultFile] = {}
         self._lock = threading.Lock()
 
     def save(self, table: pa.Table, name: str) -> dict[str, Any]:
-        """Write the file here and put it there."""
+        """Write a temporary file and upload it."""
         with tempfile.TemporaryDirectory(prefix="dragoman-spark-") as folder:
             path = Path(folder, name)
-            told = _write(table, path)
+            details = _write(table, path)
             url = f"{self._url}/{name}"
             try:
                 with self._connect() as client:
                     Files(client).put(path, url)
                     self._tidy(Files(client), time.time())
             except DragomanError as error:
-                raise ResultTooLarge(f"the result could not be put at {url}: {error}") from None
-        return {"file": url, **told, **self._keeping.told(time.time())}
+                raise ResultTooLarge(f"cannot upload the result to {url}: {error}") from None
+        return {"file": url, **details, **self._retention.announcement(time.time())}
 
     def sweep(self, now: float) -> list[str]:
-        """Remove what is not kept any more; return its names. A broker that is away has time."""
+        """Remove old and excess files; return their names. If the broker is away, try later."""
         try:
             with self._connect() as client:
                 return self._tidy(Files(client), now)
@@ -123,35 +123,35 @@ class FileServiceFolder:
             return []
 
     def _tidy(self, files: Files, now: float) -> list[str]:
-        """Remove what is to go; a result that was put is there, whatever becomes of the others."""
+        """Remove old and excess files. If that fails, the new result is stored all the same."""
         try:
             return self._sweep(files, now)
         except DragomanError as error:
-            log.warning("old results at %s cannot be removed: %s", self._url, error)
+            log.warning("cannot remove old results at %s: %s", self._url, error)
             return []
 
     def _sweep(self, files: Files, now: float) -> list[str]:
-        if self._keeping == Retention():
+        if self._retention == Retention():
             return []
         with self._lock:
-            there = [name for name in files.list(self._url) if is_result(name)]
-            self._known = {name: self._known.get(name) or self._ask(files, name) for name in there}
-            gone = self._keeping.over(self._known.values(), now)
-            for name in gone:
+            listed = [name for name in files.list(self._url) if is_result(name)]
+            self._known = {n: self._known.get(n) or self._describe(files, n) for n in listed}
+            excess = self._retention.excess(self._known.values(), now)
+            for name in excess:
                 files.remove(f"{self._url}/{name}")
                 del self._known[name]
-            return gone
+            return excess
 
-    def _ask(self, files: Files, name: str) -> ResultFile:
+    def _describe(self, files: Files, name: str) -> ResultFile:
         about = files.details(f"{self._url}/{name}")
         return ResultFile(name, int(about["size_bytes"]), float(about["modified"]))
 
 
 class Sweeper:
-    """Removes in time what nobody asks about any more, however idle the worker is."""
+    """A thread that sweeps a store regularly, also while the worker is idle."""
 
-    def __init__(self, place: ResultStore, every: float) -> None:
-        self._place = place
+    def __init__(self, store: ResultStore, every: float) -> None:
+        self._store = store
         self._every = every
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman results", daemon=True)
@@ -160,11 +160,11 @@ class Sweeper:
     def _run(self) -> None:
         while not self._is_over.is_set():
             with suppress(OSError):
-                self._place.sweep(time.time())
+                self._store.sweep(time.time())
             self._is_over.wait(self._every)
 
     def close(self) -> None:
-        """End."""
+        """End the thread."""
         self._is_over.set()
         self._thread.join(5.0)
 
@@ -177,24 +177,24 @@ def _write(table: pa.Table, path: Path) -> dict[str, Any]:
 
 
 def reply(
-    table: pa.Table, limits: SparkLimits, place: ResultStore | None, name: str
+    table: pa.Table, limits: SparkLimits, store: ResultStore | None, name: str
 ) -> dict[str, Any]:
-    """Return what the client gets for a result. Raises `ResultTooLarge`."""
+    """Return a client's reply: the rows, or the file with them. Raises `ResultTooLarge`."""
     if table.num_rows > limits.rows or table.nbytes > limits.bytes:
         raise ResultTooLarge(
             f"the result has more than {limits.rows:,} rows or {limits.bytes:,} bytes; "
             f"aggregate it, or add a LIMIT"
         )
-    told = {"columns": _columns(table), "count": table.num_rows}
+    summary = {"columns": _columns(table), "count": table.num_rows}
     if table.num_rows <= limits.reply_rows and table.nbytes <= limits.reply_bytes:
-        return {**told, "rows": _rows(table)}
-    if place is None:
+        return {**summary, "rows": _rows(table)}
+    if store is None:
         raise ResultTooLarge(
             f"{table.num_rows:,} rows of {table.nbytes:,} bytes are more than a reply holds "
             f"({limits.reply_rows:,} rows, {limits.reply_bytes:,} bytes), and this worker "
-            f"has no place for files; add a LIMIT, or start it with --results"
+            f"stores no files; add a LIMIT, or start it with --results"
         )
-    return {**told, **place.save(table, f"{name}{ENDING}")}
+    return {**summary, **store.save(table, f"{name}{ENDING}")}
 
 
 def _columns(table: pa.Table) -> list[dict[str, str]]:
@@ -202,7 +202,7 @@ def _columns(table: pa.Table) -> list[dict[str, str]]:
 
 
 def _rows(table: pa.Table) -> list[list[Any]]:
-    """Return rows as lists: columns of a result may share a name."""
+    """Return rows as lists, because columns of a result may share a name."""
     columns = [column.to_pylist() for column in table.columns]
     plain = msgspec.to_builtins(
         [list(row) for row in zip(*columns, strict=True)], builtin_types=_BYTES

@@ -1,7 +1,6 @@
-"""How long files with results stay: for a time, and together not above a size; the oldest go first.
+"""Retention of result files: a maximum age and a maximum total size; the oldest go first.
 
-Pure: names, sizes and times in, names out. Only what is called as a result is in question; whatever
-else is in the folder is somebody's own.
+Pure: names, sizes and times in, names out. Only files with the name of a result are removed.
 """
 
 from collections.abc import Iterable
@@ -10,13 +9,13 @@ from typing import Final
 
 from dragoman.model.value import value
 
-#: How the name of every file with a result ends.
+#: The suffix of every result file.
 ENDING: Final = ".result.parquet"
 
 
 @value
 class ResultFile:
-    """A file with a result."""
+    """One result file."""
 
     name: str
     size: int
@@ -25,34 +24,34 @@ class ResultFile:
 
 @value
 class Retention:
-    """What is kept."""
+    """The limits of result files."""
 
-    #: Seconds; 0: for ever.
+    #: Maximum age in seconds; 0 for no limit.
     seconds: float = 0.0
-    #: Of all files together; 0: without bound. The newest stays, however large it is.
+    #: Maximum size of all files together; 0 for no limit. The newest file always stays.
     bytes: int = 0
 
-    def told(self, now: float) -> dict[str, str]:
-        """Return what the client of a new file is told about its end."""
+    def announcement(self, now: float) -> dict[str, str]:
+        """Return what the client learns about the end of a file that is made now."""
         if not self.seconds:
             return {}
         return {"until": datetime.fromtimestamp(now + self.seconds, UTC).isoformat("T", "seconds")}
 
-    def over(self, files: Iterable[ResultFile], now: float) -> list[str]:
-        """Return what is to go, the oldest first."""
-        waiting = sorted(files, key=lambda file: (file.made_at, file.name))
-        total = sum(file.size for file in waiting)
-        gone: list[str] = []
-        for file in waiting:
+    def excess(self, files: Iterable[ResultFile], now: float) -> list[str]:
+        """Return the names of the files to remove, oldest first."""
+        oldest_first = sorted(files, key=lambda file: (file.made_at, file.name))
+        total = sum(file.size for file in oldest_first)
+        excess: list[str] = []
+        for file in oldest_first:
             is_old = self.seconds > 0 and now - file.made_at > self.seconds
-            is_last = len(gone) == len(waiting) - 1
+            is_last = len(excess) == len(oldest_first) - 1
             if not is_old and (not self.bytes or total <= self.bytes or is_last):
                 break
-            gone.append(file.name)
+            excess.append(file.name)
             total -= file.size
-        return gone
+        return excess
 
 
 def is_result(name: str) -> bool:
-    """Tell whether a file of this name is a result, and not somebody's own."""
+    """Return whether a file name is that of a result."""
     return name.endswith(ENDING) and not name.startswith(".")

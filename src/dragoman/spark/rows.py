@@ -1,7 +1,7 @@
-"""Rows of Arrow batches as arguments of calls, and outcomes of calls as a column of answers.
+"""Conversion of Arrow rows to arguments of calls, and of outcomes to a column of answers.
 
-Pure: no Spark session, no connection. An outcome is a value or a `Failure`; there is one for every
-row, whatever happened, and one that does not fit the type that was asked for is a failure too.
+Pure: no Spark session, no connection. An outcome is a value or a `Failure`, and every row has
+exactly one. A value that does not fit the requested type becomes a failure.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from dragoman.model.value import value
 
-#: An answer that is not of the type that was asked for.
+#: The fault code of an answer that does not fit the requested type.
 UNFIT: Final = "unfit_answer"
 _BYTES: Final = (bytes, bytearray, memoryview)
-#: What pyarrow raises when a value is not of a type.
+#: What pyarrow raises if a value does not fit a type.
 _UNFIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 FAULT: Final = pa.struct(
@@ -29,12 +29,12 @@ class Failure:
 
     code: str
     message: str
-    #: Whether the work surely did not happen, or surely failed.
+    #: Whether it is certain that the work did not happen or failed.
     is_definite: bool
 
 
 def arguments(column: "pa.Array[Any]") -> list[Any]:
-    """Return the rows of a column in values that every dialect can carry."""
+    """Return the rows of a column as values that every dialect can carry."""
     found = column.to_pylist()
     if _has_maps(column.type):
         found = [_with_maps(row, column.type) for row in found]
@@ -50,7 +50,7 @@ def _has_maps(kind: pa.DataType) -> bool:
 
 
 def _with_maps(row: Any, kind: pa.DataType) -> Any:
-    """Turn what pyarrow makes of maps, which is lists of pairs, into objects."""
+    """Convert pyarrow's form of maps, lists of pairs, to objects."""
     if row is None:
         return None
     if pa.types.is_map(kind):
@@ -67,12 +67,12 @@ def _text(key: Any) -> str:
 
 
 def answer_type(kind: pa.DataType) -> pa.StructType:
-    """Return the type of a column of answers whose values are of a type."""
+    """Return the type of a column of answers with values of one type."""
     return pa.struct([("value", kind), ("fault", FAULT)])
 
 
 def answer_column(outcomes: Sequence[Any], kind: pa.DataType | None) -> "pa.Array[Any]":
-    """Return outcomes as a column; without a type, values are JSON text."""
+    """Return outcomes as a column. If `kind` is None, values are JSON text."""
     outcomes = [_as_text(each) for each in outcomes] if kind is None else list(outcomes)
     chosen = kind or pa.string()
     values, outcomes = _values(outcomes, chosen)
@@ -90,19 +90,19 @@ def answer_column(outcomes: Sequence[Any], kind: pa.DataType | None) -> "pa.Arra
 
 
 def _as_text(outcome: Any) -> Any:
-    """Write a value as JSON; bytes that are text are text."""
+    """Return a value as JSON text; decode bytes as UTF-8."""
     if isinstance(outcome, Failure):
         return outcome
     if isinstance(outcome, _BYTES):
         try:
             return bytes(outcome).decode()
         except UnicodeDecodeError:
-            return Failure(UNFIT, "the answer is bytes; ask for returns='binary'", True)
+            return Failure(UNFIT, "the answer is bytes; use returns='binary'", True)
     return msgspec.json.encode(outcome).decode()
 
 
 def _values(outcomes: list[Any], kind: pa.DataType) -> "tuple[pa.Array[Any], list[Any]]":
-    """Return the values as a column; those that do not fit become failures, one by one."""
+    """Return the values as a column; turn each value that does not fit into a failure."""
     try:
         return _array(outcomes, kind), outcomes
     except _UNFIT:
@@ -117,19 +117,19 @@ def _array(outcomes: list[Any], kind: pa.DataType) -> "pa.Array[Any]":
     return pa.array(values, kind)
 
 
-def _check_whole(said: Any, kind: pa.DataType) -> None:
-    """Refuse a fraction where a whole number is wanted: pyarrow would cut it off in silence."""
-    if isinstance(said, float):
-        if pa.types.is_integer(kind) and not said.is_integer():
-            raise ValueError(f"{said} is no whole number")
-    elif isinstance(said, list) and pa.types.is_list(kind):
-        for each in said:
+def _check_whole(answer: Any, kind: pa.DataType) -> None:
+    """Refuse a fraction for an integer type: pyarrow would truncate it silently."""
+    if isinstance(answer, float):
+        if pa.types.is_integer(kind) and not answer.is_integer():
+            raise ValueError(f"{answer} is not a whole number")
+    elif isinstance(answer, list) and pa.types.is_list(kind):
+        for each in answer:
             _check_whole(each, kind.value_type)
-    elif isinstance(said, dict) and pa.types.is_struct(kind):
+    elif isinstance(answer, dict) and pa.types.is_struct(kind):
         for field in kind:
-            _check_whole(said.get(field.name), field.type)
-    elif isinstance(said, dict) and pa.types.is_map(kind):
-        for each in said.values():
+            _check_whole(answer.get(field.name), field.type)
+    elif isinstance(answer, dict) and pa.types.is_map(kind):
+        for each in answer.values():
             _check_whole(each, kind.item_type)
 
 
@@ -137,6 +137,6 @@ def _fitting(outcome: Any, kind: pa.DataType) -> Any:
     try:
         _array([outcome], kind)
     except _UNFIT as error:
-        # It did run, and running it again would not help.
-        return Failure(UNFIT, f"the answer is no {kind}: {error}", True)
+        # Definite: the task ran, and another run gives the same answer.
+        return Failure(UNFIT, f"the answer is not a {kind}: {error}", True)
     return outcome

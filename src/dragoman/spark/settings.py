@@ -1,6 +1,6 @@
-"""What a Spark worker offers, as a TOML file says it: data, pipelines, limits.
+"""Settings of a Spark worker, from a TOML file: data, pipelines, limits.
 
-    tables = "dragoman-data/tables"        # the pipeline's, if there are any
+    tables = "dragoman-data/tables"        # the tables of `dragoman pipeline`
 
     [data.orders]
     path = "orders"                        # relative to this file
@@ -18,7 +18,7 @@
     name = "scored"
     call = { rows = "recent", service = "risk", task = "score", key = ["id"], returns = "double" }
 
-A misspelt name is an error, not a default.
+An unknown name is an error.
 """
 
 import tomllib
@@ -29,30 +29,30 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class SparkSection(BaseModel):
-    """A part of the file."""
+    """A table of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Data(SparkSection):
-    """Files that are a table."""
+    """Files that are offered as a table."""
 
     path: str
     format: Literal["parquet", "csv", "json", "orc", "text"] = "parquet"
-    #: Spark's own options of the format, such as `header`.
+    #: Spark's options of the format, such as `header`.
     options: dict[str, str] = Field(default_factory=dict)
-    #: The columns, in Spark's own words; read from the files if empty.
+    #: The schema in Spark's DDL; read from the files if empty.
     columns: str = ""
 
 
 class CallStep(SparkSection):
-    """A step that has a service of the fabric answer every row."""
+    """A step that calls a service for every row."""
 
-    #: The step or input whose rows are asked about.
+    #: The step or input with the rows.
     rows: str
     service: str
     task: str = ""
-    #: Where to ask; the worker's own broker if empty.
+    #: The broker; the worker's own if empty.
     url: str = ""
     columns: list[str] | None = None
     key: list[str] | None = None
@@ -62,28 +62,28 @@ class CallStep(SparkSection):
     window: int = Field(default=128, ge=1)
     rows_per_call: int = Field(default=1, ge=1)
     at_least_once: bool = False
-    #: Where executors find whom they speak for; as the settings say for all steps if empty.
+    #: Where executors find their credentials; the setting for all steps if empty.
     credentials: str = ""
 
 
 class PipelineStep(SparkSection):
-    """One step: a query, a Python function, or calls of a service. Its result has its name."""
+    """One step: a query, a Python function, or calls of a service."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     sql: str = ""
-    #: `module:function`, called with the frames by name and the parameters.
+    #: `module:function`, called with all frames by name and the parameters.
     python: str = ""
     call: CallStep | None = None
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> "PipelineStep":
         if sum((bool(self.sql), bool(self.python), self.call is not None)) != 1:
-            raise ValueError(f"step {self.name!r} must have one of sql, python and call")
+            raise ValueError(f"step {self.name!r} needs exactly one of sql, python and call")
         return self
 
 
 class Output(SparkSection):
-    """Where a result goes. It replaces what was there, when it is whole; or is added to it."""
+    """Where a result goes. A complete result replaces the old one, or is appended to it."""
 
     path: str
     format: Literal["parquet", "csv", "json", "orc"] = "parquet"
@@ -95,9 +95,9 @@ class Pipeline(SparkSection):
     """A registered pipeline."""
 
     description: str = ""
-    #: Names and defaults of what may be bound in SQL as `:name`.
+    #: Names and defaults of the parameters that SQL binds as `:name`.
     parameters: dict[str, Any] = Field(default_factory=dict)
-    #: Names within the pipeline and the tables they are, or files.
+    #: Tables or files by their name within the pipeline.
     inputs: dict[str, str | Data] = Field(default_factory=dict)
     steps: list[PipelineStep] = Field(default_factory=list)
     outputs: dict[str, Output] = Field(min_length=1)
@@ -107,72 +107,73 @@ class Pipeline(SparkSection):
         known = set(self.inputs)
         for step in self.steps:
             if step.name in known:
-                raise ValueError(f"{step.name!r} is there twice")
+                raise ValueError(f"the name {step.name!r} is used twice; rename the step")
             if step.call is not None and step.call.rows not in known:
                 raise ValueError(
-                    f"step {step.name!r} asks about {step.call.rows!r}, which is not there yet"
+                    f"step {step.name!r} uses the rows of {step.call.rows!r}, which is neither "
+                    f"an input nor an earlier step"
                 )
             known.add(step.name)
         if missing := set(self.outputs) - known:
-            raise ValueError(f"no step makes {', '.join(sorted(missing))}")
+            raise ValueError(f"no input or step is called {', '.join(sorted(missing))}")
         return self
 
 
 class SparkLimits(SparkSection):
-    """How much a client gets."""
+    """Limits of results."""
 
-    #: What comes in the reply; more comes as a file.
+    #: Maximum in a reply; a larger result is a file.
     reply_rows: int = Field(default=1_000, ge=0)
     reply_bytes: int = Field(default=256 * 1024, ge=0)
-    #: More than this is refused.
+    #: Maximum of a result; a larger one is refused.
     rows: int = Field(default=1_000_000, ge=1)
     bytes: int = Field(default=256 * 1024 * 1024, ge=1)
-    #: Seconds that a query or a pipeline may run; a job's own deadline may be nearer.
+    #: Maximum seconds of a query or a pipeline; a job's own deadline may be earlier.
     seconds: float = Field(default=600.0, gt=0)
 
 
 class ResultsSection(SparkSection):
-    """Where large results go."""
+    """Where large results are stored, and for how long."""
 
-    #: A folder of the file service: `nf://drop/spark`. Empty: nowhere, they are refused.
+    #: A folder of the file service: `nf://drop/spark`. If empty, large results are refused.
     url: str = ""
-    #: The same folder as this machine sees it; empty: files are put through the file service.
+    #: The same folder on this machine. If empty, files are uploaded through the file service.
     folder: str = ""
-    #: Seconds for which a file is kept at least, unless there are too many; 0: for ever.
+    #: Maximum age of a file in seconds; 0 for no limit.
     keep: float = Field(default=24 * 3600.0, ge=0)
-    #: Bytes of all files together; above that the oldest go. 0: as many as fit on the disk.
+    #: Maximum bytes of all files together; the oldest go first. 0 for no limit.
     keep_bytes: int = Field(default=10 * 1024**3, ge=0)
 
 
 class SparkSettings(SparkSection):
-    """Everything."""
+    """All settings of a Spark worker."""
 
-    #: The pipeline's tables; empty: none.
+    #: The folder of the tables of `dragoman pipeline`; empty for none.
     tables: str = ""
     data: dict[str, Data] = Field(default_factory=dict)
     pipelines: dict[str, Pipeline] = Field(default_factory=dict)
     limits: SparkLimits = SparkLimits()
     results: ResultsSection = ResultsSection()
-    #: Where *executors* find whom they speak for in steps that call services: the path of a file
-    #: that each of them has, or env:NAME. Empty: DRAGOMAN_KEY_FILE there, if it is set.
+    #: Where *executors* find their credentials in steps that call services: the path of a file
+    #: that each of them has, or env:NAME. If empty, DRAGOMAN_KEY_FILE of the executor, if set.
     credentials: str = ""
-    #: Only queries are run.
+    #: Whether only queries are allowed.
     read_only: bool = True
-    #: Seconds after which new data and new versions of tables are looked for.
+    #: Seconds between two checks for new data and new versions of tables.
     refresh: float = Field(default=5.0, ge=0)
 
 
 def load(file: Path) -> SparkSettings:
-    """Read a file; relative paths in it are relative to its folder. Raises ValueError."""
+    """Read a settings file. Its relative paths start at its folder. Raises ValueError."""
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
-        return settled(SparkSettings.model_validate(said), file.resolve().parent)
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        return with_absolute_paths(SparkSettings.model_validate(values), file.resolve().parent)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
 
 
-def settled(settings: SparkSettings, base: Path) -> SparkSettings:
-    """Return the settings with every path complete."""
+def with_absolute_paths(settings: SparkSettings, base: Path) -> SparkSettings:
+    """Return the settings with relative paths joined to `base`."""
     return settings.model_copy(
         update={
             "tables": _at(settings.tables, base),

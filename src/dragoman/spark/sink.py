@@ -1,11 +1,11 @@
-"""`foreach_service`: the sink of a stream that hands every row to a service.
+"""`foreach_service`: a streaming sink that calls a service for every row.
 
     stream.writeStream.option("checkpointLocation", path).foreachBatch(
         foreach_service(url, "mail", "send", run="welcome mails", key="customer")
     ).start()
 
-A batch that Spark repeats after a crash has the same number and the same rows, so the same calls:
-what was done is not done again.
+A batch that Spark repeats after a crash has the same number and the same rows, so the same job ids:
+finished calls do not run again.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OnAnswers = Callable[[DataFrame, int], None]
 
 
 class RowsFailed(Exception):
-    """Some rows of a batch have faults. The batch is not committed."""
+    """Some rows of a batch have faults, and the batch is not committed."""
 
 
 def foreach_service(
@@ -34,16 +34,16 @@ def foreach_service(
 ) -> Callable[[DataFrame, int], None]:
     """Make a function for `foreachBatch` that calls a service for every row.
 
-    Without `on_answers`, a fault stops the stream with its batch not committed; started again, the
-    stream asks for the same rows again, and those that were done are not done again. With
-    it, the answered batch is handed over, to be stored, say, and faults are its business.
+    Without `on_answers`, a fault stops the stream, and its batch is not committed. If the stream is
+    started again, it calls for the same rows, and finished calls do not run again. With
+    `on_answers`, that function gets the answered batch and handles its faults.
 
     Args:
         url: The broker, as executors reach it.
-        service: Whom to ask.
-        task: What to ask for.
-        run: The name of the stream: with the batch's number and a row's key it makes the call.
-        on_answers: Gets each batch with its answers, and the batch's number.
+        service: The service to call.
+        task: The task to call.
+        run: The name of the stream. With the batch's number and a row's key it gives the job id.
+        on_answers: Called with each answered batch and the batch's number.
         **options: As for `call_service`.
 
     """
@@ -51,7 +51,7 @@ def foreach_service(
     def sink(rows: DataFrame, batch: int) -> None:
         answered = call_service(rows, url, service, task, run=f"{run}/{batch}", **options)
         if on_answers is None:
-            _insist(answered, str(options.get("into", "answer")), batch)
+            _raise_faults(answered, str(options.get("into", "answer")), batch)
             return
         answered.persist()
         try:
@@ -62,8 +62,8 @@ def foreach_service(
     return sink
 
 
-def _insist(answered: DataFrame, into: str, batch: int) -> None:
-    """Have every row answered, and raise if one was not answered well."""
+def _raise_faults(answered: DataFrame, into: str, batch: int) -> None:
+    """Call the service for every row; raise `RowsFailed` if a row has a fault."""
     fault = F.col(f"`{into}`").fault
     found = (
         answered.groupBy(fault.code.alias("code"))
@@ -72,5 +72,5 @@ def _insist(answered: DataFrame, into: str, batch: int) -> None:
         .collect()
     )
     if found:
-        told = "; ".join(f"{row['rows']} {row['code']}: {row['example']}" for row in found)
-        raise RowsFailed(f"batch {batch}: {told}")
+        faults = "; ".join(f"{row['rows']} {row['code']}: {row['example']}" for row in found)
+        raise RowsFailed(f"batch {batch}: {faults}")

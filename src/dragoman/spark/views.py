@@ -1,4 +1,4 @@
-"""The tables that SQL knows: the pipeline's, and files that were registered, always the newest."""
+"""The tables that SQL can name: those of `dragoman pipeline`, and registered files."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def read_data(session: SparkSession, data: Data, columns: StructType | None = No
 
 
 class Views:
-    """Makes the tables of a session, and makes them anew when there is something new."""
+    """Registers the tables of a session, and again when there is new data."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Views:
         self._refresh = refresh
         self._clock = clock
         self._lock = threading.Lock()
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._version = -1
-        #: Columns are found out once: looking into the files each time would be slow.
+        #: Schemas are inferred once: reading the files each time would be slow.
         self._columns: dict[str, StructType] = {}
         if both := sorted({*data} & {*self._pipeline_tables()}):
-            raise ValueError(f"{', '.join(both)}: the pipeline has tables of these names")
+            raise ValueError(f"the pipeline has tables called {', '.join(both)}; rename the data")
 
     def _pipeline_tables(self) -> list[str]:
         return [*TABLES] if self._tables else []
@@ -58,7 +58,7 @@ class Views:
         return sorted([*self._pipeline_tables(), *self._data])
 
     def listing(self) -> list[dict[str, Any]]:
-        """Return what there is, for people."""
+        """Return name, kind and format of every table."""
         own = [{"name": name, "kind": "pipeline", "format": "parquet"} for name in TABLES]
         data = [
             {"name": name, "kind": "data", "format": each.format}
@@ -67,7 +67,7 @@ class Views:
         return sorted([*(own if self._tables else []), *data], key=lambda row: row["name"])
 
     def open(self) -> None:
-        """Make every table. Raises ValueError for data that cannot be read."""
+        """Register every table. Raises ValueError for data that cannot be read."""
         self._register_tables()
         for name, data in self._data.items():
             try:
@@ -76,24 +76,24 @@ class Views:
                 raise ValueError(f"table {name}: {explain(error)}") from None
             self._columns[name] = frame.schema
             frame.createOrReplaceTempView(name)
-        self._looked_at = self._clock()
+        self._checked_at = self._clock()
 
     def renew(self, at_once: bool = False) -> None:
-        """Take in what is new, if it was long ago that somebody looked."""
+        """Register new data, if the last check is more than `refresh` seconds ago."""
         with self._lock:
-            if not at_once and self._clock() - self._looked_at < self._refresh:
+            if not at_once and self._clock() - self._checked_at < self._refresh:
                 return
             self._register_tables()
             for name, data in self._data.items():
                 self._register(name, data)
-            self._looked_at = self._clock()
+            self._checked_at = self._clock()
 
     def _register(self, name: str, data: Data) -> None:
         try:
             frame = read_data(self.session, data, self._columns[name])
         except PySparkException as error:
-            # The old view stays; whoever asks for it hears what is missing.
-            log.warning("table is not to be read", table=name, reason=explain(error))
+            # The old view stays; a query of it fails with Spark's reason.
+            log.warning("cannot read the table", table=name, reason=explain(error))
         else:
             frame.createOrReplaceTempView(name)
 
@@ -106,7 +106,7 @@ class Views:
             self._version = store.snapshot.version
 
     def columns(self, name: str) -> list[dict[str, Any]]:
-        """Describe a table. Raises KeyError if there is none of that name."""
+        """Describe a table's columns. Raises KeyError for an unknown table."""
         if name not in self.names():
             raise KeyError(name)
         return described(self.session.table(name).schema)

@@ -1,7 +1,7 @@
-"""Watching over what runs on Spark: a cancel or a deadline stops its jobs, progress is told.
+"""The watchdog of work on Spark: it stops cancelled and overdue work, and reports progress.
 
-A task's thread waits for Spark and can look at nothing else, so one more thread does the looking.
-It goes on cancelling until the work has ended: Spark forgets a cancel that comes between two jobs.
+A task's thread blocks until Spark is done, so the watchdog has a thread of its own. It cancels
+again until the work has ended, because Spark forgets a cancel that comes between two jobs.
 """
 
 import os
@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 from pyspark import SparkContext
 
 _TICK: Final = 0.1
-_TELL_EVERY: Final = 1.0
+_REPORT_EVERY: Final = 1.0
 
 
 class JobHandle(Protocol):
-    """What is needed of a job's context."""
+    """What the watchdog needs of a job's context."""
 
     @property
     def id(self) -> str:
@@ -27,16 +27,16 @@ class JobHandle(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """How long it may run."""
+        """How many seconds it may run; None for no limit."""
         ...
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it should stop."""
+        """Whether it was cancelled."""
         ...
 
     def progress(self, event: Any) -> None:
-        """Report to the client."""
+        """Send a progress report to the client."""
         ...
 
 
@@ -45,49 +45,50 @@ class DeadlineExceeded(Exception):
 
 
 class Stopped(Exception):
-    """The work was stopped because somebody asked for it."""
+    """The work was stopped because its job was cancelled."""
 
 
 class WatchedWork:
-    """One piece of work: a group of Spark's jobs."""
+    """The work of one job: a group of Spark jobs."""
 
     def __init__(self, job: JobHandle, seconds: float, now: float) -> None:
         self.job = job
-        # A job may be run twice at a time, by two attempts; each stops its own.
+        # Two attempts of one job may run at a time; each stops its own group.
         self.group = f"dragoman-{job.id}-{os.urandom(4).hex()}"
         self.deadline = now + seconds
-        self.is_over_time = False
-        #: Which step of a pipeline runs, for the reports.
+        self.is_overdue = False
+        #: The running step of a pipeline, for the reports.
         self.step = ""
-        self._told: dict[str, Any] = {}
-        self._told_at = now
+        self._reported: dict[str, Any] = {}
+        self._reported_at = now
 
-    def look(self, context: SparkContext, now: float) -> None:
-        """Stop it if it must stop, else report."""
-        self.is_over_time = self.is_over_time or now >= self.deadline
-        if self.job.is_cancelled or self.is_over_time:
+    def check(self, context: SparkContext, now: float) -> None:
+        """Cancel the work if it is cancelled or overdue; else report its progress."""
+        self.is_overdue = self.is_overdue or now >= self.deadline
+        if self.job.is_cancelled or self.is_overdue:
             context.cancelJobGroup(self.group)
-        elif now - self._told_at >= _TELL_EVERY:
-            self._told_at = now
-            self.tell(counts(context, self.group))
+        elif now - self._reported_at >= _REPORT_EVERY:
+            self._reported_at = now
+            self.report(counts(context, self.group))
 
     def begin(self, step: str) -> None:
-        """Report a step that begins. Raises `Stopped` if it should not: Spark has no job yet."""
+        """Report a step that begins. Raises `Stopped` if the job is cancelled."""
+        # The step has no Spark job yet that the watchdog could cancel.
         if self.job.is_cancelled:
-            raise Stopped("stopped as asked")
+            raise Stopped(f"the job was cancelled before step {step}")
         self.step = step
-        self.tell({})
+        self.report({})
 
-    def tell(self, event: dict[str, Any]) -> None:
-        """Report, unless nothing has changed."""
+    def report(self, event: dict[str, Any]) -> None:
+        """Send a progress report if it differs from the last one."""
         event = {**({"step": self.step} if self.step else {}), **event}
-        if event != self._told:
-            self._told = event
+        if event != self._reported:
+            self._reported = event
             self.job.progress(event)
 
 
 def counts(context: SparkContext, group: str) -> dict[str, Any]:
-    """Count the tasks of a group's jobs, and those that are done."""
+    """Count the Spark tasks of a job group, and those that are done."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -98,7 +99,7 @@ def counts(context: SparkContext, group: str) -> dict[str, Any]:
 
 
 class Watchdog:
-    """The thread that looks after everything that runs."""
+    """The thread that watches all work."""
 
     def __init__(self, context: SparkContext, seconds: float) -> None:
         self._context = context
@@ -110,10 +111,8 @@ class Watchdog:
         self._thread.start()
 
     @contextmanager
-    def over(self, job: JobHandle, what: str) -> Iterator[WatchedWork]:
-        """Watch over what this thread does on Spark. Raises `DeadlineExceeded` if it took too
-        long.
-        """
+    def watch(self, job: JobHandle, what: str) -> Iterator[WatchedWork]:
+        """Watch this thread's work on Spark. Raises `DeadlineExceeded` if it took too long."""
         seconds = min(self._seconds, job.timeout or self._seconds)
         watched = WatchedWork(job, seconds, time.monotonic())
         self._context.setJobGroup(watched.group, what[:200], interruptOnCancel=True)
@@ -122,9 +121,8 @@ class Watchdog:
         try:
             yield watched
         except Exception as error:
-            if watched.is_over_time:
-                words = f"it was stopped: it may run for {seconds:g} s"
-                raise DeadlineExceeded(words) from error
+            if watched.is_overdue:
+                raise DeadlineExceeded(f"stopped at its deadline of {seconds:g} s") from error
             raise
         finally:
             with self._lock:
@@ -136,9 +134,9 @@ class Watchdog:
             with self._lock:
                 found = list(self._watched)
             for each in found:
-                each.look(self._context, time.monotonic())
+                each.check(self._context, time.monotonic())
 
     def close(self) -> None:
-        """Stop looking."""
+        """End the thread."""
         self._is_closed.set()
         self._thread.join(5.0)

@@ -1,7 +1,7 @@
-"""Spark as a worker: `sql`, `tables`, `describe`, `pipelines` and `run` on one session.
+"""Spark as a worker: the tasks `sql`, `tables`, `describe`, `pipelines` and `run`.
 
-What each task may do is in `guard` (statements), `views` (tables), `watch` (cancel and deadline),
-`results` (replies and files) and `recipe` (pipelines); here they meet.
+The parts are `guard` (statements), `views` (tables), `watchdog` (cancel and deadline), `results`
+(replies and files) and `pipeline_run` (pipelines). This module connects them.
 """
 
 import logging
@@ -39,9 +39,9 @@ from dragoman.spark.settings import SparkSettings
 from dragoman.spark.views import Views
 from dragoman.spark.watchdog import DeadlineExceeded, JobHandle, Stopped, Watchdog
 
-#: Spark's Python side prints every failed statement with its stack; the client is told already.
+#: Spark's Python side logs every failed statement with its stack; the client gets the error anyway.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-#: Seconds between two looks at what is to be removed, at most.
+#: Maximum seconds between two sweeps of result files.
 _SWEEP: Final = 600.0
 
 
@@ -53,21 +53,21 @@ class SparkTasks:
         spark: SparkSession,
         settings: SparkSettings,
         *,
-        place: ResultStore | None = None,
-        fabric: str = "",
+        store: ResultStore | None = None,
+        broker_url: str = "",
     ) -> None:
         self._spark = spark
         self._settings = settings
-        self._place = place
-        self._fabric = fabric
-        self._views = self._opened()
+        self._store = store
+        self._broker_url = broker_url
+        self._views = self._open_views()
         keep = settings.results.keep
         every = min(_SWEEP, keep / 4) if keep else _SWEEP
-        self._sweeper = Sweeper(place, every) if place is not None else None
-        self._watch = Watchdog(spark.sparkContext, settings.limits.seconds)
+        self._sweeper = Sweeper(store, every) if store is not None else None
+        self._watchdog = Watchdog(spark.sparkContext, settings.limits.seconds)
 
-    def _opened(self) -> Views:
-        """Make a session of its own, with every table."""
+    def _open_views(self) -> Views:
+        """Open a new session with every table."""
         session, settings = self._spark.newSession(), self._settings
         if settings.read_only:
             harden(session)
@@ -76,8 +76,8 @@ class SparkTasks:
         return views
 
     def close(self) -> None:
-        """Stop watching."""
-        self._watch.close()
+        """End the watchdog and the sweeper."""
+        self._watchdog.close()
         if self._sweeper is not None:
             self._sweeper.close()
 
@@ -86,23 +86,23 @@ class SparkTasks:
     def sql(
         self, query: str, args: dict[str, Any] | list[Any] | None = None, *, job: JobContext
     ) -> dict[str, Any]:
-        """Run a query; `args` are bound to its `:name` or `?` parameters, never pasted."""
-        begun = time.monotonic()
-        with self._told(query), self._watch.over(job, query):
+        """Run a query; Spark binds `args` to its `:name` or `?` parameters."""
+        started_at = time.monotonic()
+        with self._as_task_failures(query), self._watchdog.watch(job, query):
             table = self._result(query, args)
-        with self._told(query):
-            found = reply(table, self._settings.limits, self._place, _plain_name(job))
-        return {**found, "seconds": round(time.monotonic() - begun, 3)}
+        with self._as_task_failures(query):
+            found = reply(table, self._settings.limits, self._store, _plain_name(job))
+        return {**found, "seconds": round(time.monotonic() - started_at, 3)}
 
     def _result(self, query: str, args: dict[str, Any] | list[Any] | None) -> pa.Table:
         session = self._views.session
-        # Also where anything is allowed: the parser alone says where it stopped.
+        # Parse in any case: only the parser's errors have a position.
         parsed = parse(session, query)
         if self._settings.read_only:
             check_plan(parsed, self._views.names())
         self._views.renew()
         rows = session.sql(query, args=args or None)
-        # One row more than is given out tells that there are too many.
+        # One row above the limit shows that the result is too large.
         return rows.limit(self._settings.limits.rows + 1).toArrow()
 
     def tables(self) -> list[dict[str, Any]]:
@@ -112,12 +112,12 @@ class SparkTasks:
     def describe(self, table: str) -> list[dict[str, Any]]:
         """Describe the columns of a table."""
         try:
-            with self._told(""):
+            with self._as_task_failures(""):
                 self._views.renew()
                 return self._views.columns(table)
         except KeyError:
             known = ", ".join(self._views.names())
-            raise TaskFailed(f"there is no table {table!r}; there are {known}") from None
+            raise TaskFailed(f"unknown table {table!r}; known tables: {known}") from None
 
     def pipelines(self) -> list[dict[str, Any]]:
         """List the registered pipelines."""
@@ -135,22 +135,22 @@ class SparkTasks:
     def run(
         self, pipeline: str, parameters: dict[str, Any] | None = None, *, job: JobContext
     ) -> dict[str, Any]:
-        """Run a registered pipeline; progress is told step by step."""
+        """Run a registered pipeline; report each step as progress."""
         found = self._settings.pipelines.get(pipeline)
         if found is None:
             known = ", ".join(sorted(self._settings.pipelines)) or "none"
-            raise TaskFailed(f"there is no pipeline {pipeline!r}; there are {known}")
-        begun = time.monotonic()
-        with self._told(""), self._watch.over(job, pipeline) as watched:
-            session = self._opened().session
+            raise TaskFailed(f"unknown pipeline {pipeline!r}; known pipelines: {known}")
+        started_at = time.monotonic()
+        with self._as_task_failures(""), self._watchdog.watch(job, pipeline) as watched:
+            session = self._open_views().session
             name, credentials = _plain_name(job), self._settings.credentials
-            recipe = PipelineRun(session, found, parameters or {}, name, self._fabric, credentials)
-            outputs = recipe.run(watched.begin)
-        return {"outputs": outputs, "seconds": round(time.monotonic() - begun, 3)}
+            run = PipelineRun(session, found, parameters or {}, name, self._broker_url, credentials)
+            outputs = run.run(watched.begin)
+        return {"outputs": outputs, "seconds": round(time.monotonic() - started_at, 3)}
 
     @contextmanager
-    def _told(self, query: str) -> Iterator[None]:
-        """Turn whatever goes wrong into words for the caller."""
+    def _as_task_failures(self, query: str) -> Iterator[None]:
+        """Turn expected errors into `TaskFailed`, without a traceback for the caller."""
         try:
             yield
         except (NotAllowed, ResultTooLarge, DeadlineExceeded, Stopped, ValueError) as error:
@@ -160,7 +160,7 @@ class SparkTasks:
 
 
 def _plain_name(job: JobHandle) -> str:
-    """Make a name for files and folders of a job's id, whatever its client chose."""
+    """Return a job's id as a safe file name: clients may choose any id."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in job.id)
 
 
@@ -176,11 +176,11 @@ def make_worker(
     labels: Mapping[str, str] | None = None,
     credentials: CredentialsLike = None,
 ) -> tuple[Worker, SparkTasks]:
-    """Make a worker and its tasks; the tasks are to be closed after the worker has ended.
+    """Make a worker and its tasks. The caller closes the tasks after the worker.
 
-    `credentials` are the worker's own; those of executors are where the settings say.
+    `credentials` are the worker's own; the settings name those of executors.
     """
-    proved = find_credentials(credentials)
+    found = find_credentials(credentials)
     worker = Worker(
         url,
         service,
@@ -188,26 +188,26 @@ def make_worker(
         concurrency=concurrency,
         labels=labels,
         files_url=files_url,
-        credentials=proved,
+        credentials=found,
     )
     broker = default_files_url(worker.endpoint) if files_url is None else files_url
 
     def connect() -> Client:
-        # Another name each time: results of several jobs may be put at a time.
-        return Client(broker, f"{worker.name}-results-{os.urandom(3).hex()}", proved)
+        # A new client name each time: several jobs may upload results at a time.
+        return Client(broker, f"{worker.name}-results-{os.urandom(3).hex()}", found)
 
     tasks = SparkTasks(
         spark,
         settings,
-        place=_place(settings, connect, broker),
-        fabric=broker if broker.partition("://")[0] in KEYED else "",
+        store=_store(settings, connect, broker),
+        broker_url=broker if broker.partition("://")[0] in KEYED else "",
     )
     for task in (tasks.sql, tasks.tables, tasks.describe, tasks.pipelines, tasks.run):
         worker.task(task)
     return worker, tasks
 
 
-def _place(
+def _store(
     settings: SparkSettings, connect: Callable[[], Client], broker: str
 ) -> ResultStore | None:
     results = settings.results
@@ -217,7 +217,5 @@ def _place(
         keeping = Retention(results.keep, results.keep_bytes)
         return ResultFolder(results.folder, results.url, keeping)
     if not broker:
-        raise ValueError(
-            "this worker's dialect has no clients; say with --files-url where to put files"
-        )
+        raise ValueError("this worker's dialect has no clients; name a broker URL with --files-url")
     return FileServiceFolder(connect, results.url, Retention(results.keep, results.keep_bytes))

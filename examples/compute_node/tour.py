@@ -7,7 +7,7 @@ from dragoman import Client, Worker
 
 
 def node(ncl: str, name: str, zone: str) -> Worker:
-    """Make a compute node: its engine is the service, its labels say where it stands."""
+    """Make a compute node. Its engine is the service; a label names its zone."""
     worker = Worker(ncl, service="render", name=name, labels={"zone": zone})
 
     @worker.task
@@ -18,13 +18,13 @@ def node(ncl: str, name: str, zone: str) -> Worker:
 
 
 def tour(ncl: str, nfp: str) -> list[dict[str, Any]]:
-    """Render frames on any node, then one where a label says; a client needs no NATS."""
+    """Render frames on any node, then one on a node with a label. The client needs no NATS."""
     with node(ncl, "n-eu", "eu"), node(ncl, "n-us", "us"), Client(nfp) as client:
         frames = [{"number": number, "scene": "harbour"} for number in range(3)]
         found = list(client.map("render", "frame", frames, timeout=60))
-        there = "labels:zone=us"
+        in_us = "labels:zone=us"
         found.append(
-            client.call("render", "frame", number=3, scene="harbour", target=there, timeout=60)
+            client.call("render", "frame", number=3, scene="harbour", target=in_us, timeout=60)
         )
     return found
 

@@ -1,8 +1,8 @@
-"""The lock service: names that are held or free. No owner, no lease, no waiting."""
+"""The lock service: names that are locked or free. No owner, no lease, no waiting."""
 
 import threading
 
-from examples.dagbox.parts import BadPart, error, offer, options, read, write
+from examples.dagbox.parts import BadPart, error, options, read, with_fallback, write
 
 from dragoman import Worker
 
@@ -10,24 +10,24 @@ SERVICE = "lock"
 
 
 class Locks:
-    """The names that are held, in memory only."""
+    """The locked names, in memory only."""
 
     def __init__(self) -> None:
         self._held: set[str] = set()
         self._mutex = threading.Lock()
 
     def answer(self, *parts: bytes) -> list[bytes]:
-        """Lock or unlock, part by part; nobody comes in between."""
+        """Lock or unlock, part by part, as one atomic step."""
         with self._mutex:
             return [self._change(part) for part in parts]
 
     def _change(self, part: bytes) -> bytes:
         try:
-            said = read(part, key=str, lock=bool)
-        except BadPart as trouble:
-            return error(trouble)
-        key, is_held = said["key"], said["key"] in self._held
-        if said["lock"] == is_held:
+            request = read(part, key=str, lock=bool)
+        except BadPart as problem:
+            return error(problem)
+        key, is_held = request["key"], request["key"] in self._held
+        if request["lock"] == is_held:
             return write(False)
         if is_held:
             self._held.remove(key)
@@ -38,7 +38,7 @@ class Locks:
 
 def worker(url: str) -> Worker:
     """Make the worker. There must be only one, since the locks are in its memory."""
-    return offer(Worker(url, service=SERVICE), Locks().answer)
+    return with_fallback(Worker(url, service=SERVICE), Locks().answer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""DagBox speaks in parts: one MessagePack object each, answers in the same positions."""
+"""DagBox messages have parts: one MessagePack object each, answers in the same order."""
 
 import argparse
 from collections.abc import Callable
@@ -13,47 +13,47 @@ URL = "dcp://127.0.0.1:5566"
 
 
 class BadPart(Exception):
-    """A part that is not what the service takes; the words are its answer."""
+    """A part that the service cannot use. The message is its answer."""
 
 
 def read(part: bytes, **members: type) -> dict[str, Any]:
-    """Read one part and see that it has these members."""
+    """Decode one part and check its members."""
     try:
-        said = msgpack.unpackb(part)
+        request = msgpack.unpackb(part)
     except (ValueError, msgpack.UnpackException) as trouble:
         raise BadPart(f"not MessagePack: {trouble}") from None
-    return checked(said, **members)
+    return checked(request, **members)
 
 
-def checked(said: object, **members: type) -> dict[str, Any]:
-    """See that a request has these members, each of its type."""
-    if not isinstance(said, dict):
-        raise BadPart("a request is a map")
+def checked(request: object, **members: type) -> dict[str, Any]:
+    """Check that a request has these members with these types."""
+    if not isinstance(request, dict):
+        raise BadPart("a request must be a map")
     for name, kind in members.items():
-        if not isinstance(said.get(name), kind):
-            raise BadPart(f"{name} is missing or is no {kind.__name__}")
-    return said
+        if not isinstance(request.get(name), kind):
+            raise BadPart(f"{name} is missing or is not a {kind.__name__}")
+    return request
 
 
 def write(value: object) -> bytes:
-    """Write one part."""
+    """Encode one part."""
     packed: bytes = msgpack.packb(value)
     return packed
 
 
-def error(words: object) -> bytes:
-    """Write the answer to a part that cannot be answered."""
-    return write({"error": str(words)})
+def error(message: object) -> bytes:
+    """Encode the answer to a part that failed."""
+    return write({"error": str(message)})
 
 
-def offer(worker: Worker, answer: Callable[..., list[bytes]]) -> Worker:
-    """Let a worker answer whatever comes: requests of DagBox name no task."""
+def with_fallback(worker: Worker, answer: Callable[..., list[bytes]]) -> Worker:
+    """Give a worker a fallback: requests of DagBox name no task."""
     worker.fallback(answer)
     return worker
 
 
 def options(description: str, *, with_folder: bool) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--url", default=URL, help="the broker")
     if with_folder:

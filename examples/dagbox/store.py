@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Store:
-    """Opens the file anew for each message, so that it can be used from any thread."""
+    """Opens the file for each message, so that any thread can use it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,12 +20,12 @@ class Store:
             )
 
     def _open(self) -> sqlite3.Connection:
-        # No transactions but our own: a message is one.
+        # No implicit transactions: each message is one explicit transaction.
         return sqlite3.connect(self._file, timeout=30.0, isolation_level=None)
 
     @contextmanager
     def transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction; it is committed at the end, or not at all."""
+        """Begin a transaction; commit it at the end, or roll it back on an error."""
         with closing(self._open()) as connection:
             connection.execute(f"BEGIN {kind}")
             try:
@@ -43,7 +43,7 @@ def put(connection: sqlite3.Connection, bucket: str, key: str, data: str) -> Non
 
 
 def get(connection: sqlite3.Connection, bucket: str, key: str) -> str | None:
-    """Fetch a value; None if there is none."""
+    """Return a value; None if the key is unknown."""
     rows = connection.execute("SELECT data FROM stored WHERE bucket = ? AND key = ?", (bucket, key))
     found = rows.fetchone()
     return found[0].decode() if found else None

@@ -1,4 +1,4 @@
-"""A client that uses all three services once, and prints what they said."""
+"""A client that calls all three services and prints their answers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from dragoman import Client
 
 
 def ask(client: Client, service: str, request: object) -> Any:
-    """Send one part and read the one answer; our client reads MessagePack by itself."""
+    """Send one part; return the answer. The client decodes MessagePack if it can."""
     answer = client.call(service, raw=write(request), timeout=10)
     return msgpack.unpackb(answer) if isinstance(answer, bytes) else answer
 
@@ -17,19 +17,19 @@ def ask(client: Client, service: str, request: object) -> Any:
 def tour(url: str) -> list[tuple[str, Any]]:
     """Lock, write two values, read one with the other, unlock."""
     with Client(url) as client:
-        told = [("locked", ask(client, "lock", {"key": "users", "lock": True}))]
-        told += [("again", ask(client, "lock", {"key": "users", "lock": True}))]
+        steps = [("locked", ask(client, "lock", {"key": "users", "lock": True}))]
+        steps += [("again", ask(client, "lock", {"key": "users", "lock": True}))]
         anna = ask(client, "datastore writer", {"bucket": "users", "data": "Anna"})
         note = ask(client, "datastore writer", {"bucket": "notes", "data": "likes maps"})
-        told += [("written", anna)]
+        steps += [("written", anna)]
         related = {"note": {"bucket": "notes", "key": note}}
         request = {"bucket": "users", "key": anna, "relations": related}
-        told += [("read", ask(client, "datastore reader", request))]
-        told += [("missing", ask(client, "datastore reader", {"bucket": "users", "key": "?"}))]
-        told += [("unlocked", ask(client, "lock", {"key": "users", "lock": False}))]
-    return told
+        steps += [("read", ask(client, "datastore reader", request))]
+        steps += [("missing", ask(client, "datastore reader", {"bucket": "users", "key": "?"}))]
+        steps += [("unlocked", ask(client, "lock", {"key": "users", "lock": False}))]
+    return steps
 
 
 if __name__ == "__main__":
-    for what, said in tour(options("Use DagBox's services.", with_folder=False).url):
-        print(f"{what}: {said}")
+    for what, answer in tour(options("Use DagBox's services.", with_folder=False).url):
+        print(f"{what}: {answer}")

@@ -1,10 +1,10 @@
-"""The datastore writer: values go in under keys that it makes up. No overwriting, no deleting."""
+"""The datastore writer: stores values under new keys. It never overwrites or deletes."""
 
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from examples.dagbox.parts import BadPart, error, offer, options, read, write
+from examples.dagbox.parts import BadPart, error, options, read, with_fallback, write
 from examples.dagbox.store import Store, put
 
 from dragoman import Worker
@@ -13,7 +13,7 @@ SERVICE = "datastore writer"
 
 
 class Writer:
-    """Stores what it is given."""
+    """Writes values to the store."""
 
     def __init__(
         self, folder: Path, new_key: Callable[[], str] = lambda: str(uuid.uuid4())
@@ -28,22 +28,22 @@ class Writer:
             try:
                 requests.append(read(part, bucket=str, data=str))
                 answers.append(error("not stored: another part of the message is wrong"))
-            except BadPart as trouble:
-                answers.append(error(trouble))
+            except BadPart as problem:
+                answers.append(error(problem))
         if len(requests) < len(parts):
             return answers
         keys = [self._new_key() for _ in requests]
         with self._store.transaction("IMMEDIATE") as connection:
-            for key, said in zip(keys, requests, strict=True):
-                put(connection, said["bucket"], key, said["data"])
+            for key, request in zip(keys, requests, strict=True):
+                put(connection, request["bucket"], key, request["data"])
         return [write(key) for key in keys]
 
 
 def worker(url: str, folder: Path) -> Worker:
     """Make the worker."""
-    return offer(Worker(url, service=SERVICE, concurrency=1), Writer(folder).answer)
+    return with_fallback(Worker(url, service=SERVICE, concurrency=1), Writer(folder).answer)
 
 
 if __name__ == "__main__":
-    said = options("DagBox's datastore writer.", with_folder=True)
-    worker(said.url, said.folder).run()
+    arguments = options("DagBox's datastore writer.", with_folder=True)
+    worker(arguments.url, arguments.folder).run()

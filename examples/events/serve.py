@@ -1,7 +1,7 @@
 """Events of a broker on a web page: python -m examples.events.serve [BROKER] [PORT].
 
-The broker's door answers no page of another origin, so this program stands between: it serves the
-page, and passes the stream of events on.
+The broker's HTTP listener refuses pages of other origins. So this program serves the page and
+forwards the stream of events.
 """
 
 import sys
@@ -18,23 +18,23 @@ def make_server(broker: str, port: int = 0) -> ThreadingHTTPServer:
     """Make the server; port 0 picks a free one."""
 
     class Handler(BaseHTTPRequestHandler):
-        """Two paths: the page, and its events."""
+        """Serves two paths: the page and its events."""
 
         def do_GET(self) -> None:
             if self.path == "/":
                 self._begin("text/html; charset=utf-8")
                 self.wfile.write(PAGE.read_bytes())
             elif self.path == "/events":
-                self._pass_on()
+                self._forward()
             else:
                 self.send_error(404)
 
-        def _pass_on(self) -> None:
-            """Pass the broker's stream on, from where the browser was."""
+        def _forward(self) -> None:
+            """Forward the broker's stream, from the browser's last event on."""
             last = self.headers.get("Last-Event-ID", "")
             headers = {"Last-Event-ID": last} if last else {}
-            asked = Request(f"{broker}/v1/events?{TOPICS}", headers=headers)
-            with urlopen(asked) as stream, suppress(OSError):
+            request = Request(f"{broker}/v1/events?{TOPICS}", headers=headers)
+            with urlopen(request) as stream, suppress(OSError):
                 self._begin("text/event-stream")
                 while line := stream.readline():
                     self.wfile.write(line)
@@ -46,8 +46,8 @@ def make_server(broker: str, port: int = 0) -> ThreadingHTTPServer:
             self.send_header("Cache-Control", "no-store")
             self.end_headers()
 
-        def log_message(self, *words: object) -> None:
-            """Say nothing."""
+        def log_message(self, *args: object) -> None:
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True

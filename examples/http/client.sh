@@ -1,9 +1,9 @@
 #!/bin/sh
-# A client with nothing but curl: standard input goes to a service, its answer comes out.
+# A client with nothing but curl: it sends standard input to a service and prints the answer.
 #
 #   echo hello | examples/http/client.sh http://127.0.0.1:8420 shout
 #
-# What goes wrong is printed as a problem document, on standard error, with status 1.
+# If the call fails, it prints the problem document on standard error and exits with 1.
 set -eu
 [ $# -ge 2 ] || { echo "usage: $0 URL SERVICE [TASK]" >&2; exit 2; }
 answer=$(mktemp)

@@ -4,7 +4,7 @@
 #
 #   examples/http/worker.sh http://127.0.0.1:8420 shout tr a-z A-Z
 #
-# A job of bytes comes as these bytes; any other as JSON, with its task, args and kwargs.
+# The body of a raw job is these bytes; of any other job it is JSON with task, args and kwargs.
 set -u
 [ $# -ge 3 ] || { echo "usage: $0 URL SERVICE COMMAND [ARGUMENT...]" >&2; exit 2; }
 base=$1 service=$2
@@ -13,14 +13,14 @@ folder=$(mktemp -d)
 json='Content-Type: application/json'
 bytes='application/octet-stream'
 
-post() { # PATH, then what curl should know beside it
+post() { # PATH, then more arguments for curl
     path=$1
     shift
     curl -sS -X POST "$base/v1/workers$path" "$@"
 }
 
 ready() {
-    # It does not poll while the command runs, so it asks for a lease that is long enough.
+    # It does not poll while the command runs, so it asks for a long lease.
     offer="{\"services\":[\"$service\"],\"busy_lease\":3600}"
     session=$(post '' -f -H "$json" -d "$offer" | sed -n 's/.*"session":"\([0-9a-f]*\)".*/\1/p')
     after=0
@@ -37,23 +37,23 @@ header() {
     tr -d '\r' <"$folder/head" | sed -n "s/^dragoman-$1: //p"
 }
 
-poll() { # in the background, so that a signal is heard at once
+poll() { # in the background, so that a signal interrupts it at once
     post "/$session/poll" -H "$json" -H "Accept: $bytes" -d "{\"wait\":20,\"after\":$after}" \
         -D "$folder/head" -o "$folder/job" -w '%{http_code}' >"$folder/status" &
     wait $!
 }
 
-report() { # the result is posted until somebody has answered: twice is as good as once
+report() { # posted until the broker answers; a second post changes nothing
     until post "/$session/jobs/$job/$attempt?kind=final" -o "$folder/verdict" "$@"; do sleep 1; done
 }
 
 work() {
     job=$(header job) attempt=$(header attempt)
-    if "$@" <"$folder/job" >"$folder/result" 2>"$folder/trouble"; then
+    if "$@" <"$folder/job" >"$folder/result" 2>"$folder/errors"; then
         report -H "Content-Type: $bytes" --data-binary "@$folder/result"
     else
-        words=$(head -c 500 "$folder/trouble" | tr -cd '[:alnum:] .,:;_/-')
-        report -H "$json" -d "{\"fault\":{\"code\":\"task_failed\",\"message\":\"$words\"}}"
+        message=$(head -c 500 "$folder/errors" | tr -cd '[:alnum:] .,:;_/-')
+        report -H "$json" -d "{\"fault\":{\"code\":\"task_failed\",\"message\":\"$message\"}}"
     fi
 }
 

@@ -1,4 +1,4 @@
-"""Ask the same thing twice of a service that remembers: python -m examples.memoised.tour NFP."""
+"""Call a memoised service twice: python -m examples.memoised.tour NFP."""
 
 import sys
 
@@ -6,7 +6,7 @@ from dragoman import Client, Worker
 
 
 def tour(nfp: str) -> tuple[int, int]:
-    """Return the answer, and how often the function really ran for two questions."""
+    """Make the same call twice; return the answer and how often the function ran."""
     worker = Worker(nfp, service="slow")
     runs = []
 
@@ -24,4 +24,4 @@ def tour(nfp: str) -> tuple[int, int]:
 
 if __name__ == "__main__":
     answer, times = tour(sys.argv[1])
-    print(f"{answer}, computed {times} time(s) for two questions")
+    print(f"{answer}, computed {times} time(s) for two calls")

@@ -1,4 +1,4 @@
-"""A NorFab worker as NorFab's own documents describe one; nothing here knows of Dragoman."""
+"""A NorFab worker, as NorFab's documentation describes one. It does not use Dragoman."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from norfab.models import Result
 
 
 class Switches(NFPWorker):  # type: ignore[misc]
-    """Answers for some switches."""
+    """The worker of some switches."""
 
     def __init__(
         self,
@@ -25,6 +25,6 @@ class Switches(NFPWorker):  # type: ignore[misc]
 
     @Task()  # type: ignore[untyped-decorator]
     def version(self, job: Job, vendor: str = "acme") -> Result:
-        """Say what runs on the switches."""
+        """Return the software version of the switches."""
         job.event(f"asking the switches of {self.site}")
         return Result(result=f"{vendor} 4.2 in {self.site}")

@@ -13,20 +13,20 @@ INVENTORY = Path(__file__).with_name("inventory.yaml")
 
 
 def tour(inventory: Path, http: str) -> dict[str, Any]:
-    """Start NorFab's own workers, ask them with its own client, and with one of another dialect."""
+    """Start NorFab's workers; call them with NorFab's client and with an HTTP client."""
     fabric = NorFab(inventory=str(inventory))
     fabric.start()
     try:
         client = fabric.make_client(name="tour")
-        everybody = client.run_job("switches", "version", workers="all", timeout=30)
+        all_workers = client.run_job("switches", "version", workers="all", timeout=30)
         one = client.run_job("switches", "version", kwargs={"vendor": "other"}, workers="any")
-        with Client(http) as stranger:
-            said = stranger.call("switches", "version", vendor="http", timeout=30)
+        with Client(http) as http_client:
+            over_http = http_client.call("switches", "version", vendor="http", timeout=30)
     finally:
         fabric.destroy()
-    results = {name: found["result"] for name, found in everybody.items()}
+    results = {name: found["result"] for name, found in all_workers.items()}
     (any_one,) = (found["result"] for found in one.values())
-    return {"everybody": results, "any": any_one, "over http": said}
+    return {"everybody": results, "any": any_one, "over http": over_http}
 
 
 if __name__ == "__main__":

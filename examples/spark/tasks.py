@@ -1,10 +1,10 @@
-"""The service that the example asks: `dragoman worker examples.spark.tasks --service grading`."""
+"""The service of the example: `dragoman worker examples.spark.tasks --service grading`."""
 
 from typing import Any
 
 
 def grade(order_id: int, amount: float) -> dict[str, Any]:
-    """Put an order into a band and say what tax is due."""
+    """Return an order's band and tax."""
     band = "large" if amount >= 500 else "small"
     return {"band": band, "tax": round(amount * 0.2, 2), "order_id": order_id}
 

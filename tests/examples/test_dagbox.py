@@ -119,7 +119,7 @@ def test_the_reader_answers_what_it_cannot_read(tmp_path: Path, said: dict[str, 
 
 def test_relations_have_a_bottom(tmp_path: Path) -> None:
     said: dict[str, Any] = {"bucket": "b", "key": "k"}
-    for _ in range(reader.DEEPEST + 1):
+    for _ in range(reader.MAX_DEPTH + 1):
         said = {"bucket": "b", "key": "k", "relations": {"r": said}}
     (found,) = unpack(reader.Reader(tmp_path).answer(pack(said)))
     assert "deeper" in found["error"]
@@ -133,11 +133,11 @@ def test_the_tour_goes_through_all_three(tmp_path: Path) -> None:
         for worker in workers:
             worker.start()
         try:
-            told = dict(tour(url))
+            steps = dict(tour(url))
         finally:
             for worker in workers:
                 worker.stop()
-    assert (told["locked"], told["again"], told["unlocked"]) == (True, False, True)
-    assert told["read"]["data"] == "Anna"
-    assert told["read"]["relations"]["note"]["data"] == "likes maps"
-    assert "error" in told["missing"]
+    assert (steps["locked"], steps["again"], steps["unlocked"]) == (True, False, True)
+    assert steps["read"]["data"] == "Anna"
+    assert steps["read"]["relations"]["note"]["data"] == "likes maps"
+    assert "error" in steps["missing"]

@@ -112,7 +112,7 @@ def merged(
     allow_writes: bool,
     executor_key: str = "",
 ) -> "SparkSettings":
-    """Put the file and the options together; options win. Raises ValueError."""
+    """Merge the file and the options; options win. Raises ValueError."""
     from dragoman.spark.settings import ResultsSection, SparkSettings, load, with_absolute_paths
 
     found = load(config) if config is not None else SparkSettings()
@@ -121,7 +121,7 @@ def merged(
         data=dict(_data(pair) for pair in table),
         results=ResultsSection(url=results, folder=results_folder),
     )
-    said = with_absolute_paths(said, Path.cwd())
+    options_given = with_absolute_paths(options_given, Path.cwd())
     return found.model_copy(
         update={
             "tables": options_given.tables or found.tables,

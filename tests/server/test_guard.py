@@ -286,7 +286,6 @@ def test_open_jobs_count_after_a_restart_and_their_clients_names_have_owners(
         server.say("c2", ANN, submission())
         await settle(lambda: b"are open, its limit" in server.inbox("c1"))
 
-    server.loop._entries.clear()
     server.broker.state.store.last_seq = 0
     server.run(scenario)
     assert server.guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"

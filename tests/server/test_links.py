@@ -99,3 +99,103 @@ def test_effects_go_to_the_peers_link_and_those_of_closed_links_are_dropped() ->
         await links.close()
 
     asyncio.run(scenario())
+
+
+class TimedSide(OddSide):
+    """A side whose deadline the test sets."""
+
+    def __init__(self, name: str) -> None:
+        self.link = name
+        self.due: float | None = None
+        self.asked = 0
+
+    def next_deadline(self) -> float | None:
+        self.asked += 1
+        return self.due
+
+
+def timed(*names: str) -> tuple[Links, list[TimedSide]]:
+    sides = [TimedSide(name) for name in names]
+    return Links([Link(side, MemoryHub()) for side in sides]), sides
+
+
+def test_the_earliest_deadline_of_all_sides_is_next_and_only_due_links_advance() -> None:
+    links, (one, two, three) = timed("one", "two", "three")
+    one.due, two.due = 7.0, 5.0
+    assert links.next_deadline() == 5.0
+    assert [link.name for link in links.take_due(4.9)] == []
+    assert [link.name for link in links.take_due(5.0)] == ["two"]
+    assert [link.name for link in links.take_due(9.0)] == ["two", "one"]
+    assert three.asked == 1
+
+
+def test_a_deadline_that_changed_replaces_the_old_one() -> None:
+    links, (one, two) = timed("one", "two")
+    one.due, two.due = 5.0, 8.0
+    assert links.next_deadline() == 5.0
+    one.due = 9.0
+    assert links.next_deadline() == 5.0, "the side was not called since"
+    links.touch(links.by_name["one"])
+    assert links.next_deadline() == 8.0
+    one.due = 5.0
+    links.touch(links.by_name["one"])
+    assert links.next_deadline() == 5.0
+    one.due = two.due = None
+    links.touch(links.by_name["one"])
+    links.touch(links.by_name["two"])
+    assert links.next_deadline() is None
+    assert links.take_due(100.0) == []
+
+
+def test_a_side_that_renders_or_receives_is_asked_for_its_deadline_again() -> None:
+    links, (one,) = timed("one")
+    assert links.next_deadline() is None
+    one.due = 3.0
+    links.render(SendReply(PeerId("one/c"), JobId("j"), ReplyKind.QUEUED, ServiceName("s")), 1.0)
+    assert links.next_deadline() == 3.0
+    one.due = 2.0
+    links.announce(links.by_name["one"])
+    assert links.has_ready
+    assert [link.name for link in links.take_ready()] == ["one"]
+    assert links.take_ready() == []
+    assert links.next_deadline() == 2.0
+
+
+def test_deadlines_that_change_often_do_not_pile_up() -> None:
+    links, (one,) = timed("one")
+    for n in range(10_000):
+        one.due = 10_000.0 - n
+        links.touch(links.by_name["one"])
+        assert links.next_deadline() == one.due
+    assert len(links._deadlines) <= 1001
+
+
+def test_only_links_that_sent_something_are_flushed() -> None:
+    class CountingHub(MemoryHub):
+        flushes = 0
+
+        def flush(self) -> None:
+            self.flushes += 1
+
+    hub = CountingHub()
+    links = Links([Link(OddSide(), hub)])
+    links.flush()
+    assert hub.flushes == 0
+    links.by_name["odd"].send(Send(b"w", [b"x"]))
+    links.flush()
+    links.flush()
+    assert hub.flushes == 1
+
+
+def test_messages_that_came_before_a_link_opened_are_drained() -> None:
+    async def scenario() -> None:
+        link, hub = make()
+        links = Links([link])
+        hub.connect(b"p").say([b"fine"])
+        await links.open()
+        assert links.take_ready() == [link]
+        hub.connect(b"p").say([b"fine"])
+        assert links.take_ready() == [link]
+        await links.traffic(None)
+
+    asyncio.run(scenario())

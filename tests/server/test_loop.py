@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 from tests.server.memory_server import CODEC, MemoryServer, answer, call_body, settle
+from tests.server.test_feed import TellingSide
 
 from dragoman.core.effects import Effect, SendWork
 from dragoman.core.events import DrainRequested, Event, JobSubmitted
-from dragoman.dialects.base import Send
+from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.local import wire
 from dragoman.dialects.local.broker_side import LocalBrokerSide
 from dragoman.ledger.base import Entry, LedgerError, LedgerFull
@@ -19,6 +20,8 @@ from dragoman.server.clock import Clock
 from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
 from dragoman.server.rejections import PER_WINDOW
+from dragoman.transports.base import Sent
+from dragoman.transports.memory import MemoryHub
 
 
 def submission(job: str, *, strict: bool = True) -> JobSubmitted:
@@ -265,5 +268,154 @@ def test_a_deadline_set_by_a_send_that_waited_for_the_disk_is_kept() -> None:
             await asyncio.sleep(0)
         ledger.gate.set()
         await side.was_on_time.wait()
+
+    server.run(scenario)
+
+
+async def fails_within(server: MemoryServer, error: type[Exception]) -> None:
+    """Run the loop without stopping it; it must end by itself, with an error."""
+    await server.links.open()
+    async with asyncio.timeout(10):
+        with pytest.raises(error):
+            await server.loop.run()
+
+
+def test_a_write_error_ends_a_loop_that_waits_for_traffic() -> None:
+    server = MemoryServer(BrokenLedger())
+    server.loop.submit(submission("j1"))
+    asyncio.run(fails_within(server, LedgerError))
+
+
+def test_a_write_error_ends_a_loop_that_waits_for_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.server.loop.WAITING_LIMIT", 0)
+    server = MemoryServer(BrokenLedger())
+    server.loop.submit(submission("j1"))
+    asyncio.run(fails_within(server, LedgerError))
+
+
+def test_work_that_waited_for_the_disk_and_finds_nobody_is_requeued() -> None:
+    ledger = HeldLedger()
+    server = MemoryServer(ledger)
+
+    async def scenario(server: MemoryServer) -> None:
+        server.worker("w", "math")
+        server.loop.submit(submission("j1"))
+        await settle(lambda: ledger.asked)
+        server.hub.disconnect(b"w")
+        ledger.gate.set()
+        await settle(lambda: any(r.kind == "requeued" for r in ledger.read()))
+
+    server.run(scenario)
+
+
+def test_a_deadline_of_the_broker_is_kept_without_traffic() -> None:
+    server = MemoryServer()
+
+    async def scenario(server: MemoryServer) -> None:
+        terms = Terms(patience=0.01)
+        event = JobSubmitted(
+            JobId("j1"), PeerId("x/c"), ServiceName("math"), call_body("add", 1), terms=terms
+        )
+        server.loop.submit(event)
+        await settle(lambda: any(r.kind == "ended" for r in server.ledger.read()))
+
+    server.run(scenario)
+
+
+def test_input_waits_while_too_much_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.server.loop.WAITING_LIMIT", 1)
+    ledger = HeldLedger()
+    server = MemoryServer(ledger)
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(submission("first"))
+        await settle(lambda: ledger.asked)
+        for job in ("j1", "j2", "j3"):
+            server.loop.submit(submission(job))
+        await settle(lambda: server.loop.engine.pending)
+        server.loop.submit(submission("late"))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert JobId("late") not in server.broker.state.store.jobs
+        ledger.gate.set()
+        await settle(lambda: JobId("late") in server.broker.state.store.jobs)
+
+    server.run(scenario)
+
+
+def test_everything_handled_is_written_before_a_stopped_loop_ends() -> None:
+    ledger = HeldLedger()
+    server = MemoryServer(ledger)
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(submission("j1"))
+        await settle(lambda: ledger.asked)
+        server.loop.submit(submission("j2", strict=False))
+        await settle(lambda: server.loop.engine.pending)
+        server.loop.stop()
+        asyncio.get_running_loop().call_soon(ledger.gate.set)
+
+    server.run(scenario)
+    assert [r.job for r in ledger.read()] == ["j1", "j2"]
+
+
+def test_a_loop_that_stops_on_a_full_disk_says_so() -> None:
+    server = MemoryServer(FullLedger(10**9))
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(submission("j1", strict=False))
+        await settle(lambda: server.loop.engine.pending)
+
+    with pytest.raises(LedgerFull):
+        server.run(scenario)
+
+
+def test_the_effects_of_a_recovery_are_carried_out() -> None:
+    server = MemoryServer()
+    first = server.broker.handle(submission("j1", strict=False), 1.0)
+
+    async def run() -> None:
+        await server.links.open()
+        serving = asyncio.create_task(server.loop.run(first))
+        await settle(lambda: server.ledger.last_seq)
+        server.loop.stop()
+        await serving
+
+    asyncio.run(run())
+    assert next(server.ledger.read()).job == "j1"
+
+
+class GatheringHub(MemoryHub):
+    """A transport that sends only when it is flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gathered: list[tuple[bytes, Sequence[bytes]]] = []
+
+    def send(self, address: bytes, frames: Sequence[bytes]) -> Sent:
+        self.gathered.append((address, frames))
+        return Sent.YES
+
+    def flush(self) -> None:
+        gathered, self.gathered = self.gathered, []
+        for address, frames in gathered:
+            super().send(address, frames)
+
+
+def test_events_that_a_subscriber_missed_are_flushed() -> None:
+    hub = GatheringHub()
+    peer = hub.connect(b"p")
+    link = Link(TellingSide(), hub)
+    server = MemoryServer()
+    server.links = Links([link])
+    server.loop = Loop(server.broker, server.ledger, server.links, Clock())
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.submit(submission("j1"))
+        await settle(lambda: server.ledger.last_seq == 1)
+        server.loop.feed.subscribe(link, Subscribed(PeerId("odd/p"), ("*",)))
+        await settle(lambda: peer.inbox)
 
     server.run(scenario)

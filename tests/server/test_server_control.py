@@ -31,5 +31,5 @@ def test_workers_are_disconnected_by_name_or_all_but_the_built_in_ones() -> None
     assert control.disconnect("nobody", False) == []
     assert control.disconnect("w1", False) == ["w1"]
     assert control.disconnect(None, True) == ["w1", "w2"]
-    server.loop.turn()
+    server.loop.engine.turn(server.loop.clock.now())
     assert [w.name for w in server.broker.state.registry.workers.values()] == ["h"]

@@ -35,6 +35,13 @@ def nothing_strict_leaves_before_it_is_on_the_disk(bench: ServerBench) -> bool:
     return bench.run(0.5) == []
 
 
+def nothing_strict_overtakes_a_batch_that_is_being_written(bench: ServerBench) -> bool:
+    bench.say(submitted("j1"))
+    bench.run(0.5)
+    bench.say(submitted("j1"))
+    return bench.run(0.2) == []
+
+
 def nothing_strict_leaves_when_it_cannot_be_written(bench: ServerBench) -> bool:
     bench.disk.is_full = True
     bench.say(submitted("j1"))
@@ -56,6 +63,9 @@ def what_waited_is_asked_in_the_same_words_after_a_crash(bench: ServerBench) -> 
 
 STORIES: dict[str, Callable[[ServerBench], bool]] = {
     "ack_before_sync": nothing_strict_leaves_before_it_is_on_the_disk,
+    "ack_while_the_batch_before_is_written": (
+        nothing_strict_overtakes_a_batch_that_is_being_written
+    ),
     "send_after_failed_append": nothing_strict_leaves_when_it_cannot_be_written,
     "result_forgotten_after_recovery": what_has_ended_has_ended_after_a_crash_too,
     "request_lost_in_recovery": what_waited_is_asked_in_the_same_words_after_a_crash,

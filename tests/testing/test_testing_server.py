@@ -66,7 +66,7 @@ def test_a_full_disk_may_end_the_process_which_then_starts_again() -> None:
 
 def test_what_cannot_be_delivered_comes_back_as_an_event() -> None:
     bench = ServerBench()
-    bench.server._deliver = lambda link, address: None
+    bench.server.deliver = lambda link, address: None
     bench.say(joined("w1", credit=1), submitted("j1", strict=False))
     bench.run(0.5)
     kinds = bench.server.broker.state.store.counts
@@ -81,6 +81,6 @@ def test_an_answer_given_again_gets_its_body_from_the_ledger() -> None:
     [work] = [e for e in bench.heard if isinstance(e, SendWork)]
     submit_seq = bench.server.broker.state.store.jobs[work.job].submit_seq
     again = SendReply(work.client, work.job, ReplyKind.FINAL, work.service, seq=submit_seq)
-    bench.server._send(again, 0)
+    bench.server.engine.carry_out([again], bench.world.now)
     bench.run(1.0)
     assert [e.body for e in bench.heard] == [work.body]

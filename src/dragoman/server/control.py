@@ -52,6 +52,7 @@ class BrokerControl:
                         link.send(item)
                     else:
                         loop.submit(item)
+                loop.links.touch(link)
                 is_known = True
         return is_known
 

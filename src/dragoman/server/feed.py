@@ -117,6 +117,6 @@ class EventFeed:
             for send in subscriber.side.render_event(subscriber.wish, record, body):
                 # A full queue ends the subscription, too. The client sees the gap in the
                 # sequence and subscribes again from its last position.
-                if subscriber.link.transport.send(send.address, send.frames) is not Sent.YES:
+                if subscriber.link.send(send) is not Sent.YES:
                     return False
         return True

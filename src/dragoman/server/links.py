@@ -6,6 +6,8 @@ make no decisions about jobs.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
 
@@ -47,8 +49,15 @@ _PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
     Dismiss: attrgetter("peer"),
 }
 _PEERS: Final = 100_000
+#: Entries of the heap of deadlines before outdated ones are removed.
+_DEADLINES: Final = 1000
 #: The link of the broker's own services.
 BUILTIN: Final = "local"
+
+
+def peer_of(effect: Effect) -> PeerId:
+    """Return the peer that an effect is for."""
+    return _PEER_OF[type(effect)](effect)
 
 
 class Link:
@@ -63,6 +72,9 @@ class Link:
         #: Set while security is on: it checks every message of a peer.
         self.checkpoint: LinkGate | None = None
         self.endpoint = ""
+        #: When its side was due as `Links` last saw it; None: never.
+        self.deadline: float | None = None
+        self._has_unflushed = False
         #: Returns the peer name of an address; a side with one address per request overrides it.
         self._speaker: Callable[[bytes], str] = getattr(side, "speaker", text_of)
         #: Messages in and out, and internal errors, since the start.
@@ -109,16 +121,22 @@ class Link:
             return [_unmappable(effect, "internal error; see the log")]
         failed: list[Event] = []
         for send in sends:
-            outcome = self.transport.send(send.address, send.frames)
-            self.sent += 1
+            outcome = self.send(send)
             if outcome is not Sent.YES:
                 failed.append(_undelivered(effect, outcome is Sent.GONE))
         return failed
 
-    def send(self, send: Send) -> None:
-        """Send a side's own answer; undeliverable answers are dropped."""
+    def send(self, send: Send) -> Sent:
+        """Send one message of the side; it leaves with the next `flush`."""
         self.sent += 1
-        self.transport.send(send.address, send.frames)
+        self._has_unflushed = True
+        return self.transport.send(send.address, send.frames)
+
+    def flush(self) -> None:
+        """Push out what was sent since the last flush, if anything was."""
+        if self._has_unflushed:
+            self._has_unflushed = False
+            self.transport.flush()
 
 
 def _unmappable(effect: Effect, message: str) -> DeliveryFailed:
@@ -131,7 +149,7 @@ def _undelivered(effect: Effect, is_gone: bool) -> DeliveryFailed:
 
 def _failed(effect: Effect, is_gone: bool, fault: Fault | None) -> DeliveryFailed:
     """Return the failed delivery; only undelivered work carries its attempt, to be requeued."""
-    peer = _PEER_OF[type(effect)](effect)
+    peer = peer_of(effect)
     if isinstance(effect, SendWork):
         return DeliveryFailed(peer, is_gone, effect.job, effect.attempt, fault)
     job = getattr(effect, "job", None)
@@ -147,11 +165,18 @@ class Links:
         self._of_peer: dict[PeerId, Link] = {}
         self.rejections = Rejections()
         self._traffic = asyncio.Event()
+        #: Links that may have messages to drain, in the order they announced them.
+        self._ready: dict[str, Link] = {}
+        #: Links whose side was called since its deadline was read: all of them at first.
+        self._touched = dict(self.by_name)
+        #: (deadline, link name); an entry is outdated if the link has another deadline.
+        self._deadlines: list[tuple[float, str]] = []
 
     async def open(self) -> None:
         """Open every link, in order."""
         for link in self.by_name.values():
-            link.endpoint = await link.transport.open(self._traffic.set)
+            link.endpoint = await link.transport.open(partial(self.announce, link))
+            self.announce(link)  # messages may have arrived before
             log.info("listening", link=link.name, endpoint=link.endpoint)
 
     def endpoints(self) -> dict[str, str]:
@@ -189,14 +214,57 @@ class Links:
         """Make `traffic` return."""
         self._traffic.set()
 
+    def announce(self, link: Link) -> None:
+        """Have the next turn drain a link, and let `traffic` return."""
+        self._ready[link.name] = link
+        self._traffic.set()
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a link may have messages to drain."""
+        return bool(self._ready)
+
+    def take_ready(self) -> list[Link]:
+        """Return the links that may have messages; each is drained in this turn."""
+        ready, self._ready = self._ready, {}
+        self._touched.update(ready)
+        return list(ready.values())
+
+    def touch(self, link: Link) -> None:
+        """Read the deadline of a link's side again: something called the side."""
+        self._touched[link.name] = link
+
     def next_deadline(self) -> float | None:
-        """When the earliest timer of a side is due."""
-        found = [link.side.next_deadline() for link in self.by_name.values()]
-        return min((at for at in found if at is not None), default=None)
+        """Return when the earliest timer of a side is due; None: never."""
+        touched, self._touched = self._touched, {}
+        for link in touched.values():
+            at = link.side.next_deadline()
+            if at is not None and at != link.deadline:
+                heappush(self._deadlines, (at, link.name))
+            link.deadline = at
+        if len(self._deadlines) > _DEADLINES:
+            links = self.by_name.values()
+            self._deadlines = [(n.deadline, n.name) for n in links if n.deadline is not None]
+            heapify(self._deadlines)
+        heap = self._deadlines
+        while heap and self.by_name[heap[0][1]].deadline != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def take_due(self, now: float) -> list[Link]:
+        """Return the links whose side has a timer due; each is advanced in this turn."""
+        due: list[Link] = []
+        while (at := self.next_deadline()) is not None and at <= now:
+            link = self.by_name[heappop(self._deadlines)[1]]
+            link.deadline = None
+            due.append(link)
+        for link in due:
+            self.touch(link)
+        return due
 
     def render(self, effect: Effect, now: float) -> list[Event]:
         """Send an effect through the link of its peer."""
-        peer = _PEER_OF[type(effect)](effect)
+        peer = peer_of(effect)
         link = self._of_peer.get(peer)
         if link is None:
             link = self.by_name.get(link_of(peer))
@@ -205,12 +273,13 @@ class Links:
             if len(self._of_peer) >= _PEERS:
                 self._of_peer.clear()
             self._of_peer[peer] = link
+        self._touched[link.name] = link
         return link.render(effect, now)
 
     def flush(self) -> None:
         """Flush every transport."""
         for link in self.by_name.values():
-            link.transport.flush()
+            link.flush()
 
     async def close(self) -> None:
         """Close every link."""

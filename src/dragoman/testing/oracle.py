@@ -15,6 +15,7 @@ from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold
 from dragoman.core.why import why
+from dragoman.dialects.base import Send
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.job import FINAL, JobState
@@ -120,7 +121,7 @@ class Oracle:
             answered = reply.body.parts[0]
             self.require(answered == asked, f"{reply.job}: {asked!r} is answered by {answered!r}")
 
-    def leaving(self, effect: Effect, needed: int, durable: int) -> None:
+    def leaving(self, effect: Effect | Send, needed: int, durable: int) -> None:
         """Check a message as it leaves the process."""
         if not getattr(effect, "is_strict", False):
             return

@@ -1,58 +1,90 @@
-"""The simulated server: what the real loop does, in a world that can stop it at any point.
+"""The simulated server: the server's own engine and links, on a simulated network and disk.
 
-Drain, handle, append, and send what is strict only when the append is durable. The next batch is
-handled while one is being written. A crash loses everything but what the disk kept.
+Only the I/O is simulated: when a turn runs, how long a sync takes, what a crash leaves. What is
+handled, written and sent when is decided by `server.engine`, as in the real server.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
-from dragoman.core.effects import (
-    Append,
-    Dismiss,
-    Effect,
-    SendBeat,
-    SendCancel,
-    SendInput,
-    SendPoll,
-    SendReply,
-    SendStatus,
-    SendWork,
-)
-from dragoman.core.events import DeliveryFailed, Event, Noted, TimeAdvanced
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append, Effect, SendBeat
+from dragoman.core.events import Event, TimeAdvanced
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold, resume
-from dragoman.dialects.base import MalformedMessage, Send, Subscribed
+from dragoman.dialects.base import Send
 from dragoman.ledger.base import Entry, LedgerFull
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.model.content import Unmappable
-from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import PeerId, link_of, peer_id, text_of
-from dragoman.model.record import Kind
 from dragoman.server.archive import Archive
+from dragoman.server.engine import BrokerEngine
+from dragoman.server.links import Link, Links, peer_of
 from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
+from dragoman.testing.sim_transport import Deliver, SimTransport
 from dragoman.testing.summary import summary
 from dragoman.testing.world import World
 
 #: How long a full or broken disk is left alone.
 RETRY_AFTER: Final = 1.0
-#: Whom each effect is for.
-PEER_OF: Final[dict[type, str]] = {
-    SendWork: "worker",
-    SendInput: "worker",
-    SendCancel: "worker",
-    SendPoll: "worker",
-    SendBeat: "worker",
-    SendReply: "client",
-    SendStatus: "client",
-    Dismiss: "peer",
-}
 
-#: Makes the broker's sides by link name; anew for each process, for their memory dies with it.
+#: Makes the broker's sides by link name; new ones for each process, because a crash loses them.
 MakeSides = Callable[[], Mapping[str, Any]]
-#: Where a message goes: link, address -> whose that is and how it hears; None: nobody is there.
-Deliver = Callable[[str, Any], tuple[str, Callable[[Any], None]] | None]
+
+
+class WatchedEngine(BrokerEngine):
+    """The engine of the server; the oracle sees what it handles and what it sends."""
+
+    def __init__(self, broker: Broker, links: Links, ledger: MemoryLedger, oracle: Oracle) -> None:
+        super().__init__(broker, links, Archive(ledger))
+        self._ledger = ledger
+        self._oracle = oracle
+        self.events = 0
+        #: Strict sends by identity, with the last record that each must wait for.
+        self._needed: dict[int, tuple[Effect | Send, int]] = {}
+
+    def start(self, effects: Sequence[Effect], now: float) -> None:
+        """Carry out the effects of a recovery."""
+        self._note_handled(None, effects)
+        self.carry_out(effects, now)
+
+    def _handle(self, event: Event, now: float) -> list[Effect]:
+        self.events += 1
+        if type(event) is not TimeAdvanced:
+            self._oracle.world.note("", "broker", summary(event))
+        effects = super()._handle(event, now)
+        self._note_handled(event, effects)
+        return effects
+
+    def _note_handled(self, event: Event | None, effects: Sequence[Effect]) -> None:
+        self._oracle.handled(event, effects, self.broker)
+        for effect in effects:
+            if type(effect) is Append:
+                self._oracle.world.note("broker", "ledger", summary(effect))
+            elif getattr(effect, "is_strict", False):
+                self._note_needed(effect)
+
+    def _note_needed(self, item: Effect | Send) -> None:
+        self._needed[id(item)] = (item, self.broker.state.store.last_seq)
+
+    def _answer(self, link: Link, send: Send) -> None:
+        if send.is_strict:
+            self._note_needed(send)
+        super()._answer(link, send)
+
+    def _transmit(self, link: Link, send: Send) -> None:
+        self._note_leaving(send)
+        super()._transmit(link, send)
+
+    def _send(self, effect: Effect, now: float) -> None:
+        self._note_leaving(effect)
+        if type(effect) is not SendBeat:
+            self._oracle.world.note("broker", peer_of(effect), summary(effect))
+        super()._send(effect, now)
+
+    def _note_leaving(self, item: Effect | Send) -> None:
+        _, needed = self._needed.pop(id(item), (item, 0))
+        self._oracle.leaving(item, needed, self._ledger.last_seq)
 
 
 class SimServer:
@@ -78,229 +110,125 @@ class SimServer:
         self.sync_time = 0.002
         #: Whether an append that failed ends the process; if not, it is tried again.
         self.stops_on_error = False
-        self.events = 0
         self._make_sides = make_sides
-        self._deliver = deliver
+        self.deliver = deliver
         self.is_up = False
         self.life = 0
+        self._events_before = 0
         self.start()
 
     # --- life and death -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin a process: recover what the disk has and go on."""
+        """Start a process: recover what the disk has and continue."""
         if self.is_up:
             return
         self.is_up = True
         self.life += 1
         self.sides = self._make_sides()
-        self.archive = Archive(self.ledger)
-        self._inbox: list[tuple[str, Any, Any]] = []
-        self._followups: list[Event] = []
-        self._entries: list[Entry] = []
-        self._in_hand: list[Entry] = []
-        self._waiting: list[tuple[int, Effect | tuple[str, Send]]] = []
-        self._is_writing = False
+        self.transports = {
+            name: SimTransport(name, self.network, self._find_peer) for name in self.sides
+        }
+        links = Links([Link(side, self.transports[n]) for n, side in self.sides.items()])
+        for name, transport in self.transports.items():
+            transport.wake = partial(links.announce, links.by_name[name])
         self._turn_at = float("inf")
         store = fold(self.ledger.read())
         self.oracle.recovered(store, self.world.now, self.limits)
         self.broker, effects = resume(store, self.ledger.body, self.world.now, self.limits)
         self.world.note("broker", "", f"started, life {self.life}, at record {store.last_seq}")
-        self.oracle.handled(None, effects, self.broker)
-        self._carry_out(effects)
-        self._plan()
+        self.engine = WatchedEngine(self.broker, links, self.ledger, self.oracle)
+        self.engine.start(effects, self.world.now)
+        self._go_on()
 
     def crash(self) -> None:
-        """End the process at once; what was not synced is lost, or not, as the disk decides."""
+        """End the process now; the disk decides which unsynced records survive."""
         if not self.is_up:
             return
         self.is_up = False
+        self._events_before += self.engine.events
         self.oracle.crashing(self.broker, self.unwritten())
         self.ledger = self.ledger.crash()
         self.world.note("broker", "", f"crashed; the disk has {self.ledger.last_seq} records")
 
-    def unwritten(self) -> list[Entry]:
-        """What has been handled and is not yet durable."""
-        return [*self._in_hand, *self._entries]
+    @property
+    def events(self) -> int:
+        """How many events all processes have handled."""
+        return self._events_before + (self.engine.events if self.is_up else 0)
 
-    # --- one turn -----------------------------------------------------------------------------
+    def unwritten(self) -> list[Entry]:
+        """Return what has been handled and is not durable yet."""
+        return list(self.engine.unwritten())
+
+    def _find_peer(self, link: str, address: Any) -> Any:
+        return self.deliver(link, address)
+
+    # --- turns --------------------------------------------------------------------------------
 
     def arrive(self, link: str, address: Any, message: Any) -> None:
-        """Take a message from the network; nobody is there while the process is down."""
+        """Receive a message from the network; it is lost while the process is down."""
         if self.is_up:
-            self._inbox.append((link, address, message))
-            self._plan()
+            self.transports[link].arrive(address, message)
+            self._plan(self.world.now)
 
-    def _plan(self) -> None:
-        """Have a turn when there is something to do."""
-        if not self.is_up:
-            return
-        at = self.world.now if self._inbox or self._followups else self._due_at()
-        if at < self._turn_at:
+    def submit(self, event: Event) -> None:
+        """Have the broker handle an event of the server itself."""
+        if self.is_up:
+            self.engine.submit(event)
+            self._plan(self.world.now)
+
+    def _plan(self, at: float | None) -> None:
+        """Run a turn at `at`, unless one is planned earlier."""
+        if at is not None and at < self._turn_at:
             self._turn_at = max(at, self.world.now)
             self.world.at(self._turn_at, self._turn, self.life, self._turn_at)
-
-    def _due_at(self) -> float:
-        found = [self.broker.next_deadline()]
-        found += [side.next_deadline() for side in self.sides.values()]
-        return min((at for at in found if at is not None), default=float("inf"))
 
     def _turn(self, life: int, planned: float) -> None:
         if life != self.life or not self.is_up or planned != self._turn_at:
             return
         self._turn_at = float("inf")
-        inbox, self._inbox = self._inbox, []
-        followups, self._followups = self._followups, []
-        for event in followups:
-            self._handle(event)
-        for link, address, message in inbox:
-            for item in self._receive(link, address, message):
-                self._take(link, item)
-        self._handle(TimeAdvanced())
-        for link, side in self.sides.items():
-            due = side.next_deadline()
-            if due is not None and due <= self.world.now:
-                for item in side.advance(self.world.now):
-                    self._take(link, item)
-        self._plan()
+        self.engine.turn(self.world.now)
+        for link in self.engine.links.by_name.values():
+            self.oracle.require(not link.internal_errors, f"internal error of the {link.name} side")
+        self._go_on()
 
-    def _receive(self, link: str, address: Any, message: Any) -> Iterable[Any]:
-        try:
-            return self.sides[link].receive(address, message, self.world.now)  # type: ignore[no-any-return]
-        except MalformedMessage as error:
-            peer = peer_id(link, text_of(address))
-            return [Noted(Kind.REJECTED, peer, detail=str(error))]
-
-    def _take(self, link: str, item: Event | Send | Subscribed) -> None:
-        if isinstance(item, Send):
-            if not self.is_up:
-                return
-            if item.is_strict:
-                self._waiting.append((self.broker.state.store.last_seq, (link, item)))
-                self._write()
-            else:
-                self._put_out(link, item)
-        elif not isinstance(item, Subscribed):
-            self._handle(item)
-
-    def _handle(self, event: Event) -> None:
-        if not self.is_up:
-            # A failed append has ended the process in the middle of its turn.
-            return
-        self.events += 1
-        if type(event) is not TimeAdvanced:
-            self.world.note("", "broker", summary(event))
-        effects = self.broker.handle(event, self.world.now)
-        self.oracle.handled(event, effects, self.broker)
-        self._carry_out(effects)
-
-    def _carry_out(self, effects: Iterable[Effect]) -> None:
-        """Put records and strict sends in line for the disk; send the rest."""
-        for effect in effects:
-            if type(effect) is Append:
-                self.world.note("broker", "ledger", summary(effect))
-                self._entries.append(Entry(effect.record, effect.body))
-                if effect.body is not None:
-                    self.archive.hold(effect.record.seq, effect.body)
-            elif getattr(effect, "is_strict", False):
-                self._waiting.append((self.broker.state.store.last_seq, effect))
-            else:
-                self._send(effect, 0)
-        self._write()
+    def _go_on(self) -> None:
+        """Begin a write if one is wanted, and plan the next turn."""
+        entries = self.engine.begin_write()
+        if entries:
+            self._append(self.life, entries)
+        if self.is_up:
+            self._plan(self.engine.next_due())
 
     # --- the disk -----------------------------------------------------------------------------
 
-    def _write(self) -> None:
-        """Write what is in line, unless a write is under way; then it goes with the next one."""
-        if self._is_writing or not (self._entries or self._waiting):
-            return
-        if not self._entries:
-            self._release()
-            return
-        self._is_writing = True
-        self._in_hand, self._entries = self._entries, []
-        self._append(self.life)
-
-    def _append(self, life: int) -> None:
+    def _append(self, life: int, entries: Sequence[Entry]) -> None:
         if life != self.life or not self.is_up:
             return
         try:
-            self.ledger.write(self._in_hand)
+            self.ledger.write(entries)
         except LedgerFull as error:
-            self._write_failed(str(error))
+            self._write_failed(str(error), entries)
         else:
-            self.world.after(self.sync_time, self._sync, life)
+            self.world.after(self.sync_time, self._sync, life, entries)
 
-    def _sync(self, life: int) -> None:
+    def _sync(self, life: int, entries: Sequence[Entry]) -> None:
         if life != self.life or not self.is_up:
             return
         try:
             self.ledger.sync()
         except LedgerFull as error:
-            self._write_failed(str(error))
+            self._write_failed(str(error), entries)
             return
-        self._is_writing = False
-        self.archive.release(self._in_hand)
-        self._in_hand = []
-        self._release()
-        self._write()
+        self.engine.end_write(self.world.now)
+        self._go_on()
 
-    def _write_failed(self, why: str) -> None:
-        """Nothing strict leaves: try again later, or end the process with an error."""
+    def _write_failed(self, why: str, entries: Sequence[Entry]) -> None:
+        """Try again later, or end the process with an error. Nothing strict leaves before."""
         self.world.fault("disk")
         self.world.note("broker", "", f"append failed: {why}")
         if self.stops_on_error:
             self.crash()
             self.world.after(RETRY_AFTER, self.start)
         else:
-            self.world.after(RETRY_AFTER, self._append, self.life)
-
-    def _release(self) -> None:
-        """Send what waited for records that are durable now."""
-        durable = self.ledger.last_seq
-        while self._waiting and self._waiting[0][0] <= durable:
-            needed, item = self._waiting.pop(0)
-            if isinstance(item, tuple):
-                self._put_out(*item)
-            else:
-                self._send(item, needed)
-
-    # --- sending ------------------------------------------------------------------------------
-
-    def _send(self, effect: Effect, needed: int) -> None:
-        """Send an effect to its peer; what could not be sent comes back as an event."""
-        peer: PeerId = getattr(effect, PEER_OF[type(effect)])
-        self.oracle.leaving(effect, needed, self.ledger.last_seq)
-        if type(effect) is not SendBeat:
-            self.world.note("broker", peer, summary(effect))
-        if type(effect) is SendStatus:
-            effect = self.archive.complete(effect)
-        elif type(effect) is SendReply and effect.seq:
-            effect = self.archive.with_body(effect)
-        link = link_of(peer)
-        side = self.sides.get(link)
-        if side is None:
-            return
-        try:
-            sends = side.render(effect, self.world.now)
-        except Unmappable as error:
-            self._undelivered(effect, peer, Fault(FaultCode.UNMAPPABLE, str(error)), is_gone=False)
-            return
-        for send in sends:
-            if not self._put_out(link, send):
-                self._undelivered(effect, peer, None, is_gone=True)
-
-    def _put_out(self, link: str, send: Send) -> bool:
-        found = self._deliver(link, send.address)
-        if found is None:
-            return False
-        self.network.send("broker", found[0], found[1], send.frames)
-        return True
-
-    def _undelivered(
-        self, effect: Effect, peer: PeerId, fault: Fault | None, *, is_gone: bool
-    ) -> None:
-        attempt = effect.attempt if type(effect) is SendWork else 0
-        job = getattr(effect, "job", None)
-        self._followups.append(DeliveryFailed(peer, is_gone, job, attempt, fault))
-        self._plan()
+            self.world.after(RETRY_AFTER, self._append, self.life, entries)

@@ -4,14 +4,16 @@ They break "a record is durable before its consequence leaves the process", or t
 at start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from dragoman.core import job_store, recovery
 from dragoman.core.job_store import JobStore
+from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.job import JobState
 from dragoman.model.record import Kind, Record
+from dragoman.server.engine import BrokerEngine
 from dragoman.testing import server
 from dragoman.testing.bugs.planting import Bugs, replaced
 from dragoman.testing.server import SimServer
@@ -21,32 +23,25 @@ BUGS: Final = Bugs()
 
 @BUGS.add
 def ack_before_sync() -> Iterator[None]:
-    """Strict messages are sent before their batch is on disk."""
+    """Strict sends leave with their batch, whether it is on the disk or not."""
+    with replaced(BrokerEngine, "has_unwritten", property(lambda self: False)):
+        yield
 
-    def carry_out(self: SimServer, effects: Any) -> None:
-        kept = list(effects)
-        old(self, [e for e in kept if type(e).__name__ == "Append"])
-        for effect in kept:
-            if type(effect).__name__ != "Append":
-                self._send(effect, self.broker.state.store.last_seq)
 
-    old = SimServer._carry_out
-    with replaced(SimServer, "_carry_out", carry_out):
+@BUGS.add
+def ack_while_the_batch_before_is_written() -> Iterator[None]:
+    """Strict sends wait for their own batch, but not for the one that is being written."""
+    with replaced(BrokerEngine, "has_unwritten", property(lambda self: self.pending > 0)):
         yield
 
 
 @BUGS.add
 def send_after_failed_append() -> Iterator[None]:
-    """A failed write counts as a successful one."""
+    """A write that failed is taken for one that succeeded."""
 
-    def failed(self: SimServer, why: str) -> None:
+    def failed(self: SimServer, why: str, entries: Sequence[Entry]) -> None:
         self.world.fault("disk")
-        self._is_writing = False
-        self._in_hand = []
-        while self._waiting:
-            needed, item = self._waiting.pop(0)
-            if not isinstance(item, tuple):
-                self._send(item, needed)
+        self.engine.end_write(self.world.now)
 
     with replaced(SimServer, "_write_failed", failed):
         yield

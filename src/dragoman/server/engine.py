@@ -1,0 +1,219 @@
+"""The engine: drain, handle, write, then send. Without I/O and without a clock.
+
+A batch is everything that one or more turns recorded. Its strict sends leave only when its records
+are durable; relaxed sends leave immediately. While one batch is written, the next one collects.
+
+The server (`loop`) and the simulation drive this same class: each calls `turn`, writes what
+`begin_write` returns, and calls `end_write` when it is durable.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Final
+
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append, Effect, SendReply, SendStatus
+from dragoman.core.events import Event, JobSubmitted, Noted, TimeAdvanced
+from dragoman.dialects.base import Send, Subscribed
+from dragoman.ledger.base import Entry
+from dragoman.server.archive import Archive
+from dragoman.server.links import Link, Links
+from dragoman.server.service_terms import ServiceTerms
+
+#: Messages drained from one link before the next link has its turn. More unwritten records than
+#: this are written without delay.
+DRAIN_LIMIT: Final = 1000
+
+
+class Urgency(Enum):
+    """How soon the pending batch must be written."""
+
+    NONE = "nothing is pending"
+    LATER = "no send waits for these records; they may wait to share a commit"
+    NOW = "a send waits for these records, or there are many"
+
+
+class Batch:
+    """Records to be written together, and the sends that wait for them."""
+
+    __slots__ = ("entries", "sends")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        #: Effects, and direct answers of a side with their link.
+        self.sends: list[Effect | tuple[Link, Send]] = []
+
+
+class BrokerEngine:
+    """One broker on its links, between two points where a driver does the I/O."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        links: Links,
+        archive: Archive,
+        terms: ServiceTerms | None = None,
+    ) -> None:
+        self.broker = broker
+        self.links = links
+        self.archive = archive
+        self.terms = terms or ServiceTerms({})
+        #: Gets every subscription of a peer.
+        self.subscribe: Callable[[Link, Subscribed], None] = lambda link, wish: None
+        #: By service: adds to a reply, as it leaves, what no record may contain.
+        self.reveal: dict[str, Callable[[SendReply], SendReply]] = {}
+        #: Called with the entries of every batch that became durable.
+        self.listeners: list[Callable[[Sequence[Entry]], None]] = []
+        self._events: list[Event] = []
+        self._pending = Batch()
+        self._in_flight: Batch | None = None
+
+    # --- one turn -----------------------------------------------------------------------------
+
+    def submit(self, event: Event) -> None:
+        """Have the broker handle an event of the server itself in the next turn."""
+        self._events.append(event)
+
+    def turn(self, now: float) -> None:
+        """Handle everything that has arrived and everything that is due."""
+        effects: list[Effect] = []
+        events, self._events = self._events, []
+        for event in events:
+            effects += self._handle(event, now)
+        for link in self.links.take_ready():
+            self._take_all(link, link.receive(DRAIN_LIMIT, now), effects, now)
+        effects += self._handle(TimeAdvanced(), now)
+        for link in self.links.take_due(now):
+            self._take_all(link, link.side.advance(now), effects, now)
+        self.carry_out(effects, now)
+
+    def next_due(self) -> float | None:
+        """Return when the next turn is due if nothing arrives; None: never."""
+        if self._events or self.links.has_ready:
+            return 0.0
+        found = (self.broker.next_deadline(), self.links.next_deadline())
+        return min((at for at in found if at is not None), default=None)
+
+    def _handle(self, event: Event, now: float) -> list[Effect]:
+        return self.broker.handle(event, now)
+
+    def _take_all(
+        self,
+        link: Link,
+        items: Iterable[Event | Send | Subscribed],
+        effects: list[Effect],
+        now: float,
+    ) -> None:
+        """Take what a side returned: events, direct answers, subscriptions."""
+        for item in items:
+            if isinstance(item, Send):
+                if item.is_strict:
+                    # It acknowledges what this turn recorded, so it leaves after all of it.
+                    self.carry_out(effects, now)
+                    effects.clear()
+                self._answer(link, item)
+            elif isinstance(item, Subscribed):
+                self.subscribe(link, item)
+            elif isinstance(item, JobSubmitted):
+                effects += self._handle(self.terms.apply(item) if self.terms else item, now)
+            elif not (isinstance(item, Noted) and self.links.rejections.is_over_limit(item, now)):
+                effects += self._handle(item, now)
+
+    def _answer(self, link: Link, send: Send) -> None:
+        if send.is_strict and self.has_unwritten:
+            self._pending.sends.append((link, send))
+        else:
+            self._transmit(link, send)
+
+    def carry_out(self, effects: Sequence[Effect], now: float) -> None:
+        """Collect the records of effects, and the strict sends behind them; send the rest.
+
+        Records first: an effect may stand before the record that it depends on.
+        """
+        pending, sends = self._pending, []
+        for effect in effects:
+            if isinstance(effect, Append):
+                pending.entries.append(Entry(effect.record, effect.body))
+                if effect.body is not None:
+                    self.archive.hold(effect.record.seq, effect.body)
+            else:
+                sends.append(effect)
+        for effect in sends:
+            if getattr(effect, "is_strict", False) and self.has_unwritten:
+                pending.sends.append(effect)
+            else:
+                self._send(effect, now)
+        self.links.flush()
+
+    # --- the ledger ---------------------------------------------------------------------------
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether any handled record is not durable yet."""
+        return self._in_flight is not None or bool(self._pending.entries)
+
+    @property
+    def pending(self) -> int:
+        """The number of records that wait for the next write."""
+        return len(self._pending.entries)
+
+    @property
+    def urgency(self) -> Urgency:
+        """How soon `begin_write` must be called."""
+        if not self._pending.entries:
+            return Urgency.NONE
+        is_urgent = self._pending.sends or self.pending > DRAIN_LIMIT
+        return Urgency.NOW if is_urgent else Urgency.LATER
+
+    def unwritten(self) -> Iterator[Entry]:
+        """Yield what was handled and is not durable yet, in order."""
+        if self._in_flight is not None:
+            yield from self._in_flight.entries
+        yield from self._pending.entries
+
+    def begin_write(self) -> Sequence[Entry]:
+        """Return the records to write next; none if a write is under way or nothing is pending.
+
+        The driver writes them, again and again if that fails, and then calls `end_write`.
+        """
+        if self._in_flight is not None or not self._pending.entries:
+            return ()
+        self._in_flight, self._pending = self._pending, Batch()
+        return self._in_flight.entries
+
+    def end_write(self, now: float) -> None:
+        """Note that the records of `begin_write` are durable; send what waited for them."""
+        batch, self._in_flight = self._in_flight, None
+        assert batch is not None, "no write is under way"
+        self._release(batch.sends, now)
+        if not self._pending.entries:
+            # These waited for the batch as well: no record has come up since.
+            sends, self._pending.sends = self._pending.sends, []
+            self._release(sends, now)
+        for listen in self.listeners:
+            listen(batch.entries)
+        self.archive.release(batch.entries)
+        self.links.flush()
+
+    def _release(self, sends: Iterable[Effect | tuple[Link, Send]], now: float) -> None:
+        for item in sends:
+            if isinstance(item, tuple):
+                self._transmit(*item)
+            else:
+                self._send(item, now)
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def _transmit(self, link: Link, send: Send) -> None:
+        link.send(send)
+
+    def _send(self, effect: Effect, now: float) -> None:
+        """Send an effect to its peer; a failure becomes an event of the next turn."""
+        if isinstance(effect, SendStatus):
+            effect = self.archive.complete(effect)
+        elif isinstance(effect, SendReply):
+            if effect.seq:
+                effect = self.archive.with_body(effect)
+            if effect.service in self.reveal:
+                effect = self.reveal[effect.service](effect)
+        self._events += self.links.render(effect, now)

@@ -26,7 +26,7 @@ import dragoman.sdk.credentials
 import dragoman.sdk.issuing
 import dragoman.security.registry
 import dragoman.server.credentials
-import dragoman.services.masks
+import dragoman.services.secret_references
 import dragoman.transports.nkeys
 
 #: The exit code of a run that leaked a secret.
@@ -161,7 +161,8 @@ def learn(watch: Watch) -> None:
     after(zmq, "curve_keypair", lambda pair: add("CURVE key", pair[1]))
     after(dragoman.security.registry, "_new_secret", lambda made: add("token", made[1]))
     after(dragoman.server.credentials, "read_secret", lambda secret: add("CURVE key", secret))
-    after(dragoman.services.masks, "resolve", lambda secret: add("inventory secret", secret))
+    sources = dragoman.services.secret_references.SecretSources
+    after(sources, "resolve", lambda secret: add("inventory secret", secret))
     after(secrets, "token_urlsafe", lambda word: add("session", word))
     certificate, nkey = dragoman.sdk.issuing.Certificate, dragoman.transports.nkeys.Nkey
     after_init(certificate, lambda made: add("private key", made.secret))

@@ -169,6 +169,8 @@ def test_a_real_workers_secrets_reach_it_and_not_others(
     (tmp_path / "probe.key").write_text(f"{secret}\n")
     b = broker(
         settings=f"""
+[secrets]
+folders = ["{tmp_path}"]
 [inventory."probe-1"]
 password = "secret:file:{tmp_path}/probe.key"
 """

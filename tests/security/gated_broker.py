@@ -16,7 +16,7 @@ from dragoman.model.record import Record
 from dragoman.security.gate import Gate, JobOwner
 from dragoman.security.policy_text import read_policy
 from dragoman.security.registry_data import RegistryData
-from dragoman.server.guard import task_in
+from dragoman.server.guard import call_in, task_in
 from dragoman.server.link_gate import LinkGate
 from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
 
@@ -53,6 +53,7 @@ class GatedBroker:
             read_policy(policy),
             owner_of=self._owner_of,
             task_in=lambda body: task_in(codecs, body),
+            call_in=lambda body: call_in(codecs, body),
         )
         transport: Any = self.bells
         self.points = {s.link: LinkGate(self.gate, s, transport) for s in sides}

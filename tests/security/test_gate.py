@@ -1,6 +1,6 @@
 """The gate: which events it allows, and how it refuses the others."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from tests.security.keyring import NOW, gate, ring
@@ -22,6 +22,7 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.model.body import Body
+from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
@@ -152,10 +153,36 @@ def test_an_enrolled_principal_is_bound_to_its_services_and_names() -> None:
     assert "enrolled as edge-*" in reason(check(at, "w", joined("lift", name="core-1")))
     made_up = joined("lift", name="memo-00", dialect="memo01", peer=PeerId("memo/00"))
     assert isinstance(check(at, "w", made_up)[0], WorkerJoined)
-    inventory = submitted("sid.service.broker", task="get_inventory", peer=PeerId("nfp/edge-1"))
-    assert isinstance(check(at, "w", inventory)[0], JobSubmitted)
-    other = submitted("sid.service.broker", task="get_inventory", peer=PeerId("nfp/core-1"))
-    assert "core-1 is not one of" in reason(check(at, "w", other))
+
+
+def test_a_worker_reads_its_own_entry_of_the_inventory_only() -> None:
+    asked: dict[str, Any] = {}
+    keys = ring(w="worker", v="viewer", x="worker")
+    keys.principals["w"] = PrincipalEntry(("worker",), ("lift",), ("edge-*",))
+    at = Gate(
+        keys,
+        read_policy(""),
+        owner_of=lambda job: None,
+        call_in=lambda body: Call("get_inventory", asked.get("args", ()), asked.get("kwargs", {})),
+    )
+
+    def read(key: str, peer: str, *args: Any, **kwargs: Any) -> Event:
+        asked.update(args=args, kwargs=kwargs)
+        sid = submitted("SID.SERVICE.BROKER", task="get_inventory", peer=PeerId(peer))
+        return check(at, key, sid)[0]
+
+    assert isinstance(read("w", "nfp/edge-1", name="edge-1"), JobSubmitted)
+    assert isinstance(read("w", "nfp/edge-1-NFPClient", "edge-1"), JobSubmitted)
+    assert isinstance(read("v", "nfp/somebody", name="edge-1"), JobSubmitted)
+    for key, peer, name in [
+        ("w", "nfp/edge-1", "edge-2"),
+        ("w", "nfp/core-1", "core-1"),
+        ("x", "nfp/other", "edge-1"),
+        ("x", "nfp/edge-1", "edge-1"),
+        ("w", "nfp/edge-1", ["edge-1"]),
+        ("w", "nfp/edge-1", None),
+    ]:
+        assert isinstance(read(key, peer, name=name), EventDenied), (key, peer, name)
 
 
 def test_a_name_is_not_taken_over() -> None:

@@ -64,7 +64,7 @@ CASES = [
 
 # --- the table ------------------------------------------------------------------------------
 
-#: What each shipped role may, : verbs, and the tasks of built-in services.
+#: What each shipped role may do: verbs, and the tasks of built-in services.
 TABLE: dict[str, tuple[set[str], set[str]]] = {
     "viewer": (set(), {"show_workers", "get_inventory"}),
     "submitter": ({"submit", "read-own", "cancel", "input"}, {"fetch_file"}),
@@ -72,7 +72,7 @@ TABLE: dict[str, tuple[set[str], set[str]]] = {
         {"submit", "read-own", "read-others", "cancel", "cancel-others", "events", "input"},
         {"show_workers", "restart", "get_inventory", "set", "fetch_file", "put_file"},
     ),
-    "worker": ({"register"}, {"get_inventory", "fetch_file"}),
+    "worker": ({"register"}, {"fetch_file"}),
     "auditor": (
         {"read-own", "read-others", "events"},
         {"show_workers", "get_inventory"},

@@ -61,7 +61,7 @@ PROMISED = {
     "viewer": set[Verb](),
     "submitter": {Verb.SUBMIT, Verb.READ_OWN, Verb.CANCEL},
     "operator": set(Verb) - {Verb.REGISTER},
-    "worker": {Verb.REGISTER},
+    "worker": {Verb.REGISTER, Verb.INVENTORY_OWN},
     "auditor": {Verb.READ_OWN, Verb.READ_OTHERS, Verb.EVENTS},
     "admin": set(Verb),
 }
@@ -98,7 +98,8 @@ def test_a_role_that_only_shows_cannot_control(
 @pytest.mark.parametrize(
     ("role", "verb", "task", "expected"),
     [
-        ("worker", Verb.INVENTORY, "get_inventory", True),
+        ("worker", Verb.INVENTORY, "get_inventory", False),
+        ("worker", Verb.INVENTORY_OWN, "get_inventory", True),
         ("worker", Verb.INVENTORY, "set", False),
         ("viewer", Verb.INVENTORY, "history", True),
         ("viewer", Verb.INVENTORY, "undo", False),

@@ -15,6 +15,7 @@ from dragoman.server.server import LEDGER_FILE
 from dragoman.testing.harness import LocalBroker
 
 SID, MMI, FSS = "sid.service.broker", "mmi.service.broker", "fss.service.broker"
+FLEET = {"environment": "FLEET_"}
 SECRET = "correct horse battery staple"
 
 
@@ -32,7 +33,7 @@ def test_a_secret_reaches_its_worker_and_no_record_log_or_other_client(
     monkeypatch.setenv("FLEET_SECRET", SECRET)
     inventory = {"w*": {"user": "u", "password": "secret:env:FLEET_SECRET"}}
     ask: dict[str, Any] = {"name": "w1", "timeout": 10}
-    with LocalBroker("nfp", "zss", data=tmp_path, inventory=inventory) as broker:
+    with LocalBroker("nfp", "zss", data=tmp_path, inventory=inventory, secrets=FLEET) as broker:
         for dialect in ("nfp", "zss"):
             with Client(broker.url(dialect), "w1") as worker:
                 found = worker.call(SID, "get_inventory", **ask)
@@ -47,11 +48,24 @@ def test_a_secret_reaches_its_worker_and_no_record_log_or_other_client(
 
 
 @pytest.mark.process
+def test_no_client_reads_a_file_of_the_broker_through_the_inventory(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("a file of the broker")
+    value = {"a": f"secret:file:{tmp_path}/private", "b": "secret:env:PATH"}
+    operation = {"op": "set", "pattern": "w1", "path": "", "value": value}
+    allowed = {"folders": [tmp_path], "environment": "PATH"}
+    with LocalBroker(secrets=allowed) as broker, Client(broker.url("nfp"), "w1") as client:
+        client.call(SID, "change", operations=[operation], timeout=10)
+        found = client.call(SID, "get_inventory", name="w1", timeout=10)
+        assert found == value
+
+
+@pytest.mark.process
 def test_a_repeated_result_is_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FLEET_SECRET", SECRET)
-    with LocalBroker(inventory={"w1": {"password": "secret:env:FLEET_SECRET"}}) as broker:
+    inventory = {"w1": {"password": "secret:env:FLEET_SECRET"}}
+    with LocalBroker(inventory=inventory, secrets=FLEET) as broker:
         with Client(broker.url("nfp"), "w1") as worker:
             job = worker.submit(SID, "get_inventory", name="w1", timeout=10)
             assert job.result(10) == {"password": SECRET}
@@ -62,11 +76,11 @@ def test_a_repeated_result_is_masked(
 
 @pytest.mark.process
 def test_a_missing_secret_is_a_fault_that_names_the_reference() -> None:
-    inventory = {"w1": {"password": "secret:env:NOT_SET_ANYWHERE"}}
+    inventory = {"w1": {"password": "secret:env:FLEET_NOT_SET"}}
     with (
-        LocalBroker(inventory=inventory) as broker,
+        LocalBroker(inventory=inventory, secrets=FLEET) as broker,
         Client(broker.url("nfp"), "w1") as worker,
-        pytest.raises(Exception, match="NOT_SET_ANYWHERE"),
+        pytest.raises(Exception, match="cannot read secret:env:FLEET_NOT_SET"),
     ):
         worker.call(SID, "get_inventory", name="w1", timeout=10)
 

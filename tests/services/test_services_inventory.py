@@ -87,7 +87,7 @@ def test_any_change_can_be_undone_once(inventory: Inventory) -> None:
         ({"op": "set", "pattern": "*", "path": "", "value": 1}, "is an object"),
         ({"op": "set", "pattern": "*", "path": "a", "value": {1, 2}}, "JSON"),
         ({"op": "set", "pattern": "*", "path": "a", "value": 1, "when": 2}, "has no when"),
-        ({"op": "set", "pattern": "*", "path": "password", "value": "x"}, "secret:env:NAME"),
+        ({"op": "set", "pattern": "*", "path": "password", "value": "x"}, "a secret cannot be set"),
         ({"op": "set", "pattern": "*", "path": "h", "value": {"token": "x"}}, r"h\.token"),
     ],
 )
@@ -103,9 +103,28 @@ def test_an_empty_change_is_refused(inventory: Inventory) -> None:
         change(inventory)
 
 
-def test_a_reference_to_a_secret_may_be_set(inventory: Inventory) -> None:
-    change(inventory, setting("password", "secret:env:DB"))
-    assert inventory.of("probe-1")["password"] == "secret:env:DB"  # type: ignore[index]
+def test_a_value_set_at_run_time_is_data_and_never_a_reference(
+    inventory: Inventory, tmp_path: Path
+) -> None:
+    change(inventory, setting("note", "secret:file:/etc/passwd"))
+    for each in (inventory, Inventory(tmp_path)):
+        assert each.of("probe-1")["note"] == "secret:file:/etc/passwd"  # type: ignore[index]
+    with pytest.raises(InventoryRefused, match="password: a secret cannot be set here"):
+        change(inventory, setting("password", "secret:env:DB"))
+
+
+def test_declared_secrets_are_masked_and_cannot_be_set(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    text = "secrets: [radius.shared]\nworkers: {w: {radius: {shared: abc, port: 1}}}\n"
+    (folder / "inventory.yaml").write_text(text)
+    inventory = Inventory(tmp_path, folder, {"w": {"plan": "b"}}, ["plan"])
+    masked = inventory.masks.masked(inventory.of("w"))
+    assert masked == {"plan": "***", "radius": {"shared": "***", "port": 1}}
+    with pytest.raises(InventoryRefused, match=r"radius\.shared: a secret"):
+        change(inventory, setting("radius", {"shared": "x"}))
+    change(inventory, setting("radius.port", 2))
+    assert inventory.history()[0]["operations"][0]["value"] == 2
 
 
 def test_too_large_a_change_is_refused_before_it_takes_effect(inventory: Inventory) -> None:

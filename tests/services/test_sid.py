@@ -10,6 +10,7 @@ import pytest
 from dragoman.model.content import Call
 from dragoman.services.base import ServiceFault, ServiceSession
 from dragoman.services.inventory import Inventory, InventoryChange
+from dragoman.services.secret_references import SecretSources
 from dragoman.services.sid import InventoryService, is_worker, reveal_or_error
 
 
@@ -25,6 +26,7 @@ class InventorySetup:
             lambda: ["w1", "w2", "x"],
             lambda change, workers: self.changes.append((change, workers)),
             self._files,
+            SecretSources(prefix="W_"),
         )
 
     def _files(self) -> None:
@@ -95,7 +97,7 @@ def test_changes_are_announced_to_the_workers_concerned(setup: InventorySetup) -
 def test_a_refused_change_is_not_announced(setup: InventorySetup) -> None:
     with pytest.raises(ServiceFault, match="at version 0, not 5"):
         setup.ask("set", pattern="w*", path="b", value=2, version=5)
-    with pytest.raises(ServiceFault, match="secret:env:NAME"):
+    with pytest.raises(ServiceFault, match="token: a secret cannot be set here"):
         setup.ask("change", operations=[{"op": "set", "pattern": "*", "path": "token",
                                          "value": "x"}])  # fmt: skip
     assert setup.changes == []

@@ -24,6 +24,7 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.model.body import Body
+from dragoman.model.content import Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import (
     EVERY_SERVICE,
@@ -67,6 +68,7 @@ class JobOwner:
 
 OwnerOf = Callable[[JobId], JobOwner | None]
 TaskIn = Callable[[Body], str]
+CallIn = Callable[[Body], Call | None]
 
 
 class Gate:
@@ -80,11 +82,14 @@ class Gate:
         owner_of: OwnerOf,
         names: NameOwners | None = None,
         task_in: TaskIn = lambda body: "",
+        call_in: CallIn = lambda body: None,
     ) -> None:
         self._keys = keys
         self._owner_of = owner_of
         #: Reads the task in a request's body; the dialect may name a different one beside it.
         self._task_in = task_in
+        #: Decodes a whole request, where a decision needs its arguments.
+        self._call_in = call_in
         self.names = names or NameOwners()
         #: Peers in the broker's own process, which may see every record.
         self.builtin_peers: set[PeerId] = set()
@@ -217,12 +222,27 @@ class Gate:
             self._submit_decisions[known] = found
         verb, decision = found
         if not decision.is_allowed:
+            if verb is Verb.INVENTORY and self._is_own_entry(event, task, identity):
+                return None
             return Fault(FaultCode.DENIED, decision.reason)
         bound = identity.entry.names
         if verb is Verb.INVENTORY and bound and not _is_one_of(event.client, bound):
             names = ", ".join(bound)
             return Fault(FaultCode.DENIED, f"{name_of(event.client)} is not one of {names}")
         return None
+
+    def _is_own_entry(self, event: JobSubmitted, task: str, identity: PeerIdentity) -> bool:
+        """Tell whether a worker asks for its own entry of the inventory, and may have it."""
+        request = AccessRequest(Verb.INVENTORY_OWN, canonical_service(event.service))
+        call = self._call_in(event.body) if task.lower() == "get_inventory" else None
+        if call is None or not self._decisions.decide(identity.roles, request).is_allowed:
+            return False
+        name = call.kwargs.get("name", call.args[0] if call.args else None)
+        return (
+            isinstance(name, str)
+            and name_of(event.client).removesuffix("-NFPClient") == name
+            and self.is_worker(event.client, WorkerName(name))
+        )
 
     def _decide_submit(
         self, event: JobSubmitted | JobForwarded, task: str, identity: PeerIdentity

@@ -85,7 +85,7 @@ SHIPPED: Final[Mapping[str, Role]] = {
     # Offers services, reads its own inventory, fetches files.
     "worker": (
         Rule(frozenset({Verb.REGISTER})),
-        Rule(frozenset({Verb.INVENTORY}), EVERYTHING, ("get_inventory",)),
+        Rule(frozenset({Verb.INVENTORY_OWN})),
         _FETCH_FILES,
     ),
     # Sees everything and changes nothing.

@@ -23,6 +23,7 @@ class Verb(StrEnum):
     CANCEL_OTHERS = "cancel-others"  #: cancel any job
     MANAGE = "manage"  #: query and control the broker or a worker
     INVENTORY = "inventory"  #: read and change the workers' inventory
+    INVENTORY_OWN = "inventory-own"  #: as a worker, read one's own entry of it
     FILES = "files"  #: fetch and put files
     REGISTER = "register"  #: offer services under a name, and publish events
 

@@ -30,8 +30,8 @@ from dragoman.services.fss import FILES, FILESHARING, FileService
 from dragoman.services.inventory import Inventory, InventoryChange
 from dragoman.services.inventory_files import BrokenInventory, read_resources
 from dragoman.services.logs import LogBuffer
-from dragoman.services.masks import masked
 from dragoman.services.mmi import MANAGEMENT, BrokerManagement
+from dragoman.services.secret_references import SecretSources
 from dragoman.services.sid import INVENTORY, InventoryService, reveal_or_error
 from dragoman.services.workers import AGENT, WORKERS, AgentWorker, WorkerManagement
 
@@ -66,6 +66,7 @@ class BuiltinServices:
             lambda: [w.name for w in broker_view.workers()],
             self._changed,
             self._files_changed,
+            SecretSources(settings.secrets.folders, settings.secrets.environment),
         )
         self.event_poll = EventPoll(
             loop.ledger, make_body_codecs(), lambda: loop.broker.state.is_draining
@@ -152,7 +153,7 @@ class BuiltinServices:
 
     def _changed(self, change: InventoryChange, workers: list[str]) -> None:
         """Record a change, and publish an event for each worker concerned."""
-        row = masked(change.as_object())
+        row = self._inventory.masked(change)
         cause = f"undo of {change.undoes}" if change.undoes else f"by {change.by}"
         self._note(Kind.CHANGED, f"inventory version {change.version}, {cause}", row)
         paths = [".".join((o.pattern, *o.path)) for o in change.operations]

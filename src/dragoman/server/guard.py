@@ -18,7 +18,7 @@ from dragoman.core.events import DrainRequested, Noted
 from dragoman.dialects.base import BodyCodecs
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
-from dragoman.model.content import Unmappable
+from dragoman.model.content import Call, Unmappable
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.security.allowances import UNLIMITED
@@ -151,6 +151,7 @@ class Guard:
             owner_of=self._owner_of,
             names=self._names,
             task_in=lambda body: task_in(codecs, body),
+            call_in=lambda body: call_in(codecs, body),
         )
         self._restore_owners(loop, gate)
         loop.links.secure(gate)
@@ -349,13 +350,17 @@ class Guard:
 
 def task_in(codecs: BodyCodecs, body: Body) -> str:
     """Return the task in a request's body, if its side has not decoded it."""
+    call = None if body.dialect in _TASK_IS_DECODED else call_in(codecs, body)
+    return call.task if call is not None else ""
+
+
+def call_in(codecs: BodyCodecs, body: Body) -> Call | None:
+    """Decode a request; None if it is no call."""
     codec = codecs.get(body.dialect)
-    if codec is None or body.dialect in _TASK_IS_DECODED:
-        return ""
     try:
-        return codec.read_call(body).task
+        return codec.read_call(body) if codec is not None else None
     except Unmappable:
-        return ""
+        return None
 
 
 def _read_names(path: Path) -> dict[str, str]:

@@ -24,6 +24,7 @@ from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.clock import Clock
 from dragoman.server.control import BrokerControl
 from dragoman.server.credentials import certificate_of
+from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
 from dragoman.server.ledger_maintenance import LedgerMaintenance
@@ -82,6 +83,7 @@ class Server:
     async def _run_once(self, on_ready: OnReady) -> None:
         settings = self.settings
         settings.data.mkdir(parents=True, exist_ok=True)
+        check_roots(settings)
         inventory = await asyncio.to_thread(self._read_inventory)
         key = read_key(settings.security.audit_key)
         ledger = await asyncio.to_thread(SqliteLedger, settings.data / LEDGER_FILE, key)
@@ -95,7 +97,8 @@ class Server:
         """Read the inventory. A broken file is a usage error that names the file and the line."""
         settings = self.settings
         try:
-            return Inventory(settings.data, settings.inventory_path, settings.inventory)
+            secrets = settings.secrets.paths
+            return Inventory(settings.data, settings.inventory_path, settings.inventory, secrets)
         except BrokenInventory as error:
             raise ValueError(str(error)) from None
 

@@ -243,6 +243,17 @@ class FilesSection(SettingsSection):
     largest_put: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
+class SecretsSection(SettingsSection):
+    """Secrets of the inventory: where references may point to, and which paths are secret."""
+
+    #: Folders whose files `secret:file:PATH` may name; by default none.
+    folders: tuple[Path, ...] = ()
+    #: The prefix of the variables that `secret:env:NAME` may name; by default none.
+    environment: str = ""
+    #: Paths of a worker's inventory that are secrets; `!PATH` is none. The files may declare more.
+    paths: tuple[str, ...] = ()
+
+
 class BrokerSettings(BaseSettings):
     """Everything that can be set about a broker."""
 
@@ -268,6 +279,7 @@ class BrokerSettings(BaseSettings):
     inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)
     #: A folder of YAML or TOML files, or the index file in it.
     inventory_path: Path | None = None
+    secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()
     #: Seconds a shutdown waits for running jobs.
     drain: float = Field(default=10.0, ge=0)

@@ -21,7 +21,8 @@ from dragoman.services.inventory_files import (
     merge,
     read_source,
 )
-from dragoman.services.masks import bare_secrets
+from dragoman.services.masks import Masks
+from dragoman.services.secret_references import mark_references
 
 _FILE: Final = "inventory.json"
 _LARGEST: Final = 1024 * 1024
@@ -81,10 +82,12 @@ class Inventory:
         data: Path,
         path: Path | None = None,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         self._file = data / _FILE
         self._path = path
-        self._settings = tuple((settings or {}).items())
+        self._settings = tuple(mark_references(settings or {}).items())
+        self._secrets = tuple(secrets)
         self._lock = threading.Lock()
         self._source = read_source(path) if path else InventorySource()
         self._changes: list[InventoryChange] = _load(self._file)
@@ -100,6 +103,11 @@ class Inventory:
     def others(self) -> Mapping[str, Any]:
         """The part of the files that is not for workers: broker, topology, resources, ..."""
         return self._source.others
+
+    @property
+    def masks(self) -> Masks:
+        """The masks of all secrets that the settings and files declare."""
+        return Masks((*self._secrets, *self._source.secrets))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -120,8 +128,16 @@ class Inventory:
         return list(dict.fromkeys([*patterns, *(o.pattern for o in self._in_force())]))
 
     def history(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the last changes, the newest first."""
-        return [change.as_object() for change in reversed(self._changes[-limit:])]
+        """Return the last changes, the newest first, masked."""
+        return [self.masked(change) for change in reversed(self._changes[-limit:])]
+
+    def masked(self, change: InventoryChange) -> dict[str, Any]:
+        """Return a change as a JSON object, masked."""
+        row, masks = change.as_object(), self.masks
+        for operation in row["operations"]:
+            if "value" in operation:
+                operation["value"] = masks.masked(operation["value"], tuple(operation["path"]))
+        return row
 
     def _in_force(self) -> Iterable[InventoryOperation]:
         return (o for c in self._changes if not c.undone for o in c.operations)
@@ -157,7 +173,7 @@ class Inventory:
         """
         with self._lock:
             self._check_version(expected)
-            made = tuple(_read_operation(raw) for raw in operations)
+            made = tuple(_read_operation(raw, self.masks) for raw in operations)
             if not made:
                 raise InventoryRefused("a change needs at least one operation")
             change = InventoryChange(self.version + 1, at, by, made)
@@ -206,7 +222,7 @@ def _undone(change: InventoryChange, number: int) -> InventoryChange:
     )
 
 
-def _read_operation(raw: Any) -> InventoryOperation:
+def _read_operation(raw: Any, masks: Masks) -> InventoryOperation:
     if not isinstance(raw, Mapping):
         raise InventoryRefused("an operation is an object of op, pattern, path and value")
     unknown = set(raw) - {"op", "pattern", "path", "value"}
@@ -222,21 +238,22 @@ def _read_operation(raw: Any) -> InventoryOperation:
         return InventoryOperation(op, pattern, path)
     if "value" not in raw:
         raise InventoryRefused("set needs a value")
-    _check_value(raw["value"], path)
+    _check_value(raw["value"], path, masks)
     return InventoryOperation(op, pattern, path, raw["value"])
 
 
-def _check_value(raw: Any, path: Steps) -> None:
+def _check_value(raw: Any, path: Steps, masks: Masks) -> None:
     if not path and not isinstance(raw, Mapping):
         raise InventoryRefused("the whole of a worker's inventory is an object")
     try:
         json.dumps(raw, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InventoryRefused(f"the value has no JSON form: {error}") from None
-    places = bare_secrets(raw, ".".join(path))
-    if places:
-        message = "write it as secret:env:NAME or secret:file:PATH and keep the value there"
-        raise InventoryRefused(f"{', '.join(places)}: looks like a secret; {message}")
+    secrets = masks.secret_paths(raw, path)
+    if secrets:
+        # The ledger holds this request, and a client must not name a file of the broker.
+        advice = "an operator writes it into the inventory files as secret:env:NAME"
+        raise InventoryRefused(f"{', '.join(secrets)}: a secret cannot be set here; {advice}")
 
 
 def read_path(raw: Any) -> Steps:

@@ -17,6 +17,7 @@ from jinja2 import TemplateError, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 
 from dragoman.model.value import field, value
+from dragoman.services.secret_references import mark_references
 
 INDEX: Final = ("inventory.yaml", "inventory.yml", "inventory.toml")
 ENDINGS: Final = (".yaml", ".yml", ".toml")
@@ -34,6 +35,8 @@ class InventorySource:
 
     workers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     others: Mapping[str, Any] = field(default_factory=dict)
+    #: Paths that are declared secrets.
+    secrets: tuple[str, ...] = ()
     #: Name, modification time and size of every file read, to detect changes.
     stamps: tuple[tuple[str, int, int], ...] = ()
 
@@ -75,7 +78,9 @@ class _Reader:
         if not isinstance(patterns, Mapping):
             raise BrokenInventory(f"{self._path}: workers must be an object of name patterns")
         workers = [(str(k), o) for k, items in patterns.items() for o in self._objects(k, items)]
-        return InventorySource(tuple(workers), index, tuple(self._stamps))
+        secrets = _read_secrets(self._path, index.pop("secrets", None))
+        marked = tuple((pattern, mark_references(each)) for pattern, each in workers)
+        return InventorySource(marked, mark_references(index), secrets, tuple(self._stamps))
 
     def _index_files(self) -> Iterable[Path]:
         if self._path.is_file():
@@ -108,6 +113,12 @@ class _Reader:
             self._stamps.append((str(path), stamp.st_mtime_ns, stamp.st_size))
             self._read[path] = _parse(path, _render(path, text, self._env))
         return self._read[path]
+
+
+def _read_secrets(path: Path, declared: Any) -> tuple[str, ...]:
+    if not isinstance(declared or [], list) or not all(isinstance(d, str) for d in declared or []):
+        raise BrokenInventory(f"{path}: secrets must be a list of paths")
+    return tuple(declared or ())
 
 
 def read_resources(parsed: Any) -> dict[str, tuple[tuple[str, ...], int]]:

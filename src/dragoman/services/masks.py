@@ -1,83 +1,99 @@
-"""Secrets of the inventory: which values are secrets, masking them, and resolving references.
+"""Which values of the inventory are secrets, and masking them.
 
-A secret is best written as a reference, `secret:env:NAME` or `secret:file:PATH`: only the broker's
-environment or the file then holds the value. A value under a key that looks like a secret counts as
-one, too, for inventories that were written for other programs.
+A secret is declared: as a reference in an operator's file, or by a path in `secrets`. Values under
+keys that look like secrets are masked, too. That is a safety net for undeclared ones, and a
+declaration `!PATH` takes a path out of it.
 """
 
-import os
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any, Final
 
+from dragoman.services.secret_references import SecretReference
+
 MASK: Final = "***"
-_NAMES: Final = re.compile(
-    r"(?:^|[_\W])(?:password|passwd|passphrase|secret|token|api_?key|private_?key|shared_?key"
-    r"|secret_?key|community|credentials?)s?(?:$|[_\W])",
-    re.IGNORECASE,
+_SECRET_WORDS: Final = frozenset(
+    {"password", "passwd", "passphrase", "passwort", "pass", "pwd", "pw", "psk", "secret", "token"}
+    | {"jwt", "community", "credential", "cred", "apikey", "pin", "otp", "pat"}
 )
-_REFERENCE: Final = re.compile(r"secret:(env|file):(.+)", re.DOTALL)
+#: Endings of longer words without a separator: `dbpassword`.
+_SECRET_ENDINGS: Final = ("password", "passwd", "passphrase", "secret", "token", "apikey")
+#: A `key` is a secret if one of these words is before it.
+_KEY_KINDS: Final = frozenset(
+    {"api", "private", "shared", "secret", "access", "ssh", "auth", "encryption", "signing"}
+    | {"session", "account"}
+)
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+Path = tuple[str, ...]
 
 
-class SecretNotFound(Exception):
-    """A reference cannot be resolved. The message names the reference, never a value."""
+class Masks:
+    """Decides about paths; a path without dots means a key at any depth."""
+
+    def __init__(self, declared: Iterable[str] = ()) -> None:
+        declared = tuple(declared)
+        self._secret = tuple(d.lower() for d in declared if not d.startswith("!"))
+        self._shown = tuple(d[1:].lower() for d in declared if d.startswith("!"))
+
+    def is_declared(self, path: Path) -> bool:
+        """Tell whether a path is declared a secret."""
+        return _matches(path, self._secret)
+
+    def is_secret(self, path: Path) -> bool:
+        """Tell whether the value at a path is a secret."""
+        if self.is_declared(path):
+            return True
+        name = next((step for step in reversed(path) if not step.isdigit()), "")
+        return is_secret_name(name) and not _matches(path, self._shown)
+
+    def masked(self, tree: Any, path: Path = ()) -> Any:
+        """Return a copy of the value at a path with every secret replaced by a mask."""
+        return self._changed(tree, path, lambda secret, at: MASK)
+
+    def has_secrets(self, tree: Any) -> bool:
+        """Tell whether a worker's inventory contains a secret."""
+        return bool(self.secret_paths(tree))
+
+    def secret_paths(self, tree: Any, path: Path = ()) -> list[str]:
+        """Return the paths of all secrets at and below a path."""
+        found: list[str] = []
+        self._changed(tree, path, lambda secret, at: found.append(".".join(at)))
+        return found
+
+    def _changed(self, tree: Any, path: Path, change: Callable[[Any, Path], Any]) -> Any:
+        if isinstance(tree, SecretReference) or (tree not in ("", None) and self._is_whole(path)):
+            return change(tree, path)
+        if isinstance(tree, Mapping):
+            return {k: self._changed(item, (*path, str(k)), change) for k, item in tree.items()}
+        if isinstance(tree, list | tuple):
+            return [self._changed(x, (*path, str(i)), change) for i, x in enumerate(tree)]
+        is_value = isinstance(tree, str | int | float | bytes) and not isinstance(tree, bool)
+        return change(tree, path) if is_value and tree != "" and self.is_secret(path) else tree
+
+    def _is_whole(self, path: Path) -> bool:
+        """Tell whether everything at a path is secret: declared paths include what is below."""
+        return bool(path) and self.is_declared(path)
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a key's name says that its value is a secret."""
-    return bool(_NAMES.search(name))
+    """Tell whether a key looks like that of a secret."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    joined = [first + second for first, second in pairwise(words)]
+    return any(_is_secret_word(word) for word in (*words, *joined))
 
 
-def is_reference(tree: Any) -> bool:
-    """Tell whether a value is a reference to a secret."""
-    return isinstance(tree, str) and _REFERENCE.fullmatch(tree) is not None
+def _is_secret_word(word: str) -> bool:
+    singular = word.removesuffix("s")
+    return (
+        not _SECRET_WORDS.isdisjoint((word, singular))
+        or singular.endswith(_SECRET_ENDINGS)
+        or (singular.endswith("key") and singular.removesuffix("key") in _KEY_KINDS)
+    )
 
 
-def masked(tree: Any, name: str = "") -> Any:
-    """Return a copy with every secret replaced by a mask."""
-    return _changed(tree, name, lambda secret: MASK)
-
-
-def revealed(tree: Any) -> Any:
-    """Return a copy with every reference resolved. Raises `SecretNotFound`."""
-    return _changed(tree, "", lambda secret: resolve(secret) if is_reference(secret) else secret)
-
-
-def has_secrets(tree: Any) -> bool:
-    """Tell whether it contains a secret."""
-    found: list[Any] = []
-    _changed(tree, "", found.append)
-    return bool(found)
-
-
-def bare_secrets(tree: Any, path: str = "") -> list[str]:
-    """Return the paths of secrets that are written as plain values."""
-    if isinstance(tree, Mapping):
-        found = [bare_secrets(v, f"{path}.{k}".lstrip(".")) for k, v in tree.items()]
-        return [place for each in found for place in each]
-    if isinstance(tree, list):
-        return [p for i, v in enumerate(tree) for p in bare_secrets(v, f"{path}.{i}")]
-    is_bare = is_secret_name(path.rpartition(".")[2]) and isinstance(tree, str)
-    return [path] if is_bare and tree and not is_reference(tree) else []
-
-
-def resolve(reference: str) -> str:
-    """Return the value of a reference. Raises `SecretNotFound`."""
-    found = _REFERENCE.fullmatch(reference)
-    assert found is not None
-    kind, where = found[1], found[2]
-    try:
-        return os.environ[where] if kind == "env" else Path(where).read_text().rstrip("\n")
-    except (KeyError, OSError, ValueError):
-        raise SecretNotFound(f"cannot read {reference}") from None
-
-
-def _changed(tree: Any, name: str, change: Callable[[Any], Any]) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _changed(item, str(key), change) for key, item in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_changed(item, name, change) for item in tree]
-    is_secret = is_reference(tree) or (is_secret_name(name) and isinstance(tree, str | int | bytes)
-                                       and not isinstance(tree, bool))  # fmt: skip
-    return change(tree) if is_secret and tree != "" else tree
+def _matches(path: Path, globs: tuple[str, ...]) -> bool:
+    whole, last = ".".join(path).lower(), path[-1].lower() if path else ""
+    return any(fnmatchcase(whole if "." in glob else last, glob) for glob in globs)

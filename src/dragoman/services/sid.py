@@ -20,7 +20,7 @@ from dragoman.services.inventory import (
     read_path,
 )
 from dragoman.services.inventory_files import BrokenInventory
-from dragoman.services.masks import SecretNotFound, has_secrets, masked, revealed
+from dragoman.services.secret_references import SecretNotFound, SecretSources
 
 INVENTORY: Final = "sid.service.broker"
 #: Answers that wait to be sent with their secrets.
@@ -42,8 +42,10 @@ class InventoryService:
         workers: Callable[[], list[str]],
         on_change: OnChange,
         on_files: Callable[[], None],
+        sources: SecretSources | None = None,
     ) -> None:
         self._inventory = inventory
+        self._sources = sources or SecretSources()
         self._now = now
         self._workers = workers
         self._on_change = on_change
@@ -73,18 +75,21 @@ class InventoryService:
         """Return the inventory of a worker, masked; None if it has none."""
         await self._refresh()
         found = self._inventory.of(name)
-        if found is not None and has_secrets(found) and self.is_worker(session.client, name):
+        if found is None:
+            return None
+        masks = self._inventory.masks
+        if masks.has_secrets(found) and self.is_worker(session.client, name):
             self._asked[session.job] = name
             if len(self._asked) > _MOST:
                 self._asked.popitem(last=False)
-        return masked(found)  # type: ignore[no-any-return]
+        return masks.masked(found)  # type: ignore[no-any-return]
 
     def reveal(self, job: str) -> tuple[bool, Any]:
         """Return (True, the inventory with its secrets) if this job may have them."""
         name = self._asked.pop(job, None)
         if name is None:
             return False, None
-        return True, revealed(self._inventory.of(name))
+        return True, self._sources.revealed(self._inventory.of(name))
 
     async def show(self) -> dict[str, Any]:
         """Return the patterns, the version and the error in the files, if any."""
@@ -97,19 +102,20 @@ class InventoryService:
 
     def broker(self) -> dict[str, Any]:
         """Return the part of the files that is not for workers, masked."""
-        return masked(dict(self._inventory.others))  # type: ignore[no-any-return]
+        return self._inventory.masks.masked(dict(self._inventory.others))  # type: ignore[no-any-return]
 
     async def get(self, name: str, path: Any = "") -> Any:
         """Return the value at a path of a worker's inventory, masked."""
         await self._refresh()
         try:
-            return find(masked(self._inventory.of(name)), read_path(path))
+            masked = self._inventory.masks.masked(self._inventory.of(name))
+            return find(masked, read_path(path))
         except InventoryRefused as error:
             raise ServiceFault(f"{name}: {error}") from None
 
     def history(self, limit: int = 100) -> Any:
         """Return the last changes, masked."""
-        return masked(self._inventory.history(limit))
+        return self._inventory.history(limit)
 
     # --- changes ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz crash lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos crash lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ soak: setup ## every dialect under load and faults, MINUTES=10 long; prints figu
 
 fuzz: setup ## 100,000 mutated messages at every link of a live broker (ARGS=--help)
 	$(BIN)/python -m dragoman.testing.fuzz --vectors tests/vectors $(ARGS)
+
+chaos: setup ## outages of the broker (kill, stop, pauses) while workers of every dialect run jobs
+	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v $(ARGS)
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times
 	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)

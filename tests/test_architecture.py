@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "dialects.base",
         "dialects.peer_sides",
         "dialects.json_values",
+        "dialects.unconfirmed",
         "{folder}",
     ),
     # One CURVE, one TLS and one form of NATS's keys for all that need them.

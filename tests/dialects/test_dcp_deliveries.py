@@ -60,7 +60,7 @@ def test_a_request_of_another_dialect_is_converted_and_its_note_names_the_job() 
     desk, _ = fabric()
     request = only(desk.render(work("nfp/c", Body("other", (b"hi",)), run_until=12.5), 10.0))
     assert request.client == b"nfp/c"
-    assert read_note(request.tail[0]) == {"job": "j1", "timeout": 2.5}
+    assert read_note(request.tail[0]) == {"job": "j1", "attempt": 1, "timeout": 2.5}
     converted = Body("dcp", request.tail)
     assert DcpBodyCodec().read_call(converted) == Call("shout", ("hi",))
 

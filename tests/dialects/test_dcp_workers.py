@@ -59,7 +59,7 @@ def test_a_worker_that_left_while_busy_may_still_reply() -> None:
 
 def test_the_table_of_departed_workers_is_bounded() -> None:
     workers = DcpWorkers()
-    for n in range(1100):
+    for n in range(10_100):
         address = b"%d" % n
         workers.join(address, PeerId(f"dcp/{n}")).hold(held("j"), 0.0)
         workers.leave(address)

@@ -9,14 +9,21 @@ from tests.core.builders import body, cancelled, finished, joined, peer, submitt
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Effect, SendReply, SendStatus, SendWork
-from dragoman.core.events import DrainRequested, Event, Noted, ReplyKind, ResultRequested
+from dragoman.core.events import (
+    BeatReceived,
+    DrainRequested,
+    Event,
+    Noted,
+    ReplyKind,
+    ResultRequested,
+)
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.ledger.base import Entry
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
 from dragoman.server.archive import Archive
-from dragoman.server.engine import DRAIN_LIMIT, BrokerEngine, Urgency
+from dragoman.server.engine import DRAIN_LIMIT, LONGEST_HOLD, BrokerEngine, Urgency
 from dragoman.server.links import Link, Links
 from dragoman.server.rejections import PER_WINDOW
 from dragoman.server.service_terms import ServiceTerms
@@ -370,3 +377,57 @@ def test_the_effects_of_a_recovery_are_written_before_they_leave() -> None:
     bench.engine.carry_out(effects, NOW)
     assert bench.wire.sent == []
     assert isinstance(bench.write()[-1], SendWork)
+
+
+# --- a broker that stood still --------------------------------------------------------------------
+
+
+def leased(bench: Bench) -> None:
+    """Have a worker join whose lease ends after 3 seconds of silence."""
+    bench.turn(joined("w1", beat_every=1.0, missed_allowed=3))
+    bench.write()
+
+
+def left(bench: Bench) -> list[str]:
+    """Return why workers left, as recorded since the last write."""
+    records = [entry.record for entry in bench.engine.unwritten()]
+    return [record.detail for record in records if record.kind == Kind.LEFT]
+
+
+def test_after_a_pause_the_messages_are_read_before_a_lease_is_judged() -> None:
+    bench = Bench()
+    leased(bench)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 60)  # the process stood still; nothing has been read yet
+    assert left(bench) == []
+    bench.turn(BeatReceived(peer("w1")), now=NOW + 60.1)
+    bench.engine.turn(NOW + 60 + LONGEST_HOLD)
+    assert left(bench) == []
+
+
+def test_after_a_pause_a_silent_worker_still_loses_its_lease() -> None:
+    bench = Bench()
+    leased(bench)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 60)
+    assert bench.engine.next_due() == NOW + 60 + LONGEST_HOLD, "the loop sleeps until then"
+    bench.engine.turn(NOW + 60 + LONGEST_HOLD)
+    assert len(left(bench)) == 1
+
+
+def test_a_broker_that_is_always_late_still_judges() -> None:
+    bench = Bench()
+    leased(bench)
+    for n in range(1, 4):
+        bench.engine.next_due()
+        bench.engine.turn(NOW + 60 * n)
+    assert len(left(bench)) == 1
+
+
+def test_a_turn_in_time_judges_at_once() -> None:
+    bench = Bench()
+    leased(bench)
+    for n in range(1, 40):
+        bench.engine.next_due()
+        bench.engine.turn(NOW + n / 10)
+    assert len(left(bench)) == 1

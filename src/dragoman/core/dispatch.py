@@ -16,7 +16,7 @@ from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.model.capacity import Capacity
 from dragoman.model.labels import Requirement
-from dragoman.model.names import EVERY_SERVICE, ServiceName, WorkerName
+from dragoman.model.names import EVERY_SERVICE, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
 
@@ -177,23 +177,26 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     run_until = _run_until(state, part)
     if part.bound is None and part.attempt == 1:
         state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
-    request = part.request
+    state.out.append(work_of(part, worker.peer, run_until, seq))
+
+
+def work_of(part: JobPart, worker: PeerId, run_until: float | None, seq: int = 0) -> SendWork:
+    """Return the effect that sends a part to its worker."""
+    job, request = part.job, part.request
     assert request is not None, f"{part.key} is dispatched without its request"
-    state.out.append(
-        SendWork(
-            worker.peer,
-            job.id,
-            part.attempt,
-            part.service,
-            job.client,
-            request,
-            part.task,
-            run_until,
-            seq,
-            job.terms.needs,
-            str(part.target),
-            job.terms.strict,
-        )
+    return SendWork(
+        worker,
+        job.id,
+        part.attempt,
+        part.service,
+        job.client,
+        request,
+        part.task,
+        run_until,
+        seq,
+        job.terms.needs,
+        str(part.target),
+        job.terms.strict,
     )
 
 

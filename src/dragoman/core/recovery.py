@@ -5,12 +5,12 @@ again. Their parts wait for them for a grace time, so that a broker restart alon
 twice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.core.broker import Broker
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import dispatch_job, enqueue
-from dragoman.core.effects import Effect
+from dragoman.core.dispatch import dispatch_job, enqueue, work_of
+from dragoman.core.effects import Effect, SendWork
 from dragoman.core.endings import end_gathered, end_job, end_part, forget_finished
 from dragoman.core.events import WorkerJoined
 from dragoman.core.job_store import JobStore
@@ -22,7 +22,7 @@ from dragoman.core.submissions import start_timers
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import PeerId
+from dragoman.model.names import JobId, PeerId
 from dragoman.model.record import Kind, Record
 
 
@@ -57,6 +57,35 @@ def resume(
     for job in [j for j in store.jobs.values() if not j.is_final]:
         _resume_job(state, job, load_body)
     return broker, effects
+
+
+def work_in_flight(broker: Broker) -> Iterator[SendWork]:
+    """Yield the work that an earlier process sent to workers, as it was sent then.
+
+    Sides remember it, so that they recognise the replies. Nothing is sent again.
+    """
+    for worker in broker.state.absent.values():
+        for part in worker.held.values():
+            yield work_of(part, worker.peer, _ran_until(part))
+
+
+def open_requests(broker: Broker) -> Iterator[tuple[JobId, PeerId, Body]]:
+    """Yield the open jobs with their clients and requests, so that sides know how to reply."""
+    for job in broker.state.store.jobs.values():
+        first = next((p for p in job.parts if p.request_seq == job.submit_seq), None)
+        request = first.request if first is not None else job.request
+        if not job.is_final and request is not None:
+            yield job.id, job.client, request
+
+
+def _ran_until(part: JobPart) -> float | None:
+    limits = (part.job.deadline_at or None, _run_deadline(part))
+    return min((at for at in limits if at is not None), default=None)
+
+
+def _run_deadline(part: JobPart) -> float | None:
+    run_timeout = part.job.terms.run_timeout
+    return None if run_timeout is None else part.dispatched_at + run_timeout
 
 
 def _grace(state: BrokerState, peer: PeerId) -> float:
@@ -104,6 +133,6 @@ def _await_worker(state: BrokerState, part: JobPart) -> None:
         at = state.now + _grace(state, part.peer)
         worker.absence_timer = state.deadlines.set(at, TimerKind.ABSENCE, worker)
     worker.held[part.key] = part
-    run_timeout = part.job.terms.run_timeout
-    if run_timeout is not None:
-        part.run_timer = state.deadlines.set(part.dispatched_at + run_timeout, TimerKind.RUN, part)
+    ends_at = _run_deadline(part)
+    if ends_at is not None:
+        part.run_timer = state.deadlines.set(ends_at, TimerKind.RUN, part)

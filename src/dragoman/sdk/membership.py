@@ -115,14 +115,22 @@ class Membership:
             # worker whose loop is always late still finds a dead broker, only later.
             if now - slept_at > 2 * tick:
                 self._connection.discount_silence(now - slept_at - tick)
-            if now >= beat_at and not hasattr(self.transport, "keep_beating"):
-                self.send(self._side.beat())
+            if now >= beat_at:
+                if not hasattr(self.transport, "keep_beating"):
+                    self.send(self._side.beat())
+                self._confirm_results()
                 beat_at = now + self._side.beat_every
             hold = self._side.hold
             if hold is not None and self.silent_for(now) >= hold:
                 reason = self._connection.refusal or f"no message for {hold:g} s"
                 log.warning("worker lost its broker, reconnects", worker=self._name, reason=reason)
                 await self._rejoin()
+
+    def _confirm_results(self) -> None:
+        """Ask about finished jobs whose results may be lost, if the dialect can ask."""
+        confirm = getattr(self._side, "confirm", None)
+        if confirm is not None:
+            self.send(confirm())
 
     # --- notices of the broker ----------------------------------------------------------------
 

@@ -23,6 +23,11 @@ from dragoman.server.service_terms import ServiceTerms
 #: Messages drained from one link before the next link has its turn. More unwritten records than
 #: this are written without delay.
 DRAIN_LIMIT: Final = 1000
+#: A turn that is later than this shows that the process stood still, or that a turn was slow.
+LATE: Final = 0.5
+#: The longest time without judgement after a late turn. Peers that reconnected meanwhile need a
+#: few round trips before they are heard.
+LONGEST_HOLD: Final = 3.0
 
 
 class Urgency(Enum):
@@ -65,6 +70,11 @@ class BrokerEngine:
         #: Called with the entries of every batch that became durable.
         self.listeners: list[Callable[[Sequence[Entry]], None]] = []
         self._events: list[Event] = []
+        #: When the next timer was due, as `next_due` found last.
+        self._due_at: float | None = None
+        #: No timer fires before: messages of the time when nobody listened are read first.
+        self._judges_from = 0.0
+        self._has_judged = True
         self._pending = Batch()
         self._in_flight: Batch | None = None
 
@@ -76,23 +86,40 @@ class BrokerEngine:
 
     def turn(self, now: float) -> None:
         """Handle everything that has arrived and everything that is due."""
+        self._hold_if_late(now)
         effects: list[Effect] = []
         events, self._events = self._events, []
         for event in events:
             effects += self._handle(event, now)
         for link in self.links.take_ready():
             self._take_all(link, link.receive(DRAIN_LIMIT, now), effects, now)
+        if now >= self._judges_from:
+            self._judge(effects, now)
+        self.carry_out(effects, now)
+
+    def _judge(self, effects: list[Effect], now: float) -> None:
+        """Fire the timers that are due: leases, time limits, the sides' own."""
+        self._has_judged = True
         effects += self._handle(TimeAdvanced(), now)
         for link in self.links.take_due(now):
             self._take_all(link, link.side.advance(now), effects, now)
-        self.carry_out(effects, now)
+
+    def _hold_if_late(self, now: float) -> None:
+        """Hold judgement after a late turn: a silent peer may only be unread.
+
+        Between two holds timers fire once, so a broker that is always late still judges.
+        """
+        late = 0.0 if self._due_at is None else now - self._due_at
+        if late > LATE and self._has_judged:
+            self._has_judged = False
+            self._judges_from = now + min(late, LONGEST_HOLD)
 
     def next_due(self) -> float | None:
         """Return when the next turn is due if nothing arrives; None: never."""
-        if self._events or self.links.has_ready:
-            return 0.0
         found = (self.broker.next_deadline(), self.links.next_deadline())
-        return min((at for at in found if at is not None), default=None)
+        at = min((at for at in found if at is not None), default=None)
+        self._due_at = at = None if at is None else max(at, self._judges_from)
+        return 0.0 if self._events or self.links.has_ready else at
 
     def _handle(self, event: Event, now: float) -> list[Effect]:
         return self.broker.handle(event, now)

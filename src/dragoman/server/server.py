@@ -33,6 +33,7 @@ from dragoman.server.loop import Loop
 from dragoman.server.service_runner import ServiceRunner
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import BrokerSettings
+from dragoman.server.side_recovery import resume_sides
 from dragoman.server.wiring import (
     OPEN,
     Admission,
@@ -129,6 +130,8 @@ class Server:
         admission = OPEN if guard is None else _admission(guard)
         links = Links(make_links(settings, hub, admission))
         await asyncio.to_thread(_restore, links, ledger, clock.now())
+        sides = {link.name: link.side for link in links.by_name.values()}
+        resume_sides(sides, broker, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, ServiceTerms(settings.services))
         if guard is not None:
             guard.attach(loop, make_body_codecs())

@@ -19,6 +19,7 @@ from dragoman.ledger.memory import MemoryLedger
 from dragoman.server.archive import Archive
 from dragoman.server.engine import BrokerEngine
 from dragoman.server.links import Link, Links, peer_of
+from dragoman.server.side_recovery import resume_sides
 from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.sim_transport import Deliver, SimTransport
@@ -136,6 +137,7 @@ class SimServer:
         store = fold(self.ledger.read())
         self.oracle.recovered(store, self.world.now, self.limits)
         self.broker, effects = resume(store, self.ledger.body, self.world.now, self.limits)
+        resume_sides(self.sides, self.broker, self.world.now)
         self.world.note("broker", "", f"started, life {self.life}, at record {store.last_seq}")
         self.engine = WatchedEngine(self.broker, links, self.ledger, self.oracle)
         self.engine.start(effects, self.world.now)

@@ -13,6 +13,7 @@ from dragoman.core.effects import (
     RequestKind,
     SendReply,
     SendStatus,
+    SendWork,
 )
 from dragoman.core.events import (
     BeatReceived,
@@ -42,13 +43,16 @@ from dragoman.dialects.dcp.notes import (
     Note,
     read_credit,
     read_fault,
+    read_holds,
     read_labels,
+    read_names,
     read_note,
     read_number,
     read_target,
     read_text,
     request_note,
     take_report,
+    write_note,
 )
 from dragoman.dialects.dcp.replies import DcpPendingRequest, DcpReplies
 from dragoman.dialects.dcp.settings import DcpSettings
@@ -129,9 +133,12 @@ class DcpBrokerSide:
     def _registration(self, address: Address, m: Registration) -> list[Event | Send]:
         """Register the sender as a worker of this service, in place of an earlier one."""
         note = read_note(m.surplus[0]) if m.surplus else None
-        if note is not None and note.get("holds") == 0:
+        holds = read_holds((note or {}).get("holds"))
+        if holds == frozenset():
             self._workers.forget(address)
         worker = self._workers.join(address, self._peer(address))
+        if holds is not None:
+            worker.keep_only(holds)
         worker.service, worker.is_free, worker.reads_notes = m.service, True, note is not None
         worker.answers_polls = (note or {}).get("polls") is True
         echo = Registration(m.service, m.surplus[:1] if note is not None else (), m.width)
@@ -151,9 +158,9 @@ class DcpBrokerSide:
             missed_allowed_busy=None if worker.reads_notes else settings.missed_allowed_busy,
             can_cancel=worker.reads_notes,
             labels=read_labels(note.get("labels")),
-            # Only our own worker can declare that it holds nothing. For any other the assignments
-            # stay: it may only repeat its registration.
-            holds=frozenset() if note.get("holds") == 0 else None,
+            # Only our own worker declares what it holds. For any other the assignments stay: it
+            # may only repeat its registration.
+            holds=read_holds(note.get("holds")),
             dialect=NAME,
         )
 
@@ -205,7 +212,7 @@ class DcpBrokerSide:
         if fault is not None and not data:
             # Readers of the body, in every dialect, then find the fault there, too.
             data = answer_parts(Answer(fault=fault))
-        body = Body(NAME, (*held.mark[1], b"", *data))
+        body = Body(NAME, (*held.metadata, b"", *data))
         final = ReplyReceived(worker.peer, held.job, kind, body, fault, held.attempt)
         return [final, *self._done(address, worker, held)]
 
@@ -275,6 +282,8 @@ class DcpBrokerSide:
 
     def _question(self, address: Address, m: DcpRequest, note: Note) -> list[Event | Send]:
         """Decode a question of our own client about a job."""
+        if note["ask"] == "confirm":
+            return self._confirm(address, m, note)
         job, client = JobId(read_text(note.get("job"))), self._peer(address)
         asked = _QUESTIONS.get(read_text(note.get("ask")))
         if asked is None or not job:
@@ -287,6 +296,18 @@ class DcpBrokerSide:
         if asked is RequestKind.CANCEL:
             return [JobCancelled(job, client)]
         return [ResultRequested(job, client)]
+
+    def _confirm(self, address: Address, m: DcpRequest, note: Note) -> list[Event | Send]:
+        """Tell our own worker which of its finished jobs this broker still waits for.
+
+        The answer is strict: it leaves when every result that came before is on disk.
+        """
+        jobs, worker = read_names(note.get("jobs")), self._workers.find(address)
+        waits = {job for job in jobs if worker is not None and worker.holding(JobId(job))}
+        recorded = [job for job in jobs if job not in waits]
+        report = write_note({"kind": "confirmed", "recorded": recorded, "open": sorted(waits)})
+        answer = DcpRequest(m.service, b"", (report, b""), m.width)
+        return [Send(address, encode(answer), is_strict=True)]
 
     def _rejected(self, address: Address, text: str) -> Noted:
         return Noted(Kind.REJECTED, self._peer(address), text, dialect=NAME)
@@ -306,6 +327,17 @@ class DcpBrokerSide:
         return []
 
     # --- effects ----------------------------------------------------------------------------
+
+    def resume_request(self, job: JobId, client: PeerId, body: Body, now: float) -> None:
+        """Remember a request that a client sent to an earlier process."""
+        if body.dialect == NAME:
+            reads_notes = request_note(body.parts) is not None
+            pending = DcpPendingRequest(metadata_of(body.parts), reads_notes)
+            self._answers.expect(job, client, pending)
+
+    def resume_work(self, effect: SendWork, now: float) -> None:
+        """Remember a request that an earlier process sent to a worker of this link."""
+        self._deliveries.resume_work(effect, now)
 
     def render(self, effect: Effect, now: float) -> list[Send]:
         """Encode one effect for a peer of this link."""

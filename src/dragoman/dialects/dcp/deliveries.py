@@ -15,9 +15,14 @@ from dragoman.dialects.dcp.wire import (
     Tail,
     data_of,
     encode,
-    metadata_of,
 )
-from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
+from dragoman.dialects.dcp.workers import (
+    DcpAssignment,
+    DcpWorker,
+    DcpWorkers,
+    Widths,
+    mark_of,
+)
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import PeerId, link_of, name_of, raw_of
@@ -47,9 +52,18 @@ class Deliveries:
         return write(self, effect, now) if write is not None else []
 
     def _work(self, effect: SendWork, now: float) -> list[Send]:
-        body = convert_call(self._codecs, effect.body, NAME)
         worker = self._workers.join(raw_of(name_of(effect.worker)), effect.worker)
         worker.is_free = False
+        held = self._hold(effect, worker, now)
+        return [self._request(worker, held.mark[0], held.body.parts)]
+
+    def resume_work(self, effect: SendWork, now: float) -> None:
+        """Remember a request that an earlier process sent, so that its reply is recognised."""
+        worker = self._workers.restore(raw_of(name_of(effect.worker)), effect.worker)
+        self._hold(effect, worker, now)
+
+    def _hold(self, effect: SendWork, worker: DcpWorker, now: float) -> DcpAssignment:
+        body = convert_call(self._codecs, effect.body, NAME)
         tail = body.parts
         if body is not effect.body:
             tail = (write_note(_foreign(effect, now)), *tail)
@@ -58,10 +72,10 @@ class Deliveries:
             note = (request_note(tail) or {}) | {"resources": resources}
             tail = (write_note(note), *tail[1:])
         client = self._client_frame(effect.client)
-        mark = (client, metadata_of(tail))
+        mark = mark_of(client, tail)
         held = DcpAssignment(effect.job, effect.attempt, effect.service, Body(NAME, tail), mark)
         worker.hold(held, now)
-        return [self._request(worker, client, tail)]
+        return held
 
     def _request(self, worker: DcpWorker, client: bytes, tail: Tail) -> Send:
         address = raw_of(name_of(worker.peer))
@@ -103,8 +117,8 @@ class Deliveries:
         return [self._about(worker, held, note, data)]
 
     def _about(self, worker: DcpWorker, held: DcpAssignment, note: Note, data: Tail = ()) -> Send:
-        client, metadata = held.mark
-        return self._request(worker, client, (*metadata, write_note(note), b"", *data))
+        tail = (*held.metadata, write_note(note), b"", *data)
+        return self._request(worker, held.mark[0], tail)
 
     def _beat(self, effect: SendBeat, now: float) -> list[Send]:
         """Check whether a silent busy worker still has its requests.
@@ -135,7 +149,7 @@ class Deliveries:
 
 def _foreign(effect: SendWork, now: float) -> Note:
     """Make the note for a request of another dialect."""
-    note: Note = {"job": effect.job}
+    note: Note = {"job": effect.job, "attempt": effect.attempt}
     if effect.run_until is not None:
         note["timeout"] = max(0.0, round(effect.run_until - now, 3))
     if resources := resources_of(effect.target):

@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.dialects.dcp.wire import Tail, metadata_of
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
 from dragoman.model.target import ANY, Target, parse_target
 
 Note = dict[str, Any]
@@ -89,6 +90,13 @@ def read_text(value: object) -> str:
 def read_names(value: object) -> tuple[str, ...]:
     """Decode a list of names. Anything else becomes empty."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def read_holds(value: object) -> frozenset[JobId] | None:
+    """Decode what a worker declares to hold: 0 or a list of jobs; None: it declares nothing."""
+    if value == 0:
+        return frozenset()
+    return frozenset(map(JobId, read_names(value))) if isinstance(value, list) else None
 
 
 def read_labels(value: object) -> dict[str, str]:

@@ -34,6 +34,7 @@ from dragoman.dialects.dcp.wire import (
     encode,
     metadata_of,
 )
+from dragoman.dialects.dcp.workers import mark_of
 from dragoman.dialects.peer_sides import (
     Alive,
     Assigned,
@@ -44,6 +45,7 @@ from dragoman.dialects.peer_sides import (
     WorkerNotice,
 )
 from dragoman.dialects.peer_sides import SendNow as SendNow
+from dragoman.dialects.unconfirmed import UnconfirmedResults
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -62,6 +64,8 @@ class _Task:
     tail: Tail
     #: The request was data parts, not a call, so the result is data parts, too.
     is_parts: bool
+    #: Empty if the request does not name its job.
+    job: str = ""
 
 
 class DcpWorkerSide:
@@ -85,6 +89,7 @@ class DcpWorkerSide:
         self._width = width
         self._codec = DcpBodyCodec()
         self._tasks: dict[str, _Task] = {}
+        self._unconfirmed = UnconfirmedResults()
         self._count = 0
         #: Whether the broker sent our note back, and so uses notes.
         self._has_notes = False
@@ -106,9 +111,18 @@ class DcpWorkerSide:
             note["name"] = self._name
         if self._labels:
             note["labels"] = self._labels
-        if not self._tasks:
-            note["holds"] = 0
+        if all(task.job for task in self._tasks.values()):
+            jobs = [*(task.job for task in self._tasks.values()), *self._unconfirmed.jobs()]
+            note["holds"] = jobs or 0
         return [encode(Registration(self._service, (write_note(note),), self._width))]
+
+    def confirm(self) -> list[Frames]:
+        """Ask which of the finished jobs the broker still waits for, if it uses notes."""
+        jobs = self._unconfirmed.jobs()
+        if not jobs or not self._has_notes:
+            return []
+        note = write_note({"ask": "confirm", "jobs": jobs})
+        return [encode(DcpRequest(self._service, b"", (note, b""), self._width))]
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
         """Decode one message. Unreadable messages are ignored."""
@@ -134,16 +148,22 @@ class DcpWorkerSide:
         tail, report = take_report(m.tail)
         if report is not None and report["kind"] in ("input", "cancel", "poll"):
             return self._about(m.client, tail, report)
+        if report is not None and report["kind"] == "confirmed":
+            lost = self._unconfirmed.settle(
+                read_names(report.get("recorded")), read_names(report.get("open"))
+            )
+            return [*(SendNow(frames) for frames in lost), Alive()]
         self._count += 1
         ticket = str(self._count)
         call = self._codec.read_call(Body(NAME, m.tail))
         note = request_note(m.tail) or {}
-        self._tasks[ticket] = _Task(m.client, m.tail, not call.task)
         job, timeout = note.get("job"), note.get("timeout")
+        named = job if isinstance(job, str) else ""
+        self._tasks[ticket] = _Task(m.client, m.tail, not call.task, named)
         return [
             Assigned(
                 ticket,
-                JobId(job if isinstance(job, str) else ticket),
+                JobId(named or ticket),
                 call,
                 m.service.decode(errors="replace"),
                 m.client.decode(errors="replace"),
@@ -153,9 +173,9 @@ class DcpWorkerSide:
         ]
 
     def _about(self, client: bytes, tail: Tail, report: Note) -> list[WorkerNotice]:
-        """Decode a note about a running request: the oldest with this client and metadata."""
-        mark = (client, metadata_of(tail))
-        tickets = (t for t, k in self._tasks.items() if (k.client, metadata_of(k.tail)) == mark)
+        """Decode a note about a running request: the oldest with the same mark."""
+        mark = mark_of(client, tail)
+        tickets = (t for t, k in self._tasks.items() if mark_of(k.client, k.tail) == mark)
         ticket = next(tickets, None)
         if report["kind"] == "poll":
             return [] if ticket is not None else [SendNow(self._missing(client, tail))]
@@ -212,7 +232,10 @@ class DcpWorkerSide:
         tail = (*metadata_of(task.tail), b"", *data)
         if answer.fault is not None and self._has_notes:
             tail = with_report(tail, fault_note(answer.fault))
-        return [encode(DcpReply(task.client, tail, self._width))]
+        frames = encode(DcpReply(task.client, tail, self._width))
+        if self._has_notes:
+            self._unconfirmed.keep(task.job, frames)
+        return [frames]
 
     def hand_back(self, ticket: str) -> list[Frames]:
         """Return a job without running it: as a fault, or by sending the request back."""

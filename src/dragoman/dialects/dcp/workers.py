@@ -7,17 +7,35 @@ several requests look the same, a reply answers the oldest.
 from collections import OrderedDict, deque
 from typing import Final
 
+from dragoman.dialects.dcp.notes import request_note
 from dragoman.dialects.dcp.wire import Tail, metadata_of
 from dragoman.model.body import Body
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.value import value
 
-#: What identifies a reply: client and metadata.
+#: What identifies a reply: client and metadata, or the job that the metadata name.
 Mark = tuple[bytes, tuple[bytes, ...]]
 #: Bound of one worker's assignments; the oldest is forgotten first.
 _MOST_HELD: Final = 100_000
 #: Bound of the workers that left and may still send a late reply.
-_MOST_DEPARTED: Final = 1_000
+_MOST_DEPARTED: Final = 10_000
+
+
+def mark_of(client: bytes, tail: Tail) -> Mark:
+    """Return what identifies the replies to a request.
+
+    A note that names the job is enough. Its other members may differ between two encodings of one
+    request (the remaining time), and a restarted broker must recognise the replies to both.
+    """
+    note = request_note(tail) or {}
+    job = note.get("job")
+    if not isinstance(job, str):
+        return client, metadata_of(tail)
+    return client, (
+        b"job",
+        job.encode(errors="surrogatepass"),
+        str(note.get("attempt", 0)).encode(),
+    )
 
 
 @value
@@ -29,6 +47,11 @@ class DcpAssignment:
     service: ServiceName
     body: Body
     mark: Mark
+
+    @property
+    def metadata(self) -> Tail:
+        """The metadata of the request, which its reply returns."""
+        return metadata_of(self.body.parts)
 
 
 class DcpWorker:
@@ -83,11 +106,10 @@ class DcpWorker:
 
         A reply without metadata is accepted if the worker holds only one request of that client.
         """
-        metadata = metadata_of(tail)
-        alike = self._held.get((client, metadata))
+        alike = self._held.get(mark_of(client, tail))
         if alike:
             return alike[0]
-        if metadata:
+        if metadata_of(tail):
             # This metadata belongs to a request that the worker no longer holds.
             return None
         of_client = [mark for mark in self._held if mark[0] == client]
@@ -110,6 +132,11 @@ class DcpWorker:
                 found.append(held)
         return found
 
+    def keep_only(self, jobs: frozenset[JobId]) -> None:
+        """Forget the assignments of all other jobs: the worker does not have them."""
+        for job in [job for job in self._ages if job not in jobs]:
+            self.drop(job)
+
     def holding(self, job: JobId) -> DcpAssignment | None:
         """Return the assignment of a job."""
         return self._ages.get(job)
@@ -127,6 +154,13 @@ class DcpWorkers:
         worker = self.present.get(address) or self._departed.pop(address, None) or DcpWorker(peer)
         self.present[address] = worker
         worker.has_left = False
+        return worker
+
+    def restore(self, address: bytes, peer: PeerId) -> DcpWorker:
+        """Return a worker that held requests of an earlier process and did not register yet."""
+        known = self.present.get(address) or self._departed.get(address)
+        worker = known or self._departed.setdefault(address, DcpWorker(peer))
+        worker.is_free = False
         return worker
 
     def leave(self, address: bytes) -> bool:

@@ -49,6 +49,7 @@ from dragoman.dialects.zss.wire import (
     is_success,
     message_of,
     read_address,
+    read_names,
     with_sid,
     with_time,
     write_address,
@@ -56,7 +57,16 @@ from dragoman.dialects.zss.wire import (
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import PeerId, WorkerName, link_of, name_of, peer_id, raw_of, text_of
+from dragoman.model.names import (
+    JobId,
+    PeerId,
+    WorkerName,
+    link_of,
+    name_of,
+    peer_id,
+    raw_of,
+    text_of,
+)
 from dragoman.model.record import Kind
 from dragoman.model.target import resources_of
 
@@ -112,7 +122,10 @@ class ZssBackSide:
             act = _SMI.get(to.verb.upper())
             if act is None:
                 return self._smi(address, m, None)
-            return self._smi(address, m, act(self, peer, _sid(m.payload), to.extra))
+            events = act(self, peer, _sid(m.payload), to.extra)
+            if "unconfirmed" in to.extra and events is not None:
+                return self._confirm(address, m, to.extra["unconfirmed"], events)
+            return self._smi(address, m, events)
         request = self._outstanding.find(peer, m.identity or b"", m.rid)
         if request is None:
             return self._smi(address, m, None)
@@ -141,9 +154,23 @@ class ZssBackSide:
         reply = replace(m, kind=REP, identity=None, status=b"200")
         return [Send(address, encode(reply)), *events]
 
+    def _confirm(
+        self, address: Address, m: ZssMessage, unconfirmed: object, events: list[Event]
+    ) -> list[Event | Send]:
+        """Tell an SDK worker which of its finished jobs this broker still waits for.
+
+        The answer is strict: it leaves when every result that came before is on disk.
+        """
+        peer, jobs = self._peer(address), read_names(unconfirmed)
+        waits = [job for job in jobs if self._outstanding.of_job(peer, JobId(job)) is not None]
+        recorded = [job for job in jobs if job not in waits]
+        fields = address_map(m.address) | {"open": waits, "recorded": recorded}
+        reply = replace(m, kind=REP, identity=None, status=b"200", address=oldpack.encode(fields))
+        return [*events, Send(address, encode(reply), is_strict=True)]
+
     def _up(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
-        # `holds: 0`: an SDK worker restarted under its old identity, so it joins again.
-        is_new = self._instances.up(peer, sid) or extra.get("holds") == 0
+        # An SDK worker that declares what it holds starts a new session under its old identity.
+        is_new = self._instances.up(peer, sid) or _holds(extra) is not None
         return [self._joined(peer, extra)] if is_new else None
 
     def _heartbeat(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
@@ -180,7 +207,7 @@ class ZssBackSide:
             missed_allowed=settings.missed_allowed,
             can_cancel=reads_parts,
             labels={str(key): label for key, label in pairs if isinstance(label, str)},
-            holds=frozenset() if extra.get("holds") == 0 else None,
+            holds=_holds(extra),
             dialect=NAME,
         )
 
@@ -238,20 +265,29 @@ class ZssBackSide:
         write = _RENDERERS.get(type(effect))
         return write(self, effect, now) if write is not None else []
 
+    def resume_work(self, effect: SendWork, now: float) -> None:
+        """Remember a request that an earlier process sent, so that its reply is recognised."""
+        self._add_outstanding(effect, self._converted(effect, now), now)
+
     def _work(self, effect: SendWork, now: float) -> list[Send]:
         m = self._converted(effect, now)
         sid = self._instances.sid(effect.worker, effect.service)
-        alias = self._alias(effect.client)
         address, headers = with_sid(m.address, sid), self._traced(m.headers, effect, now)
         resources = resources_of(effect.target)
         if resources and effect.worker in self._reads_parts:
             address = oldpack.encode(address_map(address) | {"resources": list(resources)})
+        alias = self._add_outstanding(effect, m, now)
+        message = ZssMessage(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
+        return [Send(raw_of(name_of(effect.worker)), encode(message))]
+
+    def _add_outstanding(self, effect: SendWork, m: ZssMessage, now: float) -> bytes:
+        """Keep a request until its reply; return its client's name."""
+        alias = self._alias(effect.client)
         request = OutstandingRequest(
             effect.worker, alias, m.rid, effect.job, effect.attempt, effect.service
         )
         self._outstanding.add(request, now)
-        message = ZssMessage(REQ, m.rid, address, headers, m.status, m.payload, m.protocol, alias)
-        return [Send(raw_of(name_of(effect.worker)), encode(message))]
+        return alias
 
     def _converted(self, effect: SendWork, now: float) -> ZssMessage:
         """Return a request in ZSS form, with the fields that the body codec leaves empty."""
@@ -341,6 +377,14 @@ class ZssBackSide:
     def next_deadline(self) -> float | None:
         """Return None: this side has no timers."""
         return None
+
+
+def _holds(extra: Any) -> frozenset[JobId] | None:
+    """Return the jobs that an SDK worker declares to hold; None: it declares nothing."""
+    holds = extra.get("holds")
+    if holds == 0:
+        return frozenset()
+    return frozenset(map(JobId, read_names(holds))) if isinstance(holds, list) else None
 
 
 def _smi_failed(m: ZssMessage) -> ZssMessage:

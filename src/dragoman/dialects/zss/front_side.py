@@ -22,17 +22,21 @@ from dragoman.dialects.zss.replies import ZssOpenRequest, ZssReplies
 from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.dialects.zss.statuses import refusal_payload
 from dragoman.dialects.zss.wire import (
+    NAME,
     PRT,
     REP,
+    REQ,
     ZssAddress,
     ZssMessage,
     body_of,
     decode,
     encode,
+    message_of,
     read_address,
     with_sid,
     with_time,
 )
+from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import (
     JobId,
@@ -156,6 +160,13 @@ class ZssFrontSide:
         headers = with_time(m.headers, b"micro.bfer", now) if self._settings.traces else m.headers
         reply = replace(m, kind=REP, status=b"404", headers=headers, payload=refusal_payload(404))
         return Send(address, encode(reply))
+
+    def resume_request(self, job: JobId, client: PeerId, body: Body, now: float) -> None:
+        """Remember a request that a client sent to an earlier process."""
+        if body.dialect == NAME:
+            m = message_of(body, REQ)
+            partial = read_address(m.address).extra.get("partial") is True
+            self._replies.expect(job, client, ZssOpenRequest(m, now, partial))
 
     def render(self, effect: Effect, now: float) -> list[Send]:
         """Write the messages for one effect on a client."""

@@ -19,6 +19,7 @@ from dragoman.dialects.peer_sides import (
     Unsupported,
     WorkerNotice,
 )
+from dragoman.dialects.unconfirmed import UnconfirmedResults
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.body_codec import ZssBodyCodec, answer_frames, call_message
 from dragoman.dialects.zss.wire import (
@@ -65,18 +66,26 @@ class ZssWorkerSide:
         self.hold: float | None = beat_every * _BEATS_UNANSWERED
         self._codec = ZssBodyCodec()
         self._requests: dict[str, ZssMessage] = {}
+        self._unconfirmed = UnconfirmedResults()
         self._count = 0
 
     def join(self) -> list[Frames]:
         """Register every sid. The broker refuses a known one, which does no harm."""
         # With the first sid only: requests may arrive before the second one is registered.
-        holds = {} if self._requests else {"holds": 0}
+        jobs = [_job(m) for m in self._requests.values()]
+        # Without the id of every request the worker cannot declare what it holds.
+        holds = {"holds": [*jobs, *self._unconfirmed.jobs()] or 0} if all(jobs) else {}
         first, *others = self._sids
         return [self._smi("UP", first, **holds), *(self._smi("UP", sid) for sid in others)]
 
     def beat(self) -> list[Frames]:
         """Write one heartbeat per sid."""
         return [self._smi("HEARTBEAT", sid) for sid in self._sids]
+
+    def confirm(self) -> list[Frames]:
+        """Ask which of the finished jobs the broker still waits for."""
+        jobs = self._unconfirmed.jobs()
+        return [self._smi("HEARTBEAT", self._sids[0], unconfirmed=jobs)] if jobs else []
 
     def leave(self) -> list[Frames]:
         """Write one DOWN per sid."""
@@ -100,10 +109,16 @@ class ZssWorkerSide:
         except MalformedMessage:
             return []
         if m.identity is None:
-            return [Alive()] if m.kind == REP else []
+            return [*self._lost(m), Alive()] if m.kind == REP else []
         if m.kind == PRT:
             return self._part(m)
         return self._request(m) if m.kind == REQ else []
+
+    def _lost(self, m: ZssMessage) -> list[WorkerNotice]:
+        """Return the results that the broker still waits for, to send them again."""
+        extra = _address(m).extra
+        recorded, waits = read_names(extra.get("recorded")), read_names(extra.get("open"))
+        return [SendNow(frames) for frames in self._unconfirmed.settle(recorded, waits)]
 
     def _request(self, m: ZssMessage) -> list[WorkerNotice]:
         self._count += 1
@@ -171,7 +186,11 @@ class ZssWorkerSide:
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result."""
         m = self._requests.pop(ticket, None)
-        return [_reply(m, answer)] if m is not None else []
+        if m is None:
+            return []
+        frames = _reply(m, answer)
+        self._unconfirmed.keep(_job(m), frames)
+        return [frames]
 
     def hand_back(self, ticket: str) -> list[Frames]:
         """Return a job unrun."""
@@ -215,6 +234,12 @@ def _address(m: ZssMessage) -> ZssAddress:
         return read_address(m.address)
     except MalformedMessage:
         return _NO_ADDRESS
+
+
+def _job(m: ZssMessage) -> str:
+    """Return the job that a request names; empty for a request without one."""
+    job = _address(m).extra.get("job")
+    return job if isinstance(job, str) else ""
 
 
 def _reads_parts(m: ZssMessage) -> bool:

@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         transports.tls security web""".split()
     ),
     "cli": tuple(
-        "model sdk ledger security server services pipeline spark testing web cli".split()
+        """model dialects.listeners sdk ledger security server services pipeline spark testing web
+        cli""".split()
     ),
     "pipeline": ("model.record", "pipeline"),
     # A peer that also reads the pipeline's tables.

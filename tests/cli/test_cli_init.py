@@ -10,8 +10,9 @@ from zmq.auth import load_certificate
 from dragoman import Client, Worker
 from dragoman.cli.broker_files import find_settings
 from dragoman.cli.exit_codes import run_to_exit_code
-from dragoman.cli.init import PORTS, peers_text
+from dragoman.cli.init import peers_text
 from dragoman.cli.main import app
+from dragoman.dialects.listeners import LISTENERS
 from dragoman.security.policy_file import PolicyFile
 from dragoman.testing.harness import LocalBroker
 
@@ -42,8 +43,8 @@ def test_the_peers_file_contains_no_secret(made: Path) -> None:
     assert public.decode() in told
     assert secret.decode() not in told
     assert "PRIVATE" not in told
-    for port in PORTS.values():
-        assert f"broker.example:{port}" in told
+    for each in LISTENERS:
+        assert f"broker.example:{each.port}" in told or each.name == "nats"
 
 
 def test_the_public_key_is_a_certificate_of_pyzmqs(made: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from dragoman.cli.doctor import broker_checks as places
 from dragoman.cli.doctor.broker_checks import BrokerChecks
 from dragoman.cli.doctor.check_results import BAD, OK, WARNING
-from dragoman.server.settings import BrokerSettings, Listen, load
+from dragoman.server.settings import BrokerSettings, Listen
+from dragoman.server.settings_sources import load
 from dragoman.testing.fabric import free_port
 from dragoman.testing.harness import LocalBroker
 

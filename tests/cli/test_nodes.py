@@ -14,4 +14,4 @@ def test_approving_or_rejecting_an_unknown_node_is_refused(run: Run) -> None:
     for verb in ("approve", "reject"):
         code, _, words = run("nodes", verb, "n-9")
         assert code == 1
-        assert "no compute node 'n-9' is known" in words
+        assert "there is no compute node 'n-9'" in words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.up import endpoint, start_logging
+from dragoman.cli.up import start_logging
 
 UP = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "up"]
 OFF = [w for link in ("dcp", "zss", "zss-backend", "memo", "http") for w in (f"--{link}", "off")]
@@ -80,12 +80,6 @@ def test_a_taken_port_is_an_error_message(tmp_path: Path) -> None:
     assert second.returncode == 1
     assert taken in second.stderr
     assert "Traceback" not in second.stderr
-
-
-def test_endpoints_may_be_short() -> None:
-    assert endpoint("127.0.0.1:0") == "tcp://127.0.0.1:0"
-    assert endpoint("off") == "off"
-    assert endpoint("ipc:///x") == "ipc:///x"
 
 
 def test_a_wrong_log_level_is_reported() -> None:

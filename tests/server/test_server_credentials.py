@@ -7,7 +7,8 @@ import zmq
 import zmq.auth
 
 from dragoman.server.credentials import ListenerCredentials, check_listeners, is_local, read_secret
-from dragoman.server.settings import BrokerSettings, load
+from dragoman.server.settings import BrokerSettings
+from dragoman.server.settings_sources import load
 from dragoman.server.wiring import make_links
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.zmtp import Router
@@ -112,5 +113,5 @@ def test_a_file_without_a_secret_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_certificate_without_its_key_is_no_credential(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="belong together"):
+    with pytest.raises(ValueError, match="must be set together"):
         settings({}, certificate=tmp_path / "a.pem")

@@ -1,68 +1,40 @@
-"""Settings come from the file, then the environment, then flags; a misspelt name is an error."""
+"""The tree of settings: defaults, limits, and what a service changes."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.source_tree import SOURCE
+from pydantic import ValidationError
 
-from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.server.settings import BrokerSettings, load
-
-PAGES = {
-    "nfp": "nfp",
-    "dcp": "dcp",
-    "zss": "zss",
-    "memo": "memo01",
-    "ncl": "ncl",
-}
+from dragoman.server.settings import BrokerSettings, CredentialsSection
 
 
 def test_defaults_bind_to_this_machine_only() -> None:
-    listen = load().listen
+    listen = BrokerSettings().listen
     assert all("127.0.0.1" in e for e in (listen.nfp, listen.dcp, listen.memo))
 
 
-def test_flags_win_over_the_environment_which_wins_over_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = tmp_path / "d.toml"
-    config.write_text('data = "from-file"\ndrain = 3.0\n[nfp]\npatience = 7.0\n')
-    assert load(config).data == Path("from-file")
-    monkeypatch.setenv("DRAGOMAN_DATA", "from-env")
-    monkeypatch.setenv("DRAGOMAN_NFP__PATIENCE", "8")
-    assert load(config).data == Path("from-env")
-    assert load(config).nfp.patience == 8.0
-    assert load(config, data=Path("flag")).data == Path("flag")
-    assert load(config).drain == 3.0
+def test_a_section_of_a_dialect_is_the_dialects_own_class() -> None:
+    settings = BrokerSettings.model_validate({"nfp": {"patience": 7}})
+    assert (settings.nfp.patience, settings.nfp.hold) == (7.0, 15.0)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["dta = 1", "[nfp]\npatiense = 1", "[nfp]\npatience = -1", "[services.x]\nbalance = 'b'"],
+    "given", [{"nfp": {"patience": -1}}, {"dcp": {"faults": "loud"}}, {"ncl": {"namespace": ""}}]
 )
-def test_a_wrong_setting_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
-    config = tmp_path / "d.toml"
-    config.write_text(text)
-    name = text.split("=")[0].split("\n")[-1].strip()
-    with pytest.raises(ValueError, match=name):
-        load(config)
+def test_the_limits_of_a_dialect_are_enforced(given: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        BrokerSettings.model_validate(given)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="does not exist"):
-        load(tmp_path / "nothing.toml")
+def test_an_endpoint_is_completed_and_checked() -> None:
+    settings = BrokerSettings.model_validate({"listen": {"nfp": "127.0.0.1:0", "http": "[::1]:0"}})
+    assert (settings.listen.nfp, settings.listen.http) == ("tcp://127.0.0.1:0", "http://[::1]:0")
+    with pytest.raises(ValidationError, match="'nonsense' is not an endpoint"):
+        BrokerSettings.model_validate({"listen": {"nfp": "nonsense"}})
 
 
-@pytest.mark.parametrize("section", PAGES)
-def test_every_setting_of_a_link_is_on_the_page_of_its_dialect(section: str) -> None:
-    page = (SOURCE / "dialects" / PAGES[section] / "README.md").read_text()
-    said = page.partition("## Settings")[2]
-    names = type(getattr(BrokerSettings(), section)).model_fields
-    assert [name for name in names if f"`{name}`" not in said] == []
-
-
-def test_every_setting_of_the_orchestrator_can_be_set_and_has_its_default() -> None:
-    side = OrchestratorSettings()
-    names = [f.name for f in fields(OrchestratorSettings)]
-    assert load().ncl.model_dump() == {name: getattr(side, name) for name in names}
+def test_credentials_are_whole_and_name_listeners() -> None:
+    with pytest.raises(ValidationError, match="must be set together"):
+        CredentialsSection(certificate=Path("c"))
+    with pytest.raises(ValidationError, match="unknown listener 'zzz'"):
+        CredentialsSection(plain=("zzz",))

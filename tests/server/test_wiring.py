@@ -1,7 +1,6 @@
 """The links a broker has are those its settings turn on."""
 
-from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.server.settings import load
+from dragoman.server.settings_sources import load
 from dragoman.server.wiring import make_body_codecs, make_links, new_id
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
@@ -53,7 +52,3 @@ def test_nats_is_ncl_s_listener_and_may_be_external() -> None:
     assert exact is not None
     assert exact.port == 4333
     assert server_of("nats://elsewhere:4222") is None
-
-
-def test_the_defaults_of_the_ncl_section_are_the_dialect_s() -> None:
-    assert OrchestratorSettings(**load().ncl.model_dump()) == OrchestratorSettings()

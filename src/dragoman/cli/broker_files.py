@@ -20,7 +20,7 @@ DATA = typer.Option(
 def find_settings(config: Path | None, data: Path | None) -> "BrokerSettings":
     """Read the settings of a broker. Relative paths in them start at its working folder."""
     # Imported here: the settings take as long to load as the rest of a command.
-    from dragoman.server.settings import load
+    from dragoman.server.settings_sources import load
 
     return load(config, data=data) if data is not None else load(config)
 

@@ -7,15 +7,10 @@ from typing import Final
 
 import typer
 
-#: Listeners and their default ports.
-PORTS: Final = {
-    "nfp": 5555,
-    "dcp": 5566,
-    "zss": 7777,
-    "zss_backend": 7776,
-    "memo": 12703,
-    "http": 8420,
-}
+from dragoman.dialects.listeners import LISTENERS, ListenerSpec
+
+#: The listeners of a new broker. Its own nats-server picks its port.
+_LISTENERS: Final = tuple(each for each in LISTENERS if each.default)
 _LOCAL: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 
@@ -106,10 +101,7 @@ def settings_text(folder: Path, host: str) -> str:
         f'data = "{folder / "data"}"',
         "",
         "[listen]",
-        *(
-            f'{name} = "{"http" if name == "http" else "tcp"}://{host}:{port}"'
-            for name, port in PORTS.items()
-        ),
+        *(f'{each.name} = "{each.scheme}://{host}:{each.port}"' for each in _LISTENERS),
         "",
         "[security]",
         "enabled = true",
@@ -134,19 +126,19 @@ def _issue_admin_credentials(folder: Path) -> None:
     issue(settings, registry, ADMIN, ("admin",), folder / "admin.key")
 
 
+def _url(listener: ListenerSpec, host: str) -> str:
+    scheme = "https" if listener.scheme == "http" else listener.dialect
+    return f"{scheme}://{host}:{listener.port}"
+
+
 def peers_text(host: str, public: str, authority_pem: str) -> str:
     """Return the addresses and public keys that every peer needs; none of it is secret."""
-    ports = PORTS
     return "\n".join(
         [
             f"# What peers of this broker need to know ({time.strftime('%Y-%m-%d')}). Not secret.",
             "# `dragoman keys new NAME --role ROLE` makes the credentials of a peer.",
             "",
-            f"nfp   nfp://{host}:{ports['nfp']}",
-            f"dcp   dcp://{host}:{ports['dcp']}",
-            f"zss   zss://{host}:{ports['zss']} (clients), zss://{host}:{ports['zss_backend']}",
-            f"memo  memo://{host}:{ports['memo']}",
-            f"http  https://{host}:{ports['http']}",
+            *(f"{_url(each, host):40}# {each.peers}" for each in _LISTENERS),
             "",
             "# The broker's CURVE key (Z85), for nfp, dcp and zss:",
             f"DRAGOMAN_SERVER_KEY='{public}'",

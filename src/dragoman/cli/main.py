@@ -24,6 +24,7 @@ from dragoman.cli import (
     nodes,
     pipeline,
     policy,
+    settings,
     spark,
     up,
     worker,
@@ -62,6 +63,7 @@ app.command("init")(init.init)
 app.command("enrol")(enrol.enrol)
 app.command("demo")(demo)
 app.command("doctor")(doctor)
+app.command("settings")(settings.settings)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)
 

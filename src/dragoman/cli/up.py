@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import logging
 import sys
 from pathlib import Path
@@ -10,7 +11,33 @@ from typing import Any
 import structlog
 import typer
 
+from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
+
+def _help(listener: ListenerSpec) -> str:
+    default = listener.note or f" Default: {listener.default}."
+    return f"Endpoint for {listener.peers}, or off.{default}"
+
+
+def _with_listeners(command: Any) -> Any:
+    """Replace `**listen` in a command's signature by one option for each listener."""
+    options = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=typer.Option(None, help=_help(each)),
+            annotation=str | None,
+        )
+        for each in LISTENERS
+    ]
+    own = inspect.signature(command)
+    kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept]
+    command.__signature__ = own.replace(parameters=[*keyword, *options])
+    return command
+
+
+@_with_listeners
 def up(
     config: Path | None = typer.Option(None, help="Settings in TOML."),
     data: Path | None = typer.Option(None, help="Folder of the ledger (dragoman-data)."),
@@ -20,25 +47,11 @@ def up(
     ready_file: Path | None = typer.Option(
         None, help="Write the bound endpoints here as JSON once all are open."
     ),
-    nfp: str | None = typer.Option(None, help="NFP endpoint, or off (tcp://127.0.0.1:5555)."),
-    dcp: str | None = typer.Option(None, help="DCP endpoint, or off (tcp://127.0.0.1:5566)."),
-    zss: str | None = typer.Option(
-        None, help="ZSS endpoint for clients, or off (tcp://127.0.0.1:7777)."
-    ),
-    zss_backend: str | None = typer.Option(
-        None, help="ZSS endpoint for services, or off (tcp://127.0.0.1:7776)."
-    ),
-    memo: str | None = typer.Option(None, help="memo01 endpoint, or off (tcp://127.0.0.1:12703)."),
-    nats: str | None = typer.Option(
-        None,
-        help="Endpoint of the broker's own nats-server, nats://URL of another server, or off"
-        " (127.0.0.1, port 4222 if free).",
-    ),
-    http: str | None = typer.Option(None, help="HTTP endpoint, or off (http://127.0.0.1:8420)."),
     insecure: bool = typer.Option(
         False, "--insecure", help="Let listeners without security accept other machines."
     ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
+    **listen: str | None,
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
 
@@ -53,21 +66,11 @@ def up(
     """
     # Imported here: the other commands start in a third of the time without the server.
     from dragoman.server.server import Server, write_ready_file
-    from dragoman.server.settings import load
+    from dragoman.server.settings_sources import load
 
     start_logging(log_level)
-    listen = {
-        "nfp": nfp,
-        "dcp": dcp,
-        "zss": zss,
-        "zss_backend": zss_backend,
-        "memo": memo,
-        "nats": nats,
-        "http": http,
-    }
     flags: dict[str, Any] = {}
-    endpoints = {name: endpoint(value) for name, value in listen.items() if value is not None}
-    if endpoints:
+    if endpoints := {name: text for name, text in listen.items() if text is not None}:
         flags["listen"] = endpoints
     if insecure:
         flags["credentials"] = {"insecure": True}
@@ -94,11 +97,6 @@ def tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def endpoint(text: str) -> str:
-    """Add `tcp://` to an endpoint without a scheme."""
-    return text if text == "off" or "://" in text else f"tcp://{text}"
 
 
 def start_logging(level: str) -> None:

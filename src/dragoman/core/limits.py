@@ -1,5 +1,6 @@
 """Limits of the core, with their defaults. Every queue and every cache has one."""
 
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 
@@ -7,22 +8,37 @@ from dragoman.model.value import value
 class Limits:
     """Limits in counts, bytes and seconds that no peer can exceed."""
 
-    #: Jobs that may wait in one service's queue.
-    queued_jobs: int = 100_000
-    #: Bytes of request bodies that may wait in one service's queue.
-    queued_bytes: int = 512 * 1024 * 1024
-    #: How long a finished job stays readable from memory (the ledger has it longer).
-    retention: float = 3600.0
-    #: Finished jobs kept in memory at most, whatever their age.
-    finished_jobs: int = 100_000
-    #: Bytes of results kept in memory; older ones are read from the ledger.
-    result_bytes: int = 64 * 1024 * 1024
-    #: How often a job may be forwarded from service to service.
-    hops: int = 16
+    queued_jobs: int = setting(
+        default=100_000, ge=1, help="Jobs that may wait in one service's queue."
+    )
+    queued_bytes: int = setting(
+        default=512 * 1024 * 1024,
+        ge=1,
+        help="Bytes of request bodies that may wait in one service's queue.",
+    )
+    retention: float = setting(
+        default=3600.0,
+        ge=0,
+        help="Seconds that a finished job stays in memory (the ledger has it longer).",
+    )
+    finished_jobs: int = setting(
+        default=100_000, ge=0, help="Most finished jobs kept in memory, whatever their age."
+    )
+    result_bytes: int = setting(
+        default=64 * 1024 * 1024,
+        ge=0,
+        help="Bytes of results kept in memory; older ones are read from the ledger.",
+    )
+    hops: int = setting(
+        default=16, ge=0, help="How often a job may be forwarded from service to service."
+    )
     #: Clients remembered for `show_clients`; the least recently seen is forgotten.
     clients: int = 10_000
-    #: How long a recovered assignment waits for its worker to come back.
-    recovery_grace: float = 15.0
+    recovery_grace: float = setting(
+        default=15.0,
+        ge=0,
+        help="Seconds that a recovered assignment waits for its worker to come back.",
+    )
     #: The longest wait between two attempts of a job.
     longest_backoff: float = 60.0
     #: How long the broker waits before it offers a job again to a worker that handed it back.

@@ -7,12 +7,14 @@ per message. Instead, mypy rejects assignment to a field.
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
+from dragoman.model.setting import setting
+
 __all__ = ["field", "value"]
 
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True, field_specifiers=(field, setting))
 def value(cls: type[T]) -> type[T]:
     """Make `cls` a value: positional and keyword construction, equality, no assignment.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.dialects.listeners import CLIENT_PORTS, WORKER_PORTS
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.cache import LARGEST_CACHE, FileCache
@@ -112,7 +113,7 @@ def _has_files(argument: Any) -> bool:
 
 
 #: ZSS's default ports: of workers, and of clients.
-_ZSS_PORTS: Final = (":7776", ":7777")
+_ZSS_PORTS: Final = (f":{WORKER_PORTS['zss']}", f":{CLIENT_PORTS['zss']}")
 
 
 def files_url(worker: Endpoint) -> str:

@@ -4,15 +4,12 @@ Some dialects accept a user or token before the host (`ncl://token@host`) and qu
 (`?heartbeat_interval=5`).
 """
 
-from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
+from dragoman.dialects.listeners import CLIENT_PORTS, WORKER_PORTS
 from dragoman.model.value import value
 
-#: The default port of each dialect, for clients.
-PORTS: Final = {"nfp": 5555, "dcp": 5566, "zss": 7777, "memo": 12703, "ncl": 4222, "http": 8420}
-#: The default ports for workers: ZSS services have a port of their own.
-WORKER_PORTS: Final = {**PORTS, "zss": 7776}
+__all__ = ["WORKER_PORTS", "Endpoint", "parse_url"]
 
 
 @value
@@ -32,7 +29,7 @@ class Endpoint:
         return f"{dialect}://{self.address.partition('://')[2].rpartition('@')[2]}"
 
 
-def parse_url(url: str, ports: "dict[str, int]" = PORTS) -> Endpoint:
+def parse_url(url: str, ports: "dict[str, int]" = CLIENT_PORTS) -> Endpoint:
     """Parse a URL. Raises ValueError with a message for the user."""
     scheme, mark, rest = url.partition("://")
     is_secure = scheme == "https"

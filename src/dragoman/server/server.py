@@ -40,7 +40,6 @@ from dragoman.server.wiring import (
     make_body_codecs,
     make_links,
     new_id,
-    nfp_settings,
 )
 from dragoman.services.inventory import Inventory
 from dragoman.services.inventory_files import BrokenInventory
@@ -105,7 +104,7 @@ class Server:
 
     def _recover(self, ledger: SqliteLedger) -> tuple[Broker, Clock, list[Effect]]:
         """Fold the ledger into a broker that continues where the last one stopped."""
-        limits = self.settings.limits.as_limits()
+        limits = self.settings.limits
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
@@ -168,9 +167,7 @@ class Server:
         """Make the built-in services and their view of the broker."""
         settings, links, state = self.settings, loop.links, loop.broker.state
         directories = {"data": str(settings.data)}
-        view = BrokerView(
-            state, loop.archive, links, loop.clock.now, nfp_settings(settings), directories
-        )
+        view = BrokerView(state, loop.archive, links, loop.clock.now, settings.nfp, directories)
         view.has_curve = bool(settings.credentials.curve)
         _show(links, view)
         control = BrokerControl(loop, self._go_down)

@@ -1,310 +1,261 @@
-"""The broker's settings: one typed tree with defaults. Nothing else reads the environment.
+"""The broker's settings: one typed tree with defaults.
 
-Sources, later ones win: defaults, the TOML file, environment variables (`DRAGOMAN_DATA`,
-`DRAGOMAN_LISTEN__NFP`, ...), flags of the command line.
+A dialect declares its own settings in its folder (`model.setting`), and so do the core and the web
+application; here are the broker's own. `settings_sources` reads them from the file, the environment
+and the flags; `settings_reference` documents them.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
 )
 
 from dragoman.core.limits import Limits
+from dragoman.dialects.dcp.settings import DcpSettings
+from dragoman.dialects.listeners import LISTENERS, listener
+from dragoman.dialects.memo01.settings import MemoSettings
+from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.dialects.nfp.settings import NfpSettings
+from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.terms import Terms
+from dragoman.server.endpoints import check_endpoint
+from dragoman.web.settings import WebSettings
 
 
 class SettingsSection(BaseModel):
-    """A part of the settings; a misspelt name is an error, not a default."""
+    """A section of the settings; an unknown name is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Listen(SettingsSection):
-    """Where each link listens: an endpoint, or `off`. Port 0 picks a free one."""
+class _Endpoints(SettingsSection):
+    """The endpoint of each listener, or `off`. Port 0 picks a free port."""
 
-    nfp: str = "tcp://127.0.0.1:5555"
-    dcp: str = "tcp://127.0.0.1:5566"
-    zss: str = "tcp://127.0.0.1:7777"
-    zss_backend: str = "tcp://127.0.0.1:7776"
-    memo: str = "tcp://127.0.0.1:12703"
-    #: Empty or `tcp://`: a nats-server of the broker's own listens there (empty: on the loopback,
-    #: port 4222 if free). `nats://` or `tls://`: that server is used.
-    nats: str = ""
-    http: str = "http://127.0.0.1:8420"
+    @field_validator("*", mode="before")
+    @classmethod
+    def _complete(cls, given: Any, info: ValidationInfo) -> Any:
+        name = info.field_name or ""
+        return check_endpoint(listener(name), given) if isinstance(given, str) else given
+
+
+if TYPE_CHECKING:
+
+    class Listen(_Endpoints):
+        """One field for each listener of the table."""
+
+        def __getattr__(self, name: str) -> str: ...
+
+else:
+    Listen = create_model(
+        "Listen",
+        __base__=_Endpoints,
+        __doc__=_Endpoints.__doc__,
+        **{
+            each.name: (str, Field(default=each.default, description=f"{each.peers}.{each.note}"))
+            for each in LISTENERS
+        },
+    )
 
 
 class CredentialsSection(SettingsSection):
-    """What listeners prove themselves with; see `server.credentials`."""
+    """The broker's own keys and certificates; see `docs/security-transports.md`."""
 
-    #: Files with secret CURVE keys, for nfp, dcp and zss. During a rotation there are two, the one
-    #: to stay first: peers may know either.
-    curve: tuple[Path, ...] = ()
-    #: PEM files for memo, http and nats: the broker's certificate, the key for it, and the
-    #: authority that vouches for the certificates of peers.
-    certificate: Path | None = None
-    key: Path | None = None
-    authority: Path | None = None
-    #: What the broker proves to a NATS server that is not its own: a seed, or a `.creds` file.
-    nats: Path | None = None
-    #: Listeners that stay plain all the same.
-    plain: tuple[Literal["nfp", "dcp", "zss", "zss_backend", "memo", "http", "nats"], ...] = ()
-    #: Let plain listeners be reached by others than this machine.
-    insecure: bool = False
+    curve: tuple[Path, ...] = Field(
+        default=(),
+        description="Files with secret CURVE keys, for nfp, dcp and zss. During a rotation there "
+        "are two, the new one first: peers may use either.",
+    )
+    certificate: Path | None = Field(
+        default=None, description="The broker's certificate (PEM), for memo, http and nats."
+    )
+    key: Path | None = Field(default=None, description="The key of the certificate (PEM).")
+    authority: Path | None = Field(
+        default=None, description="The authority that signs the certificates of peers (PEM)."
+    )
+    nats: Path | None = Field(
+        default=None,
+        description="The broker's seed or `.creds` file for a NATS server that is not its own.",
+    )
+    plain: tuple[str, ...] = Field(
+        default=(), description="Listeners that stay without security, by name."
+    )
+    insecure: bool = Field(
+        default=False, description="Whether listeners without security accept other machines."
+    )
+
+    @field_validator("plain")
+    @classmethod
+    def _are_listeners(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = [each.name for each in LISTENERS]
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"unknown listener {unknown[0]!r}; use {', '.join(known)}")
+        return names
 
     @model_validator(mode="after")
     def _is_whole(self) -> "CredentialsSection":
         pem = (self.certificate, self.key, self.authority)
         if any(pem) and not all(pem):
-            raise ValueError("certificate, key and authority belong together")
+            raise ValueError("certificate, key and authority must be set together")
         return self
 
 
 class SecuritySection(SettingsSection):
-    """Who may speak and who may do what; see `server.guard`."""
+    """Authentication and policy; see `docs/security.md`."""
 
-    #: On: nobody may do anything that the policy does not allow. Off: everybody may do everything.
-    enabled: bool = False
-    #: The policy, in TOML; without one it is `policy.toml` in the data folder, if that exists.
-    policy: Path | None = None
-    #: The keys; without one it is `registry.json` in the data folder.
-    registry: Path | None = None
-    #: A file whose bytes key the hash chain of the ledger; best kept on another disk than the data.
-    audit_key: Path | None = None
+    enabled: bool = Field(
+        default=False,
+        description="Whether the policy applies. If not, every peer may do everything.",
+    )
+    policy: Path | None = Field(
+        default=None, description="The policy, in TOML; by default `policy.toml` in `data`."
+    )
+    registry: Path | None = Field(
+        default=None, description="The key registry; by default `registry.json` in `data`."
+    )
+    audit_key: Path | None = Field(
+        default=None,
+        description="A file that keys the ledger's hash chain; best on another disk than `data`.",
+    )
 
 
 class LedgerSection(SettingsSection):
-    """How the ledger is kept."""
+    """The ledger; see `docs/ledger.md`."""
 
-    #: Export sealed ranges as Parquet segments for the pipeline.
-    seal: bool = True
-    #: A segment is sealed when so many records are waiting, ...
-    seal_records: int = Field(default=100_000, ge=1)
-    #: ... or the oldest of them is so many seconds old.
-    seal_age: float = Field(default=60.0, gt=0)
-    #: Records older than this many days are removed once exported; 0 keeps everything.
-    keep_days: float = Field(default=0.0, ge=0)
-
-
-class CoreLimitsSection(SettingsSection):
-    """Bounds of the core; see `core.limits`."""
-
-    queued_jobs: int = Field(default=Limits().queued_jobs, ge=1)
-    queued_bytes: int = Field(default=Limits().queued_bytes, ge=1)
-    retention: float = Field(default=Limits().retention, ge=0)
-    finished_jobs: int = Field(default=Limits().finished_jobs, ge=0)
-    result_bytes: int = Field(default=Limits().result_bytes, ge=0)
-    hops: int = Field(default=Limits().hops, ge=0)
-    recovery_grace: float = Field(default=Limits().recovery_grace, ge=0)
-
-    def as_limits(self) -> Limits:
-        """Return the core's own form."""
-        return Limits(**self.model_dump())
+    seal: bool = Field(
+        default=True, description="Whether to export sealed ranges as Parquet segments."
+    )
+    seal_records: int = Field(default=100_000, ge=1, description="Records that fill a segment, ...")
+    seal_age: float = Field(
+        default=60.0, gt=0, description="... or the age of its oldest record in seconds."
+    )
+    keep_days: float = Field(
+        default=0.0,
+        ge=0,
+        description="Days after which exported records are removed; 0 keeps everything.",
+    )
 
 
 class ServiceSection(SettingsSection):
-    """Terms for the jobs of one service; what is not said stays as the dialect has it."""
+    """Terms for the jobs of one service; what is not set stays as the dialect has it."""
 
-    durability: Literal["strict", "relaxed"] | None = None
-    patience: float | None = Field(default=None, ge=0)
-    queue_timeout: float | None = Field(default=None, gt=0)
-    run_timeout: float | None = Field(default=None, gt=0)
-    timeout: float | None = Field(default=None, gt=0)
-    max_attempts: int | None = Field(default=None, ge=1)
-    backoff: float | None = Field(default=None, ge=0)
-    balance: Literal["least_loaded", "least_recently_used", "round_robin"] | None = None
-    memoize: bool | None = None
-    #: What a job takes of a worker that tells its capacity: cores, bytes, bytes, cards.
-    cpu: float = Field(default=0.0, ge=0)
-    memory: int = Field(default=0, ge=0)
-    disk: int = Field(default=0, ge=0)
-    gpu: int = Field(default=0, ge=0)
+    durability: Literal["strict", "relaxed"] | None = Field(
+        default=None,
+        description="`strict`: a job is on disk before it is acknowledged. `relaxed`: sends do "
+        "not wait for the disk.",
+    )
+    patience: float | None = Field(
+        default=None, ge=0, description="Seconds that a job waits if no worker can take it."
+    )
+    queue_timeout: float | None = Field(
+        default=None, gt=0, description="Seconds that a job may wait in the queue."
+    )
+    run_timeout: float | None = Field(
+        default=None, gt=0, description="Seconds that one attempt may run."
+    )
+    timeout: float | None = Field(
+        default=None, gt=0, description="Seconds that a job may take in all."
+    )
+    max_attempts: int | None = Field(
+        default=None, ge=1, description="How often a job is dispatched before it is dead."
+    )
+    backoff: float | None = Field(
+        default=None, ge=0, description="First wait between two attempts, in seconds; doubles."
+    )
+    balance: Literal["least_loaded", "least_recently_used", "round_robin"] | None = Field(
+        default=None, description="How the broker chooses among workers."
+    )
+    memoize: bool | None = Field(
+        default=None, description="Whether the same request gets a remembered answer."
+    )
+    cpu: float = Field(default=0.0, ge=0, description="Cores that a job takes of its worker.")
+    memory: int = Field(default=0, ge=0, description="Bytes of memory that a job takes.")
+    disk: int = Field(default=0, ge=0, description="Bytes of disk that a job takes.")
+    gpu: int = Field(default=0, ge=0, description="GPUs that a job takes.")
 
     def apply(self, terms: Terms) -> Terms:
-        """Return a dialect's terms with what is said here in their place."""
+        """Return a dialect's terms, changed by what is set here."""
         apart = {"durability", "cpu", "memory", "disk", "gpu"}
-        said = {k: v for k, v in self.model_dump(exclude=apart).items() if v is not None}
+        changes = {k: v for k, v in self.model_dump(exclude=apart).items() if v is not None}
         needs = Capacity(self.cpu, self.memory, self.disk, self.gpu)
         if needs != NOTHING:
-            said["needs"] = needs
+            changes["needs"] = needs
         if self.durability is not None:
-            said["strict"] = self.durability == "strict"
+            changes["strict"] = self.durability == "strict"
         kept = {name: getattr(terms, name) for name in terms.__slots__}
-        return Terms(**{**kept, **said})
-
-
-class NfpSection(SettingsSection):
-    """The NFP link; see `dialects.nfp.settings`."""
-
-    worker_credit: int = Field(default=100, ge=1)
-    beat_every: float = Field(default=2.5, gt=0)
-    missed_allowed: int = Field(default=6, ge=1)
-    timeout: float = Field(default=600.0, gt=0)
-    patience: float = Field(default=60.0, ge=0)
-    poll_every: float = Field(default=10.0, gt=0)
-    max_body: int = Field(default=64 * 1024 * 1024, ge=1)
-
-
-class DcpSection(SettingsSection):
-    """The DCP link; see `dialects.dcp.settings`."""
-
-    beat_every: float = Field(default=1.0, gt=0)
-    missed_allowed: int = Field(default=10, ge=1)
-    missed_allowed_busy: int = Field(default=600, ge=1)
-    poll_every: float = Field(default=10.0, gt=0)
-    ping_asks_for_work: bool = True
-    takes_named_clients: bool = False
-    faults: Literal["empty", "silent"] = "empty"
-
-
-class ZssSection(SettingsSection):
-    """The ZSS links; see `dialects.zss.settings`."""
-
-    beat_every: float = Field(default=1.0, gt=0)
-    missed_allowed: int = Field(default=3, ge=1)
-    credit: int | None = Field(default=None, ge=1)
-    grace: float = Field(default=1.0, ge=0)
-    poll_every: float = Field(default=10.0, gt=0)
-    traces: bool = True
-    #: sid -> the service's name in the house, where that has capitals.
-    names: dict[str, str] = Field(default_factory=dict)
-
-
-class MemoSection(SettingsSection):
-    """The memo01 link; see `dialects.memo01.settings`."""
-
-    beat_every: float = Field(default=10.0, gt=0)
-    beat_answer: float = Field(default=10.0, gt=0)
-    queue_timeout: float = Field(default=10.0, gt=0)
-    max_attempts: int = Field(default=3, ge=1)
-    payload_limit: int = Field(default=16 * 1024 * 1024, ge=1)
-
-
-class NclSection(SettingsSection):
-    """The NCL link; see `dialects.ncl.settings`."""
-
-    orchestrator: str = Field(default="dragoman", min_length=1)
-    namespace: str = Field(default="default", min_length=1)
-    heartbeat_interval: float = Field(default=15.0, gt=0)
-    disconnect_timeout: float = Field(default=60.0, gt=0)
-    grace: float = Field(default=180.0, ge=0)
-    bids: bool = True
-    manual_approval: bool = False
-    slots_per_core: float = Field(default=1.0, gt=0)
-    follow_logs: bool = True
-    ack_wait: float = Field(default=30.0, gt=0)
-    max_pending: int = Field(default=1000, ge=1)
-    cumulative_acks: bool = False
-    retry_base: float = Field(default=5.0, gt=0)
-    retry_max: float = Field(default=300.0, gt=0)
-    checkpoint_interval: float = Field(default=30.0, gt=0)
-    reconcile_after: float = Field(default=5.0, gt=0)
-    remember: int = Field(default=100_000, ge=0)
-    forget_after: float = Field(default=7 * 86_400.0, gt=0)
-    max_nodes: int = Field(default=10_000, ge=1)
-    max_payload: int = Field(default=1024 * 1024, ge=1024)
-
-
-class HttpSection(SettingsSection):
-    """The HTTP door; see `dialects.http.settings` and `web.settings`."""
-
-    beat_every: float = Field(default=5.0, gt=0)
-    missed_allowed: int = Field(default=6, ge=1)
-    longest_lease: float = Field(default=3600.0, gt=0)
-    timeout: float = Field(default=600.0, gt=0)
-    patience: float = Field(default=60.0, ge=0)
-    max_body: int = Field(default=64 * 1024 * 1024, ge=1)
-    long_poll: float = Field(default=60.0, gt=0)
-    heartbeat: float = Field(default=15.0, gt=0)
-    header_timeout: float = Field(default=10.0, gt=0)
-    body_timeout: float = Field(default=60.0, gt=0)
-    keep_alive: float = Field(default=75.0, gt=0)
-    stalled: float = Field(default=30.0, gt=0)
-    connections: int = Field(default=1000, ge=1)
-    stream_window: int = Field(default=1000, ge=1)
-    #: Names of this host that requests may use, beside its addresses on the loopback.
-    hosts: tuple[str, ...] = ()
+        return Terms(**{**kept, **changes})
 
 
 class FilesSection(SettingsSection):
     """The file service. Without roots it shares nothing."""
 
-    #: Folders by the name that begins their URLs; the one named "" has all other URLs.
-    roots: dict[str, Path] = Field(default_factory=dict)
-    #: Roots into which clients may put files.
-    writable: list[str] = Field(default_factory=list)
-    #: Bytes of the largest file that may be put; it passes through the ledger.
-    largest_put: int = Field(default=64 * 1024 * 1024, ge=0)
+    roots: dict[str, Path] = Field(
+        default_factory=dict,
+        description='Folders by the first part of their URLs; the root "" has all other URLs.',
+    )
+    writable: list[str] = Field(
+        default_factory=list, description="Roots into which clients may upload files."
+    )
+    largest_put: int = Field(
+        default=64 * 1024 * 1024,
+        ge=0,
+        description="Largest uploaded file in bytes; it passes through the ledger.",
+    )
 
 
 class SecretsSection(SettingsSection):
     """Secrets of the inventory: where references may point to, and which paths are secret."""
 
-    #: Folders whose files `secret:file:PATH` may name; by default none.
-    folders: tuple[Path, ...] = ()
-    #: The prefix of the variables that `secret:env:NAME` may name; by default none.
-    environment: str = ""
-    #: Paths of a worker's inventory that are secrets; `!PATH` is none. The files may declare more.
-    paths: tuple[str, ...] = ()
-
-
-class BrokerSettings(BaseSettings):
-    """Everything that can be set about a broker."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="DRAGOMAN_", env_nested_delimiter="__", extra="forbid", frozen=True
+    folders: tuple[Path, ...] = Field(
+        default=(), description="Folders whose files `secret:file:PATH` may name; default: none."
+    )
+    environment: str = Field(
+        default="",
+        description="Prefix of the variables that `secret:env:NAME` may name; default: none.",
+    )
+    paths: tuple[str, ...] = Field(
+        default=(),
+        description="Paths of a worker's inventory that are secrets; `!PATH` is none. The files "
+        "may declare more.",
     )
 
-    #: Where the ledger lives.
-    data: Path = Path("dragoman-data")
+
+class BrokerSettings(SettingsSection):
+    """All settings of a broker."""
+
+    data: Path = Field(default=Path("dragoman-data"), description="The folder of the ledger.")
+    drain: float = Field(
+        default=10.0, ge=0, description="Seconds that a shutdown waits for running jobs."
+    )
+    inventory_path: Path | None = Field(
+        default=None,
+        description="Inventory: a folder of YAML or TOML files, or the index file in it.",
+    )
+    inventory: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Inventory of workers by name pattern; files override it.",
+    )
     listen: Listen = Listen()
     credentials: CredentialsSection = CredentialsSection()
     security: SecuritySection = SecuritySection()
     ledger: LedgerSection = LedgerSection()
-    limits: CoreLimitsSection = CoreLimitsSection()
-    nfp: NfpSection = NfpSection()
-    dcp: DcpSection = DcpSection()
-    zss: ZssSection = ZssSection()
-    memo: MemoSection = MemoSection()
-    ncl: NclSection = NclSection()
-    http: HttpSection = HttpSection()
-    services: dict[str, ServiceSection] = Field(default_factory=dict)
-    #: Objects for workers, by name pattern; files say more.
-    inventory: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    #: A folder of YAML or TOML files, or the index file in it.
-    inventory_path: Path | None = None
+    limits: Limits = Limits()
+    services: dict[str, ServiceSection] = Field(
+        default_factory=dict, description="Terms for single services, by service name."
+    )
     secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()
-    #: Seconds a shutdown waits for running jobs.
-    drain: float = Field(default=10.0, ge=0)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read flags, then the environment, then the file."""
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
-
-
-def load(config: Path | None = None, **flags: Any) -> BrokerSettings:
-    """Read the settings. Raises ValueError (pydantic's, with the name of what is wrong)."""
-    if config is None:
-        return BrokerSettings(**flags)
-    if not config.is_file():
-        raise ValueError(f"the settings file {config} does not exist")
-
-    class FromFile(BrokerSettings):
-        model_config = SettingsConfigDict(toml_file=config)
-
-    return FromFile(**flags)
+    nfp: NfpSettings = NfpSettings()
+    dcp: DcpSettings = DcpSettings()
+    zss: ZssSettings = ZssSettings()
+    memo: MemoSettings = MemoSettings()
+    ncl: OrchestratorSettings = OrchestratorSettings()
+    http: WebSettings = WebSettings()

@@ -2,31 +2,26 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from dragoman.dialects.base import BodyCodec, BodyCodecs
 from dragoman.dialects.dcp.body_codec import DcpBodyCodec as DcpDress
 from dragoman.dialects.dcp.broker_side import DcpBrokerSide as DcpSide
-from dragoman.dialects.dcp.settings import DcpSettings as DcpSettings
 from dragoman.dialects.http.body_codec import HttpBodyCodec as HttpDress
 from dragoman.dialects.http.broker_side import HttpBrokerSide as HttpSide
-from dragoman.dialects.http.settings import HttpSettings as HttpSettings
+from dragoman.dialects.listeners import listener
 from dragoman.dialects.local.body_codec import LocalBodyCodec as LocalDress
 from dragoman.dialects.local.broker_side import LocalBrokerSide as LocalSide
 from dragoman.dialects.memo01.body_codec import MemoBodyCodec
 from dragoman.dialects.memo01.broker_side import MemoBrokerSide as MemoSide
-from dragoman.dialects.memo01.settings import MemoSettings as MemoSettings
 from dragoman.dialects.ncl.body_codec import NclBodyCodec as NclDress
 from dragoman.dialects.ncl.broker_side import NclBrokerSide as NclSide
-from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.nfp.body_codec import NfpBodyCodec as NfpDress
 from dragoman.dialects.nfp.broker_side import NfpBrokerSide as NfpSide
-from dragoman.dialects.nfp.settings import NfpSettings as NfpSettings
 from dragoman.dialects.zss.body_codec import ZssBodyCodec as ZssDress
 from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
-from dragoman.dialects.zss.settings import ZssSettings as ZssSettings
 from dragoman.model.value import value
 from dragoman.server.credentials import ListenerCredentials, warn_of_plain_listeners
 from dragoman.server.links import Link
@@ -45,7 +40,7 @@ T = TypeVar("T")
 CheckToken = Callable[[str], str | None]
 
 #: The usual NATS port; our own server uses it if it is free.
-NATS_PORT: Final = 4222
+NATS_PORT: Final = listener("nats").port
 
 
 def new_id() -> str:
@@ -57,11 +52,6 @@ def make_body_codecs() -> BodyCodecs:
     """Return the body codec of every dialect by name."""
     dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
     return {codec.name: codec for codec in [*dresses, HttpDress(), LocalDress()]}
-
-
-def nfp_settings(settings: BrokerSettings) -> NfpSettings:
-    """Return the NFP side's settings."""
-    return NfpSettings(**settings.nfp.model_dump())
 
 
 @value
@@ -103,18 +93,17 @@ class ListenerSecurity:
 
 
 def _nfp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    side = NfpSide(codecs=codecs, settings=nfp_settings(settings))
+    side = NfpSide(codecs=codecs, settings=settings.nfp)
     return [Link(side, security.router(settings, "nfp", settings.nfp.max_body))]
 
 
 def _dcp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    side = DcpSide(codecs=codecs, ids=new_id, settings=DcpSettings(**settings.dcp.model_dump()))
+    side = DcpSide(codecs=codecs, ids=new_id, settings=settings.dcp)
     return [Link(side, security.router(settings, "dcp"))]
 
 
 def _zss(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    zss = ZssSettings(**settings.zss.model_dump())
-    front, back = zss_sides(codecs=codecs, ids=new_id, settings=zss)
+    front, back = zss_sides(codecs=codecs, ids=new_id, settings=settings.zss)
     links = [
         Link(front, security.router(settings, "zss")),
         Link(back, security.router(settings, "zss_backend")),
@@ -124,7 +113,7 @@ def _zss(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurit
 
 def _memo(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
     memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
-    memo = MemoSettings(memoized=memoized, **settings.memo.model_dump())
+    memo = replace(settings.memo, memoized=memoized)
     tls = security.credentials.tls("memo")
     # Without certificates there is no key to check.
     replier = SpReplier(
@@ -134,8 +123,7 @@ def _memo(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecuri
 
 
 def _ncl(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    ncl = OrchestratorSettings(**settings.ncl.model_dump())
-    side = NclSide(codecs=codecs, ids=new_id, settings=ncl)
+    side = NclSide(codecs=codecs, ids=new_id, settings=settings.ncl)
     url, server = settings.listen.nats, None
     nkeys = security.admission.nkeys
     nodes = Nodes(nkeys) if nkeys is not None else None
@@ -167,21 +155,14 @@ def _http(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecuri
     # Imported here: a broker without HTTP starts without the web server.
     from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
-    from dragoman.web.settings import WebSettings as WebSettings
 
-    section = settings.http.model_dump()
-    side = HttpSide(codecs=codecs, settings=_of(HttpSettings, section))
+    side = HttpSide(codecs=codecs, settings=settings.http)
     checks, to = None, security.admission
     if to.admits is not None and to.check_token is not None:
         checks = Checks(to.check_token, to.admits, to.principal_of, to.may_view, to.enrol)
-    web, tls = _of(WebSettings, section), security.credentials.tls("http")
-    return [Link(side, HttpTransport(settings.listen.http, web, new_id, checks=checks, tls=tls))]
-
-
-def _of(kind: type[T], section: dict[str, Any]) -> T:
-    """Make settings from the members of a section that they define."""
-    names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in section.items() if name in names})
+    tls = security.credentials.tls("http")
+    transport = HttpTransport(settings.listen.http, settings.http, new_id, checks=checks, tls=tls)
+    return [Link(side, transport)]
 
 
 #: Makes the links of each listener; one with several endpoints may have some of them off.

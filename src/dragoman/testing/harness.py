@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.server.server import Server
-from dragoman.server.settings import BrokerSettings, load
+from dragoman.server.settings import BrokerSettings
+from dragoman.server.settings_sources import load
 
 LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
 

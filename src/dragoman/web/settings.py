@@ -1,33 +1,37 @@
 """Settings of the web application."""
 
+from dragoman.dialects.http.settings import HttpSettings
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 
 @value
-class WebSettings:
+class WebSettings(HttpSettings):
     """All times are in seconds."""
 
-    #: Largest request body, in bytes.
-    max_body: int = 64 * 1024 * 1024
-    #: Longest wait of a long poll.
-    long_poll: float = 60.0
-    #: How long a job may take if its request has no timeout.
-    timeout: float = 600.0
-    #: Interval of the comments on an idle event stream.
-    heartbeat: float = 15.0
-    #: Heartbeat interval of workers; a waiting poll counts as a heartbeat.
-    beat_every: float = 5.0
-    missed_allowed: int = 6
-    #: How long request headers, and then a body, may take to arrive.
-    header_timeout: float = 10.0
-    body_timeout: float = 60.0
-    #: How long an idle connection stays open.
-    keep_alive: float = 75.0
-    #: How long an event stream's reader may take no data before the stream ends.
-    stalled: float = 30.0
-    #: Most connections at a time; one more gets 503.
-    connections: int = 1000
-    #: Most events buffered for one reader of the ledger.
-    stream_window: int = 1000
-    #: Host names that requests may use, beside the loopback names.
-    hosts: tuple[str, ...] = ()
+    max_body: int = setting(default=64 * 1024 * 1024, ge=1, help="Largest request body, in bytes.")
+    long_poll: float = setting(default=60.0, gt=0, help="Longest wait of a long poll, in seconds.")
+    heartbeat: float = setting(
+        default=15.0, gt=0, help="Seconds between two comments on an idle event stream."
+    )
+    header_timeout: float = setting(
+        default=10.0, gt=0, help="Seconds that request headers may take to arrive."
+    )
+    body_timeout: float = setting(
+        default=60.0, gt=0, help="Seconds that a request body may take to arrive."
+    )
+    keep_alive: float = setting(
+        default=75.0, gt=0, help="Seconds that an idle connection stays open."
+    )
+    stalled: float = setting(
+        default=30.0,
+        gt=0,
+        help="Seconds that a reader of an event stream may take no data before the stream ends.",
+    )
+    connections: int = setting(default=1000, ge=1, help="Most connections; one more gets 503.")
+    stream_window: int = setting(
+        default=1000, ge=1, help="Most events buffered for one reader of the ledger."
+    )
+    hosts: tuple[str, ...] = setting(
+        default=(), help="Host names that requests may use, beside the loopback names."
+    )

@@ -48,7 +48,8 @@ def doctor(
 
 def _settings(config: Path | None, data: Path | None) -> "tuple[BrokerSettings, CheckResult]":
     """Read the settings as `dragoman up` does; an error in them is a bad result."""
-    from dragoman.server.settings import BrokerSettings, load
+    from dragoman.server.settings import BrokerSettings
+    from dragoman.server.settings_sources import load
 
     flags: dict[str, Any] = {"data": data} if data is not None else {}
     try:

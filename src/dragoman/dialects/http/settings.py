@@ -1,5 +1,6 @@
 """What can be set about the HTTP link."""
 
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 
@@ -7,15 +8,24 @@ from dragoman.model.value import value
 class HttpSettings:
     """All spans are in seconds."""
 
-    #: A worker's polls and reports are its beats; it should be heard this often.
-    beat_every: float = 5.0
-    #: So many silent intervals make it lost.
-    missed_allowed: int = 6
-    #: The longest silence a worker may ask for while it holds a job.
-    longest_lease: float = 3600.0
-    #: How long a job may take when its request does not say.
-    timeout: float = 600.0
-    #: How long a job waits while nobody at all can serve it.
-    patience: float = 60.0
+    beat_every: float = setting(
+        default=5.0,
+        gt=0,
+        help="Seconds between two heartbeats of a worker; polls and reports count as heartbeats.",
+    )
+    missed_allowed: int = setting(
+        default=6, ge=1, help="Silent heartbeat intervals after which a worker is lost."
+    )
+    longest_lease: float = setting(
+        default=3600.0,
+        gt=0,
+        help="Longest silence in seconds that a worker may ask for while it holds a job.",
+    )
+    timeout: float = setting(
+        default=600.0, gt=0, help="Seconds that a job may take if its request names no timeout."
+    )
+    patience: float = setting(
+        default=60.0, ge=0, help="Seconds that a job waits if no worker can take it."
+    )
     #: Finished reports of workers remembered, so that a second post is recognised.
     remembered: int = 10_000

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 #: The longest timeout that fits upstream's 32 bits, about 24.8 days; also stands for "no limit".
@@ -12,20 +13,25 @@ LONGEST_TIMEOUT_MS: Final = 2**31 - 1
 class MemoSettings:
     """Times are in seconds."""
 
-    #: How long a worker is idle before it gets a HEARTBEAT; upstream: 10 s.
-    beat_every: float = 10.0
-    #: How long its answer may take; upstream: 10 s.
-    beat_answer: float = 10.0
-    #: How long a job may wait for a worker; upstream: 10 s.
-    queue_timeout: float = 10.0
+    beat_every: float = setting(
+        default=10.0,
+        gt=0,
+        help="Seconds that a worker is idle before it gets a HEARTBEAT; upstream: 10.",
+    )
+    beat_answer: float = setting(
+        default=10.0, gt=0, help="Seconds that its answer may take; upstream: 10."
+    )
+    queue_timeout: float = setting(
+        default=10.0, gt=0, help="Seconds that a job may wait for a worker; upstream: 10."
+    )
     #: How long a worker that owes a message may be without a connection.
     reconnect_grace: float = 5.0
-    #: How often a job is dispatched before it is dead.
-    max_attempts: int = 3
+    max_attempts: int = setting(
+        default=3, ge=1, help="How often a job is dispatched before it is dead."
+    )
     #: Whether a job is on disk before it is dispatched. The protocol promises no persistence.
     strict: bool = False
-    #: Largest payload, in bytes.
-    payload_limit: int = 16 * 1024 * 1024
+    payload_limit: int = setting(default=16 * 1024 * 1024, ge=1, help="Largest payload, in bytes.")
     #: Longest timeout of a JOB; longer ones are cut to it.
     longest_timeout_ms: int = LONGEST_TIMEOUT_MS
     #: How long an answered request is remembered, so that a resend is not a new job.

@@ -6,6 +6,7 @@ Comments give the name in the document's Configuration section where it differs.
 from collections.abc import Mapping
 from dataclasses import fields
 
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 
@@ -13,45 +14,88 @@ from dragoman.model.value import value
 class OrchestratorSettings:
     """Settings of the orchestrator (the broker)."""
 
-    #: Its id in the metadata of jobs.
-    orchestrator: str = "dragoman"
-    namespace: str = "default"
-    #: Expected heartbeat interval of nodes (HeartbeatInterval), for the core's lease.
-    heartbeat_interval: float = 15.0
-    #: A node that is silent this long is disconnected: its state is unknown.
-    disconnect_timeout: float = 60.0
-    #: How long the work of a disconnected node waits before it goes to other nodes.
-    grace: float = 180.0
-    #: Ask for bids. If false, nodes run work without a bid, as they do for fan-out.
-    bids: bool = True
-    #: New nodes connect but get no work until an operator approves them.
-    manual_approval: bool = False
-    #: Jobs per core for a node that announces no `dragoman.slots`.
-    slots_per_core: float = 1.0
-    #: Follow the logs of running executions and pass them on as progress.
-    follow_logs: bool = True
-    #: Without an ack in this time, the delivery failed.
-    ack_wait: float = 30.0
-    #: Most unacked messages to one node.
-    max_pending: int = 1000
-    #: An ack counts for all earlier messages too, as upstream does. Can lose messages.
-    cumulative_acks: bool = False
-    #: First wait after a failed delivery (BaseRetryInterval); doubles.
-    retry_base: float = 5.0
-    #: Longest wait after a failed delivery (MaxRetryInterval).
-    retry_max: float = 300.0
-    #: How often a node's changed progress is recorded (CheckpointInterval).
-    checkpoint_interval: float = 30.0
-    #: Executions of a returned node that the core does not claim in this time are stopped.
-    reconcile_after: float = 5.0
-    #: Ended executions kept, to distinguish replays from new messages.
-    remember: int = 100_000
-    #: How long a disconnected node without work is kept. A restart resets this time.
-    forget_after: float = 7 * 86_400.0
-    #: Most known nodes. A new one replaces the disconnected node that was silent longest.
-    max_nodes: int = 10_000
-    #: Largest NATS message in bytes, headers included.
-    max_payload: int = 1024 * 1024
+    orchestrator: str = setting(
+        default="dragoman", min_length=1, help="The broker's id in the metadata of jobs."
+    )
+    namespace: str = setting(default="default", min_length=1, help="The namespace of jobs.")
+    heartbeat_interval: float = setting(
+        default=15.0,
+        gt=0,
+        help="Expected seconds between two heartbeats of a node (HeartbeatInterval).",
+    )
+    disconnect_timeout: float = setting(
+        default=60.0,
+        gt=0,
+        help="Seconds of silence after which a node is disconnected: its state is unknown.",
+    )
+    grace: float = setting(
+        default=180.0,
+        ge=0,
+        help="Seconds that the work of a disconnected node waits before it goes to other nodes.",
+    )
+    bids: bool = setting(
+        default=True,
+        help="Whether to ask for bids. If not, nodes run work without a bid, as they do for fan- "
+        "out.",
+    )
+    manual_approval: bool = setting(
+        default=False, help="Whether new nodes get no work until an operator approves them."
+    )
+    slots_per_core: float = setting(
+        default=1.0, gt=0, help="Jobs per core for a node that announces no `dragoman.slots`."
+    )
+    follow_logs: bool = setting(
+        default=True,
+        help="Whether to follow the logs of running executions and pass them on as progress.",
+    )
+    ack_wait: float = setting(
+        default=30.0, gt=0, help="Seconds without an ack after which a delivery has failed."
+    )
+    max_pending: int = setting(default=1000, ge=1, help="Most unacked messages to one node.")
+    cumulative_acks: bool = setting(
+        default=False,
+        help="Whether an ack counts for all earlier messages too, as upstream does. Can lose "
+        "messages.",
+    )
+    retry_base: float = setting(
+        default=5.0,
+        gt=0,
+        help="First wait after a failed delivery, in seconds (BaseRetryInterval); doubles.",
+    )
+    retry_max: float = setting(
+        default=300.0,
+        gt=0,
+        help="Longest wait after a failed delivery, in seconds (MaxRetryInterval).",
+    )
+    checkpoint_interval: float = setting(
+        default=30.0,
+        gt=0,
+        help="Seconds between two records of a node's changed progress (CheckpointInterval).",
+    )
+    reconcile_after: float = setting(
+        default=5.0,
+        gt=0,
+        help="Seconds after which executions of a returned node are stopped that the core does not "
+        "claim.",
+    )
+    remember: int = setting(
+        default=100_000,
+        ge=0,
+        help="Ended executions kept, to distinguish replays from new messages.",
+    )
+    forget_after: float = setting(
+        default=7 * 86_400.0,
+        gt=0,
+        help="Seconds that a disconnected node without work is kept. A restart resets this time.",
+    )
+    max_nodes: int = setting(
+        default=10_000,
+        ge=1,
+        help="Most known nodes. A new one replaces the disconnected node that was silent longest.",
+    )
+    max_payload: int = setting(
+        default=1024 * 1024, ge=1024, help="Largest NATS message in bytes, headers included."
+    )
 
 
 @value

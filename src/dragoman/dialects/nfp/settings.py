@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 MANAGEMENT: Final = "mmi.service.broker"
@@ -17,19 +18,32 @@ RESERVED: Final = frozenset({MANAGEMENT, INVENTORY, EVENTS, FILES, WORKERS, "all
 class NfpSettings:
     """Policy and bounds of one link. Times are in seconds."""
 
-    #: Jobs that one worker may hold. Other jobs wait in the broker's durable queue, so the ZeroMQ
-    #: queue of a stalled worker (1000 messages each way) never overflows.
-    worker_credit: int = 100
-    #: NorFab's values: workers and broker give each other up after six intervals of 2.5 s.
-    beat_every: float = 2.5
-    missed_allowed: int = 6
-    #: The time-out of a job whose body names none.
-    timeout: float = 600.0
-    #: How long a job waits if no worker can take it. 0 refuses it at once, as NorFab does.
-    patience: float = 60.0
-    #: How often the worker of a silent job is polled for the result.
-    poll_every: float = 10.0
-    max_body: int = 64 * 1024 * 1024
+    worker_credit: int = setting(
+        default=100,
+        ge=1,
+        help="Jobs that one worker may hold. Other jobs wait in the broker's durable queue.",
+    )
+    beat_every: float = setting(
+        default=2.5, gt=0, help="Seconds between two heartbeats. NorFab's value."
+    )
+    missed_allowed: int = setting(
+        default=6,
+        ge=1,
+        help="Silent heartbeat intervals after which a worker is lost. NorFab's value.",
+    )
+    timeout: float = setting(
+        default=600.0, gt=0, help="Seconds that a job may take if its body names no timeout."
+    )
+    patience: float = setting(
+        default=60.0,
+        ge=0,
+        help="Seconds that a job waits if no worker can take it. 0 refuses it at once, as NorFab "
+        "does.",
+    )
+    poll_every: float = setting(
+        default=10.0, gt=0, help="Seconds between two polls of a worker whose job is silent."
+    )
+    max_body: int = setting(default=64 * 1024 * 1024, ge=1, help="Largest message frame, in bytes.")
     #: Bytes in a job id, a service name or a worker name.
     max_name: int = 256
     #: Peers whose variant and declarations are remembered; the oldest is forgotten first.

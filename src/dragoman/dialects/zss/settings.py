@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from dragoman.model.setting import setting
 from dragoman.model.terms import Terms
 from dragoman.model.value import field, value
 
@@ -21,18 +22,30 @@ class ZssSettings:
     #: Other terms for single services (patience, balance, timeouts), by service name.
     services: Mapping[str, Terms] = field(default_factory=dict)
     titanic: Terms = TITANIC
-    #: sid, in any case -> service name, for services whose names have capitals.
-    names: Mapping[str, str] = field(default_factory=dict)
-    #: The heartbeat interval of both service libraries.
-    beat_every: float = 1.0
-    #: How long an SDK worker may hold a request without a word before the broker polls it. ZSS
-    #: confirms no delivery, and a broken connection loses messages.
-    poll_every: float = 10.0
-    #: An instance is lost after so many silent intervals. Any message counts as a heartbeat.
-    missed_allowed: int = 3
-    #: How many requests an instance may hold; None: any number, as upstream.
-    credit: int | None = None
-    #: After DOWN, how long an instance's requests wait for replies already on the way.
-    grace: float = 1.0
-    #: Whether to add the suite's `micro.*` times to headers.
-    traces: bool = True
+    names: Mapping[str, str] = setting(
+        default_factory=dict, help="Service names by sid, for services whose names have capitals."
+    )
+    beat_every: float = setting(
+        default=1.0, gt=0, help="Seconds between two heartbeats, as in both service libraries."
+    )
+    poll_every: float = setting(
+        default=10.0,
+        gt=0,
+        help="Seconds that an SDK worker may hold a request in silence before the broker polls it.",
+    )
+    missed_allowed: int = setting(
+        default=3, ge=1, help="Silent heartbeat intervals after which an instance is lost."
+    )
+    credit: int | None = setting(
+        default=None,
+        ge=1,
+        help="Requests that an instance may hold; not set: any number, as upstream.",
+    )
+    grace: float = setting(
+        default=1.0,
+        ge=0,
+        help="Seconds that an instance's requests wait after DOWN for replies already on the way.",
+    )
+    traces: bool = setting(
+        default=True, help="Whether to add the suite's `micro.*` times to headers."
+    )

@@ -52,10 +52,16 @@ class Scene:
         self.transports: list[Any] = []
         self.notices: list[WorkerNotice] = []
         self.is_wanted = True
+        self.changes: list[bool] = []
         self.side = NfpWorkerSide("w1", "svc")
         self._kind = kind
         self.member = Membership(
-            "w1", self.side, self._make, self.notices.append, lambda: self.is_wanted
+            "w1",
+            self.side,
+            self._make,
+            self.notices.append,
+            lambda: self.is_wanted,
+            self.changes.append,
         )
 
     def _make(self) -> WatchedTransport:
@@ -204,5 +210,22 @@ def test_silence_is_counted_from_the_last_message() -> None:
             before = stage.member.silent_for(now)
             stage.transports[0].deliver(wire.encode(BEAT))
             assert stage.member.silent_for(now) <= before
+
+    play(scene)
+
+
+def test_a_registration_is_confirmed_by_the_broker_and_again_after_a_dismissal() -> None:
+    async def scene() -> None:
+        stage = Scene()
+        async with stage.member.joined():
+            stage.transports[0].deliver(wire.encode(wire.Open(wire.WORKER, to_json({}))))
+            assert stage.changes == [], "the answer to OPEN is not one to READY"
+            stage.transports[0].deliver(wire.encode(BEAT))
+            assert stage.changes == [True]
+            stage.transports[0].deliver(DISMISSAL)
+            await stage.until(lambda: len(stage.transports) == 2 and stage.transports[1].sent)
+            assert stage.changes == [True, False]
+            stage.transports[1].deliver(wire.encode(BEAT))
+            assert stage.changes == [True, False, True]
 
     play(scene)

@@ -7,6 +7,7 @@ import pytest
 
 from dragoman import Client, JobFailed, Worker
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.errors import Unreachable
 from dragoman.testing.harness import LocalBroker
 
 
@@ -27,6 +28,30 @@ def test_jobs_run_side_by_side_up_to_the_concurrency(broker: LocalBroker) -> Non
         jobs = [client.submit("side", "meet") for _ in range(3)]
         assert [job.result(20) for job in jobs] == [1, 1, 1]
     assert worker.succeeded == 3
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "ncl", "http"])
+def test_a_started_worker_is_registered_in_every_dialect(dialect: str) -> None:
+    links = {"nfp", *{"zss": ("zss", "zss_backend"), "ncl": ("nats",)}.get(dialect, (dialect,))}
+    with LocalBroker(*links) as broker, Client(broker.url("nfp")) as client:
+        worker = Worker(broker.url(dialect, for_workers=True), "fresh")
+        worker.task(lambda: "here", name="where")
+        with worker:
+            services = client.call("mmi.service.broker", "show_services", timeout=20)
+            assert "fresh" in str(services).lower()
+            worker.wait_ready(timeout=0.0)
+            assert client.call("fresh", "where", timeout=20) == "here"
+
+
+def test_a_worker_without_a_broker_does_not_start() -> None:
+    worker = Worker("nfp://127.0.0.1:9", "alone", own_process_beats=False)
+    with pytest.raises(
+        Unreachable, match=r"did not register worker alone.* within 0.3 s; is `drag"
+    ):
+        worker.start(timeout=0.3)
+    assert worker._thread is not None
+    assert not worker._thread.is_alive()
 
 
 def test_a_draining_worker_finishes_what_runs_and_hands_new_work_to_others(

@@ -223,6 +223,11 @@ class WorkerSide(Protocol):
         """Return how long the broker may be silent, in seconds; None: silence means nothing."""
         ...
 
+    @property
+    def is_joined(self) -> bool:
+        """Return whether the broker has confirmed the last `join`."""
+        ...
+
     def join(self) -> list[Frames]:
         """Register. Called on every new connection and after `Dismissed`."""
         ...

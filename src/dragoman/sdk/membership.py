@@ -25,7 +25,7 @@ class Membership:
     """Keeps one worker registered while the block of `joined` lasts.
 
     `handle` gets every notice about a job. `is_wanted` says whether to register again after a
-    reconnect.
+    reconnect. `on_change` is called with whether the broker has confirmed the registration.
     """
 
     def __init__(
@@ -35,12 +35,15 @@ class Membership:
         make: Callable[[], Transport],
         handle: Callable[[WorkerNotice], None],
         is_wanted: Callable[[], bool],
+        on_change: Callable[[bool], None],
     ) -> None:
         self._name = name
         self._side = side
         self._make = make
         self._handle = handle
         self._is_wanted = is_wanted
+        self._on_change = on_change
+        self._is_confirmed = False
         self._connection = BrokerConnection(self._make_transport, self._receive)
         #: The current transport. Some transports have more methods, such as `keep_beating`.
         self.transport: Any = None
@@ -85,8 +88,24 @@ class Membership:
 
     def _join(self) -> None:
         self._connection.send_first(self._side.join())
+        self._note_confirmation()
         self._proxy_interval = 0.0
         self._set_proxy_interval()
+
+    def _note_confirmation(self) -> None:
+        if self._is_confirmed != self._side.is_joined:
+            self._is_confirmed = self._side.is_joined
+            self._on_change(self._is_confirmed)
+
+    @property
+    def refusal(self) -> str:
+        """Why the broker refused this worker's credentials; empty if it did not."""
+        return self._connection.refusal
+
+    @property
+    def connection_hint(self) -> str:
+        """The likely reason why the broker does not answer; empty if unknown."""
+        return self._connection.connection_hint
 
     def _make_transport(self) -> Transport:
         self.transport = transport = self._make()
@@ -141,6 +160,7 @@ class Membership:
                 self._handle(notice)
             else:
                 handler(self, notice)
+        self._note_confirmation()
         self._set_proxy_interval()
 
     def _dismissed(self, notice: Dismissed) -> None:

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
+from dragoman.sdk.errors import Refused, Unreachable
 from dragoman.sdk.file_arguments import Fetcher, FetchFailed
 from dragoman.sdk.file_arguments import files_url as default_files_url
 from dragoman.sdk.manage import LABEL, Management, OnResources
@@ -40,6 +42,8 @@ from dragoman.sdk.url import WORKER_PORTS, parse_url
 from dragoman.transports.base import Transport
 
 log = structlog.get_logger("dragoman.worker")
+#: Seconds between two looks for a refusal while `wait_ready` waits.
+_CHECK_EVERY = 0.2
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -78,7 +82,12 @@ class Worker:
         self._own_process = own_process_beats
         self._side = self._factory.worker_side(self._spec, new_id)
         self._membership = Membership(
-            self.name, self._side, self._make_transport, self._handle, self._is_worth_joining
+            self.name,
+            self._side,
+            self._make_transport,
+            self._handle,
+            self._is_worth_joining,
+            self._note_registered,
         )
         self._running = RunningJobs(
             self.name,
@@ -106,6 +115,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: ThreadPool | None = None
         self._thread: threading.Thread | None = None
+        #: Set while the broker has this worker registered.
         self._is_ready = threading.Event()
         self._is_draining = False
         self._stop: asyncio.Event | None = None
@@ -188,14 +198,45 @@ class Worker:
             self._is_draining = True
         self._check_drained()
 
-    def start(self) -> "Worker":
-        """Serve in a background thread; return when the worker has sent its registration."""
+    def start(self, timeout: float = 30.0) -> "Worker":
+        """Serve in a background thread; return when the broker has confirmed the registration.
+
+        Raises as `wait_ready` does; the worker is stopped then.
+        """
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self.serve()), name=f"dragoman {self.name}", daemon=True
         )
         self._thread.start()
-        self._is_ready.wait(30.0)
+        try:
+            self.wait_ready(timeout)
+        except BaseException:
+            self.stop(timeout=0.0)
+            raise
         return self
+
+    def wait_ready(self, timeout: float = 30.0) -> None:
+        """Wait until the broker has confirmed the registration. Thread-safe.
+
+        Raises `Refused` if the broker refuses the credentials, and `Unreachable` if
+        it does not answer in time.
+        """
+        deadline = time.monotonic() + timeout
+        while not self._is_ready.wait(min(_CHECK_EVERY, max(0.0, deadline - time.monotonic()))):
+            if refusal := self._membership.refusal:
+                raise Refused(f"{self.endpoint}: {refusal}")
+            is_dead = self._thread is not None and not self._thread.is_alive()
+            if is_dead or time.monotonic() >= deadline:
+                raise Unreachable(self._not_registered(timeout))
+
+    def _not_registered(self, timeout: float) -> str:
+        hint = self._membership.connection_hint or "is `dragoman up` running there?"
+        return (
+            f"{self.endpoint}: the broker did not register worker {self.name} "
+            f"within {timeout:g} s; {hint}"
+        )
+
+    def _note_registered(self, is_registered: bool) -> None:
+        (self._is_ready.set if is_registered else self._is_ready.clear)()
 
     def stop(self, timeout: float = 30.0) -> None:
         """Drain and end the background thread. After `timeout`, hand the running jobs back."""
@@ -222,7 +263,6 @@ class Worker:
         self._pool = ThreadPool(self.concurrency, f"dragoman {self.name}")
         try:
             async with self._membership.joined():
-                self._is_ready.set()
                 await self._stop.wait()
         finally:
             self._pool.close()

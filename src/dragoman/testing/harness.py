@@ -40,8 +40,9 @@ class LocalBroker:
 
     def url(self, dialect: str, *, for_workers: bool = False) -> str:
         """Return the URL peers of a dialect connect to."""
-        link = "zss_backend" if dialect == "zss" and for_workers else dialect
-        return self.endpoints[link].replace("tcp://", f"{dialect}://")
+        links = {"ncl": "nats"} | ({"zss": "zss_backend"} if for_workers else {})
+        _, _, address = self.endpoints[links.get(dialect, dialect)].partition("://")
+        return f"{dialect}://{address}"
 
     def __enter__(self) -> "LocalBroker":
         self._thread.start()

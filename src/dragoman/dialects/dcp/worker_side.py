@@ -91,6 +91,8 @@ class DcpWorkerSide:
         self._tasks: dict[str, _Task] = {}
         self._unconfirmed = UnconfirmedResults()
         self._count = 0
+        #: Whether the broker has sent the registration back.
+        self.is_joined = False
         #: Whether the broker sent our note back, and so uses notes.
         self._has_notes = False
 
@@ -106,6 +108,7 @@ class DcpWorkerSide:
 
     def join(self) -> list[Frames]:
         """Register."""
+        self.is_joined = False
         note: Note = {"credit": self._concurrency, "beat_every": self.beat_every, "polls": True}
         if self._name:
             note["name"] = self._name
@@ -134,6 +137,7 @@ class DcpWorkerSide:
         if type(message) is DcpRequest:
             return self._request(message)
         if type(message) is Registration:
+            self.is_joined = True
             self._has_notes = bool(message.surplus) and read_note(message.surplus[0]) is not None
             return [Alive()]
         if type(message) is Pong:

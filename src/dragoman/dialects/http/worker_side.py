@@ -66,7 +66,7 @@ class HttpWorkerSide:
             "labels": dict(labels or {}),
         }
         self._session = ""
-        self._is_joined = False
+        self.is_joined = False
         self._after = 0
         self._held: dict[str, _HeldJob] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -85,7 +85,7 @@ class HttpWorkerSide:
 
     def join(self) -> list[Frames]:
         """Register, or resume the session with the jobs still held."""
-        self._is_joined = False
+        self.is_joined = False
         content: dict[str, Any] = dict(self._offer)
         if self._session:
             jobs = {held.job for held in self._held.values()}
@@ -94,7 +94,7 @@ class HttpWorkerSide:
 
     def beat(self) -> list[Frames]:
         """Poll, or register if not registered; a request already open stays as it is."""
-        return [self._poll()] if self._is_joined else self.join()
+        return [self._poll()] if self.is_joined else self.join()
 
     def leave(self) -> list[Frames]:
         """Leave, after all other requests."""
@@ -127,7 +127,7 @@ class HttpWorkerSide:
         self._set_path_of_early_events()
         # A new session numbers its messages from 1.
         self._after = 0
-        self._is_joined = True
+        self.is_joined = True
         again = [SendNow(frames) for _, frames in self._unacknowledged.values()]
         return [Alive(), *again, SendNow(self._poll())]
 
@@ -153,9 +153,9 @@ class HttpWorkerSide:
         return [*notices, SendNow(self._poll())]
 
     def _lost(self, response: Response) -> list[WorkerNotice]:
-        if not self._is_joined:
+        if not self.is_joined:
             return []
-        self._is_joined = False
+        self.is_joined = False
         return [Dismissed(str(response.json().get("detail", "")))]
 
     def _job(self, content: dict[str, Any]) -> list[WorkerNotice]:

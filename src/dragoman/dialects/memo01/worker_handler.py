@@ -98,7 +98,10 @@ class MemoWorkerHandler:
             labels=labels,
             dialect=NAME,
         )
-        return [joined, *self._park(worker, address, now)]
+        parked = self._park(worker, address, now)
+        # memo01 does not answer READY. A HEARTBEAT at once tells SDK workers that they joined.
+        confirmation = [self._beat(worker, now)] if labels.get("agent") == "dragoman" else []
+        return [joined, *parked, *confirmation]
 
     def _new_id(self) -> bytes:
         """Return an unused ID; it cannot be guessed if `ids` cannot."""

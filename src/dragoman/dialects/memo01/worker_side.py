@@ -77,10 +77,12 @@ class MemoWorkerSide:
         self._codec = MemoBodyCodec()
         self._is_leaving = False
         self._jobs = 0
+        #: Whether the broker has answered a READY.
+        self.is_joined = False
 
     def join(self) -> list[Frames]:
         """Send READY on every idle slot; busy slots send their result."""
-        self._is_leaving = False
+        self._is_leaving = self.is_joined = False
         idle = [s for s in self._slots.values() if not s.ticket]
         return [self._request(slot, self._ready) for slot in idle]
 
@@ -95,6 +97,7 @@ class MemoWorkerSide:
             return []
         slot.is_open = False
         message = _read(frames[1]) if len(frames) == 2 else None
+        self.is_joined |= isinstance(message, MemoJob | MemoHeartbeat)
         if isinstance(message, MemoJob):
             return self._work(slot, message)
         if isinstance(message, MemoHeartbeat):

@@ -100,6 +100,11 @@ class NclWorkerSide:
         self._compute.slots = slots
 
     @property
+    def is_joined(self) -> bool:
+        """Return whether the orchestrator has accepted this node's handshake."""
+        return self.is_connected
+
+    @property
     def is_connected(self) -> bool:
         """Whether the orchestrator has accepted this node."""
         return self._session.state == CONNECTED

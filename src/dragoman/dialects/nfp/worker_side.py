@@ -83,6 +83,8 @@ class NfpWorkerSide:
         }
         #: Returns the time stamp of an event. Without it events have none.
         self._stamp = stamp or (lambda: "")
+        #: Whether the broker has sent KEEPALIVE or a job since READY: NFP has no other answer.
+        self.is_joined = False
         #: Whether the broker declared itself as ours.
         self._is_ours = False
         self._held: dict[str, _RunningJob] = {}
@@ -98,7 +100,7 @@ class NfpWorkerSide:
 
     def join(self) -> list[Frames]:
         """Declare ourselves, with the jobs that we hold or have results of, and register."""
-        self._is_ours = False
+        self._is_ours = self.is_joined = False
         declared = self._declared | {"holds": [*self._held, *self._results]}
         return [
             wire.encode(wire.Open(wire.WORKER, bodies.to_json(declared))),
@@ -120,6 +122,7 @@ class NfpWorkerSide:
         """Decode one message. Unreadable messages are ignored."""
         try:
             message = wire.decode(frames)
+            self.is_joined |= isinstance(message, wire.KeepAlive | wire.NfpTask)
             if isinstance(message, wire.NfpTask):
                 return self._handlers[message.command](message, message.uuid.decode())
         except (MalformedMessage, UnicodeDecodeError):

@@ -90,7 +90,9 @@ class NfpWorkers:
             return self._refuse(peer, message.service, f"the service name {service!r} is reserved")
         worker = NfpWorker(peer, message.service, now)
         self.workers[peer.id] = self.by_name[worker.name] = worker
-        return [self._joined(worker)]
+        # NFP does not answer READY. A KEEPALIVE at once tells SDK workers that they are registered.
+        confirmation = self.beat(peer.id) if peer.declared.agent == "dragoman" else []
+        return [self._joined(worker), *confirmation]
 
     def _joined(self, worker: NfpWorker) -> WorkerJoined:
         declared, settings = worker.peer.declared, self.settings

@@ -68,10 +68,18 @@ class ZssWorkerSide:
         self._requests: dict[str, ZssMessage] = {}
         self._unconfirmed = UnconfirmedResults()
         self._count = 0
+        #: The sids whose UP or HEARTBEAT the broker has accepted since `join`.
+        self._accepted: set[str] = set()
+
+    @property
+    def is_joined(self) -> bool:
+        """Return whether every sid is registered."""
+        return self._accepted.issuperset(self._sids)
 
     def join(self) -> list[Frames]:
         """Register every sid. The broker refuses a known one, which does no harm."""
         # With the first sid only: requests may arrive before the second one is registered.
+        self._accepted.clear()
         jobs = [_job(m) for m in self._requests.values()]
         # Without the id of every request the worker cannot declare what it holds.
         holds = {"holds": [*jobs, *self._unconfirmed.jobs()] or 0} if all(jobs) else {}
@@ -109,13 +117,16 @@ class ZssWorkerSide:
         except MalformedMessage:
             return []
         if m.identity is None:
-            return [*self._lost(m), Alive()] if m.kind == REP else []
+            return [*self._smi_answered(m), Alive()] if m.kind == REP else []
         if m.kind == PRT:
             return self._part(m)
         return self._request(m) if m.kind == REQ else []
 
-    def _lost(self, m: ZssMessage) -> list[WorkerNotice]:
-        """Return the results that the broker still waits for, to send them again."""
+    def _smi_answered(self, m: ZssMessage) -> list[WorkerNotice]:
+        """Note an accepted sid; repeat the results that the broker still waits for."""
+        # UP of a known sid gets 500; its next HEARTBEAT gets 200.
+        if m.status == b"200":
+            self._accepted.add(m.rid.decode(errors="replace").partition("-")[2])
         extra = _address(m).extra
         recorded, waits = read_names(extra.get("recorded")), read_names(extra.get("open"))
         return [SendNow(frames) for frames in self._unconfirmed.settle(recorded, waits)]

@@ -50,11 +50,11 @@ NOW = 1_700_000_000.0
 class Bench:
     """The executions of a node and the messages they publish."""
 
-    def __init__(self, slots: int = 2, store: NodeStore | None = None) -> None:
+    def __init__(self, slots: int = 2, store: NodeStore | None = None, queue: int = 0) -> None:
         self.said: list[WireObject] = []
         self.store = store or NodeStore()
-        most = Capacity(2.0, 10**9, 10**9)
-        self.compute = Compute(("Math", "noop"), slots, most, self.store, self.say)
+        capacity = Capacity(2.0, 10**9, 10**9)
+        self.compute = Compute(("Math", "noop"), slots, capacity, self.store, self.say, queue)
 
     def say(self, payload: WireObject) -> None:
         self.store.add_message(payload)
@@ -124,6 +124,7 @@ def test_null_meta_runs_like_any_other(bench: Bench) -> None:
         (ask(kind="cron"), "unknown job type 'cron'"),
         (ask(Resources=TaskResources(CPU="8")), "more than this node has"),
         (ask(InputSources=[InputSource()]), "input sources"),
+        (ask(Publisher=SpecConfig("local")), "no publisher 'local'"),
         (ask(Engine=SpecConfig("math", {"task": 5})), "not an NCL call"),
         (AskForBid(None, Execution(ID="e1")), "no task"),
     ],
@@ -149,6 +150,25 @@ def test_slots_bound_what_it_takes(bench: Bench) -> None:
     last = bench.said[-1]
     assert isinstance(last, BidResult)
     assert last.Accepted
+
+
+def test_what_has_no_slot_waits_in_the_queue_until_it_is_full() -> None:
+    bench = Bench(slots=2, queue=3)
+    for number in range(6):
+        bench.hear(ask(f"e{number}", Resources=TaskResources(CPU="500m")))
+    bids = [s for s in bench.said if isinstance(s, BidResult)]
+    assert [b.Accepted for b in bids] == [True, True, True, True, True, False]
+    assert bids[-1].Events is not None
+    assert bids[-1].Events[0].Message.endswith("(2 slots, 3 places in the queue)")
+    compute = bench.compute
+    assert (compute.running, compute.enqueued) == (0, 0)
+    for number in range(5):
+        bench.hear(BidAccepted(None, f"e{number}"))
+    assert (compute.running, compute.enqueued) == (2, 3)
+    assert (compute.free.CPU, compute.queue_used.CPU) == (1, 1.5)
+    compute.finish("e0", Answer(), NOW)
+    bench.hear(CancelExecution(None, "e4"))
+    assert (compute.running, compute.enqueued) == (2, 1)
 
 
 def test_an_ask_without_an_id_is_ignored(bench: Bench) -> None:

@@ -71,6 +71,23 @@ def test_each_check_has_its_words(data: bytes, words: str) -> None:
         unseal(data)
 
 
+def seal_bytes(version: int, content: bytes) -> bytes:
+    return bytes([version]) + crc32(content).to_bytes(4, "big") + content
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        seal_bytes(JSON, b'{"metadata":{"a":"b"}}'),
+        seal_bytes(PROTOBUF, bytes([10, 8, 10, 6, 10, 1, 97, 18, 1, 98])),
+        seal({"a": "b"}, b"", PROTOBUF),
+    ],
+)
+def test_a_message_without_a_payload_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedMessage, match="payload is missing"):
+        unseal(data)
+
+
 def test_deep_nesting_is_refused_and_not_a_crash() -> None:
     deep = b"[" * 100_000
     with pytest.raises(MalformedMessage):

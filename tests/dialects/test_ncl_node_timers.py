@@ -32,7 +32,7 @@ def test_a_node_that_stays_away_is_forgotten_and_a_restart_does_not_bring_it_bac
     fabric = Fabric(OrchestratorSettings(forget_after=600.0))
     fabric.add("stays")
     goes(fabric, fabric.add("goes"))
-    fabric.wait(600 + 50)
+    fabric.wait(600 + 65)
     assert sorted(fabric.side.nodes) == ["goes", "stays"]
     fabric.wait(20)
     assert sorted(fabric.side.nodes) == ["stays"]
@@ -49,7 +49,7 @@ def test_a_node_with_work_that_waits_for_it_is_not_forgotten_before_that_went_to
     node = fabric.add("busy")
     fabric.submit()
     goes(fabric, node)
-    fabric.wait(60 + 180 + 4)
+    fabric.wait(75 + 180 + 4)
     assert "busy" in fabric.side.nodes
     fabric.wait(5)
     assert "busy" not in fabric.side.nodes

@@ -75,7 +75,7 @@ def test_the_core_s_patience_is_longer_than_ours_with_the_grace() -> None:
     settings = OrchestratorSettings()
     joined = node().joined_event()
     assert joined.beat_every is not None
-    patience = settings.disconnect_timeout + settings.grace
+    patience = settings.disconnect_after + settings.grace
     assert joined.beat_every * joined.missed_allowed > patience
 
 
@@ -130,6 +130,24 @@ def test_membership_is_kept_over_a_restart() -> None:
     again = node()
     again.restore(made.state(), NOW)
     assert again.membership == REJECTED
+
+
+def test_its_status_tells_gone_rejected_lost_and_unknown_apart() -> None:
+    made = node()
+    made.connect(0, "", NOW)
+    assert made.status == "connected"
+    made.disconnect("heartbeat timeout", NOW)
+    assert made.status == "unknown"
+    made.is_lost = True
+    assert made.status == "lost"
+    made.connect(0, "", NOW)
+    made.disconnect("graceful shutdown", NOW)
+    assert made.status == "gone"
+    again = node()
+    again.restore(made.state(), NOW)
+    assert again.row(NOW)["status"] == "gone"
+    made.membership = REJECTED
+    assert made.row(NOW)["status"] == "rejected"
 
 
 def test_resources_are_capacity() -> None:

@@ -69,14 +69,13 @@ def test_a_handshake_tells_who_and_how_far(story: Story) -> None:
     assert story.session.state == CONNECTING
 
 
-def test_the_first_heartbeat_comes_after_one_interval(story: Story) -> None:
+def test_the_first_heartbeat_follows_the_handshake_at_once(story: Story) -> None:
     story.connected()
     assert story.session.state == CONNECTED
+    assert story.tick() == [HeartbeatRequest]
+    story.answer(HeartbeatResponse())
     assert story.tick(14.9) == []
     assert story.tick(0.1) == [HeartbeatRequest]
-    story.answer(HeartbeatResponse())
-    assert story.tick(1) == []
-    assert story.tick(14) == [HeartbeatRequest]
 
 
 def test_failed_handshakes_wait_longer_each_time(story: Story) -> None:
@@ -135,31 +134,38 @@ def test_five_silent_intervals_end_the_session(story: Story) -> None:
 
 def test_a_real_change_is_sent_again_until_it_is_accepted(story: Story) -> None:
     story.connected()
-    story.info = NodeInfo("n-1", "Compute", {"zone": "us"})
-    assert story.tick(59.9) == [HeartbeatRequest]
+    assert story.tick() == [HeartbeatRequest]
     story.answer(HeartbeatResponse())
-    assert story.tick(0.1) == [UpdateNodeInfoRequest]
+    story.info = NodeInfo("n-1", "Compute", {"zone": "us"})
+    assert story.tick(1) == [UpdateNodeInfoRequest]
     story.answer(UpdateNodeInfoResponse(False, "not now"))
-    story.answer(None)
     for _ in range(3):
-        if HeartbeatRequest in story.tick(15):
-            story.answer(HeartbeatResponse())
+        assert story.tick(15) == [HeartbeatRequest]
+        story.answer(HeartbeatResponse())
     assert UpdateNodeInfoRequest in story.tick(15)
     story.answer(UpdateNodeInfoResponse(True))
-    story.tick(14)
     for _ in range(10):
-        kinds = story.tick(15)
-        if HeartbeatRequest in kinds:
-            story.asked = story.asked[:1]
-            story.answer(HeartbeatResponse())
-        assert UpdateNodeInfoRequest not in kinds
+        assert UpdateNodeInfoRequest not in story.tick(15)
+        story.answer(HeartbeatResponse())
+
+
+def test_a_change_right_after_an_accepted_one_is_sent_at_once(story: Story) -> None:
+    story.connected()
+    story.tick()
+    story.answer(HeartbeatResponse())
+    for zone in ("us", "eu"):
+        story.info = NodeInfo("n-1", "Compute", {"zone": zone})
+        assert story.tick(1) == [UpdateNodeInfoRequest]
+        story.answer(UpdateNodeInfoResponse(True))
 
 
 def test_a_heartbeat_does_not_hide_a_change(story: Story) -> None:
     story.connected()
     story.info = NodeInfo("n-1", "Compute", {"zone": "us"})
+    assert story.tick() == [HeartbeatRequest, UpdateNodeInfoRequest]
+    assert story.answer(None) is None
     for _ in range(3):
-        story.tick(15)
+        assert story.tick(15) == [HeartbeatRequest]
         story.answer(HeartbeatResponse())
     assert UpdateNodeInfoRequest in story.tick(15)
 

@@ -20,9 +20,10 @@ def test_the_defaults_are_those_of_the_document() -> None:
     assert compute.checkpoint_interval == 30
 
 
-def test_the_orchestrator_waits_a_minute_and_then_some_minutes_more() -> None:
+def test_the_orchestrator_waits_for_the_miss_factor_and_then_some_minutes_more() -> None:
     orchestrator = OrchestratorSettings()
-    assert orchestrator.disconnect_timeout == 60
+    assert orchestrator.disconnect_after == 75
+    assert OrchestratorSettings(disconnect_timeout=60).disconnect_after == 60
     assert 120 <= orchestrator.grace <= 600
     assert (orchestrator.ack_wait, orchestrator.max_pending) == (30, 1000)
 
@@ -36,6 +37,7 @@ def test_options_of_a_url_are_settings() -> None:
     read = read_settings({"heartbeat_interval": "0.5", "max_pending": "7"})
     assert read == ComputeSettings(heartbeat_interval=0.5, max_pending=7)
     assert isinstance(read.max_pending, int)
+    assert read_settings({"queue_capacity": "0"}).queue_capacity == 0
 
 
 @pytest.mark.parametrize(

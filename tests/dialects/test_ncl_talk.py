@@ -21,6 +21,8 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName, peer_id
 from dragoman.model.target import ALL, Labelled
 
+NO_QUEUE = ComputeSettings(queue_capacity=0)
+
 
 @pytest.fixture
 def fabric() -> Fabric:
@@ -90,7 +92,7 @@ def test_without_bids_work_runs_at_once() -> None:
 
 
 def test_a_refused_bid_goes_to_the_next_node(fabric: Fabric) -> None:
-    full = fabric.add("n-1")
+    full = fabric.add("n-1", settings=NO_QUEUE)
     full.side.slots = 0
     fabric.submit()
     assert full.works == []
@@ -100,12 +102,11 @@ def test_a_refused_bid_goes_to_the_next_node(fabric: Fabric) -> None:
 
 
 def test_the_reason_of_a_refusal_is_on_record(fabric: Fabric) -> None:
-    fabric.add("n-1").side.slots = 0
+    fabric.add("n-1", settings=NO_QUEUE).side.slots = 0
     fabric.submit()
     (requeued,) = [r for r, _ in fabric.entries if r.kind == "requeued"]
-    assert (
-        requeued.detail == "bid refused: rejected bid: not enough capacity: all 0 slots are taken"
-    )
+    reason = "not enough capacity: the queue is full (0 slots, 0 places in the queue)"
+    assert requeued.detail == f"bid refused: rejected bid: {reason}"
     found = why(fabric.broker.state, JobId("j1"))
     assert found.reason is Reason.REFUSED_BY_ALL
     assert "n-1" in found.words
@@ -275,9 +276,9 @@ def test_a_late_result_of_a_lost_node_is_recorded_and_not_applied(fabric: Fabric
 
 
 def test_a_silent_node_that_beats_again_is_asked_to_shake_hands(fabric: Fabric) -> None:
-    fabric.add(settings=ComputeSettings(heartbeat_miss_factor=6))
+    fabric.add(settings=ComputeSettings(heartbeat_miss_factor=7))
     fabric.loses = lambda c: c.source == "n-1"
-    fabric.wait(62)
+    fabric.wait(77)
     assert not fabric.side.nodes["n-1"].is_connected
     fabric.loses = lambda c: False
     fabric.wait(20)

@@ -20,11 +20,14 @@ from dragoman.dialects.ncl.messages import (
 )
 from dragoman.dialects.ncl.models import (
     RUN,
+    BuildVersionInfo,
     Execution,
     ExecutionState,
     JobSpec,
     NclTask,
+    Resources,
     SpecConfig,
+    TaskResources,
     WireObject,
 )
 from dragoman.dialects.ncl.settings import ComputeSettings
@@ -54,7 +57,7 @@ class Stage:
     def hear(self, subject: str, data: bytes, reply: str = "") -> list[Any]:
         return self.side.receive([subject.encode(), data, b"", reply.encode()])
 
-    def outputs(self, payload: WireObject, seq: int, reply: str = "ack") -> list[Any]:
+    def deliver(self, payload: WireObject, seq: int, reply: str = "ack") -> list[Any]:
         pairs = wire.data_metadata(payload, "orchestrator-n-1", self.now, seq, IN)
         return self.hear(IN, wire.encode(payload, pairs), reply)
 
@@ -68,7 +71,11 @@ class Stage:
 
 
 def ask(name: str = "e1") -> AskForBid:
-    task = NclTask(Name="main", Engine=SpecConfig("math", {"task": "t"}))
+    task = NclTask(
+        Name="main",
+        Engine=SpecConfig("math", {"task": "t"}),
+        Resources=TaskResources(CPU="500m"),
+    )
     job = JobSpec(ID="j", Name="n", Namespace="d", Type="batch", Meta={}, Tasks=[task])
     return AskForBid(None, Execution(ID=name, JobID="j", Job=job, DesiredState=ExecutionState(RUN)))
 
@@ -125,9 +132,9 @@ def test_frames_that_are_no_message_are_ignored(frames: list[bytes]) -> None:
 
 def test_the_number_it_reports_never_falls_by_a_replay() -> None:
     stage = Stage().connected(start=5)
-    stage.outputs(ask("e1"), 9)
-    stage.outputs(ask("e2"), 12)
-    stage.outputs(ask("e1"), 9)
+    stage.deliver(ask("e1"), 9)
+    stage.deliver(ask("e2"), 12)
+    stage.deliver(ask("e1"), 9)
     stage.now += 15
     (beat,) = [p for p in payloads(stage.side.beat()) if isinstance(p, HeartbeatRequest)]
     assert beat.LastOrchestratorSeqNum == 12
@@ -143,12 +150,12 @@ def test_it_adopts_where_the_orchestrator_says_it_is() -> None:
 def test_sequences_of_the_orchestrator_may_start_anew() -> None:
     stage = Stage().connected(start=500)
     stage.connected(start=0)
-    assert any(isinstance(w, Assigned) for w in stage.outputs(ask(), 1))
+    assert any(isinstance(w, Assigned) for w in stage.deliver(ask(), 1))
 
 
 def test_results_wait_for_a_session() -> None:
     stage = Stage().connected()
-    stage.outputs(ask(), 1)
+    stage.deliver(ask(), 1)
     stage.side.join()
     assert stage.side.finish("e1", Answer(value=1)) == []
     response = HandshakeResponse(True, "node reconnected", 0, 1)
@@ -157,12 +164,15 @@ def test_results_wait_for_a_session() -> None:
     words = stage.hear(
         frames[3].decode(), wire.encode(response, wire.metadata(response, "o", stage.now))
     )
-    assert [type(p).__name__ for p in payloads(sent(words))] == ["RunResult"]
+    assert [type(p).__name__ for p in payloads(sent(words))] == [
+        "HeartbeatRequest",
+        "RunResult",
+    ]
 
 
 def test_an_old_ack_counts_for_nothing_and_a_new_one_does() -> None:
     stage = Stage().connected()
-    stage.outputs(ask(), 1)
+    stage.deliver(ask(), 1)
     (result,) = stage.side.finish("e1", Answer(value=1))
     stage.connected()
     stage.hear(result[3].decode(), b"{}")
@@ -243,7 +253,7 @@ def test_a_real_orchestrator_s_cancel_after_the_result_is_harmless() -> None:
 def test_what_was_written_is_checkpointed_at_intervals() -> None:
     lines: list[bytes] = []
     stage = Stage(NodeStore(lines.append)).connected()
-    stage.outputs(ask(), 9)
+    stage.deliver(ask(), 9)
     assert not any(b'"k":"at"' in line for line in lines)
     stage.now += 30
     stage.side.beat()
@@ -254,10 +264,29 @@ def test_a_bid_is_sent_as_data_with_an_ack_inbox() -> None:
     stage = Stage().connected()
     asked = ask()
     asked.Execution.DesiredState = ExecutionState(0)
-    words = stage.outputs(asked, 1)
+    words = stage.deliver(asked, 1)
     (frames,) = [f for f in sent(words) if f[0].endswith(b"out.msgs")]
     message = wire.decode(frames[1])
     assert isinstance(message.payload, BidResult)
     assert message.payload.Accepted
     assert (message.source, wire.SUBJECT in message.metadata) == ("n-1", False)
     assert frames[3].startswith(b"_INBOX.")
+
+
+def test_the_version_is_empty_for_real_orchestrators_and_ours_is_a_label() -> None:
+    info = Stage().side.describe()
+    assert info.BacalhauVersion == BuildVersionInfo()
+    assert (info.Labels or {})["dragoman.version"] == "0.1.0"
+
+
+def test_a_heartbeat_reports_the_queue() -> None:
+    stage = Stage().connected()
+    stage.side.slots = 1
+    for number in range(3):
+        stage.deliver(ask(f"e{number}"), number + 1)
+    stage.now += 15
+    (beat,) = [p for p in payloads(stage.side.beat()) if isinstance(p, HeartbeatRequest)]
+    assert beat.QueueUsedCapacity == Resources(CPU=1)
+    compute = stage.side.describe().ComputeNodeInfo
+    assert (compute.RunningExecutions, compute.EnqueuedExecutions) == (1, 2)
+    assert compute.QueueCapacity == Resources(CPU=1)

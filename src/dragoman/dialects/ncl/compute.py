@@ -13,7 +13,8 @@
 The execution's id and state decide what a message does. Sequence numbers do not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from dragoman.dialects.ncl.body_codec import call_of, result_of
@@ -63,6 +64,8 @@ PARTITION_INDEX: Final = "BACALHAU_PARTITION_INDEX"
 PARTITION_COUNT: Final = "BACALHAU_PARTITION_COUNT"
 #: Job types that run once on every node.
 _UNPARTITIONED: Final = frozenset({"ops", "daemon"})
+#: Publisher types that need no publishing: the value is in the result itself.
+PUBLISHERS: Final = ("", "noop")
 _JOB_TYPES: Final = frozenset({"batch", "ops", "service", "daemon"})
 
 
@@ -80,14 +83,18 @@ class Compute:
         capacity: Capacity,
         store: NodeStore,
         publish: Callable[[WireObject], None],
+        queue_capacity: int = 0,
     ) -> None:
         self._services = {name.lower(): name for name in services}
         self.slots = slots
         self._capacity = capacity
         self._store = store
         self._publish = publish
-        #: Capacity that each live execution uses.
+        self._queue_capacity = queue_capacity
+        #: Capacity that each live execution needs, from its bid to its end.
         self._needs: dict[str, Capacity] = {}
+        #: Accepted executions in order. The SDK runs the first `slots` of them, the rest wait.
+        self._accepted: dict[str, None] = {}
         self.runs = 0
         self.failures = 0
         self._handlers: dict[type[WireObject], Callable[..., list[WorkerNotice]]] = {
@@ -115,12 +122,31 @@ class Compute:
         return len(self._needs)
 
     @property
+    def running(self) -> int:
+        """The number of executions that run."""
+        return min(len(self._accepted), self.slots)
+
+    @property
+    def enqueued(self) -> int:
+        """The number of accepted executions that wait for a slot."""
+        return len(self._accepted) - self.running
+
+    @property
     def free(self) -> Resources:
-        """The capacity that no live execution uses."""
-        used = NOTHING
-        for needs in self._needs.values():
-            used = used.plus(needs)
-        return resources_of(self._capacity.minus(used))
+        """The capacity that no running execution uses."""
+        running = islice(self._accepted, self.slots)
+        return resources_of(self._capacity.minus(self._sum(running)))
+
+    @property
+    def queue_used(self) -> Resources:
+        """The capacity that the enqueued executions need."""
+        return resources_of(self._sum(islice(self._accepted, self.slots, None)))
+
+    def _sum(self, names: Iterable[str]) -> Capacity:
+        total = NOTHING
+        for name in names:
+            total = total.plus(self._needs[name])
+        return total
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -141,6 +167,7 @@ class Compute:
         if spec.DesiredState.StateType == RUN:
             # Desired state Running: the work starts without a bid.
             stored.state = BID_ACCEPTED
+            self._accepted[stored.id] = None
             self._store.add(stored)
             return [work]
         self._store.add(stored)
@@ -161,6 +188,8 @@ class Compute:
         service = self._services.get(task.Engine.Type.lower())
         if service is None:
             raise BidRefused(f"this node has no engine {task.Engine.Type!r}")
+        if task.Publisher.Type.lower() not in PUBLISHERS:
+            raise BidRefused(f"this node has no publisher {task.Publisher.Type!r}")
         if task.InputSources:
             raise BidRefused("input sources are not supported")
         meta = job.Meta or {}
@@ -184,8 +213,9 @@ class Compute:
         needs = needs_of(task.Resources)
         if not self._capacity.holds(needs):
             raise BidRefused("not enough capacity: it needs more than this node has")
-        if self.live >= self.slots:
-            raise BidRefused(f"not enough capacity: all {self.slots} slots are taken")
+        if self.live >= self.slots + self._queue_capacity:
+            limits = f"{self.slots} slots, {self._queue_capacity} places in the queue"
+            raise BidRefused(f"not enough capacity: the queue is full ({limits})")
         return needs
 
     def _bid_accepted(self, message: BidAccepted, now: float) -> list[WorkerNotice]:
@@ -193,6 +223,7 @@ class Compute:
         if stored is None or stored.state != BID_OFFERED or stored.spec is None:
             return []
         self._store.set_state(stored, BID_ACCEPTED)
+        self._accepted[stored.id] = None
         return [self._work(stored.spec)]
 
     def _bid_rejected(self, message: BidRejected, now: float) -> list[WorkerNotice]:
@@ -253,6 +284,7 @@ class Compute:
                 and stored.state != BID_OFFERED
             ):
                 self._needs[stored.id] = needs_of(_task_of(stored.spec).Resources)
+                self._accepted[stored.id] = None
                 self._store.set_state(stored, BID_ACCEPTED)
                 restarted.append(self._work(stored.spec))
             else:
@@ -269,6 +301,7 @@ class Compute:
 
     def _end(self, stored: StoredExecution, state: int) -> None:
         self._needs.pop(stored.id, None)
+        self._accepted.pop(stored.id, None)
         self._store.set_state(stored, state)
 
 

@@ -22,7 +22,7 @@ from dragoman.dialects.ncl.messages import (
     UpdateNodeInfoResponse,
 )
 from dragoman.dialects.ncl.models import NodeInfo, WireObject
-from dragoman.dialects.ncl.nodes import REJECTED, Node
+from dragoman.dialects.ncl.nodes import GRACEFUL_SHUTDOWN, REJECTED, Node
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.dialects.ncl.wire import decode
 from dragoman.model.capacity import Capacity
@@ -30,7 +30,6 @@ from dragoman.model.record import Kind
 
 HANDSHAKE_REQUIRED: Final = "HandshakeRequired"
 TIMED_OUT: Final = "heartbeat timeout"
-GRACEFUL_SHUTDOWN: Final = "graceful shutdown"
 
 ControlAnswer = tuple[WireObject, list[Event]]
 
@@ -147,8 +146,8 @@ class ControlPlane:
         return node if node is not None and node.is_connected else None
 
     def check(self, node: Node, now: float) -> list[Event]:
-        """Disconnect a node after `disconnect_timeout`. Its work waits for `grace`."""
-        if not node.is_connected or now < node.heard_at + self._settings.disconnect_timeout:
+        """Disconnect a node after `disconnect_after` seconds. Its work waits for `grace`."""
+        if not node.is_connected or now < node.heard_at + self._settings.disconnect_after:
             return []
         node.disconnect(TIMED_OUT, now)
         return [node.left_event(self._settings.grace), node.state_note(now)]

@@ -117,7 +117,9 @@ def _read_any_json(body: bytes) -> Envelope:
     if metadata is None:
         # A real node crashes on null metadata. Here it is a malformed message.
         raise _unreadable("metadata is null or missing")
-    return Envelope(metadata, bytes(found.get("payload", b"null")))
+    if "payload" not in found:
+        raise _unreadable("payload is missing")
+    return Envelope(metadata, bytes(found["payload"]))
 
 
 # --- protobuf -----------------------------------------------------------------------------------
@@ -159,7 +161,9 @@ def _read_protobuf(body: bytes) -> Envelope:
                 payload = dict(_fields(content)).get(1, b"")
     except (IndexError, UnicodeDecodeError) as error:
         raise _unreadable(f"the body is not protobuf ({error})") from None
-    return Envelope(metadata, payload or b"null", PROTOBUF)
+    if not payload:
+        raise _unreadable("payload is missing")
+    return Envelope(metadata, payload, PROTOBUF)
 
 
 def _pair(entry: bytes) -> tuple[str, str]:

@@ -89,7 +89,7 @@ class NodeTimers:
         settings = self._settings
         self._wake_times.set(node.id, node.publisher.next_deadline())
         if node.is_connected:
-            self._wake_times.set(node.id, node.heard_at + settings.disconnect_timeout)
+            self._wake_times.set(node.id, node.heard_at + settings.disconnect_after)
             if not node.is_reconciled:
                 self._wake_times.set(node.id, node.connected_at + settings.reconcile_after)
         elif not node.is_lost:

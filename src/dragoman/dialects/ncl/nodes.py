@@ -29,11 +29,16 @@ REJECTED: Final = "REJECTED"
 CONNECTED: Final = "CONNECTED"
 DISCONNECTED: Final = "DISCONNECTED"
 
+#: Reason of a disconnection: the node sent a shutdown notice.
+GRACEFUL_SHUTDOWN: Final = "graceful shutdown"
+
 PROTOCOL: Final = "ncl/v1"
 #: Label of the services that a node offers besides its engines, comma-separated.
 SERVICE_LABEL: Final = "dragoman.service"
 #: Label of how many jobs a node takes at once.
 SLOTS_LABEL: Final = "dragoman.slots"
+#: Label of a Dragoman worker's own version.
+VERSION_LABEL: Final = "dragoman.version"
 #: Prefix of the detail in the record of a node's state.
 NODE_RECORD: Final = "ncl node "
 #: Prefix of the detail in the record that a node is forgotten.
@@ -107,11 +112,11 @@ class Node:
     def joined_event(self) -> WorkerJoined:
         """Return the event that registers it with the core.
 
-        The core's lease is longer than `disconnect_timeout` and `grace` together. This side judges
+        The core's lease is longer than `disconnect_after` and `grace` together. This side judges
         silence itself, because here a node is unknown before it is lost.
         """
         beat = self.settings.heartbeat_interval
-        patience = self.settings.disconnect_timeout + self.settings.grace
+        patience = self.settings.disconnect_after + self.settings.grace
         return WorkerJoined(
             self.peer,
             WorkerName(self.id),
@@ -213,14 +218,24 @@ class Node:
             ),
         )
 
+    @property
+    def status(self) -> str:
+        """Its status in listings: rejected, connected, gone, lost or unknown."""
+        if self.membership == REJECTED:
+            return "rejected"
+        if self.is_connected:
+            return "connected"
+        if self.last_error == GRACEFUL_SHUTDOWN:
+            return "gone"
+        return "lost" if self.is_lost else "unknown"
+
     def row(self, now: float) -> dict[str, Any]:
         """Return its status as plain values, for listings."""
-        status = "connected" if self.is_connected else "lost" if self.is_lost else "unknown"
         maximum, compute = self.info.ComputeNodeInfo.MaxCapacity, self.info.ComputeNodeInfo
         return {
             "node": self.id,
             "membership": self.membership.lower(),
-            "status": status,
+            "status": self.status,
             "services": list(self.services),
             "slots": self.slots,
             "running": compute.RunningExecutions,
@@ -236,7 +251,7 @@ class Node:
 
     def restore(self, state: NodeState, now: float) -> None:
         """Restore a recorded state. The node starts disconnected, whatever was recorded."""
-        self.disconnected_at = now
+        self.disconnected_at, self.last_error = now, state.ConnectionState.LastError
         self.info = state.Info
         self.membership = state.Membership or self.membership
         self.compute_seq = state.ConnectionState.LastComputeSeqNum

@@ -115,10 +115,11 @@ class NodeSession:
         """Send the node info if it differs from what the orchestrator last accepted."""
         if now < self._info_check_at:
             return []
-        self._info_check_at = now + self._settings.info_update_interval
         info = self._describe()
         if self._accepted is not None and is_same_node(info, self._accepted):
             return []
+        # A lost or refused update is repeated after this time.
+        self._info_check_at = now + self._settings.info_update_interval
         return [self._request(UpdateNodeInfoRequest(info), now)]
 
     def _request(self, request: WireObject, now: float) -> tuple[str, WireObject]:
@@ -155,7 +156,7 @@ class NodeSession:
         if isinstance(request, UpdateNodeInfoRequest) and (
             isinstance(payload, UpdateNodeInfoResponse) and payload.accepted
         ):
-            self._accepted = request.NodeInfo
+            self._accepted, self._info_check_at = request.NodeInfo, now
         return None
 
     def _handshake_answered(
@@ -167,8 +168,7 @@ class NodeSession:
         self.state, self.last_error, self._failures = CONNECTED, "", 0
         self._accepted = request.NodeInfo
         self._last_good_at = now
-        self._heartbeat_at = now + self._settings.heartbeat_interval
-        self._info_check_at = now + self._settings.info_update_interval
+        self._heartbeat_at = self._info_check_at = now
         return response
 
     def _refused(self, request: WireObject, error: BacError, now: float) -> None:

@@ -5,6 +5,7 @@ Comments give the name in the document's Configuration section where it differs.
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Final
 
 from dragoman.model.setting import setting
 from dragoman.model.value import value
@@ -23,10 +24,16 @@ class OrchestratorSettings:
         gt=0,
         help="Expected seconds between two heartbeats of a node (HeartbeatInterval).",
     )
-    disconnect_timeout: float = setting(
-        default=60.0,
+    heartbeat_miss_factor: int = setting(
+        default=5,
+        ge=1,
+        help="Heartbeat intervals of silence after which a node is disconnected: its state is "
+        "unknown (HeartbeatMissFactor).",
+    )
+    disconnect_timeout: float | None = setting(
+        default=None,
         gt=0,
-        help="Seconds of silence after which a node is disconnected: its state is unknown.",
+        help="The same in seconds, instead of the factor. Upstream's orchestrator uses 60.",
     )
     grace: float = setting(
         default=180.0,
@@ -97,6 +104,11 @@ class OrchestratorSettings:
         default=1024 * 1024, ge=1024, help="Largest NATS message in bytes, headers included."
     )
 
+    @property
+    def disconnect_after(self) -> float:
+        """Seconds of silence after which a node is disconnected."""
+        return self.disconnect_timeout or self.heartbeat_miss_factor * self.heartbeat_interval
+
 
 @value
 class ComputeSettings:
@@ -125,12 +137,17 @@ class ComputeSettings:
     log_beat_timeout: float = 5.0
     #: Log lines kept per running execution, for late consumers.
     log_lines: int = 1000
+    #: Accepted executions that may wait for a slot. A bid is refused only if the queue is full.
+    queue_capacity: int = 1000
     #: Ended executions kept, so that a replay does not run one again.
     remember: int = 100_000
     #: How often timers are checked.
     tick: float = 1.0
     #: Largest NATS message in bytes, headers included.
     max_payload: int = 1024 * 1024
+
+
+_MAY_BE_ZERO: Final = frozenset({"queue_capacity"})
 
 
 def read_settings(options: Mapping[str, str]) -> ComputeSettings:
@@ -146,6 +163,6 @@ def read_settings(options: Mapping[str, str]) -> ComputeSettings:
             values[name] = int(text) if known[name] is int else float(text)
         except ValueError:
             raise ValueError(f"{name}={text!r}: not a number") from None
-        if values[name] <= 0:
+        if values[name] < 0 or (values[name] == 0 and name not in _MAY_BE_ZERO):
             raise ValueError(f"{name}={text!r}: must be greater than 0")
     return ComputeSettings(**values)  # type: ignore[arg-type]

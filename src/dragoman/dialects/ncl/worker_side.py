@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.ncl import wire
-from dragoman.dialects.ncl.compute import Compute, resources_of
+from dragoman.dialects.ncl.compute import PUBLISHERS, Compute, resources_of
 from dragoman.dialects.ncl.dataplane import Publisher
 from dragoman.dialects.ncl.discovery import PREFIX, Discovery
 from dragoman.dialects.ncl.log_producer import LogProducer
@@ -19,10 +19,9 @@ from dragoman.dialects.ncl.models import (
     BuildVersionInfo,
     ComputeInfo,
     NodeInfo,
-    Resources,
     WireObject,
 )
-from dragoman.dialects.ncl.nodes import PROTOCOL, SERVICE_LABEL, SLOTS_LABEL
+from dragoman.dialects.ncl.nodes import PROTOCOL, SERVICE_LABEL, SLOTS_LABEL, VERSION_LABEL
 from dragoman.dialects.ncl.session import CONNECTED, NodeSession
 from dragoman.dialects.ncl.settings import ComputeSettings
 from dragoman.dialects.ncl.store import NodeStore
@@ -66,8 +65,10 @@ class NclWorkerSide:
         self._inbox = f"_INBOX.{node}.{wire.inbox_token(ids())}"
         now = clock()
         self._session = NodeSession(node, self.settings, self.describe, now)
-        self._compute = Compute(self._services, slots, self._capacity, self.store, self._publish)
         s = self.settings
+        self._compute = Compute(
+            self._services, slots, self._capacity, self.store, self._publish, s.queue_capacity
+        )
         self._publisher = Publisher(s.ack_wait, s.max_pending, s.retry_base, s.retry_max)
         self._log_producer = LogProducer(node, self._inbox, self.settings, self._compute.find)
         self._discovery = Discovery(node, self._services, version, now)
@@ -121,6 +122,7 @@ class NclWorkerSide:
             "name": self.name,
             SERVICE_LABEL: names,
             SLOTS_LABEL: str(self._compute.slots),
+            VERSION_LABEL: self._version,
         }
         maximum = resources_of(self._capacity)
         return NodeInfo(
@@ -130,14 +132,18 @@ class NclWorkerSide:
             [PROTOCOL],
             ComputeInfo(
                 ExecutionEngines=[name.lower() for name in self._services],
-                Publishers=["local", "noop"],
+                Publishers=[name for name in PUBLISHERS if name],
                 StorageSources=["inline"],
                 MaxCapacity=maximum,
+                QueueCapacity=self._compute.queue_used,
                 AvailableCapacity=self._compute.free,
                 MaxJobRequirements=maximum,
-                RunningExecutions=self._compute.live,
+                RunningExecutions=self._compute.running,
+                EnqueuedExecutions=self._compute.enqueued,
             ),
-            BuildVersionInfo(GitVersion=f"v{self._version}"),
+            # Empty on purpose: a real orchestrator gives no work to a node whose version is below
+            # 1.0.4, and accepts an unknown (empty) one. Ours is in a label.
+            BuildVersionInfo(),
         )
 
     # --- in -------------------------------------------------------------------------------------
@@ -194,14 +200,15 @@ class NclWorkerSide:
                 self._publisher.close()
             # An empty body means "no responders": that is no sign of life.
             return [Alive()] if self.is_connected and body else []
-        return [Alive(), *_replies(self._open(response, now)), *self._take_resumed()]
+        self._open(response)
+        # The first heartbeat follows the handshake at once, as the document says.
+        return [Alive(), *_replies(self.beat()), *self._take_resumed()]
 
-    def _open(self, response: HandshakeResponse, now: float) -> list[Frames]:
-        """Open the data plane: adopt the orchestrator's position, send unacked messages."""
+    def _open(self, response: HandshakeResponse) -> None:
+        """Open the data plane at the orchestrator's position."""
         self._opened += 1
         self._received = response.LastOrchestratorSeqNum
         self._publisher.open()
-        return self._pump(now)
 
     def _acked(self, token: str, body: bytes, now: float) -> None:
         session, _, seq = token.partition("-")
@@ -257,7 +264,8 @@ class NclWorkerSide:
     def beat(self) -> list[Frames]:
         """Return whatever is due: heartbeats, handshakes, updates, messages, log heartbeats."""
         now = self._clock()
-        requests = self._session.tick(self._received, self._compute.free, Resources(), now)
+        compute = self._compute
+        requests = self._session.tick(self._received, compute.free, compute.queue_used, now)
         if not self.is_connected:
             self._publisher.close()
         self._publisher.advance(now)

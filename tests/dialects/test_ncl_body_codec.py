@@ -11,12 +11,14 @@ from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.body_codec import (
     OUTPUT_LIMIT,
     NclBodyCodec,
+    Printed,
     answer_of,
     params_of,
     result_of,
 )
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.messages import RunResult
+from dragoman.dialects.ncl.models import CommandResult
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -141,3 +143,23 @@ def test_a_result_is_readable_json() -> None:
     assert b'"Params":{"value":5}' in dump(result)
     assert result.RunCommandResult is not None
     assert result.RunCommandResult.Stdout == "5"
+
+
+def test_stdout_is_what_was_printed_and_then_the_value() -> None:
+    printed = Printed()
+    printed.add("hello\n", False)
+    printed.add("oh\n", True)
+    output = result_of(Answer(value=5), printed).RunCommandResult
+    assert output == CommandResult(Stdout="hello\n5", stderr="oh\n")
+    assert result_of(Answer(), printed).RunCommandResult == CommandResult("hello\n", stderr="oh\n")
+    assert result_of(Answer()).RunCommandResult == CommandResult("null")
+
+
+def test_output_beyond_the_limit_is_marked_as_truncated() -> None:
+    printed = Printed()
+    for _ in range(3):
+        printed.add("x" * 1000, True)
+    output = result_of(Answer(value=1), printed).RunCommandResult
+    assert output is not None
+    assert (len(output.stderr), output.StderrTruncated) == (2048, True)
+    assert (output.Stdout, output.StdoutTruncated) == ("1", False)

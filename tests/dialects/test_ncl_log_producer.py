@@ -148,3 +148,42 @@ def test_only_the_last_lines_are_kept() -> None:
     for number in range(5):
         stage.producing.progress("e1", number)
     assert [logs.read_line(line)[0] for _, line in stage.ask()] == [3, 4]
+
+
+def test_printed_text_is_sent_in_batches_and_before_later_lines(stage: Stage) -> None:
+    stage.ask()
+    assert stage.producing.output("e1", "one\n", False) == []
+    assert stage.producing.output("e1", "two\n", False) == []
+    assert texts(stage.producing.tick(NOW + 1)) == ["one\ntwo\n"]
+    stage.producing.output("e1", "three\n", False)
+    ((_, first), (_, second)) = read(stage.producing.progress("e1", 4))
+    assert (first.text, logs.read_line(second)) == ("three\n", (4, None))
+    assert texts(stage.producing.output("e1", "x" * 5000, False)) == ["x" * 5000]
+
+
+def test_stdout_and_stderr_stay_apart_and_in_order(stage: Stage) -> None:
+    stage.ask()
+    stage.producing.output("e1", "out\n", False)
+    frames = stage.producing.output("e1", "err\n", True) + stage.producing.close_streams("e1")
+    lines = [found for _, found in read(frames)]
+    assert lines == [
+        logs.LogLine("out\n"),
+        logs.LogLine("err\n", logs.STDERR),
+        logs.Close(logs.NORMAL),
+    ]
+
+
+def test_lines_of_ended_executions_stay_readable_up_to_a_bound() -> None:
+    stage = Stage()
+    settings = ComputeSettings(log_executions=2)
+    stage.producing = LogProducer("n", "_INBOX.x", settings, stage.held.get)
+    for name in ("e1", "e2", "e3"):
+        stage.held[name] = StoredExecution(name, "j", "batch", RUNNING)
+        stage.producing.output(name, f"{name}\n", False)
+        stage.held[name].state = COMPLETED
+        stage.producing.close_streams(name)
+        assert stage.producing.output(name, "late\n", False) == []
+    close = logs.Close(logs.NORMAL)
+    assert [found for _, found in stage.ask("e1")] == [close]
+    assert [found for _, found in stage.ask("e2")] == [logs.LogLine("e2\n"), close]
+    assert [found for _, found in stage.ask("e3")] == [logs.LogLine("e3\n"), close]

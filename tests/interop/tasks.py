@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 import threading
 import time
 from typing import Any
@@ -85,3 +86,10 @@ def write(*words: str) -> None:
     """Add a line to the log that all workers of a test share."""
     with _LOCK, open(_LOG, "a") as log:
         log.write(" ".join([*words, str(os.getpid())]) + "\n")
+
+
+def greet(name: str = "world") -> str:
+    """Print something, then return it."""
+    print(f"hello {name}")
+    print("careful", file=sys.stderr)
+    return name

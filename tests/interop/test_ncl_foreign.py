@@ -286,3 +286,99 @@ def test_a_clean_stop_says_goodbye(fleet: Fleet, tmp_path: Path) -> None:
         assert notice.payload == {"NodeID": "w-1", "LastOrchestratorSeqNum": 2}
 
     stage(fleet, tmp_path, story)
+
+
+def is_eligible(version: dict[str, str]) -> bool:
+    """Rank a node's version as Bacalhau 1.9 does: unknown, or at least 1.0.4."""
+    found = tuple(version.get(name, "") for name in ("Major", "Minor", "GitVersion"))
+    return found in (("", "", ""),) or found >= ("1", "0", "v1.0.4")
+
+
+def test_a_real_orchestrator_finds_our_node_suitable(fleet: Fleet, tmp_path: Path) -> None:
+    async def story(scene: Scene, worker: Process) -> None:
+        request = await scene.orchestrator.requests.next("transport.HandshakeRequest")
+        info = request.payload["NodeInfo"]
+        assert is_eligible(info["BacalhauVersion"])
+        assert info["Labels"]["dragoman.version"]
+        compute = info["ComputeNodeInfo"]
+        assert compute["Publishers"] == ["noop"]
+        assert 0 < compute["MaxCapacity"]["CPU"] <= (os.cpu_count() or 1)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        assert 0 < compute["MaxCapacity"]["Memory"] <= memory
+
+    stage(fleet, tmp_path, story)
+
+
+def test_the_first_heartbeat_does_not_wait_for_the_interval(fleet: Fleet, tmp_path: Path) -> None:
+    async def story(scene: Scene, worker: Process) -> None:
+        beat = await scene.orchestrator.requests.next("transport.HeartbeatRequest")
+        assert beat.payload["NodeID"] == "w-1"
+
+    stage(fleet, tmp_path, story, more="&heartbeat_interval=3600")
+
+
+def test_a_burst_waits_in_the_node_s_queue(fleet: Fleet, tmp_path: Path) -> None:
+    jobs = [f"e-{number}" for number in range(100)]
+
+    async def story(scene: Scene, worker: Process) -> None:
+        for name in jobs:
+            await scene.ask(name, {"task": "slow", "args": [0.1], "kwargs": {}})
+        for name in jobs:
+            await scene.outcome("BidResult", name)
+            await scene.tell("BidAccepted", {"ExecutionID": name, "Accepted": True})
+        beats = scene.orchestrator.requests
+        await beats.until(lambda: [b for b in beats.all if b.payload.get("QueueUsedCapacity")])
+        for name in jobs:
+            await scene.outcome("RunResult", name)
+        assert not scene.orchestrator.data.of("ComputeError")
+
+    stage(fleet, tmp_path, story)
+
+
+def test_only_a_full_queue_refuses_a_bid(fleet: Fleet, tmp_path: Path) -> None:
+    async def story(scene: Scene, worker: Process) -> None:
+        for number in range(11):
+            await scene.ask(f"e-{number}", {"task": "slow", "args": [30], "kwargs": {}}, desired=1)
+        refusal = await scene.outcome("BidResult", "e-10")
+        assert "the queue is full (8 slots, 2 places in the queue)" in str(refusal["Events"])
+        assert [m.payload["ExecutionID"] for m in scene.orchestrator.data.of("BidResult")] == [
+            "e-10"
+        ]
+
+    stage(fleet, tmp_path, story, more="&queue_capacity=2")
+
+
+def test_what_a_task_prints_is_in_its_result_and_its_log_stays(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    async def story(scene: Scene, worker: Process) -> None:
+        await scene.run("e-1", {"task": "greet", "args": ["Ada"], "kwargs": {}})
+        result = await scene.outcome("RunResult", "e-1")
+        output = result["RunCommandResult"]
+        assert (output["Stdout"], output["stderr"]) == ("hello Ada\nAda", "careful\n")
+        assert await log_of(scene, "e-1") == [(1, "hello Ada\n"), (2, "careful\n")]
+        assert await log_of(scene, "e-1") == [(1, "hello Ada\n"), (2, "careful\n")]
+
+    stage(fleet, tmp_path, story)
+
+
+async def log_of(scene: Scene, name: str) -> list[tuple[int, str]]:
+    """Read the whole log of an execution, as upstream's orchestrator asks for it."""
+    client, inbox = scene.orchestrator.client, "_SINBOX.abcdefghijklmnopqrstuv.12345678"
+    lines = await client.subscribe(inbox)
+    wanted = {"ExecutionID": name, "NodeID": scene.name, "Tail": False, "Follow": True}
+    request = {
+        "consumerId": inbox.rpartition(".")[0] + ".",
+        "streamId": "12345678",
+        "heartBeatRequestSub": "_HEARTBEAT." + inbox.rpartition(".")[0],
+        "body": base64.b64encode(json.dumps(wanted).encode()).decode(),
+    }
+    subject = f"node.compute.{scene.name}.ExecutionLogs/v1"
+    await client.publish(subject, json.dumps(request).encode(), reply=inbox)
+    found = []
+    while (frame := json.loads((await lines.next_msg(timeout=10)).data))["type"] == 1:
+        item = json.loads(base64.b64decode(frame["data"]))["value"]
+        found.append((item["Type"], item["Line"]))
+    assert frame["closeError"]["Code"] == 1000
+    await lines.unsubscribe()
+    return found

@@ -10,12 +10,13 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
+from zlib import crc32
 
 import pytest
 from tests.dialects.ncl_vectors import BY_LABEL, body, labels
 from tests.interop.conftest import StartBroker
 from tests.interop.harness import Broker, Fleet, until
-from tests.interop.raw_ncl import RawNode, connection, node_info, raw_node
+from tests.interop.raw_ncl import Opened, RawNode, connection, node_info, raw_node
 
 from dragoman import Client
 
@@ -409,3 +410,31 @@ def test_the_ready_file_names_nats_and_the_server_ends_with_the_broker(
         return asyncio.run(attempt())
 
     until(is_gone, "nats-server is gone")
+
+
+def without_payload(version: int) -> bytes:
+    """Write a heartbeat that has metadata and no payload, in either version of the envelope."""
+    pairs = {"Bacalhau-Type": "transport.HeartbeatRequest", "Bacalhau-PayloadEncoding": "json"}
+    content = json.dumps({"metadata": pairs}).encode()
+    if version == 2:
+        entries = b""
+        for key, text in pairs.items():
+            entry = bytes([10, len(key)]) + key.encode() + bytes([18, len(text)]) + text.encode()
+            entries += bytes([10, len(entry)]) + entry
+        content = bytes([10, len(entries)]) + entries
+    return bytes([version]) + crc32(content).to_bytes(4, "big") + content
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_message_without_a_payload_is_an_error(broker: StartBroker, version: int) -> None:
+    b = broker(LINKS, SHORT)
+
+    async def story() -> None:
+        async with raw_node(nats_url(b), "n-raw") as node:
+            await node.handshake()
+            data = without_payload(version)
+            answer = Opened(await node.client.request(node.subject("out.ctrl"), data, 10))
+            assert answer.type == "BacError"
+            assert "payload is missing" in answer.payload["Cause"]
+
+    play(story)

@@ -44,7 +44,7 @@ def test_an_operator_lets_nodes_in_and_keeps_them_out(broker: StartBroker, fleet
         ask("reject_node", node="w-1")
 
         def is_away() -> bool:
-            return bool(ask("list_nodes")[0]["status"] != "connected")
+            return bool(ask("list_nodes")[0]["status"] == "rejected")
 
         until(is_away, "it is sent away", 30, every=0.2)
         assert ask("list_services") == []
@@ -85,5 +85,27 @@ def test_why_knows_bids_and_capacity(broker: StartBroker) -> None:
                     assert "no licence here" in found["n-picky"]["detail"]
                     assert found["n-small"]["standing"] == "lacks_capacity"
                     assert "has cpu 1" in found["n-small"]["detail"]
+
+    play(story)
+
+
+def test_a_node_that_shut_down_is_gone_and_a_silent_one_is_unknown(broker: StartBroker) -> None:
+    b = broker(LINKS, SHORT.replace("disconnect_timeout = 3.0", "disconnect_timeout = 1.0"))
+
+    async def story() -> None:
+        async with (
+            raw_node(b.endpoints["nats"], "n-leaves") as leaves,
+            raw_node(b.endpoints["nats"], "n-silent") as silent,
+            AsyncClient(b.url("nfp")) as client,
+        ):
+            await leaves.handshake()
+            await silent.handshake()
+            await leaves.request("transport.ShutdownNoticeRequest", {"NodeID": "n-leaves"})
+            wanted = {"n-leaves": "gone", "n-silent": "unknown"}
+            while wanted != {
+                row["node"]: row["status"]
+                for row in await client.call("mmi.service.broker", "list_nodes", timeout=10)
+            }:
+                pass
 
     play(story)

@@ -157,3 +157,29 @@ def test_a_forward_that_the_dialect_lacks_is_a_fault_for_the_caller(scene: Scene
     scene.turn()
     assert (scene.reports_sent(), len(scene.running), scene.ended) == (ANSWERED, 0, 1)
     assert b"nfp cannot forward" in b"".join(scene.sent[0])
+
+
+def test_a_job_that_is_cancelled_while_it_waits_for_a_thread_does_not_run(scene: Scene) -> None:
+    execute = scene.take()
+    scene.task = lambda job: pytest.fail("it ran")
+    scene.running.stop(Stop("j1"))
+    execute()
+    scene.turn()
+    assert scene.reports_sent()[0] == CANCELLED
+
+
+def test_a_drain_hands_back_only_what_waits_for_a_thread(scene: Scene) -> None:
+    def drain(job: JobContext) -> Answer:
+        scene.running.hand_back_waiting()
+        return Answer(1)
+
+    waits, runs = scene.take("waits"), scene.take("runs")
+    scene.task = drain
+    runs()
+    assert scene.reports_sent()[-1] == HANDED_BACK
+    assert len(scene.running) == 1
+    scene.task = lambda job: pytest.fail("it ran")
+    waits()
+    scene.turn()
+    assert scene.reports_sent() == ANSWERED
+    assert len(scene.running) == 0

@@ -4,7 +4,7 @@ A side converts these objects to frames and frames to these objects. The SDK see
 and a side sees no socket.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dragoman.dialects.base import Frames
 from dragoman.model.content import Answer, Call
@@ -274,4 +274,13 @@ class WorkerSide(Protocol):
 
     def leave(self) -> list[Frames]:
         """Unregister."""
+        ...
+
+
+@runtime_checkable
+class TakesOutput(Protocol):
+    """A worker side whose dialect transmits what a task prints."""
+
+    def output(self, ticket: str, text: str, is_error: bool) -> list[Frames]:
+        """Send text that a task printed."""
         ...

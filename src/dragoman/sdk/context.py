@@ -23,6 +23,8 @@ class JobContext:
         self._send = send
         self._new_id = new_id
         self._stopped = threading.Event()
+        self._start_lock = threading.Lock()
+        self._has_started = self._is_withdrawn = False
         #: Whether this is a management call to the worker. Set by the worker.
         self.is_management = False
         self._answers: dict[str, queue.SimpleQueue[Any]] = {}
@@ -93,6 +95,18 @@ class JobContext:
         return asyncio.run(work)
 
     # --- called by the worker -----------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Note that a thread runs the job; False if it was withdrawn before."""
+        with self._start_lock:
+            self._has_started = not self._is_withdrawn
+            return self._has_started
+
+    def withdraw(self) -> bool:
+        """Keep a job that waits for a thread from running; False if it runs already."""
+        with self._start_lock:
+            self._is_withdrawn = not self._has_started
+            return self._is_withdrawn
 
     def stop(self) -> None:
         """Mark the job as cancelled."""

@@ -214,6 +214,7 @@ class NclPeerFactory:
         from dragoman.dialects.ncl.settings import read_settings
         from dragoman.dialects.ncl.worker_side import NclWorkerSide as Side
         from dragoman.sdk.journal import open_store
+        from dragoman.sdk.machine import machine_capacity
 
         options = dict(spec.options)
         path, sync = options.pop("store", ""), options.pop("fsync", "false").lower()
@@ -227,6 +228,7 @@ class NclPeerFactory:
             ids=ids,
             clock=time.time,
             slots=spec.concurrency,
+            capacity=machine_capacity(),
             labels=spec.labels,
             settings=settings,
             store=open_store(path, settings.remember, is_synced=sync in _YES) if path else None,

@@ -6,17 +6,26 @@ pool runs it.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import structlog
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop, Unsupported, WorkerSide
+from dragoman.dialects.peer_sides import (
+    Assigned,
+    InputGiven,
+    Stop,
+    TakesOutput,
+    Unsupported,
+    WorkerSide,
+)
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.task_output import captured, install
 from dragoman.sdk.tasks import ForwardRequested
 
 log = structlog.get_logger("dragoman.worker")
@@ -46,6 +55,9 @@ class RunningJobs:
         self._ended = ended
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
+        self._takes_output = isinstance(side, TakesOutput)
+        if self._takes_output:
+            install()
         #: Jobs finished since the start, by whether they succeeded.
         self.succeeded = 0
         self.failed = 0
@@ -65,14 +77,24 @@ class RunningJobs:
         return partial(self._execute, work, context)
 
     def _execute(self, work: Assigned, context: JobContext) -> None:
+        if not context.start():
+            return
         try:
-            answer = self._run(work, context)
-            if context.is_cancelled:
-                answer = Answer(fault=Fault(FaultCode.CANCELLED, "the worker stopped the job"))
+            answer = self._answer(work, context)
             done = partial(self._finish, work.ticket, answer)
         except ForwardRequested as handover:
             done = partial(self._forward, work.ticket, handover)
         self._in_loop(done)
+
+    def _answer(self, work: Assigned, context: JobContext) -> Answer:
+        """Run the task, unless the job was cancelled while it waited for a thread."""
+        if not context.is_cancelled:
+            send = partial(self._send_from_thread, "output", work.ticket)
+            with captured(send) if self._takes_output else nullcontext():
+                answer = self._run(work, context)
+        if context.is_cancelled:
+            return Answer(fault=Fault(FaultCode.CANCELLED, "the worker stopped the job"))
+        return answer
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -136,6 +158,13 @@ class RunningJobs:
             frames = self._side.finish(ticket, Answer(fault=fault))
         self._send(frames)
         self._ended()
+
+    def hand_back_waiting(self) -> None:
+        """Hand back the jobs that wait for a thread."""
+        for ticket, context in list(self._jobs.items()):
+            if context.withdraw():
+                del self._jobs[ticket]
+                self._send(self._side.hand_back(ticket))
 
     def hand_back_all(self) -> None:
         """Return every job to the broker unfinished; drop what its thread returns later."""

@@ -196,6 +196,7 @@ class Worker:
         else:
             log.info("worker drains", worker=self.name, running=len(self._running))
             self._is_draining = True
+            self._running.hand_back_waiting()
         self._check_drained()
 
     def start(self, timeout: float = 30.0) -> "Worker":

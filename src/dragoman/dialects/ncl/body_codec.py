@@ -109,25 +109,50 @@ class _NclCall(msgspec.Struct):
         return Call(self.task, args, kwargs, None, self.headers, self.timeout)
 
 
-def result_of(answer: Answer) -> RunResult:
+class Printed:
+    """The beginning of what a task printed, by stream."""
+
+    __slots__ = ("stderr", "stdout")
+
+    def __init__(self) -> None:
+        self.stdout = self.stderr = b""
+
+    def add(self, text: str, is_error: bool) -> None:
+        """Add text; what exceeds the limit by far is dropped."""
+        data = text.encode(errors="replace")[: OUTPUT_LIMIT + 1]
+        if is_error:
+            self.stderr = (self.stderr + data)[: OUTPUT_LIMIT + 1]
+        else:
+            self.stdout = (self.stdout + data)[: OUTPUT_LIMIT + 1]
+
+
+def result_of(answer: Answer, printed: Printed | None = None) -> RunResult:
     """Write an answer as a result. The caller fills in execution and job."""
+    printed = printed or Printed()
     if answer.fault is not None:
         fault = answer.fault
         params: dict[str, Any] = {"fault": fault.code.value, "message": fault.message}
         output = CommandResult(ExitCode=1, ErrorMsg=fault.message or fault.code.value)
     elif answer.raw is not None:
         params = {"raw": b64encode(answer.raw).decode()}
-        output = _output(answer.raw)
+        output = _output(printed, answer.raw)
     else:
         params = {"value": to_jsonable(answer.value)}
         text = answer.value if isinstance(answer.value, str) else dump(params["value"]).decode()
-        output = _output(text.encode())
+        is_shown = answer.value is not None or not printed.stdout
+        output = _output(printed, text.encode(errors="replace") if is_shown else b"")
     return RunResult(PublishResult=SpecConfig(PUBLISHER, params), RunCommandResult=output)
 
 
-def _output(text: bytes) -> CommandResult:
-    cut = text[:OUTPUT_LIMIT].decode(errors="replace")
-    return CommandResult(Stdout=cut, StdoutTruncated=len(text) > OUTPUT_LIMIT)
+def _output(printed: Printed, value: bytes) -> CommandResult:
+    """Write what the task printed, then its value, each stream truncated."""
+    stdout, stderr = printed.stdout + value, printed.stderr
+    return CommandResult(
+        Stdout=stdout[:OUTPUT_LIMIT].decode(errors="replace"),
+        StdoutTruncated=len(stdout) > OUTPUT_LIMIT,
+        stderr=stderr[:OUTPUT_LIMIT].decode(errors="replace"),
+        StderrTruncated=len(stderr) > OUTPUT_LIMIT,
+    )
 
 
 def answer_of(result: RunResult) -> Answer:

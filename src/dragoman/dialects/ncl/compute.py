@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
-from dragoman.dialects.ncl.body_codec import call_of, result_of
+from dragoman.dialects.ncl.body_codec import Printed, call_of, result_of
 from dragoman.dialects.ncl.executions import (
     HANDED_BACK,
     META_CLIENT,
@@ -95,6 +95,7 @@ class Compute:
         self._needs: dict[str, Capacity] = {}
         #: Accepted executions in order. The SDK runs the first `slots` of them, the rest wait.
         self._accepted: dict[str, None] = {}
+        self._printed: dict[str, Printed] = {}
         self.runs = 0
         self.failures = 0
         self._handlers: dict[type[WireObject], Callable[..., list[WorkerNotice]]] = {
@@ -249,6 +250,11 @@ class Compute:
             self.runs += 1
             self._store.set_state(stored, RUNNING)
 
+    def output(self, name: str, text: str, is_error: bool) -> None:
+        """Keep the beginning of what an execution prints, for its result."""
+        if name in self._accepted:
+            self._printed.setdefault(name, Printed()).add(text, is_error)
+
     def finish(self, name: str, answer: Answer, now: float) -> bool:
         """Report the result. Returns False if the execution had ended already (a cancel)."""
         stored = self.find(name)
@@ -258,7 +264,7 @@ class Compute:
             words = answer.fault.message or answer.fault.code.value
             self._fail(stored, words, {"IsError": "true"}, now)
             return True
-        result = result_of(answer)
+        result = result_of(answer, self._printed.get(name))
         result.ExecutionID, result.JobID, result.JobType = stored.id, stored.job, stored.kind
         result.Events = [NclEvent("Completed successfully", "Execution", time_text(now))]
         self._end(stored, COMPLETED)
@@ -302,6 +308,7 @@ class Compute:
     def _end(self, stored: StoredExecution, state: int) -> None:
         self._needs.pop(stored.id, None)
         self._accepted.pop(stored.id, None)
+        self._printed.pop(stored.id, None)
         self._store.set_state(stored, state)
 
 

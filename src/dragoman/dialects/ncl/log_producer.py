@@ -1,9 +1,10 @@
 """A compute node's log streams: which consumers follow which execution.
 
-The node keeps the last lines of a running execution for a consumer that comes later. A log request
+The node keeps the last lines of an execution for a consumer that comes later. A log request
 may overtake the work it is about, so a request for an unknown execution waits a few seconds.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from dragoman.model.value import value
 
 _PARKED_FOR: Final = 5.0
 _MAX_PARKED: Final = 1000
+#: Characters of printed text after which a batch is sent.
+_BATCH: Final = 4096
 
 
 @value
@@ -43,6 +46,10 @@ class LogProducer:
         self._settings = settings
         self._find = find
         self._lines: dict[str, logs.LogBuffer] = {}
+        #: Ended executions whose lines are kept, oldest first.
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        #: Printed text that is not sent yet, by execution.
+        self._unsent: dict[str, logs.LogLine] = {}
         #: Stream id -> stream.
         self._streams: dict[str, _LogStream] = {}
         self._parked: dict[str, tuple[_LogStream, float]] = {}
@@ -105,34 +112,65 @@ class LogProducer:
 
     def progress(self, execution: str, event: Any) -> list[Frames]:
         """Send a progress report to all followers."""
-        return self._emit(execution, logs.progress_line(to_jsonable(event)))
+        return self._send_line(execution, logs.progress_line(to_jsonable(event)))
 
     def chunk(self, execution: str, data: bytes) -> list[Frames]:
         """Send a stream chunk to all followers."""
-        return self._emit(execution, logs.chunk_line(data))
+        return self._send_line(execution, logs.chunk_line(data))
+
+    def output(self, execution: str, text: str, is_error: bool) -> list[Frames]:
+        """Add printed text. It is sent in batches, at the latest by the next `tick`."""
+        if not self._is_live(execution):
+            return []
+        stream = logs.STDERR if is_error else logs.STDOUT
+        unsent = self._unsent.get(execution)
+        out: list[Frames] = []
+        if unsent is not None and unsent.stream != stream:
+            out, unsent = self._flush(execution), None
+        text = unsent.text + text if unsent is not None else text
+        self._unsent[execution] = logs.LogLine(text, stream)
+        return [*out, *self._flush(execution)] if len(text) >= _BATCH else out
+
+    def _is_live(self, execution: str) -> bool:
+        stored = self._find(execution)
+        return stored is not None and not stored.is_over
+
+    def _send_line(self, execution: str, line: logs.LogLine) -> list[Frames]:
+        if not self._is_live(execution):
+            return []
+        return [*self._flush(execution), *self._emit(execution, line)]
+
+    def _flush(self, execution: str) -> list[Frames]:
+        unsent = self._unsent.pop(execution, None)
+        return self._emit(execution, unsent) if unsent is not None else []
 
     def _emit(self, execution: str, line: logs.LogLine) -> list[Frames]:
-        stored = self._find(execution)
-        if stored is None or stored.is_over:
-            return []
         lines = self._buffer_of(execution)
         lines.kept.append(line)
         return [_line(reply, line) for reply in lines.followers.values()]
 
     def close_streams(self, execution: str) -> list[Frames]:
-        """Close the streams of an ended execution."""
-        lines = self._lines.pop(execution, None)
+        """Close the streams of an ended execution; keep its lines for later consumers."""
+        out = self._flush(execution)
+        lines = self._lines.get(execution)
         if lines is None:
-            return []
-        for stream in lines.followers:
+            return out
+        followers = dict(lines.followers)
+        lines.followers.clear()
+        for stream in followers:
             self._streams.pop(stream, None)
-        return [_close(reply, logs.NORMAL, "") for reply in lines.followers.values()]
+        self._ended[execution] = None
+        while len(self._ended) > self._settings.log_executions:
+            del self._lines[self._ended.popitem(last=False)[0]]
+        return [*out, *(_close(reply, logs.NORMAL, "") for reply in followers.values())]
 
     def close_all(self) -> list[Frames]:
         """Close every stream: the node shuts down."""
         out = [_close(s.reply, logs.GOING_AWAY, "") for s in self._streams.values()]
         self._streams.clear()
         self._lines.clear()
+        self._ended.clear()
+        self._unsent.clear()
         return out
 
     # --- liveness of consumers ------------------------------------------------------------------
@@ -142,7 +180,7 @@ class LogProducer:
         for token in [t for t, (_, until) in self._unanswered.items() if now >= until]:
             self._drop_consumer(self._unanswered.pop(token)[0])
         overdue = [s for s, until in self._parked.values() if now >= until]
-        out: list[Frames] = []
+        out = [frames for name in list(self._unsent) for frames in self._flush(name)]
         for stream in overdue:
             del self._parked[stream.request.stream]
             out.append(_close(stream.reply, logs.BAD_REQUEST, "no such execution"))

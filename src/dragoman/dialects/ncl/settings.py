@@ -137,6 +137,8 @@ class ComputeSettings:
     log_beat_timeout: float = 5.0
     #: Log lines kept per running execution, for late consumers.
     log_lines: int = 1000
+    #: Ended executions whose log lines stay readable.
+    log_executions: int = 100
     #: Accepted executions that may wait for a slot. A bid is refused only if the queue is full.
     queue_capacity: int = 1000
     #: Ended executions kept, so that a replay does not run one again.

@@ -301,6 +301,11 @@ class NclWorkerSide:
         """Send a stream chunk as a log line to all followers."""
         return self._log_producer.chunk(ticket, data)
 
+    def output(self, ticket: str, text: str, is_error: bool) -> list[Frames]:
+        """Send what a task prints to its log streams, and keep its beginning for the result."""
+        self._compute.output(ticket, text, is_error)
+        return self._log_producer.output(ticket, text, is_error)
+
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result. It is kept until the orchestrator has acked it."""
         now = self._clock()

@@ -25,7 +25,7 @@ class OddSide:
 
     def receive(self, address: Address, frames: Frames, now: float) -> Sequence[Event | Send]:
         if frames[0] == b"malformed":
-            raise MalformedMessage("not readable")
+            raise MalformedMessage("not readable" * 100)
         if frames[0] == b"bug":
             raise ZeroDivisionError
         return [PeerLeft(PeerId("odd/w"), "bye")]
@@ -56,7 +56,9 @@ def test_a_malformed_message_becomes_a_record_and_the_next_one_is_read() -> None
     heard = list(link.receive(10, 1.0))
     assert [type(item) for item in heard] == [Noted, Noted, PeerLeft]
     assert all(item.kind is Kind.REJECTED for item in heard if isinstance(item, Noted))
-    assert link.internal_errors == 1
+    assert heard[0] == Noted(Kind.REJECTED, PeerId("odd/p"), detail=("not readable" * 100)[:500])
+    assert heard[1] == Noted(Kind.REJECTED, PeerId("odd/p"), detail="internal error; see the log")
+    assert (link.received, link.sent, link.internal_errors) == (3, 0, 1)
 
 
 def test_undelivered_work_comes_back_as_an_event() -> None:
@@ -199,3 +201,36 @@ def test_messages_that_came_before_a_link_opened_are_drained() -> None:
         await links.traffic(None)
 
     asyncio.run(scenario())
+
+
+def test_waiting_for_traffic_ends_with_traffic_or_with_its_time() -> None:
+    async def scenario() -> None:
+        link, hub = make()
+        links = Links([link])
+        await links.open()
+        await links.traffic(None)
+        waiting = asyncio.create_task(links.traffic(None))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        hub.connect(b"p").say([b"fine"])
+        await waiting
+        await links.traffic(0.001)
+        await links.traffic(-1.0)
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_cutting_a_key_cuts_its_connections_where_connections_have_keys() -> None:
+    class KeyedHub(MemoryHub):
+        def __init__(self) -> None:
+            super().__init__()
+            self.was_cut: list[str] = []
+
+        def cut(self, key: str) -> None:
+            self.was_cut.append(key)
+
+    hub = KeyedHub()
+    links = Links([Link(TimedSide("one"), hub), Link(TimedSide("two"), MemoryHub())])
+    links.disconnect_key("curve:k")
+    assert hub.was_cut == ["curve:k"]

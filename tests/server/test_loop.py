@@ -295,6 +295,23 @@ def test_a_write_error_ends_a_loop_that_waits_for_the_disk(
     asyncio.run(fails_within(server, LedgerError))
 
 
+def test_a_bug_in_a_turn_ends_the_loop_after_everything_is_written() -> None:
+    server = MemoryServer()
+    server.loop.submit(submission("j1", strict=False))
+
+    async def run() -> None:
+        await server.links.open()
+        serving = asyncio.create_task(server.loop.run())
+        await settle(lambda: server.loop.engine.pending)
+        server.loop.submit("no event")  # type: ignore[arg-type]
+        async with asyncio.timeout(10):
+            with pytest.raises(KeyError):
+                await serving
+
+    asyncio.run(run())
+    assert [r.job for r in server.ledger.read()] == ["j1"]
+
+
 def test_work_that_waited_for_the_disk_and_finds_nobody_is_requeued() -> None:
     ledger = HeldLedger()
     server = MemoryServer(ledger)

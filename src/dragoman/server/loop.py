@@ -58,8 +58,8 @@ class Loop:
         self.is_stopping = False
         self._to_write = asyncio.Event()
         self._written = asyncio.Event()
-        #: Runs while records that no send waits for are delayed.
-        self._relaxed_timer: asyncio.TimerHandle | None = None
+        #: Whether records that no send waits for are being delayed.
+        self._is_delaying = False
         self._error: BaseException | None = None
         #: Until when the loop sleeps if nothing arrives; None: for ever.
         self._wakes_at: float | None = None
@@ -93,12 +93,12 @@ class Loop:
             raise self._error
 
     def _until_due(self) -> float | None:
-        """Return how long nothing is due, in seconds; None: for ever."""
+        """Return how long nothing is due, in seconds; zero or less: something is; None: never."""
         found = (self.engine.next_due(), self.feed.next_turn())
         # Catching up with the ledger has sent events to subscribers.
         self.links.flush()
         self._wakes_at = at = min((t for t in found if t is not None), default=None)
-        return None if at is None else max(0.0, at - self.clock.now())
+        return None if at is None else at - self.clock.now()
 
     def _wake_if_due_earlier(self) -> None:
         """Wake the loop if sends from outside a turn made something due before it wakes."""
@@ -117,9 +117,13 @@ class Loop:
         urgency = self.engine.urgency
         if urgency is Urgency.NOW:
             self._to_write.set()
-        elif urgency is Urgency.LATER and self._relaxed_timer is None:
-            later = asyncio.get_running_loop().call_later
-            self._relaxed_timer = later(RELAXED_DELAY, self._to_write.set)
+        elif urgency is Urgency.LATER and not self._is_delaying:
+            self._is_delaying = True
+            asyncio.get_running_loop().call_later(RELAXED_DELAY, self._end_delay)
+
+    def _end_delay(self) -> None:
+        self._is_delaying = False
+        self._to_write.set()
 
     async def _write_all(self) -> None:
         """Write what is pending, again and again, until the loop has stopped and all is written."""
@@ -135,9 +139,6 @@ class Loop:
             self.links.wake()
 
     async def _write_once(self) -> None:
-        if self._relaxed_timer is not None:
-            self._relaxed_timer.cancel()
-            self._relaxed_timer = None
         entries = self.engine.begin_write()
         if not entries:
             return

@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "server": tuple("model core dialects transports ledger services security server web".split()),
     "sdk": ("model", "dialects", "transports", "sdk"),
     "web": tuple(
-        """model core.view dialects.base dialects.http transports.base transports.memory
+        """model core.events core.effects core.view dialects.base dialects.http transports.base
         transports.tls security web""".split()
     ),
     "cli": tuple(

@@ -1,11 +1,12 @@
 """Content as HTTP peers have it, and back."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.http.body_codec import HttpBodyCodec, code_of, question, spread, write
-from dragoman.model.body import Body
+from dragoman.dialects.http.body_codec import HttpBodyCodec, code_of, members, question, write
+from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
@@ -74,10 +75,19 @@ def test_a_damaged_body_is_unmappable_and_nothing_else(blob: bytes) -> None:
             read(Body("http", ()))
 
 
+def parsed(body: Body) -> object:
+    return msgspec.json.decode(msgspec.json.encode(members(body)))
+
+
 def test_a_question_has_a_name_and_peers_see_raw_bytes_as_such() -> None:
-    assert spread(question("q1", "name?").parts) == {"value": "name?", "request": "q1"}
-    assert spread(CODEC.write_answer(Answer(raw=b"abc")).parts) == {
-        "value": {"$bytes": "YWJj"},
-        "raw": True,
-    }
-    assert spread(()) == {}
+    assert parsed(question("q1", "name?")) == {"value": "name?", "request": "q1"}
+    raw = CODEC.write_answer(Answer(raw=b"abc"))
+    assert parsed(raw) == {"value": {"$bytes": "YWJj"}, "raw": True}
+    assert members(EMPTY) == {}
+
+
+@given(VALUES)
+def test_members_are_passed_on_without_a_change(value: object) -> None:
+    body = CODEC.write_answer(Answer(value, worker="w"))
+    expected = msgspec.json.decode(body.parts[0])
+    assert parsed(body) == expected

@@ -1,136 +1,142 @@
-"""The broker's side of the HTTP link: clients, statuses and events."""
+"""The broker's side of the HTTP link: effects pass as objects, bodies in HTTP form."""
 
 import json
+from typing import Any
 
 import pytest
-from tests.dialects.http_house import CLIENT, WORKER, House, answer_parts, call_parts, kinds
 
-from dragoman.core.effects import RequestKind, SendReply, SendStatus
-from dragoman.core.events import ReplyKind
-from dragoman.dialects.base import MalformedMessage, Subscribed
-from dragoman.dialects.http import wire
-from dragoman.dialects.http.broker_side import HttpBrokerSide
+from dragoman.core.effects import (
+    Dismiss,
+    Effect,
+    JobStatus,
+    PartStatus,
+    RequestKind,
+    SendBeat,
+    SendCancel,
+    SendInput,
+    SendReply,
+    SendStatus,
+    SendWork,
+)
+from dragoman.core.events import JobCancelled, ReplyKind
+from dragoman.dialects.base import Send, Subscribed
+from dragoman.dialects.http.body_codec import HttpBodyCodec
+from dragoman.dialects.http.broker_side import HttpBrokerSide, StreamedRecord
 from dragoman.dialects.json_values import to_jsonable
-from dragoman.model.body import Body
-from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.dialects.local.body_codec import LocalBodyCodec
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
 
-
-def test_a_submission_is_acknowledged_after_all_that_it_caused() -> None:
-    house = House()
-    house.join()
-    sent = house.submit()
-    assert kinds(sent) == ["Told", "Told", "Work", "Heard"]
-    assert [m.about for _, m, _ in sent[:2]] == ["queued", "dispatched"]
-    submitted = next(r for r in house.records if r.kind == Kind.SUBMITTED)
-    assert submitted.strict
-    assert submitted.client == "http/alice"
+CODEC, OTHER = HttpBodyCodec(), LocalBodyCodec()
+CLIENT, WORKER = PeerId("http/alice"), PeerId("http/worker:0a")
+JOB, SERVICE = JobId("j"), ServiceName("s")
+UNKNOWN = Body("martian", (b"?",))
 
 
-def test_an_acknowledgement_is_strict() -> None:
-    side = HttpBrokerSide()
-    said = side.receive(CLIENT, wire.encode(wire.Submit("r", "j", "s"), call_parts("t")), 1.0)
-    assert said[-1].is_strict  # type: ignore[union-attr]
+def side() -> HttpBrokerSide:
+    return HttpBrokerSide(codecs={"http": CODEC, OTHER.name: OTHER})
 
 
-def test_a_refusal_comes_before_the_acknowledgement_and_has_no_state() -> None:
-    house = House()
-    house.submit()
-    sent = house.say(CLIENT, wire.Submit("r2", "j", "s", "t"), call_parts("t", 2))
-    assert kinds(sent) == ["Told", "Heard"]
-    assert (sent[0][1].fault, sent[0][1].state) == ("conflict", "")
+def rendered(effect: Effect) -> tuple[bytes, Any]:
+    """Return the address and the object of the one message for an effect."""
+    (send,) = side().render(effect, 7.0)
+    objects: Any = send.frames
+    item, now = objects
+    assert now == 7.0
+    return send.address, item
 
 
-def test_a_target_that_cannot_be_read_is_malformed() -> None:
-    with pytest.raises(MalformedMessage):
-        House().submit(target=" , ")
+def reply(body: Body, fault: Fault | None = None) -> SendReply:
+    return SendReply(CLIENT, JOB, ReplyKind.FINAL, SERVICE, WorkerName("w"), body, fault)
 
 
-def test_a_brokers_message_to_the_broker_is_malformed() -> None:
-    with pytest.raises(MalformedMessage):
-        House().say(CLIENT, wire.Heard("r"))
+def test_the_applications_events_pass_as_they_are() -> None:
+    items = [JobCancelled(JOB, CLIENT), Send(b"alice", (), is_strict=True)]
+    assert side().receive(b"alice", items, 1.0) is items
 
 
-def test_a_standing_has_every_part_with_its_result() -> None:
-    house = House()
-    house.join(b"worker:0a")
-    house.join(b"worker:0b")
-    house.submit(target="all")
-    house.say(b"worker:0a", wire.Report("r", "j", 1, "final"), answer_parts("one"))
-    ((address, standing, frames),) = house.say(CLIENT, wire.Ask("j"))
-    assert address == CLIENT
-    assert (standing.state, standing.target) == ("running", "all")
-    assert [(s.worker, s.state, s.frames) for s in standing.shares] == [
-        ("worker:0a", "succeeded", 1),
-        ("worker:0b", "running", 0),
-    ]
-    assert json.loads(frames[0]) == {"value": "one"}
+def test_a_reply_of_an_http_worker_passes_as_it_is() -> None:
+    effect = reply(CODEC.write_answer(Answer(5)))
+    assert rendered(effect) == (b"alice", effect)
 
 
-def test_a_job_nobody_knows_is_said_to_be_unknown() -> None:
-    ((_, standing, _),) = House().say(CLIENT, wire.Ask("nope"))
-    assert (standing.known_as, standing.fault) == ("", "unknown_job")
+def test_bodies_of_other_dialects_become_http_bodies() -> None:
+    result = OTHER.write_answer(Answer({"n": 1}))
+    assert CODEC.read_answer(rendered(reply(result))[1].body).value == {"n": 1}
+    call = OTHER.write_call(Call("t", (1,)))
+    work = SendWork(WORKER, JOB, 1, SERVICE, CLIENT, call)
+    address, item = rendered(work)
+    assert (address, CODEC.read_call(item.body).args) == (b"worker:0a", (1,))
+    given = rendered(SendInput(WORKER, JOB, CLIENT, result))[1]
+    assert CODEC.read_answer(given.body).value == {"n": 1}
 
 
-def test_a_cancel_is_answered_when_the_worker_has_confirmed() -> None:
-    house = House()
-    house.join()
-    house.submit()
-    sent = house.say(CLIENT, wire.Cancel("j"))
-    assert [(a, type(m)) for a, m, _ in sent] == [(WORKER, wire.Stop)]
-    sent = house.say(WORKER, wire.Report("r", "j", 1, "cancelled"))
-    standing = next(m for _, m, _ in sent if isinstance(m, wire.Standing))
-    assert (standing.asked, standing.state, standing.fault) == ("cancel", "cancelled", "cancelled")
+def test_a_result_without_a_json_form_is_a_fault() -> None:
+    item = rendered(reply(UNKNOWN))[1]
+    assert (item.fault.code, item.body) == (FaultCode.UNMAPPABLE, EMPTY)
+    failed = Fault(FaultCode.TASK_FAILED, "no")
+    assert rendered(reply(UNKNOWN, failed))[1].fault == failed
 
 
-def test_input_reaches_the_worker_and_is_acknowledged() -> None:
-    house = House()
-    house.join()
-    house.submit()
-    sent = house.say(CLIENT, wire.Input("r2", "j"), answer_parts("bob"))
-    assert [(a, type(m)) for a, m, _ in sent] == [(WORKER, wire.Given), (CLIENT, wire.Heard)]
+def test_a_call_without_a_json_form_is_not_sent() -> None:
+    with pytest.raises(Unmappable):
+        side().render(SendWork(WORKER, JOB, 1, SERVICE, CLIENT, UNKNOWN), 1.0)
 
 
-def test_input_that_is_of_no_use_is_answered_before_it_is_acknowledged() -> None:
-    sent = House().say(CLIENT, wire.Input("r", "nope"), answer_parts(1))
-    assert kinds(sent) == ["Standing", "Heard"]
-    assert sent[0][1].asked == "input"
+def test_every_part_of_a_status_has_its_result_in_http_form() -> None:
+    parts = (
+        PartStatus(WorkerName("a"), JobState.SUCCEEDED, 1, body=OTHER.write_answer(Answer(1))),
+        PartStatus(WorkerName("b"), JobState.SUCCEEDED, 1, body=UNKNOWN),
+        PartStatus(WorkerName("c"), JobState.RUNNING, 1),
+    )
+    status = JobStatus(JOB, JobState.RUNNING, SERVICE, CLIENT, parts)
+    item = rendered(SendStatus(CLIENT, JOB, RequestKind.RESULT, status))[1]
+    one, two, three = item.status.parts
+    assert CODEC.read_answer(one.body).value == 1
+    assert (two.fault.code, two.body) == (FaultCode.UNMAPPABLE, EMPTY)
+    assert (three.fault, three.body) == (None, EMPTY)
+    unknown = SendStatus(CLIENT, JOB, RequestKind.RESULT, None)
+    assert rendered(unknown) == (b"alice", unknown)
 
 
-def test_a_result_without_a_form_in_json_is_told_as_such() -> None:
-    side = HttpBrokerSide()
-    client, job, service = PeerId("http/alice"), JobId("j"), ServiceName("s")
-    body = Body("martian", (b"?",))
-    (send,) = side.render(SendReply(client, job, ReplyKind.FINAL, service, body=body), 1.0)
-    told, parts = wire.decode(send.frames)
-    assert (told.fault, parts) == ("unmappable", ())
-    (send,) = side.render(SendStatus(client, job, RequestKind.RESULT, None), 1.0)
-    assert wire.decode(send.frames)[0].known_as == ""
+def test_effects_without_a_body_pass_as_they_are() -> None:
+    for effect in (SendCancel(WORKER, JOB, 1, CLIENT), Dismiss(WORKER, "lost")):
+        assert rendered(effect) == (b"worker:0a", effect)
 
 
-def test_an_event_is_the_record_without_its_empty_fields_or_what_was_published() -> None:
-    side = HttpBrokerSide()
-    wish = Subscribed(PeerId("http/alice"), ("*",), 0, "n")
-    record = Record(5, 2.0, Kind.ENDED, "j", state="succeeded")
-    (send,) = side.render_event(wish, record, None)
-    event, (data,) = wire.decode(send.frames)
-    assert (event.name, event.seq, event.topic) == ("n", 5, "broker.ended")
-    assert json.loads(data)["event"]["state"] == "succeeded"
-    assert "fault" not in json.loads(data)["event"]
+def test_heartbeats_are_not_sent_and_clients_are_not_dismissed() -> None:
+    assert side().render(SendBeat(WORKER), 1.0) == []
+    assert side().render(Dismiss(CLIENT, "gone"), 1.0) == []
+
+
+def test_it_has_no_timers() -> None:
+    assert (side().advance(1.0), side().next_deadline()) == ([], None)
+
+
+def streamed(record: Record, body: Body | None = None) -> StreamedRecord:
+    wish = Subscribed(CLIENT, ("*",), 0, "n")
+    (send,) = side().render_event(wish, record, body)
+    item: Any = send.frames[0]
+    assert (send.address, item.tag, item.seq) == (b"alice", "n", record.seq)
+    found: StreamedRecord = item
+    return found
+
+
+def test_an_event_is_the_record_without_its_empty_fields() -> None:
+    item = streamed(Record(5, 2.0, Kind.ENDED, "j", state="succeeded"))
+    assert item.topic == "broker.ended"
+    assert json.loads(item.data)["event"]["state"] == "succeeded"
+    assert "fault" not in json.loads(item.data)["event"]
+
+
+def test_a_published_event_is_its_content() -> None:
     published = Record(6, 2.0, Kind.PUBLISHED, detail="my.topic")
-    (send,) = side.render_event(wish, published, Body("http", answer_parts({"b": b"\x00"})))
-    event, (data,) = wire.decode(send.frames)
-    assert event.topic == "my.topic"
-    assert json.loads(data)["event"] == to_jsonable({"b": b"\x00"})
-
-
-def test_the_applications_own_watch_gets_names_and_no_content() -> None:
-    wish = Subscribed(PeerId("http/:watch"), ("broker.ended",), 0, "ended")
-    (send,) = HttpBrokerSide().render_event(wish, Record(5, 2.0, Kind.ENDED, "j"), None)
-    event, parts = wire.decode(send.frames)
-    assert (event.job, parts) == ("j", ())
-
-
-def test_a_subscription_is_passed_on() -> None:
-    said = HttpBrokerSide().receive(CLIENT, wire.encode(wire.Subscribe("n", ("a",), 3)), 1.0)
-    assert said == [Subscribed(PeerId("http/alice"), ("a",), 3, "n")]
+    item = streamed(published, CODEC.write_answer(Answer({"b": b"\x00"})))
+    assert item.topic == "my.topic"
+    assert json.loads(item.data)["event"] == to_jsonable({"b": b"\x00"})
+    assert json.loads(streamed(published, UNKNOWN).data)["event"] is None
+    assert "http" in json.loads(streamed(published, Body("http", (b"{",))).data)["event"]

@@ -9,16 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, product
 from random import Random
+from typing import Any
 
 import pytest
 from tests.security.gated_broker import GatedBroker
 from tests.security.keyring import ring
 
-from dragoman.core.events import JobSubmitted
-from dragoman.dialects.http import wire as http
+from dragoman.core.events import (
+    InputReceived,
+    JobCancelled,
+    JobSubmitted,
+    ResultRequested,
+    WorkerJoined,
+)
+from dragoman.dialects.base import Subscribed
 from dragoman.dialects.peer_sides import ClientSide, Submission, Unsupported
 from dragoman.model.content import Call
-from dragoman.model.names import JobId, PeerId, Principal, ServiceName
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.target import parse_target
 from dragoman.security.roles import SHIPPED
 from dragoman.security.verbs import TargetClass, Verb
@@ -181,7 +188,8 @@ class Talk:
         if case.verb in ("read-own", "read-others", "cancel", "cancel-others", "input"):
             self._begin(job, case)
         if self.dialect == "http":
-            yield f"peer-{number}".encode(), self._http(case, job), "http"
+            name = f"peer-{number}"
+            yield name.encode(), self._http(case, job, PeerId(f"http/{name}")), "http"
             return
         dialect = SIM_DIALECTS[self.dialect]
         if case.verb == "register":
@@ -238,19 +246,21 @@ class Talk:
             else:
                 yield name.encode(), said, dialect.worker_link
 
-    def _http(self, case: Case, job: str) -> list[bytes]:
+    def _http(self, case: Case, job_id: str, peer: PeerId) -> Any:
+        """Return what the web application hands over: objects, where others have frames."""
+        job, service = JobId(job_id), ServiceName(case.service)
         if case.verb.startswith("read"):
-            return http.encode(http.Ask(job))
+            return [ResultRequested(job, peer)]
         if case.verb.startswith("cancel"):
-            return http.encode(http.Cancel(job))
+            return [JobCancelled(job, peer)]
         if case.verb == "input":
-            return http.encode(http.Input("r", job), [b"{}"])
+            return [InputReceived(job, peer, BODY)]
         if case.verb == "events":
-            return http.encode(http.Subscribe("s", ("*",), 0))
+            return [Subscribed(peer, ("*",), 0, "s")]
         if case.verb == "register":
-            return http.encode(http.Join("r", f"worker-{job}", (case.service,)))
-        target = TARGETS[case.target]
-        return http.encode(http.Submit("r", job, case.service, case.task, target), [b"{}"])
+            return [WorkerJoined(peer, WorkerName(f"worker-{job}"), (service,), dialect="http")]
+        target = parse_target(TARGETS[case.target])
+        return [JobSubmitted(job, peer, service, BODY, target, task=case.task)]
 
 
 def said_cases(dialect: str, role: str, policy: str = "") -> Iterator[tuple[Case, bool]]:

@@ -5,9 +5,11 @@ from typing import Any
 from tests.security.gated_broker import GatedBroker
 from tests.security.keyring import ring
 
+from dragoman.core.effects import Dismiss
+from dragoman.core.events import JobSubmitted, ReplyKind, WorkerJoined
+from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.dcp.client_side import DcpClientSide as DcpClient
 from dragoman.dialects.dcp.worker_side import DcpWorkerSide as DcpWorker
-from dragoman.dialects.http import wire as http
 from dragoman.dialects.memo01 import wire as memo
 from dragoman.dialects.ncl.messages import BacError, HandshakeResponse
 from dragoman.dialects.ncl.wire import decode as ncl_decode
@@ -18,10 +20,10 @@ from dragoman.dialects.peer_sides import Dismissed, Finished, Submission
 from dragoman.dialects.zss.client_side import ZssClientSide as ZssClient
 from dragoman.dialects.zss.wire import decode as zss_decode
 from dragoman.dialects.zss.worker_side import ZssWorkerSide as ZssWorker
+from dragoman.model.body import Body
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
-from dragoman.model.names import JobId, PeerId
-from dragoman.security.gate import BUILTIN_KEY
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.security.policy_text import read_policy
 
 NEW = "00000000-0000-4000-8000-00000000000f"
@@ -190,21 +192,18 @@ def test_ncl_answers_other_requests_of_an_unknown_key_with_403() -> None:
 
 def test_http_gets_a_refusal_before_the_acknowledgement() -> None:
     at = gated_broker()
-    said = http.encode(http.Submit("r1", "j1", "lift", "run"), [b"{}"])
-    told = [http.decode(s.frames)[0] for s in at.say("http", b"c1", said, "vera")]
-    assert [type(m) for m in told] == [http.Told, http.Heard]
-    assert told[0].fault == "denied"
-    joined = http.encode(http.Join("r2", "w1", ("lift",)))
-    told = [http.decode(s.frames)[0] for s in at.say("http", b"worker:1", joined, "vera")]
-    assert [type(m) for m in told] == [http.Dismissed, http.Heard]
-
-
-def test_the_http_application_sees_every_record() -> None:
-    at = gated_broker()
-    watch = http.encode(http.Subscribe("all", ("broker.ended",)))
-    at.say("http", b":watch", watch, BUILTIN_KEY)
-    assert [s.peer for s in at.subscribed] == ["http/:watch"]
-    assert PeerId("http/:watch") in at.gate.builtin_peers
+    client, worker = PeerId("http/c1"), PeerId("http/worker:1")
+    acknowledgement = Send(b"", (), is_strict=True)
+    submitted = JobSubmitted(JobId("j1"), client, ServiceName("lift"), Body("http", (b"{}",)))
+    items: Any = [submitted, acknowledgement]
+    refusal, last = at.say("http", b"c1", items, "vera")
+    reply: Any = refusal.frames[0]
+    assert (reply.kind, reply.fault.code) == (ReplyKind.FINAL, FaultCode.DENIED)
+    assert last is acknowledgement
+    items = [WorkerJoined(worker, WorkerName("w1"), (ServiceName("lift"),)), acknowledgement]
+    dismissal, last = at.say("http", b"worker:1", items, "vera")
+    assert isinstance(dismissal.frames[0], Dismiss)
+    assert last is acknowledgement
 
 
 def test_a_routing_id_is_not_taken_over_and_its_owner_notices_nothing() -> None:
@@ -224,7 +223,7 @@ def test_a_routing_id_is_not_taken_over_and_its_owner_notices_nothing() -> None:
 
 def test_a_subscription_may_always_be_ended() -> None:
     at = gated_broker()
-    ended = http.encode(http.Subscribe("all", ()))
+    ended: Any = [Subscribed(PeerId("http/c1"), (), tag="all")]
     at.say("http", b"c1", ended, "sue")
     assert len(at.subscribed) == 1
 

@@ -9,16 +9,16 @@ import weakref
 import pytest
 from tests.web.caller import Caller, PlainWorker
 
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.testing.harness import LocalBroker
 from dragoman.transports.base import is_loopback
 from dragoman.web.app import host_name
 from dragoman.web.http_transport import HttpTransport
-from dragoman.web.settings import WebSettings
 
 
 def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
     async def scene() -> int:
-        door = HttpTransport("http://127.0.0.1:0", WebSettings(), lambda: "id")
+        door = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
         endpoint = await door.open(lambda: None)
         assert endpoint.startswith("http://127.0.0.1:")
         port = int(endpoint.rpartition(":")[2])
@@ -37,12 +37,12 @@ def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
 @pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.1", b"GET /nowhere HTTP/1.1", b"?"])
 def test_a_connection_that_ended_is_let_go_of_at_once(request_line: bytes) -> None:
     async def scene() -> None:
-        door = HttpTransport("http://127.0.0.1:0", WebSettings(), lambda: "id")
+        door = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
         endpoint = await door.open(lambda: None)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint.split(":")[2]))
         for _ in range(100):
             await asyncio.sleep(0)
-        (line,) = map(weakref.ref, door._lines)
+        (line,) = map(weakref.ref, door._connections)
         writer.write(request_line + b"\r\nHost: localhost\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
         writer.close()
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_said_so_by_name() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        door = HttpTransport(f"http://127.0.0.1:{port}", WebSettings(), lambda: "id")
+        door = HttpTransport(f"http://127.0.0.1:{port}", HttpSettings(), lambda: "id")
         with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
             asyncio.run(door.open(lambda: None))
 

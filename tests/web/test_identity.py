@@ -122,7 +122,7 @@ def test_a_name_belongs_to_whoever_used_it_first(caller: Caller, tokens: dict[st
     assert ask(caller, "GET", "/v1/jobs/none", heads=bearer(tokens["anna"]) | name).status == 404
     stolen = ask(caller, "GET", "/v1/jobs/none", heads=bearer(tokens["otto"]) | name)
     assert stolen.status == 403
-    assert "somebody else" in stolen.json["detail"]
+    assert "another principal" in stolen.json["detail"]
 
 
 def test_a_workers_session_belongs_to_whoever_registered(

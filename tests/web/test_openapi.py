@@ -7,14 +7,14 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from dragoman.transports.memory import MemoryHub
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.app import Application
+from dragoman.web.broker_connection import BrokerConnection
 from dragoman.web.openapi import describe
-from dragoman.web.settings import WebSettings
 
 
 def test_every_route_is_described_with_its_methods_and_nothing_else_is() -> None:
-    application = Application(MemoryHub(), WebSettings(), lambda: "id")
+    application = Application(BrokerConnection(), HttpSettings(), lambda: "id")
     assert isinstance(application.asgi, Starlette)
     routes = {
         (re.sub(r":\w+}", "}", route.path), method)

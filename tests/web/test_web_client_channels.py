@@ -1,120 +1,182 @@
-"""Lines: who waits for what, on a hub without a broker."""
+"""Clients of the web application: which request gets which answer, and who waits for an end."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
+from tests.web.memory_broker import MemoryBroker, play
 
-from dragoman.dialects.http import wire
-from dragoman.transports.memory import MemoryHub
+from dragoman.core.effects import Effect
+from dragoman.core.events import Event
+from dragoman.model.record import Kind
 from dragoman.web import client_channels as module
-from dragoman.web.client_channels import ClientChannels
-from dragoman.web.problems import Problem
+
+CALL = {"service": "s", "job": "j", "task": "t"}
 
 
-class Stage:
-    """A hub whose other end is played by the test."""
+def test_a_submission_is_acknowledged_and_recorded_as_strict() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        assert (await broker.submit())[0] == 202
+        (submitted,) = broker.kinds(Kind.SUBMITTED)
+        assert (submitted.strict, submitted.client) == (True, "http/alice")
 
-    def __init__(self) -> None:
-        self.hub = MemoryHub()
-        self.lines = ClientChannels(self.hub)
-
-    def said(self) -> list[tuple[bytes, Any]]:
-        return [(address, wire.decode(frames)[0]) for address, frames in self.hub.drain(1000)]
-
-    def tell(self, address: bytes, message: wire.Message) -> None:
-        self.hub.send(address, wire.encode(message))
-
-
-def play(scene: Callable[[Stage], Any]) -> None:
-    async def act() -> None:
-        await scene(Stage())
-
-    asyncio.run(act())
+    play(scene)
 
 
 def test_a_refusal_is_for_the_request_it_belongs_to() -> None:
-    async def scene(stage: Stage) -> None:
-        line = stage.lines.of("a")
-        good = asyncio.create_task(line.deliver(wire.Submit("1", "j1", "s"), ()))
-        bad = asyncio.create_task(line.deliver(wire.Submit("2", "j2", "s"), ()))
-        await asyncio.sleep(0)
-        assert [m.job for _, m in stage.said()] == ["j1", "j2"]
-        stage.tell(b"a", wire.Told("j2", "final", fault="conflict", words="taken"))
-        stage.tell(b"a", wire.Heard("1"))
-        stage.tell(b"a", wire.Heard("2"))
-        await good
-        with pytest.raises(Problem, match="taken"):
-            await bad
-        assert line.is_idle
+    async def scene(broker: MemoryBroker) -> None:
+        assert (await broker.submit("j"))[0] == 202
+        good, bad = await asyncio.gather(broker.submit("k"), broker.submit("j", task="other"))
+        assert good[0] == 202
+        assert (bad[0], bad[1]["code"], bad[1]["job"]) == (409, "conflict", "j")
+        assert broker.application._channels.of("alice").is_idle
 
     play(scene)
 
 
-def test_everybody_who_asked_about_a_job_is_answered() -> None:
-    async def scene(stage: Stage) -> None:
-        line = stage.lines.of("a")
-        asks = [asyncio.create_task(line.ask(wire.Ask("j"))) for _ in range(3)]
-        cancel = asyncio.create_task(line.ask(wire.Cancel("j")))
-        await asyncio.sleep(0)
-        stage.tell(b"a", wire.Standing("result", "j", "j", "running"))
-        assert [(await ask)[0].state for ask in asks] == ["running"] * 3
-        assert not cancel.done()
-        stage.tell(b"a", wire.Standing("cancel", "j", "j", "cancelled"))
-        assert (await cancel)[0].state == "cancelled"
+def test_every_request_about_a_job_is_answered() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        await broker.submit()
+        answers = await asyncio.gather(*(broker.ask("GET", "/v1/jobs/j") for _ in range(3)))
+        assert [(status, found["state"]) for status, found in answers] == [(200, "queued")] * 3
+        _, found = await broker.ask("DELETE", "/v1/jobs/j")
+        assert (found["cancelled"], found["confirmed"]) == (True, True)
 
     play(scene)
 
 
-def test_the_ledger_is_watched_only_while_somebody_waits() -> None:
-    async def scene(stage: Stage) -> None:
-        with stage.lines.watching("j") as first, stage.lines.watching("k") as second:
-            stage.tell(b":watch", wire.Event("ended", 1, "broker.ended", "j"))
-            assert (first.is_set(), second.is_set()) == (True, False)
-        topics = [message.topics for _, message in stage.said()]
-        assert topics == [("broker.ended",), ()]
+def test_an_unknown_job_is_not_found() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        for path in ("/v1/jobs/nope", "/v1/jobs/nope/result"):
+            status, problem = await broker.ask("GET", path)
+            assert (status, problem["code"]) == (404, "unknown_job")
+        status, problem = await broker.ask("POST", "/v1/jobs/nope/input", {"value": 1})
+        assert (status, problem["code"]) == (404, "unknown_job")
+        assert broker.application._channels.of("alice").is_idle
 
     play(scene)
 
 
-def test_a_broker_that_does_not_answer_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+def test_a_call_ends_with_the_final_reply_and_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        worker, handled = await broker.register(name="w"), list[str]()
+        handle = broker.core.handle
 
-    async def scene(stage: Stage) -> None:
-        with pytest.raises(Problem, match="did not answer"):
-            await stage.lines.of("a").ask(wire.Ask("j"))
+        def seen(event: Event, now: float) -> list[Effect]:
+            handled.append(type(event).__name__)
+            return handle(event, now)
 
-    play(scene)
-
-
-def test_when_the_broker_goes_down_nobody_is_left_waiting() -> None:
-    async def scene(stage: Stage) -> None:
-        line = stage.lines.of("a")
-        asking = asyncio.create_task(line.ask(wire.Ask("j")))
-        saying = asyncio.create_task(line.deliver(wire.Submit("1", "j", "s"), ()))
-        with stage.lines.watching("j") as ended:
-            waiting = asyncio.create_task(stage.lines.ended(ended, 60.0))
-            await asyncio.sleep(0)
-            stage.lines.close()
-            for task in (asking, saying, waiting):
-                with pytest.raises(Problem, match="going down"):
-                    await task
-        with pytest.raises(Problem, match="going down"):
-            stage.lines.of("b")
+        monkeypatch.setattr(broker.core, "handle", seen)
+        call = broker.begin("POST", "/v1/call", CALL)
+        await broker.settle()
+        await broker.ask("POST", f"{worker}/jobs/j/1", {"value": 5})
+        status, found = await call
+        assert (status, found["value"], found["worker"]) == (200, 5, "w")
+        assert handled == ["JobSubmitted", "ReplyReceived"]
+        assert broker.application._channels.of("alice").is_idle
+        assert not broker.application._channels.endings
 
     play(scene)
 
 
-def test_lines_that_nobody_uses_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_job_another_client_took_over_still_gets_the_result() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        worker = await broker.register()
+        first = broker.begin("POST", "/v1/call", CALL)
+        await broker.settle()
+        second = broker.begin("POST", "/v1/call", CALL, Dragoman_Client="bob")
+        await broker.settle()
+        await broker.ask("POST", f"{worker}/jobs/j/1", {"value": 5})
+        for call in (first, second):
+            assert (await call)[1]["value"] == 5
+
+    play(scene)
+
+
+def test_calls_with_one_key_and_several_ids_all_get_the_result() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        worker = await broker.register()
+        calls = []
+        for number, client in enumerate(("alice", "bob", "carol")):
+            body = CALL | {"job": f"j{number}", "key": "k"}
+            calls.append(broker.begin("POST", "/v1/call", body, Dragoman_Client=client))
+            await broker.settle()
+        await broker.ask("POST", f"{worker}/jobs/j0/1", {"value": 5})
+        answers = [await call for call in calls]
+        assert [(found["job"], found["value"]) for _, found in answers] == [
+            ("j0", 5),
+            ("j1", 5),
+            ("j2", 5),
+        ]
+
+    play(scene)
+
+
+def test_the_result_of_another_clients_job_is_waited_for() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        worker = await broker.register()
+        await broker.submit()
+        result = broker.begin("GET", "/v1/jobs/j/result?wait=30", Dragoman_Client="bob")
+        await broker.settle()
+        assert not result.done()
+        await broker.ask("POST", f"{worker}/jobs/j/1", {"value": 5})
+        assert (await result)[1]["value"] == 5
+        assert not broker.application._channels.endings
+
+    play(scene)
+
+
+def test_a_result_that_does_not_come_in_time_is_pending() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        await broker.submit()
+        status, found = await broker.ask("GET", "/v1/jobs/j/result?wait=0.01")
+        assert (status, found["state"]) == (202, "queued")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("on_disconnect", "state"), [("cancel", "cancelled"), ("continue", "")])
+def test_a_caller_that_disconnects_may_take_its_job_with_it(on_disconnect: str, state: str) -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        call = broker.begin("POST", "/v1/call", CALL | {"on_disconnect": on_disconnect})
+        await broker.settle()
+        broker.disconnected.set()
+        assert (await call)[0] == 499
+        await broker.settle()
+        ended = broker.kinds(Kind.ENDED)
+        assert [record.state for record in ended] == ([state] if state else [])
+
+    play(scene)
+
+
+def test_when_the_broker_stops_no_request_is_left_waiting() -> None:
+    async def scene(broker: MemoryBroker) -> None:
+        call = broker.begin("POST", "/v1/call", CALL)
+        await broker.settle()
+        result = broker.begin("GET", "/v1/jobs/j/result?wait=30")
+        await broker.settle()
+        broker.is_silent = True
+        asking, saying = broker.begin("GET", "/v1/jobs/j"), asyncio.create_task(broker.submit("k"))
+        await broker.settle()
+        broker.application.close()
+        for pending in (call, result, asking, saying):
+            status, problem = await pending
+            assert (status, problem["code"]) == (503, "draining")
+
+    play(scene)
+
+
+def test_idle_channels_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 2)
 
-    async def scene(stage: Stage) -> None:
-        busy = stage.lines.of("busy")
-        busy.inbox = lambda message, parts: None
-        for n in range(10):
-            stage.lines.of(f"c{n}")
-        assert len(stage.lines._lines) == 2
-        assert stage.lines.of("busy") is busy
+    async def scene(broker: MemoryBroker) -> None:
+        channels = broker.application._channels
+        busy = channels.of("busy")
+        busy.inbox = lambda reply: None
+        for number in range(10):
+            channels.of(f"c{number}")
+        assert len(channels._channels) == 2
+        assert channels.of("busy") is busy
 
     play(scene)

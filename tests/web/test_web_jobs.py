@@ -182,7 +182,7 @@ def test_many_calls_at_once_are_answered_to_the_right_callers(caller: Caller) ->
         ({"service": "s", "surprise": 1}, "surprise"),
         ({"service": "s", "timeout": -1}, "timeout"),
         ({"service": "s", "timeout": "soon"}, "timeout"),
-        ({"service": "s", "target": ","}, "nobody"),
+        ({"service": "s", "target": ","}, "names no worker"),
         ({"service": "s", "target": "labels:??"}, "label"),
         ({"service": "s\n", "task": "t"}, "service"),
         ({"service": "s", "job": "x" * 300}, "job"),

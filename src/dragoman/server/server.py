@@ -169,7 +169,7 @@ class Server:
         directories = {"data": str(settings.data)}
         view = BrokerView(state, loop.archive, links, loop.clock.now, settings.nfp, directories)
         view.has_curve = bool(settings.credentials.curve)
-        _show(links, view)
+        _attach(loop, view)
         control = BrokerControl(loop, self._go_down)
         internal_client = InternalClient(hub, loop.submit, new_id)
         builtin = BuiltinServices(
@@ -265,12 +265,12 @@ def _admission(guard: Guard) -> Admission:
     )
 
 
-def _show(links: Links, view: BrokerView) -> None:
-    """Give the view to the links that serve it over HTTP."""
-    for link in links.by_name.values():
-        look = getattr(link.transport, "look", None)
-        if look is not None:
-            look.view = view
+def _attach(loop: Loop, view: BrokerView) -> None:
+    """Connect the web application to the broker: it serves the view and listens to records."""
+    for link in loop.links.by_name.values():
+        attach = getattr(link.transport, "attach", None)
+        if attach is not None:
+            loop.listeners.append(attach(view))
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from pydantic import (
 
 from dragoman.core.limits import Limits
 from dragoman.dialects.dcp.settings import DcpSettings
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.dialects.listeners import LISTENERS, listener
 from dragoman.dialects.memo01.settings import MemoSettings
 from dragoman.dialects.ncl.settings import OrchestratorSettings
@@ -28,7 +29,6 @@ from dragoman.dialects.zss.settings import ZssSettings
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.terms import Terms
 from dragoman.server.endpoints import check_endpoint
-from dragoman.web.settings import WebSettings
 
 
 class SettingsSection(BaseModel):
@@ -258,4 +258,4 @@ class BrokerSettings(SettingsSection):
     zss: ZssSettings = ZssSettings()
     memo: MemoSettings = MemoSettings()
     ncl: OrchestratorSettings = OrchestratorSettings()
-    http: WebSettings = WebSettings()
+    http: HttpSettings = HttpSettings()

@@ -156,7 +156,7 @@ def _http(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecuri
     from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
 
-    side = HttpSide(codecs=codecs, settings=settings.http)
+    side = HttpSide(codecs=codecs)
     checks, to = None, security.admission
     if to.admits is not None and to.check_token is not None:
         checks = Checks(to.check_token, to.admits, to.principal_of, to.may_view, to.enrol)

@@ -15,9 +15,6 @@ class MemoryHub:
         self._peers: dict[Address, MemoryPeer] = {}
         self._wake: Callable[[], None] = lambda: None
 
-    def check(self, address: Address) -> None:
-        """Raise an exception if a peer may not use this address; subclasses restrict it."""
-
     def connect(self, address: Address) -> "MemoryPeer":
         """Make a peer; it replaces one with the same address."""
         peer = self._peers[address] = MemoryPeer(self, address)

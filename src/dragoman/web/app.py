@@ -1,7 +1,8 @@
 """The web application: its routes and its error handlers."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 from starlette.applications import Starlette
@@ -11,22 +12,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.transports.memory import MemoryHub
+from dragoman.dialects.http.settings import HttpSettings
+from dragoman.web.broker_connection import BrokerConnection
 from dragoman.web.client_channels import ClientChannels
 from dragoman.web.enrolment import EnrolmentRoutes
 from dragoman.web.event_streams import StreamRoutes
 from dragoman.web.identity import BrowserSessions, Checks
-from dragoman.web.jobs import CLIENT_CLOSED_REQUEST, JobRoutes
+from dragoman.web.jobs import JobRoutes
 from dragoman.web.login import LoginRoutes
 from dragoman.web.metrics import MetricsRoutes
 from dragoman.web.openapi import OpenApiRoutes
 from dragoman.web.problems import Problem, on_http_exception, on_internal_error, on_problem
 from dragoman.web.request_reading import ClientDisconnected
-from dragoman.web.settings import WebSettings
 from dragoman.web.view_routes import ViewRoutes
 from dragoman.web.workers import WorkerRoutes
 
 log = structlog.get_logger("dragoman.web")
+
+#: The caller disconnected before the response; it does not read this.
+CLIENT_CLOSED_REQUEST: Final = 499
 
 
 class Application:
@@ -34,49 +38,50 @@ class Application:
 
     def __init__(
         self,
-        hub: MemoryHub,
-        settings: WebSettings,
+        connection: BrokerConnection,
+        settings: HttpSettings,
         new_id: Callable[[], str],
         checks: Checks | None = None,
         sessions: BrowserSessions | None = None,
     ) -> None:
-        self.lines = ClientChannels(hub)
-        self.look = ViewRoutes(checks)
+        self._connection = connection
+        self._channels = channels = ClientChannels(connection)
+        self.view_routes = ViewRoutes(checks)
         self._enrolments = EnrolmentRoutes(checks)
         self._login = LoginRoutes(checks, sessions or BrowserSessions(time.monotonic))
         #: Requests that failed with an unexpected exception.
         self.internal_errors = 0
-        self._jobs = JobRoutes(self.lines, settings, new_id)
-        self._workers = WorkerRoutes(hub, settings, new_id)
-        self._streams = StreamRoutes(self.lines, settings)
-        self._metrics = MetricsRoutes(self.look)
+        self._jobs = JobRoutes(channels, settings, new_id)
+        self._workers = WorkerRoutes(connection, settings, new_id)
+        self._streams = StreamRoutes(channels, settings)
+        self._metrics = MetricsRoutes(self.view_routes)
         self.asgi: ASGIApp = Starlette(
             routes=self._routes(),
             exception_handlers={
                 Problem: on_problem,
-                ClientDisconnected: _on_gone,
+                ClientDisconnected: _on_disconnect,
                 HTTPException: on_http_exception,
                 Exception: self._on_exception,
             },
         )
 
     def _routes(self) -> list[Route]:
-        jobs, workers, look, streams = self._jobs, self._workers, self.look, self._streams
+        jobs, workers, views, streams = self._jobs, self._workers, self.view_routes, self._streams
         get, post, delete = ["GET"], ["POST"], ["DELETE"]
         # A job id may contain slashes, so longer paths come first.
         return [
             Route("/v1/jobs", jobs.submit, methods=post),
-            Route("/v1/jobs", look.jobs, methods=get),
+            Route("/v1/jobs", views.jobs, methods=get),
             Route("/v1/call", jobs.call, methods=post),
             Route("/v1/call/{service}", jobs.call_raw, methods=post),
             Route("/v1/jobs/{job:path}/result", jobs.result, methods=get),
             Route("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
-            Route("/v1/jobs/{job:path}/why", look.why, methods=get),
+            Route("/v1/jobs/{job:path}/why", views.why, methods=get),
             Route("/v1/jobs/{job:path}", jobs.status, methods=get),
             Route("/v1/jobs/{job:path}", jobs.cancel, methods=delete),
-            Route("/v1/services", look.services, methods=get),
-            Route("/v1/clients", look.clients, methods=get),
-            Route("/v1/workers", look.workers, methods=get),
+            Route("/v1/services", views.services, methods=get),
+            Route("/v1/clients", views.clients, methods=get),
+            Route("/v1/workers", views.workers, methods=get),
             Route("/v1/workers", workers.ready, methods=post),
             Route("/v1/workers/{session}", workers.leave, methods=delete),
             Route("/v1/workers/{session}/poll", workers.poll, methods=post),
@@ -91,8 +96,8 @@ class Application:
             Route("/login", self._login.begin, methods=post),
             Route("/session", self._login.who, methods=get),
             Route("/logout", self._login.end, methods=post),
-            Route("/healthz", look.healthy, methods=get),
-            Route("/readyz", look.is_ready, methods=get),
+            Route("/healthz", views.healthy, methods=get),
+            Route("/readyz", views.is_ready, methods=get),
             Route("/metrics", self._metrics.metrics, methods=get),
             Route("/openapi.json", OpenApiRoutes().document, methods=get),
         ]
@@ -102,10 +107,15 @@ class Application:
         log.error("unexpected exception in an HTTP request", path=request.url.path, exc_info=error)
         return await on_internal_error(request, error)
 
+    def jobs_ended(self, jobs: Iterable[str]) -> None:
+        """Wake the requests that wait for the end of these jobs."""
+        for job in jobs if self._channels.endings else ():
+            self._channels.endings.resolve(job, None)
+
     def close(self) -> None:
         """End all waiting requests: the broker is stopping."""
-        self.lines.close()
-        self._workers.close()
+        self._connection.fail_waiting()
+        self._workers.sessions.close()
 
 
 class HostMiddleware:
@@ -133,5 +143,5 @@ def host_name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-async def _on_gone(request: Request, error: Exception) -> Response:
+async def _on_disconnect(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.web.identity import Checks
-from dragoman.web.jobs import answer
+from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import read_bytes, read_json, require_json
 

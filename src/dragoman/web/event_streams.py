@@ -1,7 +1,7 @@
-"""Event streams (SSE): the ledger from a position on, and all that one client is told.
+"""Event streams (SSE): the ledger from a position on, and the notices of one client.
 
-A reader that is slower than the ledger costs a bounded number of events in memory: beyond that no
-more are taken for it until it has caught up, and then the ledger is read from where it was.
+The buffer of each reader is bounded. If it is full, the subscription pauses; when the reader has
+caught up, it resumes from the last position.
 """
 
 import asyncio
@@ -14,12 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dragoman.dialects.http import wire
-from dragoman.dialects.http.body_codec import spread
+from dragoman.core.effects import SendReply
+from dragoman.dialects.base import Subscribed
+from dragoman.dialects.http.broker_side import StreamedRecord
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.client_channels import ClientChannel, ClientChannels
+from dragoman.web.job_documents import notice
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import client_name
-from dragoman.web.settings import WebSettings
 
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -30,7 +32,7 @@ _MOST_TOPICS: Final = 100
 
 
 class ServerSentStream:
-    """What waits for one reader, and whether there is more to come."""
+    """The buffered data of one reader."""
 
     def __init__(self) -> None:
         self.waiting: deque[bytes] = deque()
@@ -38,23 +40,23 @@ class ServerSentStream:
         self._more = asyncio.Event()
 
     def put(self, data: bytes) -> None:
-        """Add something to be read."""
+        """Add data for the reader."""
         self.waiting.append(data)
         self._more.set()
 
     def end(self) -> None:
-        """Let the reader finish what waits, then stop."""
+        """End the stream after the buffered data."""
         self.is_over = True
         self._more.set()
 
     def refill(self) -> None:
-        """Do what is to be done when all has been read."""
+        """Called when the buffer is empty."""
 
     def close(self) -> None:
-        """Let go: the reader has gone."""
+        """Called when the reader has gone."""
 
     async def next(self, at_most: float) -> bytes:
-        """Return all that waits; nothing if nothing came in time."""
+        """Return all buffered data; empty if none came in time."""
         if not self.waiting:
             self.refill()
             self._more.clear()
@@ -70,98 +72,84 @@ class ServerSentStream:
 
 
 class EventStream(ServerSentStream):
-    """Records whose topics are wanted, from a position on."""
+    """Records with the wanted topics, from a position on."""
 
     def __init__(
-        self, line: ClientChannel, name: str, topics: tuple[str, ...], after: int, window: int
+        self, channel: ClientChannel, tag: str, topics: tuple[str, ...], after: int, window: int
     ) -> None:
         super().__init__()
-        self._line = line
-        self._name = name
+        self._channel = channel
+        self._tag = tag
         self._topics = topics
         self._after = after
         self._window = window
         self._is_paused = False
-        line.streams[name] = self._event
-        self._subscribe()
+        channel.streams[tag] = self._take
+        self._subscribe(topics)
 
-    def _subscribe(self) -> None:
-        self._line.say(wire.Subscribe(self._name, self._topics, self._after))
+    def _subscribe(self, topics: tuple[str, ...]) -> None:
+        """Subscribe from the last position on; without topics, end the subscription."""
+        self._channel.tell(Subscribed(self._channel.peer, topics, self._after, self._tag))
 
-    def _event(self, event: wire.Event, parts: tuple[bytes, ...]) -> None:
-        if self._is_paused or (self._after >= 0 and event.seq <= self._after):
+    def _take(self, record: StreamedRecord) -> None:
+        if self._is_paused or (self._after >= 0 and record.seq <= self._after):
             return
-        self._after = event.seq
-        self.put(encode(parts[0] if parts else b"{}", event.topic, event.seq))
+        self._after = record.seq
+        self.put(encode(record.data, record.topic, record.seq))
         if len(self.waiting) >= self._window:
             self._is_paused = True
-            self._line.say(wire.Subscribe(self._name))
+            self._subscribe(())
 
     def refill(self) -> None:
-        """Go on from where the window was full."""
+        """Resume after a pause, from the last position."""
         if self._is_paused:
             self._is_paused = False
-            self._subscribe()
+            self._subscribe(self._topics)
 
     def close(self) -> None:
         """End the subscription."""
-        self._line.streams.pop(self._name, None)
-        self._line.say(wire.Subscribe(self._name))
+        self._channel.streams.pop(self._tag, None)
+        self._subscribe(())
 
 
 class Inbox(ServerSentStream):
-    """All that one client is told about its jobs; a newer inbox takes over from an older one."""
+    """The notices about one client's jobs; a newer inbox replaces an older one."""
 
-    def __init__(self, line: ClientChannel, window: int) -> None:
+    def __init__(self, channel: ClientChannel, window: int) -> None:
         super().__init__()
-        self._line = line
+        self._channel = channel
         self._window = window
-        previous = getattr(line.inbox, "__self__", None)
-        line.inbox = self._told
+        previous = getattr(channel.inbox, "__self__", None)
+        channel.inbox = self._take
         if isinstance(previous, Inbox):
             previous.end()
 
-    def _told(self, told: wire.Told, parts: tuple[bytes, ...]) -> None:
+    def _take(self, reply: SendReply) -> None:
         if len(self.waiting) >= self._window:
-            # Its client opens another one, and asks about its jobs.
+            # The client opens another inbox and asks about its jobs.
             self.end()
             return
-        said = {
-            "job": told.job,
-            "kind": told.about,
-            "service": told.service,
-            "worker": told.worker,
-            **spread(parts),
-        }
-        if told.workers:
-            said["workers"] = told.workers
-        if told.resources:
-            said["resources"] = told.resources
-        if told.state:
-            said["state"] = told.state
-        if told.fault:
-            said["fault"] = {"code": told.fault, "message": told.words}
-        self.put(encode(msgspec.json.encode(said), told.about))
+        self.put(encode(msgspec.json.encode(notice(reply)), reply.kind))
 
     def close(self) -> None:
-        """Listen no more, unless somebody else listens by now."""
-        if self._line.inbox == self._told:
-            self._line.inbox = None
+        """Detach from the channel, unless a newer inbox has replaced this one."""
+        if self._channel.inbox == self._take:
+            self._channel.inbox = None
 
 
 def encode(data: bytes, event: str = "", seq: int = 0) -> bytes:
     """Write one event. JSON has no line breaks, so one data line is enough."""
     head = f"id: {seq}\n" if seq else ""
-    # A topic is a publisher's own text; a line break in it would forge a field.
+    # A publisher chooses the topic; a line break in it would forge a field.
     head += f"event: {' '.join(event.split())}\n" if event else ""
     return head.encode() + b"data: " + data + b"\n\n"
 
 
 class StreamResponse(Response):
-    """Sends a stream until its reader leaves, stalls, or the door closes."""
+    """Sends a stream until its reader leaves or stalls, or the broker stops."""
 
     def __init__(
-        self, stream: ServerSentStream, closing: asyncio.Event, settings: WebSettings
+        self, stream: ServerSentStream, closing: asyncio.Event, settings: HttpSettings
     ) -> None:
         super().__init__()
         self._stream = stream
@@ -169,7 +157,7 @@ class StreamResponse(Response):
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
         ends = [
@@ -202,37 +190,40 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class StreamRoutes:
-    """The routes that stream."""
+    """The routes of event streams."""
 
-    def __init__(self, lines: ClientChannels, settings: WebSettings) -> None:
-        self._lines = lines
+    def __init__(self, channels: ClientChannels, settings: HttpSettings) -> None:
+        self._channels = channels
         self._settings = settings
-        self._names = count(1)
+        self._numbers = count(1)
 
     async def events(self, request: Request) -> Response:
         """GET /v1/events: records of the ledger, resumed by `Last-Event-ID`."""
         topics = tuple(t for t in request.query_params.getlist("topic") if t) or ("*",)
         if len(topics) > _MOST_TOPICS or any(len(t) > 256 for t in topics):
             raise Problem(400, f"at most {_MOST_TOPICS} topics of at most 256 characters")
-        line = self._lines.of(client_name(request))
-        name, window = f"events-{next(self._names)}", self._settings.stream_window
-        stream = EventStream(line, name, topics, _position(request), window)
-        return StreamResponse(stream, self._lines.is_closing, self._settings)
+        channel = self._channels.of(client_name(request))
+        tag, window = f"events-{next(self._numbers)}", self._settings.stream_window
+        return self._stream(EventStream(channel, tag, topics, _position(request), window))
 
     async def inbox(self, request: Request) -> Response:
-        """GET /v1/inbox: all that the client of this name is told about its jobs."""
-        line = self._lines.of(client_name(request))
-        stream = Inbox(line, 10 * self._settings.stream_window)
-        return StreamResponse(stream, self._lines.is_closing, self._settings)
+        """GET /v1/inbox: the notices about the jobs of the client of this name."""
+        channel = self._channels.of(client_name(request))
+        return self._stream(Inbox(channel, 10 * self._settings.stream_window))
+
+    def _stream(self, stream: ServerSentStream) -> Response:
+        return StreamResponse(stream, self._channels.connection.is_closing, self._settings)
 
 
 def _position(request: Request) -> int:
-    """Return the ledger position to go on after: the last one seen, the one asked for, or now."""
+    """Return the position to start after: the last one seen, the one asked for, or now."""
     text: Any = request.headers.get("last-event-id") or request.query_params.get("after") or "-1"
     try:
         position = int(text)
     except ValueError:
-        raise Problem(400, f"{text!r} is no ledger position") from None
+        raise Problem(400, f"invalid ledger position {text!r}") from None
     if not -1 <= position < 2**63:
-        raise Problem(400, "a ledger position is -1 (from now on), 0 (all), or a sequence number")
+        raise Problem(
+            400, "a ledger position must be -1 (from now on), 0 (all), or a sequence number"
+        )
     return position

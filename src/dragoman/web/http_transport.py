@@ -1,7 +1,6 @@
-"""The door: the transport of the HTTP link. uvicorn serves the application in the broker's loop.
+"""The transport of the HTTP link: uvicorn serves the web application in the broker's event loop.
 
-To the loop this is a memory hub like any other: the application's clients and workers are its
-peers. Signals are the broker's own matter.
+uvicorn handles no signals here: the broker does.
 """
 
 import asyncio
@@ -10,51 +9,55 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dragoman.dialects.base import Address, Frames
-from dragoman.dialects.http import wire
-from dragoman.security.gate import BUILTIN_KEY
+from dragoman.dialects.http.settings import HttpSettings
+from dragoman.model.record import Kind, Record
 from dragoman.transports.base import Key, is_loopback
-from dragoman.transports.memory import MemoryHub
 from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
+from dragoman.web.broker_connection import BrokerConnection
 from dragoman.web.identity import (
-    CALLER,
     PROVEN_KEYS,
     BrowserSessions,
     Checks,
     IdentityMiddleware,
     ProvenKeys,
 )
-from dragoman.web.problems import Problem
-from dragoman.web.settings import WebSettings
-from dragoman.web.view_routes import ViewRoutes
+from dragoman.web.view_routes import ViewSource
 
-#: How long answers that are under way have when the broker goes down.
+#: How long open requests may take when the broker stops, in seconds.
 GRACE: Final = 2
-#: Bytes of a request's head; more is refused.
+#: Largest request head, in bytes.
 LARGEST_HEAD: Final = 65_536
-_WATCH: Final = wire.WATCH.encode()
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+class DurableEntry(Protocol):
+    """One entry of the ledger."""
+
+    @property
+    def record(self) -> Record:
+        """Its record."""
+        ...
+
+
 class EmbeddedServer(uvicorn.Server):
-    """A server that leaves signals alone, and says when it listens."""
+    """A uvicorn server that handles no signals and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_up = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         self.is_up.set()
 
@@ -65,44 +68,44 @@ class EmbeddedServer(uvicorn.Server):
 
 
 class HeadTimeoutProtocol(H11Protocol):
-    """Closes a connection on which no whole request head arrives in time."""
+    """Closes a connection if no complete request head arrives in time."""
 
-    #: Set by the door, for all of its connections.
+    #: Set by `HttpTransport`, for all its connections.
     patience = 10.0
-    lines: "set[HeadTimeoutProtocol]" = set()
+    connections_open: "set[HeadTimeoutProtocol]" = set()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
-        # Requests find it in their state. They must not find the connection itself, which has their
-        # state: only the collector of cycles would let go of it, and of all that was read on it.
+        """Start the timer of the first request head."""
+        # Requests hold the keys, not the connection: it holds their state, and such a cycle would
+        # keep it, with all that was read on it, until the next garbage collection.
         self.proven = ProvenKeys(peer_key(transport))
         self.app_state = {**self.app_state, PROVEN_KEYS: self.proven}
-        self.lines.add(self)
+        self.connections_open.add(self)
         super().connection_made(transport)
         self._head_due = self.loop.call_later(self.patience, self._check_head)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Start the timer of the next request head."""
         self._head_due.cancel()
         wait = max(self.patience, self.timeout_keep_alive)
         self._head_due = self.loop.call_later(wait, self._check_head)
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self.lines.discard(self)
+        """Stop the timer."""
+        self.connections_open.discard(self)
         self._head_due.cancel()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, and let go of the fault.
+        """Refuse bytes that are not HTTP, and clear the traceback of the exception.
 
-        h11 raises it from a frame that holds it, so that it would hold every frame below, and with
-        them this connection, until the collector of cycles comes.
+        h11 raises it from a frame that refers to it. That cycle would keep all frames below, and
+        this connection, until the next garbage collection.
         """
-        fault = sys.exc_info()[1]
-        if fault is not None:
-            fault.__traceback__ = None
+        error = sys.exc_info()[1]
+        if error is not None:
+            error.__traceback__ = None
         super().send_400_response(msg)
 
     def _check_head(self) -> None:
@@ -110,30 +113,28 @@ class HeadTimeoutProtocol(H11Protocol):
             self.transport.close()
 
 
-class HttpTransport(MemoryHub):
-    """Listens for HTTP. `look.view` is to be given before anybody can look.
+class HttpTransport(BrokerConnection):
+    """Listens for HTTP; `attach` connects it to the running broker.
 
-    With `checks` every request has to prove a key; with `tls` it is HTTPS, and a certificate is a
-    proof. A client's line and a worker's session belong to whoever has begun them.
+    With `checks` every request must prove a key; with `tls` it is HTTPS, and a certificate proves
+    a key. The name of a client, and a worker's session, belong to the principal that used it first.
     """
 
     def __init__(
         self,
         endpoint: str,
-        settings: WebSettings,
+        settings: HttpSettings,
         new_id: Callable[[], str],
         *,
         checks: Checks | None = None,
         tls: ServerTls | None = None,
     ) -> None:
-        super().__init__()
-        self._checks = checks
+        super().__init__(checks)
         self._tls = tls
         self._sessions = BrowserSessions(time.monotonic)
-        self._lines: set[HeadTimeoutProtocol] = set()
-        self._keys: dict[Address, Key] = {}
+        self._connections: set[HeadTimeoutProtocol] = set()
         self._handshakes: TlsHandshakes | None = None
-        #: What was refused before it was a request, by reason.
+        #: Connections refused before their first request, by reason.
         self.trouble: Counter[str] = Counter()
         self._place = urlsplit(endpoint)
         self._settings = settings
@@ -141,14 +142,18 @@ class HttpTransport(MemoryHub):
         self._server: EmbeddedServer | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    @property
-    def look(self) -> ViewRoutes:
-        """The routes that look at the broker."""
-        return self._application.look
+    def attach(self, view: ViewSource) -> Callable[[Iterable[DurableEntry]], None]:
+        """Serve the view of a running broker; return the listener for its durable entries."""
+        self._application.view_routes.view = view
+        return self._on_durable
+
+    def _on_durable(self, entries: Iterable[DurableEntry]) -> None:
+        ended = (e.record.job for e in entries if e.record.kind == Kind.ENDED)
+        self._application.jobs_ended(ended)
 
     @property
     def internal_errors(self) -> int:
-        """Requests that failed by a fault of our own."""
+        """Requests that failed with an unexpected exception."""
         return self._application.internal_errors
 
     async def open(self, wake: Callable[[], None]) -> str:
@@ -161,7 +166,7 @@ class HttpTransport(MemoryHub):
         protocol: Any = type(
             "Protocol",
             (HeadTimeoutProtocol,),
-            {"patience": settings.header_timeout, "lines": self._lines},
+            {"patience": settings.header_timeout, "connections_open": self._connections},
         )
         scheme = "http"
         if self._tls is not None:
@@ -180,30 +185,30 @@ class HttpTransport(MemoryHub):
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
         self._server = server = EmbeddedServer(config)
-        self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http door")
+        self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http")
         await server.is_up.wait()
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def _secured(self, tls: ServerTls, protocol: Any, listener: int) -> Any:
-        """Return what makes a protocol that begins after a handshake."""
+        """Return a factory of protocols that start after the TLS handshake."""
         self._handshakes = handshakes = TlsHandshakes(
             tls.reloading_context(is_optional=True), protocol, self._note
         )
         handshakes.attach(listener)
-        return lambda **said: handshakes.protocol(partial(protocol, **said))
+        return lambda **options: handshakes.protocol(partial(protocol, **options))
 
     def _note(self, why: str) -> None:
         self.trouble[why] += 1
 
     def _guarded(self, host: str) -> ASGIApp:
-        """Let only requests for this host in while it listens on the loopback."""
+        """Return the application with its middleware; on the loopback it checks the host."""
         app: ASGIApp = IdentityMiddleware(self._application.asgi, self._checks, self._sessions)
         if not is_loopback(host) and not self._settings.hosts:
             return app
         return HostMiddleware(app, _LOCAL_NAMES | {host.lower()} | frozenset(self._settings.hosts))
 
     async def close(self) -> None:
-        """Answer who waits, then let go."""
+        """Answer the waiting requests, then close."""
         self._application.close()
         if self._handshakes is not None:
             self._handshakes.close()
@@ -214,41 +219,16 @@ class HttpTransport(MemoryHub):
 
     # --- keys ---------------------------------------------------------------------------------
 
-    def key_of(self, address: Address) -> Key:
-        """Return the key of whoever has the line or the session of this address."""
-        return BUILTIN_KEY if address == _WATCH else self._keys.get(address, "")
-
     def cut(self, key: Key) -> None:
-        """Close every connection that a key was proved on, and end its sessions."""
+        """Close every connection on which a key was proven, and end its sessions."""
         self._sessions.cut(key)
-        for line in [line for line in self._lines if key in line.proven.keys]:
-            line.transport.abort()
-
-    def arrive(self, address: Address, frames: Frames) -> None:
-        """Take a message from a peer, if it comes from the peer's owner."""
-        who = CALLER.get()
-        if who.key and address != _WATCH:
-            self.check(address)
-            self._keys[address] = who.key
-        super().arrive(address, frames)
-
-    def check(self, address: Address) -> None:
-        """Refuse whoever would speak from an address that is somebody else's."""
-        who = CALLER.get()
-        owner = self._keys.get(address, who.key)
-        if self._checks is not None and self._checks.principal_of(owner) != who.principal:
-            name = address.decode(errors="replace")
-            raise Problem(403, f"{name!r} is the name of somebody else here", "denied")
-
-    def disconnect(self, address: Address) -> None:
-        """Let a peer vanish."""
-        self._keys.pop(address, None)
-        super().disconnect(address)
+        for each in [c for c in self._connections if key in c.proven.keys]:
+            each.transport.abort()
 
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named: only then does asyncio send small answers without delay.
+    # asyncio sets TCP_NODELAY only if the protocol is named.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

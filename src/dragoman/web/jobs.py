@@ -1,50 +1,58 @@
 """Jobs over HTTP: submit, call, status, result, cancel, input."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.dialects.base import keyed_by_worker
-from dragoman.dialects.http import wire
-from dragoman.dialects.http.body_codec import HttpBodyCodec, code_of, question, spread
+from dragoman.core.effects import SendReply, SendStatus
+from dragoman.core.events import InputReceived, JobCancelled, JobSubmitted, ResultRequested
+from dragoman.dialects.http.body_codec import HttpBodyCodec, question
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.content import Call, Unmappable
-from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.job import FINAL
-from dragoman.model.names import EVERY_SERVICE
-from dragoman.model.target import AnyWorker, Labelled, Named, parse_target
-from dragoman.web.client_channels import ClientChannel, ClientChannels, Standing
-from dragoman.web.problems import Problem, of_fault
+from dragoman.model.fault import FaultCode
+from dragoman.model.job import JobState
+from dragoman.model.names import JobId, ServiceName, WorkerName
+from dragoman.model.target import Target, parse_target
+from dragoman.model.terms import Terms
+from dragoman.web.client_channels import ClientChannel, ClientChannels
+from dragoman.web.job_documents import (
+    answer,
+    final_response,
+    is_for_one,
+    is_open,
+    known,
+    pending,
+    result_response,
+    status_document,
+)
+from dragoman.web.problems import Problem
 from dragoman.web.request_reading import (
     BYTES,
     ClientDisconnected,
     checked_name,
     client_name,
+    failing_on_disconnect,
     media_type,
     number,
     read_bytes,
     read_json,
     require_json,
-    unless_disconnected,
 )
-from dragoman.web.settings import WebSettings
 
-#: A caller that left before its answer; nobody reads it.
-CLIENT_CLOSED_REQUEST: Final = 499
-#: How much longer than its job a call waits, so that the broker's own verdict can arrive.
+#: How much longer than its job a call waits, so that the broker's own timeout arrives.
 MARGIN: Final = 5.0
-_DRESS: Final = HttpBodyCodec()
-_JOB: Final = "Dragoman-Job"
-_WORKER: Final = "Dragoman-Worker"
+_CODEC: Final = HttpBodyCodec()
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
 
 
 class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What a client asks for."""
+    """A submission."""
 
     service: str
     task: str = ""
@@ -54,10 +62,10 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     timeout: Seconds | None = None
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
     key: str = ""
-    #: The job's id, for clients that choose it themselves; the same id again is the same job.
+    #: The job's id, if the client chooses it; the same id again is the same job.
     job: str = ""
     headers: dict[str, str] = {}
-    #: What becomes of a call whose caller leaves: it goes on, or is cancelled.
+    #: Whether the job of a call goes on (`continue`) or is cancelled if its caller disconnects.
     on_disconnect: str = "continue"
 
 
@@ -73,47 +81,49 @@ class JobRoutes:
     """The routes about jobs."""
 
     def __init__(
-        self, lines: ClientChannels, settings: WebSettings, new_id: Callable[[], str]
+        self, channels: ClientChannels, settings: HttpSettings, new_id: Callable[[], str]
     ) -> None:
-        self._lines = lines
+        self._channels = channels
         self._settings = settings
         self._new_id = new_id
 
-    # --- asking for work ----------------------------------------------------------------------
+    def _channel(self, request: Request) -> ClientChannel:
+        return self._channels.of(client_name(request))
+
+    # --- submitting ---------------------------------------------------------------------------
 
     async def submit(self, request: Request) -> Response:
-        """POST /v1/jobs: take a job in, durably."""
-        wanted, parts = await self._read(request)
-        line = self._lines.of(client_name(request))
-        await line.deliver(_submission(line, wanted), parts)
-        return _pending(wanted.job, {"job": wanted.job, "state": "queued"})
+        """POST /v1/jobs: submit a job; the response follows when it is on disk."""
+        wanted, call = await self._read(request)
+        channel = self._channel(request)
+        await channel.commit(self._submission(channel, wanted, call))
+        return pending(wanted.job, {"job": wanted.job, "state": "queued"})
 
     async def call(self, request: Request) -> Response:
         """POST /v1/call: submit, and wait for the result."""
-        wanted, parts = await self._read(request)
-        return await self._call(request, wanted, parts, is_raw=False)
+        wanted, call = await self._read(request)
+        return await self._call(request, wanted, call, is_raw=False)
 
     async def call_raw(self, request: Request) -> Response:
         """POST /v1/call/{service}: the same with bytes in and out."""
         if media_type(request.headers) != BYTES:
-            words = f"send the body as {BYTES}, or JSON to /v1/call"
-            raise Problem(415, words, headers={"Accept-Post": BYTES})
-        wanted, parts = await self._read_raw(request)
-        return await self._call(request, wanted, parts, is_raw=True)
+            detail = f"send the body as {BYTES}, or JSON to /v1/call"
+            raise Problem(415, detail, headers={"Accept-Post": BYTES})
+        wanted, call = await self._read_raw(request)
+        return await self._call(request, wanted, call, is_raw=True)
 
-    async def _read_raw(self, request: Request) -> tuple[JobRequest, tuple[bytes, ...]]:
-        """Read a call that is bytes altogether; the query says the rest."""
+    async def _read_raw(self, request: Request) -> tuple[JobRequest, Call]:
+        """Read a submission of raw bytes; the query string has the rest."""
         query = {**request.query_params, **request.path_params}
         try:
             wanted = msgspec.convert(query, JobRequest, strict=False)
         except msgspec.ValidationError as error:
-            raise Problem(400, f"the query does not fit: {error}") from None
+            raise Problem(400, f"invalid query: {error}") from None
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
         self._complete(request, wanted)
-        call = Call(wanted.task, raw=raw, timeout=wanted.timeout)
-        return wanted, _DRESS.write_call(call).parts
+        return wanted, Call(wanted.task, raw=raw, timeout=wanted.timeout)
 
-    async def _read(self, request: Request) -> tuple[JobRequest, tuple[bytes, ...]]:
+    async def _read(self, request: Request) -> tuple[JobRequest, Call]:
         if media_type(request.headers) == BYTES:
             return await self._read_raw(request)
         require_json(request.headers)
@@ -121,229 +131,156 @@ class JobRoutes:
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
         wanted = read_json(raw, JobRequest)
         self._complete(request, wanted)
-        call = Call(
-            wanted.task, tuple(wanted.args), wanted.kwargs, None, wanted.headers, wanted.timeout
-        )
-        try:
-            return wanted, _DRESS.write_call(call).parts
-        except Unmappable as why:
-            raise Problem(400, str(why)) from None
+        args = tuple(wanted.args)
+        return wanted, Call(wanted.task, args, wanted.kwargs, None, wanted.headers, wanted.timeout)
 
     def _complete(self, request: Request, wanted: JobRequest) -> None:
-        """Check names and fill in what headers say and what is to be made up."""
-        checked_name(wanted.service, "a service")
+        """Check the names; add the key of the header and a new job id."""
+        checked_name(wanted.service, "a service name")
         wanted.key = wanted.key or request.headers.get("Idempotency-Key", "")
         wanted.job = wanted.job or self._new_id()
-        for name, what in ((wanted.job, "a job id"), (wanted.key or "-", "a key")):
-            checked_name(name, what)
+        checked_name(wanted.job, "a job id")
+        checked_name(wanted.key or "-", "a key")
         if wanted.on_disconnect not in ("continue", "cancel"):
-            raise Problem(400, "on_disconnect is `continue` or `cancel`")
+            raise Problem(400, "on_disconnect must be `continue` or `cancel`")
+
+    def _submission(self, channel: ClientChannel, wanted: JobRequest, call: Call) -> JobSubmitted:
+        """Return the core's event of a submission."""
         try:
-            parse_target(wanted.target)
-        except ValueError as why:
-            raise Problem(400, str(why)) from None
+            body = _CODEC.write_call(call)
+        except Unmappable as error:
+            raise Problem(400, str(error)) from None
+        settings = self._settings
+        return JobSubmitted(
+            JobId(wanted.job),
+            channel.peer,
+            ServiceName(wanted.service),
+            body,
+            _target(wanted.target),
+            Terms(
+                patience=settings.patience,
+                timeout=wanted.timeout or settings.timeout,
+                priority=wanted.priority,
+            ),
+            wanted.task,
+            wanted.key,
+        )
 
     async def _call(
-        self, request: Request, wanted: JobRequest, parts: tuple[bytes, ...], is_raw: bool
+        self, request: Request, wanted: JobRequest, call: Call, is_raw: bool
     ) -> Response:
-        line = self._lines.of(client_name(request))
+        channel = self._channel(request)
+        submitted = self._submission(channel, wanted, call)
         try:
-            found = await unless_disconnected(request, self._run(line, wanted, parts))
+            reply = await self._run(request, channel, submitted)
         except ClientDisconnected:
             if wanted.on_disconnect == "cancel":
-                line.say(wire.Cancel(wanted.job))
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return _result(found, wanted.job, is_raw)
+                channel.tell(JobCancelled(submitted.job, channel.peer))
+            raise
+        if reply is not None and _is_whole(reply, submitted):
+            return final_response(reply, is_raw)
+        return result_response(await _status(channel, submitted.job), is_raw)
 
     async def _run(
-        self, line: ClientChannel, wanted: JobRequest, parts: tuple[bytes, ...]
-    ) -> Standing:
-        """Submit and wait for the end. The watch begins before the job does."""
-        timeout = wanted.timeout or self._settings.timeout
-        with self._lines.watching(wanted.job) as ended:
-            await line.deliver(_submission(line, wanted), parts)
-            found = await line.ask(wire.Ask(wanted.job))
-            if not _is_open(found):
-                return found
-            if found[0].known_as != wanted.job:
-                return await self._wait(line, wanted.job, found, timeout + MARGIN)
-            await self._lines.ended(ended, timeout + MARGIN)
-            return await line.ask(wire.Ask(wanted.job))
+        self, request: Request, channel: ClientChannel, submitted: JobSubmitted
+    ) -> SendReply | None:
+        """Submit and wait; return the final reply, None if there is none for this client."""
+        job, timeout = submitted.job, submitted.terms.timeout or 0.0
+        endings = self._channels.endings
+        with ExitStack() as waits:
+            end = waits.enter_context(self._channels.connection.future())
+            waits.enter_context(channel.finals.waiting(job, end))
+            waits.enter_context(endings.waiting(job, end))
+            channel.tell(submitted)
+            if submitted.key:
+                # The key may be of another job: then only the end of that one is certain to come.
+                found = await _status(channel, job)
+                if found.status is not None and found.status.job != job:
+                    waits.enter_context(endings.waiting(found.status.job, end))
+            return await _within(request, end, timeout + MARGIN)
 
-    # --- asking about work --------------------------------------------------------------------
+    # --- status, result, cancel, input --------------------------------------------------------
 
     async def status(self, request: Request) -> Response:
-        """GET /v1/jobs/{job}: how it stands, without its result."""
-        standing, _ = _known(await self._ask(request))
-        return answer(_standing(standing))
+        """GET /v1/jobs/{job}: the status of a job, without its result."""
+        found = await _status(self._channel(request), request.path_params["job"])
+        return answer(status_document(found))
 
     async def result(self, request: Request) -> Response:
-        """GET /v1/jobs/{job}/result: the result, waited for if asked."""
-        settings = self._settings
-        wait = number(request, "wait", 0.0, 0.0, settings.long_poll)
-        job = request.path_params["job"]
-        line = self._lines.of(client_name(request))
-        found = _known(await self._ask(request))
-        if wait and _is_open(found):
-            try:
-                found = await unless_disconnected(request, self._wait(line, job, found, wait))
-            except ClientDisconnected:
-                return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return _result(found, job, media_type_wanted(request) == BYTES)
+        """GET /v1/jobs/{job}/result: the result; waits for it if asked to."""
+        wait = number(request, "wait", 0.0, 0.0, self._settings.long_poll)
+        channel, job = self._channel(request), request.path_params["job"]
+        found = await _status(channel, job)
+        if wait and is_open(found):
+            found = await self._wait(request, channel, found, wait)
+        return result_response(found, media_type_wanted(request) == BYTES)
 
-    async def _ask(self, request: Request) -> Standing:
-        line = self._lines.of(client_name(request))
-        return await line.ask(wire.Ask(request.path_params["job"]))
-
-    async def _wait(self, line: ClientChannel, job: str, found: Standing, wait: float) -> Standing:
-        """Wait for a job to end, asking again as soon as the ledger says so."""
-        with self._lines.watching(found[0].known_as) as ended:
-            # It may have ended before the watch began.
-            found = await line.ask(wire.Ask(job))
-            if _is_open(found):
-                await self._lines.ended(ended, wait)
-                found = await line.ask(wire.Ask(job))
-        return found
+    async def _wait(
+        self, request: Request, channel: ClientChannel, found: SendStatus, wait: float
+    ) -> SendStatus:
+        """Wait for the end of any client's job; return its status then."""
+        endings, job = self._channels.endings, known(found).job
+        with self._channels.connection.future() as end, endings.waiting(job, end):
+            # The job may have ended since the first answer.
+            found = await _status(channel, found.job)
+            if not is_open(found):
+                return found
+            await _within(request, end, wait)
+        return await _status(channel, found.job)
 
     async def cancel(self, request: Request) -> Response:
-        """DELETE /v1/jobs/{job}: stop it; says whether its worker confirmed."""
-        job = request.path_params["job"]
-        line = self._lines.of(client_name(request))
-        standing, _ = _known(await line.ask(wire.Cancel(job)))
-        said = _standing(standing)
-        said["cancelled"] = standing.state == "cancelled"
-        said["confirmed"] = said["cancelled"] and standing.fault == FaultCode.CANCELLED
-        return answer(said)
+        """DELETE /v1/jobs/{job}: cancel it; says whether its worker confirmed."""
+        channel, job = self._channel(request), JobId(request.path_params["job"])
+        found = await channel.ask(JobCancelled(job, channel.peer))
+        document = status_document(found)
+        is_cancelled = known(found).state is JobState.CANCELLED
+        is_confirmed = found.fault is not None and found.fault.code is FaultCode.CANCELLED
+        document |= {"cancelled": is_cancelled, "confirmed": is_cancelled and is_confirmed}
+        return answer(document)
 
     async def give_input(self, request: Request) -> Response:
-        """POST /v1/jobs/{job}/input: say something to a running job."""
+        """POST /v1/jobs/{job}/input: send input to a running job."""
         require_json(request.headers)
         settings = self._settings
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
-        words = read_json(raw, InputAnswer)
-        line = self._lines.of(client_name(request))
-        job = request.path_params["job"]
-        said = wire.Input(line.new_request(), job, words.worker)
-        await line.deliver(said, question(words.request, words.value).parts)
+        given = read_json(raw, InputAnswer)
+        channel, job = self._channel(request), JobId(request.path_params["job"])
+        body = question(given.request, given.value)
+        worker = WorkerName(given.worker) if given.worker else None
+        await channel.commit(InputReceived(job, channel.peer, body, worker))
         return answer({"job": job, "given": True}, 202)
 
 
-def _submission(line: ClientChannel, wanted: JobRequest) -> wire.Submit:
-    return wire.Submit(
-        line.new_request(),
-        wanted.job,
-        wanted.service,
-        wanted.task,
-        wanted.target,
-        wanted.timeout,
-        wanted.priority,
-        wanted.key,
-    )
+def _is_whole(reply: SendReply, submitted: JobSubmitted) -> bool:
+    """Whether a final reply has all that the response needs: a refusal, or one worker's result."""
+    if reply.state is None:
+        return True
+    return bool(reply.worker) and is_for_one(submitted.target, submitted.service)
+
+
+async def _status(channel: ClientChannel, job: str) -> SendStatus:
+    return await channel.ask(ResultRequested(JobId(job), channel.peer))
+
+
+async def _within(request: Request, end: "asyncio.Future[Any]", wait: float) -> SendReply | None:
+    """Wait for an end as long as the caller does; None if it does not come in time."""
+    try:
+        async with asyncio.timeout(wait):
+            with failing_on_disconnect(request, end):
+                reply: SendReply | None = await end
+                return reply
+    except TimeoutError:
+        return None
+
+
+def _target(text: str) -> Target:
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise Problem(400, str(error)) from None
 
 
 def media_type_wanted(request: Request) -> str:
-    """Return the first kind of answer a caller accepts."""
+    """Return the first media type that the caller accepts."""
     accepted = request.headers.get("accept", "").partition(",")[0]
     return accepted.partition(";")[0].strip().lower()
-
-
-def answer(said: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer with JSON."""
-    body = msgspec.json.encode(said)
-    return Response(body, status, headers, "application/json")
-
-
-def _pending(job: str, said: dict[str, Any]) -> Response:
-    place = f"/v1/jobs/{quote(job, safe='')}"
-    headers = {"Location": place, _JOB: quote(job, safe="")}
-    return answer(said | {"location": place}, 202, headers)
-
-
-def _known(found: Standing) -> Standing:
-    standing = found[0]
-    if not standing.known_as:
-        fault = Fault(code_of(standing.fault or "unknown_job"), standing.words)
-        raise of_fault(fault, job=standing.job)
-    return found
-
-
-def _is_open(found: Standing) -> bool:
-    return found[0].state not in FINAL
-
-
-def _standing(standing: wire.Standing) -> dict[str, Any]:
-    """Write how a job stands."""
-    said: dict[str, Any] = {
-        "job": standing.job,
-        "state": standing.state,
-        "service": standing.service,
-        "task": standing.task,
-        "target": standing.target,
-        "client": standing.client,
-        "submitted_at": standing.submitted_at,
-        "parts": [
-            {"worker": s.worker, "state": s.state, "attempt": s.attempt}
-            | _fault(s.fault, s.words)
-            | ({"resources": s.resources} if s.resources else {})
-            for s in standing.shares
-        ],
-        **_fault(standing.fault, standing.words),
-    }
-    if standing.ended_at:
-        said["ended_at"] = standing.ended_at
-    if standing.is_waiting_for_input:
-        said["waiting_for_input"] = True
-    if standing.is_cancelling:
-        said["cancelling"] = True
-    return said
-
-
-def _fault(code: str, words: str) -> dict[str, Any]:
-    return {"fault": {"code": code, "message": words}} if code else {}
-
-
-def is_for_one(standing: wire.Standing) -> bool:
-    """Tell whether a job was for one worker, so that its result is one value."""
-    target = parse_target(standing.target)
-    if isinstance(target, Named):
-        return len(target.names) == 1
-    return isinstance(target, AnyWorker | Labelled) and standing.service != EVERY_SERVICE
-
-
-def _result(found: Standing, job: str, is_raw: bool) -> Response:
-    """Answer with a result, a problem, or how far it is."""
-    standing, frames = _known(found)
-    if standing.state not in FINAL:
-        return _pending(job, _standing(standing))
-    results = _results(standing, frames)
-    if standing.fault:
-        fault = Fault(code_of(standing.fault), standing.words)
-        told = {} if is_for_one(standing) else {"results": results}
-        raise of_fault(fault, job=job, state=standing.state, **told)
-    said: dict[str, Any] = {"job": job, "state": standing.state}
-    headers = {_JOB: quote(job, safe="")}
-    if not is_for_one(standing):
-        return answer(said | {"results": results}, headers=headers)
-    share = standing.shares[0] if standing.shares else wire.Share("", standing.state)
-    if share.fault:
-        # The job succeeded; its result has no form here.
-        raise of_fault(Fault(code_of(share.fault), share.words), job=job, state=standing.state)
-    headers[_WORKER] = quote(share.worker, safe="")
-    if is_raw and share.frames > 1:
-        return Response(frames[1], 200, headers, BYTES)
-    result = next(iter(results.values()), {})
-    return answer(said | {"worker": share.worker, "value": None} | result, headers=headers)
-
-
-def _results(standing: wire.Standing, frames: tuple[bytes, ...]) -> dict[str, dict[str, Any]]:
-    """Return what each worker said, by its name."""
-    results: list[tuple[str, dict[str, Any]]] = []
-    at = 0
-    for share in standing.shares:
-        said = spread(frames[at : at + share.frames])
-        at += share.frames
-        found = {"value": said.get("value")} | ({"raw": True} if "raw" in said else {})
-        whose = {"worker": share.worker, "resources": share.resources}
-        served = whose if share.resources else {}
-        results.append((share.worker, (_fault(share.fault, share.words) or found) | served))
-    return keyed_by_worker(results)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from dragoman.web.identity import CALLER, COOKIE, LONGEST, BrowserSessions, Checks, cookie_in
-from dragoman.web.jobs import answer
+from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import media_type, read_bytes, read_json
 

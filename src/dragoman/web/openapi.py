@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from dragoman.model.job import JobState
 from dragoman.web.enrolment import EnrolRequest
-from dragoman.web.jobs import InputAnswer, JobRequest, answer
+from dragoman.web.job_documents import answer
+from dragoman.web.jobs import InputAnswer, JobRequest
 from dragoman.web.login import LoginRequest
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
 from dragoman.web.workers import PollRequest, PublishRequest, WorkerRegistration, WorkerReport

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -103,21 +104,20 @@ def number(request: Request, name: str, default: float, low: float, high: float)
     return found
 
 
-async def unless_disconnected(request: Request, work: Awaitable[T]) -> T:
-    """Wait for something as long as the caller does; raises `ClientDisconnected` when it went
-    away.
-    """
-    task = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_disconnected(request))
+@contextmanager
+def failing_on_disconnect(request: Request, future: "asyncio.Future[Any]") -> Iterator[None]:
+    """Fail a future with `ClientDisconnected` if the caller disconnects inside the block."""
+
+    def fail(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and not future.done():
+            future.set_exception(ClientDisconnected())
+
+    watcher = asyncio.create_task(_disconnected(request))
+    watcher.add_done_callback(fail)
     try:
-        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientDisconnected
+        yield
     finally:
-        for each in (task, leaving):
-            each.cancel()
-        await asyncio.gather(task, leaving, return_exceptions=True)
+        watcher.cancel()
 
 
 async def _disconnected(request: Request) -> None:

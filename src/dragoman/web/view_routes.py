@@ -10,7 +10,7 @@ from starlette.responses import Response
 from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
 from dragoman.model.job import JobState
 from dragoman.web.identity import CALLER, Checks
-from dragoman.web.jobs import answer
+from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import number
 

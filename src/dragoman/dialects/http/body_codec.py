@@ -5,7 +5,6 @@ A call is an object of `task`, `args`, `kwargs`, `headers`, `timeout`; an answer
 result has its bytes in a second part, unencoded.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +40,7 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 
 _CALLS: Final = msgspec.json.Decoder(_Call)
 _ANSWERS: Final = msgspec.json.Decoder(_Answer)
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class HttpBodyCodec:
@@ -90,11 +90,14 @@ def code_of(text: str) -> FaultCode:
         return FaultCode.TASK_FAILED
 
 
-def spread(parts: Sequence[bytes]) -> dict[str, Any]:
-    """Return a body's JSON object; raw bytes as its `value`, with `raw`."""
-    content: dict[str, Any] = msgspec.json.decode(parts[0]) if parts else {}
-    if len(parts) > 1:
-        content |= {"value": to_jsonable(parts[1]), "raw": True}
+def members(body: Body) -> dict[str, Any]:
+    """Return the members of a body's JSON object, each as JSON that is not parsed.
+
+    Raw bytes are the member `value`, beside `raw`.
+    """
+    content: dict[str, Any] = dict(_MEMBERS.decode(body.parts[0])) if body.parts else {}
+    if len(body.parts) > 1:
+        content |= {"value": to_jsonable(body.parts[1]), "raw": True}
     return content
 
 

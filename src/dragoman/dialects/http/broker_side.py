@@ -1,264 +1,158 @@
-"""The broker's end of the HTTP link: what the web application passes on becomes events.
+"""The broker's end of the HTTP link: events and effects pass as objects.
 
-Nothing is parked here: requests that wait are the web application's matter. What a client asks for
-is acknowledged by `Heard`, which follows every other answer to it and leaves when all is durable.
+The web application runs in the broker's process. It makes the core's events itself and takes
+effects as they are, so this link has no wire format: where other links have frames, it has objects.
+The side only gives bodies their HTTP form.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from dragoman.core.effects import (
     Dismiss,
     Effect,
+    JobStatus,
     PartStatus,
     SendBeat,
-    SendCancel,
     SendInput,
-    SendPoll,
     SendReply,
     SendStatus,
     SendWork,
 )
-from dragoman.core.events import (
-    Event,
-    InputReceived,
-    JobCancelled,
-    JobSubmitted,
-    ResultRequested,
-)
+from dragoman.core.events import Event
 from dragoman.dialects.base import (
     Address,
     BodyCodecs,
-    Frames,
-    MalformedMessage,
     Send,
     Subscribed,
     convert_answer,
+    convert_call,
     topic_of,
 )
-from dragoman.dialects.http import wire
 from dragoman.dialects.http.body_codec import NAME, HttpBodyCodec, write
-from dragoman.dialects.http.settings import HttpSettings
-from dragoman.dialects.http.workers import Workers, heard, to
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.names import (
-    JobId,
-    PeerId,
-    ServiceName,
-    WorkerName,
-    name_of,
-    peer_id,
-    text_of,
-)
+from dragoman.model.names import name_of, raw_of
 from dragoman.model.record import Kind, Record
-from dragoman.model.target import parse_target
-from dragoman.model.terms import Terms
+from dragoman.model.value import value
 
-Heard = Sequence[Event | Send | Subscribed]
+#: The peer name of a worker session begins with this; the rest is its session id.
+WORKER: Final = "worker:"
+#: What the application hands over at once: events, subscriptions, and acknowledgements to send.
+Items = Sequence[Event | Send | Subscribed]
 
 _FIELDS: Final = tuple(f.name for f in fields(Record))
 
 
+@value
+class StreamedRecord:
+    """One record for the subscription `tag`; `data` is JSON."""
+
+    tag: str
+    seq: int
+    topic: str
+    data: bytes
+
+
 class HttpBrokerSide:
-    """HTTP as the broker speaks it."""
+    """All HTTP clients and worker sessions of one link."""
 
-    def __init__(
-        self,
-        link: str = NAME,
-        *,
-        codecs: BodyCodecs | None = None,
-        settings: HttpSettings | None = None,
-    ) -> None:
+    def __init__(self, link: str = NAME, *, codecs: BodyCodecs | None = None) -> None:
         self.link = link
-        self.settings = settings or HttpSettings()
         self._codecs = codecs or {NAME: HttpBodyCodec()}
-        self._codec = HttpBodyCodec()
-        self.workers = workers = Workers(self._codecs, self.settings)
-        self._takers: dict[type, Callable[[PeerId, Any, Frames], Heard]] = {
-            wire.Submit: self._submit,
-            wire.Ask: self._ask,
-            wire.Cancel: self._cancel,
-            wire.Input: self._input,
-            wire.Subscribe: self._subscribe,
-            wire.Join: workers.join,
-            wire.Beat: workers.beat,
-            wire.Report: workers.report,
-            wire.Forward: workers.forward,
-            wire.Publish: workers.publish,
-            wire.Leave: workers.leave,
-        }
-        self._renderers: dict[type, Callable[[Any, float], list[Send]]] = {
-            SendReply: self._reply,
-            SendStatus: self._status,
-            SendWork: workers.work,
-            SendInput: workers.give_input,
-            SendCancel: workers.stop,
-            SendPoll: workers.poll,
-            SendBeat: lambda effect, now: [],
-            Dismiss: lambda effect, now: self._dismiss(effect),
-        }
 
-    def receive(self, address: Address, frames: Frames, now: float) -> Heard:
-        """Take one message in."""
-        message, parts = wire.decode(frames)
-        take = self._takers.get(type(message))
-        if take is None:
-            raise MalformedMessage("a broker's message came to a broker")
-        return take(peer_id(self.link, text_of(address)), message, parts)
+    def receive(self, address: Address, frames: Any, now: float) -> Items:
+        """Return what the application handed over."""
+        items: Items = frames
+        return items
 
     def render(self, effect: Effect, now: float) -> list[Send]:
-        """Put one effect on a peer of this link into messages."""
-        return self._renderers[type(effect)](effect, now)
+        """Return one effect for the application, with its bodies in HTTP form."""
+        if isinstance(effect, SendReply):
+            body, fault = self._result(effect.body, effect.worker)
+            effect = replace(effect, body=body, fault=effect.fault or fault)
+        elif isinstance(effect, SendStatus):
+            effect = replace(effect, status=self._status(effect.status))
+        elif isinstance(effect, SendWork):
+            effect = replace(effect, body=convert_call(self._codecs, effect.body, NAME))
+        elif isinstance(effect, SendInput):
+            effect = replace(effect, body=convert_answer(self._codecs, effect.body, NAME))
+        name = _receiver(effect)
+        return [_send(name, effect, now)] if name else []
 
     def advance(self, now: float) -> Sequence[Event | Send]:
-        """Nothing is timed here."""
+        """Do nothing: this side has no timers."""
         return []
 
     def next_deadline(self) -> float | None:
-        """Nothing is timed here."""
+        """Return None: this side has no timers."""
         return None
 
-    def validate(self) -> None:
-        """Assert that every memory is within its bound."""
-        self.workers.validate()
-
-    # --- what clients say ---------------------------------------------------------------------
-
-    def _submit(self, peer: PeerId, said: wire.Submit, parts: Frames) -> Heard:
-        try:
-            target = parse_target(said.target)
-        except ValueError as why:
-            raise MalformedMessage(str(why)) from None
-        terms = Terms(
-            patience=self.settings.patience,
-            timeout=said.timeout if said.timeout is not None else self.settings.timeout,
-            priority=said.priority,
-        )
-        submitted = JobSubmitted(
-            JobId(said.job),
-            peer,
-            ServiceName(said.service),
-            Body(NAME, tuple(parts)),
-            target,
-            terms,
-            said.task,
-            said.key,
-        )
-        return [submitted, heard(peer, said.request)]
-
-    def _ask(self, peer: PeerId, said: wire.Ask, parts: Frames) -> Heard:
-        return [ResultRequested(JobId(said.job), peer)]
-
-    def _cancel(self, peer: PeerId, said: wire.Cancel, parts: Frames) -> Heard:
-        return [JobCancelled(JobId(said.job), peer)]
-
-    def _input(self, peer: PeerId, said: wire.Input, parts: Frames) -> Heard:
-        worker = WorkerName(said.worker) if said.worker else None
-        given = InputReceived(JobId(said.job), peer, Body(NAME, tuple(parts)), worker)
-        return [given, heard(peer, said.request)]
-
-    def _subscribe(self, peer: PeerId, said: wire.Subscribe, parts: Frames) -> Heard:
-        return [Subscribed(peer, said.topics, said.after, said.name)]
-
-    # --- what clients are told ----------------------------------------------------------------
-
-    def _reply(self, effect: SendReply, now: float) -> list[Send]:
-        body, trouble = self._dressed(effect.body, effect.worker)
-        fault = effect.fault or trouble
-        told = wire.Told(
-            effect.job,
-            effect.kind.value,
-            effect.service,
-            effect.worker,
-            effect.workers,
-            effect.state.value if effect.state else "",
-            fault.code.value if fault else "",
-            fault.message if fault else "",
-            effect.resources,
-        )
-        return [to(effect.client, told, body.parts)]
-
-    def _status(self, effect: SendStatus, now: float) -> list[Send]:
-        status, fault = effect.status, effect.fault
-        standing = wire.Standing(effect.asked.value, effect.job)
-        if fault is not None:
-            standing.fault, standing.words = fault.code.value, fault.message
+    def _status(self, status: JobStatus | None) -> JobStatus | None:
         if status is None:
-            return [to(effect.client, standing)]
-        shares, frames = self._shares(status.parts)
-        standing.known_as, standing.state = status.job, status.state.value
-        standing.service, standing.task, standing.target = (
-            status.service,
-            status.task,
-            status.target,
-        )
-        standing.client, standing.shares = status.client, shares
-        standing.is_waiting_for_input = status.is_waiting_for_input
-        standing.is_cancelling = status.is_cancelling
-        standing.submitted_at, standing.ended_at = status.submitted_at, status.ended_at
-        return [to(effect.client, standing, frames)]
+            return None
+        return replace(status, parts=tuple(map(self._part, status.parts)))
 
-    def _shares(self, parts: Sequence[PartStatus]) -> tuple[tuple[wire.Share, ...], list[bytes]]:
-        shares: list[wire.Share] = []
-        frames: list[bytes] = []
-        for part in parts:
-            body, trouble = self._dressed(part.body or EMPTY, part.worker)
-            fault = part.fault or trouble
-            frames += body.parts
-            share = wire.Share(part.worker, part.state.value, part.attempt)
-            share.frames, share.resources = len(body.parts), part.resources
-            if fault is not None:
-                share.fault, share.words = fault.code.value, fault.message
-            shares.append(share)
-        return tuple(shares), frames
+    def _part(self, part: PartStatus) -> PartStatus:
+        body, fault = self._result(part.body or EMPTY, part.worker)
+        return replace(part, body=body, fault=part.fault or fault)
 
-    def _dressed(self, body: Body, worker: str) -> tuple[Body, Fault | None]:
-        """Dress what a worker said; what has no form in JSON becomes a fault that says so."""
+    def _result(self, body: Body, worker: str) -> tuple[Body, Fault | None]:
+        """Return a result in HTTP form; a fault instead if it has no JSON form."""
         if not body.dialect:
             return EMPTY, None
         try:
-            dressed = convert_answer(self._codecs, body, NAME, worker)
-        except Unmappable as why:
-            return EMPTY, Fault(FaultCode.UNMAPPABLE, f"the result cannot be told here: {why}")
-        return dressed, None
-
-    def _dismiss(self, effect: Dismiss) -> list[Send]:
-        if name_of(effect.peer).startswith(wire.WORKER):
-            return self.workers.dismiss(effect.peer, effect.reason)
-        return []
+            return convert_answer(self._codecs, body, NAME, worker), None
+        except Unmappable as error:
+            return EMPTY, Fault(FaultCode.UNMAPPABLE, f"the result has no JSON form: {error}")
 
     # --- events -------------------------------------------------------------------------------
 
     def render_event(
         self, subscription: Subscribed, record: Record, body: Body | None
     ) -> list[Send]:
-        """Offer one record: a worker's own event, or what the broker did."""
-        event = wire.Event(subscription.tag, record.seq, topic_of(record), record.job)
-        if name_of(subscription.peer) == wire.WATCH:
-            # The application itself only wants to know which job it was.
-            return [to(subscription.peer, event)]
-        said = {"seq": record.seq, "at": record.at, "topic": event.topic}
+        """Return one record for a subscription: a published event, or the record's fields."""
+        topic = topic_of(record)
+        content = {"seq": record.seq, "at": record.at, "topic": topic}
         try:
-            data = write(said | {"event": self._event(record, body)})
-        except Unmappable as why:
-            data = write(said | {"event": str(why)})
-        return [to(subscription.peer, event, [data])]
+            data = write(content | {"event": self._event(record, body)})
+        except Unmappable as error:
+            data = write(content | {"event": str(error)})
+        streamed = StreamedRecord(subscription.tag, record.seq, topic, data)
+        return [_send(name_of(subscription.peer), streamed, record.at)]
 
     def _event(self, record: Record, body: Body | None) -> Any:
         if record.kind != Kind.PUBLISHED:
             found = ((name, getattr(record, name)) for name in _FIELDS)
             return {name: value for name, value in found if value not in ("", 0, 0.0)}
-        answer = self._undressed(body)
+        answer = self._published(body)
         return answer.raw if answer.raw is not None else answer.value
 
-    def _undressed(self, body: Body | None) -> Answer:
+    def _published(self, body: Body | None) -> Answer:
         codec = self._codecs.get(body.dialect) if body else None
         if codec is None or body is None:
             return Answer()
         try:
             return codec.read_answer(body)
-        except Unmappable as why:
-            return Answer(str(why))
+        except Unmappable as error:
+            return Answer(str(error))
+
+
+def _receiver(effect: Effect) -> str:
+    """Return the peer name of an effect; empty if HTTP has no message for it."""
+    if isinstance(effect, SendBeat):
+        return ""  # the response to a poll is the heartbeat
+    if isinstance(effect, SendReply | SendStatus):
+        return name_of(effect.client)
+    if isinstance(effect, Dismiss):
+        name = name_of(effect.peer)
+        return name if name.startswith(WORKER) else ""
+    worker: Any = effect
+    return name_of(worker.worker)
+
+
+def _send(name: str, item: Any, now: float) -> Send:
+    objects: Any = (item, now)
+    return Send(raw_of(name), objects)

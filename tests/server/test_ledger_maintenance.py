@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.ledger.base import Entry
+from dragoman.ledger.layout import SEALED_FOLDER as SEALED
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.segments import read_manifest
 from dragoman.model.record import Kind, Record
 from dragoman.server import ledger_maintenance
-from dragoman.server.ledger_maintenance import SEALED, LedgerMaintenance
+from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.settings import LedgerSection
 
 

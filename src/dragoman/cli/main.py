@@ -20,6 +20,7 @@ from dragoman.cli import (
     inventory,
     jobs,
     keys,
+    ledger,
     listings,
     nodes,
     pipeline,
@@ -59,6 +60,7 @@ app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
+app.add_typer(ledger.app, name="ledger")
 app.command("init")(init.init)
 app.command("enrol")(enrol.enrol)
 app.command("demo")(demo)

@@ -23,7 +23,7 @@ def locate_damage(
     `before` is the checksum that the first record starts from. If every record and body is sound
     (the damage is in an index or in free space), the whole range is returned.
     """
-    checker = _RowChecker(connection, first, before)
+    checker = RowChecker(connection, first, before)
     forwards = range(first, last + 1)
     oldest = next((seq for seq in forwards if not checker.is_sound(seq)), None)
     if oldest is None:
@@ -44,7 +44,7 @@ def checked_blob(connection: apsw.Connection, seq: int) -> bytes | None:
     return blob
 
 
-class _RowChecker:
+class RowChecker:
     """Checks single rows of a file of any record version."""
 
     def __init__(self, connection: apsw.Connection, first: int, before: int) -> None:
@@ -56,13 +56,21 @@ class _RowChecker:
         self._query = f"SELECT {', '.join(columns)}, chain FROM records WHERE seq = ?"
 
     def is_sound(self, seq: int) -> bool:
+        """Tell whether a row and its body are as they were written."""
+        try:
+            checked_blob(self._connection, seq)
+        except (apsw.Error, CorruptData, ValueError, TypeError, OverflowError):
+            return False
+        return self.sound_row(seq) is not None
+
+    def sound_row(self, seq: int) -> Row | None:
+        """Return a row that matches its checksum; None if it does not or cannot be read."""
         try:
             row, stored = self._row(seq)
             previous = self._before if seq == self._first else self._row(seq - 1)[1]
-            checked_blob(self._connection, seq)
-            return chain(row, previous) == stored
-        except (apsw.Error, LookupError, CorruptData, ValueError, TypeError, OverflowError):
-            return False
+            return row if chain(row, previous) == stored else None
+        except (apsw.Error, LookupError, ValueError, TypeError, OverflowError):
+            return None
 
     def _row(self, seq: int) -> tuple[Row, int]:
         found: list[Row] = self._connection.execute(self._query, (seq,)).fetchall()

@@ -19,6 +19,9 @@ from dragoman.ledger.damage import CorruptData, locate_damage
 from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions
 from dragoman.model.value import value
 
+#: The file and the folder of segments, in the data folder.
+LEDGER_FILE: Final = "ledger.sqlite"
+SEALED_FOLDER: Final = "sealed"
 FORMAT: Final = 1
 _APPLICATION: Final = 0x44524147  #: identifies the file to `file(1)` and to us
 #: Job ids are random, so an index over them alone spreads each commit over the whole tree. With the

@@ -117,6 +117,18 @@ def write_segment(
     )
 
 
+def check_segment(directory: Path, segment: SealedSegment) -> list[str]:
+    """Return what is wrong with the file of a segment."""
+    path = directory / segment.file
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        return [f"{path}: records {segment.first} to {segment.last}: {error.strerror}"]
+    if found != segment.sha256:
+        return [f"{path}: records {segment.first} to {segment.last} do not match the manifest"]
+    return []
+
+
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest; a missing one is empty."""
     path = directory / MANIFEST

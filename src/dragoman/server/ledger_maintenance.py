@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from dragoman.ledger.base import Ledger, LedgerError
+from dragoman.ledger.layout import SEALED_FOLDER
 from dragoman.server.settings import LedgerSection
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("dragoman.upkeep")
 
-#: The folder beside the ledger that the pipeline reads.
-SEALED: Final = "sealed"
 _RETAIN_EVERY: Final = 60.0
+#: How long to wait before a folder of segments that is not usable is tried again, in seconds.
+_RETRY_EVERY: Final = 60.0
 _DAY: Final = 86_400.0
 
 
@@ -41,11 +42,14 @@ class LedgerMaintenance:
         self._settings = settings
         self._now = now
         self._oldest_needed = oldest_needed
-        self._folder = folder / SEALED
+        self._folder = folder / SEALED_FOLDER
         self._sealer: Sealer | None = None
         self._sealing: BackgroundSealer | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._retaining: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        #: Why sealing cannot start; empty: it can.
+        self.trouble = ""
 
     def start(self) -> None:
         """Start, on the running event loop."""
@@ -56,7 +60,11 @@ class LedgerMaintenance:
 
     async def _seal(self) -> None:
         """Start sealing. The Parquet library takes a second to load; peers must not wait for it."""
-        self._sealer = sealer = await asyncio.to_thread(_make_sealer, self._ledger, self._folder)
+        while (sealer := await asyncio.to_thread(self._open_sealer)) is None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _RETRY_EVERY)
+                return
+        self._sealer = sealer
         from dragoman.ledger.export import BackgroundSealer
 
         self._sealing = BackgroundSealer(
@@ -67,6 +75,22 @@ class LedgerMaintenance:
         )
         self._sealing.start()
 
+    def _open_sealer(self) -> "Sealer | None":
+        """Open the folder of segments; None, with the reason in the log, if it is not usable."""
+        try:
+            sealer = _make_sealer(self._ledger, self._folder)
+        except (LedgerError, OSError) as error:
+            self.trouble = str(error)
+            log.error(
+                "sealing cannot start; no segment is exported until this is mended",
+                folder=str(self._folder),
+                error=str(error),
+                retry_in_s=_RETRY_EVERY,
+            )
+            return None
+        self.trouble = ""
+        return sealer
+
     async def stop(self) -> None:
         """Stop; seal the records since the last segment."""
         if self._retaining is not None:
@@ -74,6 +98,7 @@ class LedgerMaintenance:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._retaining
         if self._beginning is not None:
+            self._stopping.set()
             await self._beginning
         if self._sealing is None or self._sealer is None:
             return

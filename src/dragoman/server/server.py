@@ -17,6 +17,7 @@ from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.recovery import fold, resume
 from dragoman.ledger.audit import read_key
 from dragoman.ledger.base import Entry
+from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
 from dragoman.server.broker_view import BrokerView
@@ -48,7 +49,6 @@ from dragoman.transports.memory import MemoryHub
 
 log = structlog.get_logger("dragoman.server")
 
-LEDGER_FILE: Final = "ledger.sqlite"
 _PROGRESS_EVERY: Final = 250_000
 
 #: Called with the bound endpoints by link when all are open.

@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.listener",
         "transports.nats_users",
         "transports.nkeys",
+        "transports.recognition",
         "transports.sp_connection",
         "transports.tls",
         "transports.zmtp_connection",

@@ -5,6 +5,8 @@ import json
 import pytest
 from tests.cli.conftest import Run
 
+from dragoman.cli import jobs
+
 
 @pytest.mark.parametrize("arguments", ['{"x": 2, "y": 3}', "[2, 3]"])
 def test_call_prints_the_answer_as_json(run: Run, arguments: str) -> None:
@@ -27,10 +29,39 @@ def test_a_failed_job_exits_with_one_and_says_why(run: Run) -> None:
     assert "RuntimeError: boom" in err
 
 
-def test_a_timed_out_job_exits_with_five(run: Run) -> None:
+def test_a_job_that_no_worker_took_exits_with_five_and_says_why(run: Run) -> None:
     code, _, err = run("call", "nobody", "x", "--timeout", "0.2")
     assert code == 5
-    assert "job_timeout" in err
+    assert "no worker took it in time" in err
+    assert "may have run" not in err
+
+
+def test_a_call_that_waits_says_what_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_EXPLAIN_AFTER", 0.05)
+    _, _, err = run("call", "nobody", "x", "--timeout", "3")
+    assert err.startswith("waiting: no worker offers nobody; start one (job ")
+
+
+def test_an_interrupted_call_prints_the_jobs_id(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(job: object, url: str, timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jobs, "_result", interrupted)
+    code, _, err = run("call", "math", "add", "[1, 2]")
+    assert code == 130
+    job = err.split()[2]
+    assert f"`dragoman result {job}` waits for it" in err
+
+
+@pytest.mark.parametrize("command", ["why", "cancel", "result"])
+def test_an_unknown_job_exits_with_one(run: Run, command: str) -> None:
+    code, out, err = run(command, "nosuch")
+    assert (code, out) == (1, "")
+    assert "nosuch is not known" in err
+
+
+def test_what_cannot_be_sent_exits_with_two(run: Run) -> None:
+    assert run("call", "math", "add", '{"x": NaN}')[0] == 2
 
 
 def test_wrong_arguments_exit_with_two(run: Run) -> None:

@@ -84,7 +84,7 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"GET /", "bad greeting"), (REQUESTER + b"\x02" + bytes(8), "bad frame")],
+    [(b"GET /", "bad greeting, but HTTP"), (REQUESTER + b"\x02" + bytes(8), "bad frame")],
 )
 def test_what_cannot_be_understood_ends_the_connection(data: bytes, reason: str) -> None:
     notes, connection, wire = connected()

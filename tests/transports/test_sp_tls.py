@@ -127,7 +127,7 @@ def test_a_peer_that_wants_tls_says_nothing_to_a_plain_replier() -> None:
     async def story() -> None:
         made, _ = await scene.requester(peer(ANNA))
         made.send(b"", [b"t", b"hello", b"5000"])
-        await scene.until_trouble("bad greeting")
+        await scene.until_trouble("bad greeting, but TLS")
         assert scene.asked == []
 
     tell(scene, story)

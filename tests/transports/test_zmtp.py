@@ -235,7 +235,7 @@ def test_who_makes_no_sense_is_closed_and_others_live_on() -> None:
                 async with peer(scene.endpoint, nonsense) as bad:
                     while not await bad.is_closed():
                         pass
-            assert scene.router.trouble == {"no ZeroMQ": 1, "handshake broken off": 1}
+            assert scene.router.trouble == {"no ZeroMQ, but HTTP": 1, "handshake broken off": 1}
             good.say(message(b"still here"))
             await scene.until(lambda: scene.heard)
 

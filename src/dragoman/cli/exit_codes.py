@@ -6,6 +6,7 @@ from typing import Any, Final
 import typer
 
 from dragoman.ledger.base import LedgerError
+from dragoman.model.content import Unmappable
 from dragoman.sdk.errors import (
     Denied,
     DragomanError,
@@ -27,6 +28,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (JobFailed, 1),
     (DragomanError, 1),
     (LedgerError, 1),
+    (Unmappable, 2),
     (ValueError, 2),
     (OSError, 1),
 )

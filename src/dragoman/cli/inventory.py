@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
+from dragoman.cli.broker_call import ask_broker
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
-from dragoman.sdk.blocking import Client
 
 app = typer.Typer(no_args_is_help=True, help="Show and change the inventory of workers.")
 INVENTORY = "sid.service.broker"
@@ -18,8 +18,7 @@ VERSION = typer.Option(None, help="Change it only if it is at this version.")
 
 
 def _ask(url: str, task: str, **kwargs: Any) -> Any:
-    with Client(url) as client:
-        return client.call(INVENTORY, task, timeout=10.0, **kwargs)
+    return ask_broker(url, task, service=INVENTORY, **kwargs)
 
 
 @app.command()

@@ -1,14 +1,19 @@
 """Jobs one by one: call, submit, result, cancel, why."""
 
 import json
-from typing import Any
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import typer
 
+from dragoman.cli.broker_call import ask_broker, require_broker, start_job
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.blocking import Client, Job
-from dragoman.sdk.errors import Unreachable
+from dragoman.sdk.errors import DragomanError, Expired, JobFailed, StillRunning
 from dragoman.sdk.jobs import Chunk, Progress
 
 SERVICE = typer.Argument(help="The service to call.")
@@ -21,9 +26,12 @@ TIMEOUT = typer.Option(60.0, help="Seconds the job may take.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait; the job continues after that.")
 PRIORITY = typer.Option(0, help="Orders your own jobs; higher first.")
 KEY = typer.Option("", help="Idempotency key: the same key again is the same job.")
-CONNECT = typer.Option(5.0, help="Seconds to wait for the broker's acknowledgement.")
+CONNECT = typer.Option(3.0, help="Seconds to wait for the broker's acknowledgement.")
 JOB = typer.Argument(help="The job's id.")
-MANAGEMENT = "mmi.service.broker"
+#: Seconds of waiting after which `call` prints what it waits for.
+_EXPLAIN_AFTER: Final = 2.0
+_INTERRUPTED: Final = 130
+_UNKNOWN: Final = "unknown"
 
 
 def call(
@@ -36,6 +44,7 @@ def call(
     priority: int = PRIORITY,
     key: str = KEY,
     connect: float = CONNECT,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Submit a job, wait, and print its result as JSON. Progress goes to standard error.
 
@@ -43,16 +52,17 @@ def call(
     With `--target all` every worker runs it, and the result is an object by worker name.
     """
     with Client(url) as client:
-        said = _call(task, arguments, timeout)
-        job = client.order(service, said, target, priority=priority, key=key)
-        if client.is_acknowledged:
-            _wait_for_acknowledgement(job, url, connect)
-        for event in job.events():
-            if isinstance(event, Progress):
-                typer.echo(f"{event.worker}: {_progress_text(event.event)}", err=True)
-            elif isinstance(event, Chunk):
-                typer.echo(event.data, nl=False)
-        print_json(job.result(timeout + 5.0))
+        content = _call(task, arguments, timeout)
+        job = start_job(
+            client, url, service, content, target, connect=connect, priority=priority, key=key
+        )
+        with _interruptible(job), _explained(job, url, client.is_acknowledged):
+            for event in job.events():
+                if isinstance(event, Progress):
+                    typer.echo(f"{event.worker}: {_progress_text(event.event)}", err=True)
+                elif isinstance(event, Chunk):
+                    typer.echo(event.data, nl=False)
+            print_json(_result(job, url, timeout + 5.0))
 
 
 def submit(
@@ -65,6 +75,7 @@ def submit(
     priority: int = PRIORITY,
     key: str = KEY,
     connect: float = CONNECT,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Submit a job and print its id as soon as the broker has acknowledged it.
 
@@ -74,16 +85,67 @@ def submit(
     with Client(url) as client:
         if not client.is_acknowledged:
             raise ValueError(f"{url} uses a dialect without acknowledgements; use `dragoman call`")
-        said = _call(task, arguments, timeout)
-        job = client.order(service, said, target, priority=priority, key=key)
-        _wait_for_acknowledgement(job, url, connect)
-        typer.echo(job.id)
+        content = _call(task, arguments, timeout)
+        job = start_job(
+            client, url, service, content, target, connect=connect, priority=priority, key=key
+        )
+        if as_json:
+            print_json({"job": job.id})
+        else:
+            typer.echo(job.id)
 
 
-def _wait_for_acknowledgement(job: Job, url: str, at_most: float) -> None:
-    if not job.wait_until_acknowledged(at_most):
-        message = f"{url} did not answer within {at_most:g} s; is `dragoman up` running there?"
-        raise Unreachable(message)
+@contextmanager
+def _interruptible(job: Job) -> Iterator[None]:
+    """After Ctrl-C, print the job's id: the job continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            f"\ninterrupted; job {job.id} continues. `dragoman result {job.id}` waits for it,"
+            f" `dragoman cancel {job.id}` stops it",
+            err=True,
+        )
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+@contextmanager
+def _explained(job: Job, url: str, is_acknowledged: bool) -> Iterator[None]:
+    """Print what the job waits for, if it does not end soon."""
+
+    def explain() -> None:
+        found = _reason(job, url)
+        if found and found["reason"] not in ("running", _UNKNOWN):
+            typer.echo(f"waiting: {found['words']} (job {job.id})", err=True)
+
+    timer = threading.Timer(_EXPLAIN_AFTER, explain)
+    timer.daemon = True
+    if is_acknowledged:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _reason(job: Job, url: str) -> dict[str, Any]:
+    try:
+        return dict(ask_broker(url, "why", job.id))
+    except (DragomanError, OSError):
+        return {}
+
+
+def _result(job: Job, url: str, timeout: float) -> Any:
+    """Return the result. A job that no worker got cannot have run: say what it waited for."""
+    try:
+        return job.result(timeout)
+    except JobFailed as error:
+        if error.fault.is_definite or job.workers:
+            raise
+        # Raised anew as a definite failure of the queue: `may have run` would be wrong.
+        words = _reason(job, url).get("words") or "no worker took it"
+        fault = Fault(FaultCode.QUEUE_TIMEOUT, f"no worker took it in time: {words}")
+        raise Expired(job.id, fault) from None
 
 
 def _call(task: str, arguments: str, timeout: float) -> Call:
@@ -103,26 +165,36 @@ def _progress_text(event: Any) -> str:
     return json.dumps(event, ensure_ascii=False, default=str)
 
 
-def result(job: str = JOB, url: str = URL, timeout: float = WAIT) -> None:
+def result(job: str = JOB, url: str = URL, timeout: float = WAIT, as_json: bool = AS_JSON) -> None:
     """Wait for a job's result and print it, also if another client submitted it."""
+    require_broker(url)
     with Client(url) as client:
         print_json(client.job(job).result(timeout))
 
 
-def cancel(job: str = JOB, url: str = URL) -> None:
-    """Cancel a job and print the outcome."""
+def cancel(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
+    """Cancel a job and print the outcome.
+
+    Exits with 1 if the broker does not know the job, and with 5 if its worker did not confirm.
+    """
+    found = _known(url, job)
     with Client(url) as client:
-        typer.echo(client.job(job).cancel())
+        outcome = client.job(job).cancel()
+    if as_json:
+        print_json({"job": job, "outcome": outcome, "before": found["reason"]})
+    else:
+        typer.echo(outcome)
+    if "not confirm" in outcome or "unconfirmed" in outcome:
+        raise StillRunning(f"job {job}: its worker did not confirm the cancel; it may still run")
 
 
 def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Explain a job's state.
 
     Prints which worker runs it or what it waits for, the attempts so far, and why each candidate
-    worker does not have it.
+    worker does not have it. Exits with 1 if the broker does not know the job.
     """
-    with Client(url) as client:
-        found = client.call(MANAGEMENT, "why", job, timeout=10.0)
+    found = _known(url, job)
     if as_json:
         print_json(found)
     else:
@@ -131,8 +203,18 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
             print_rows(found["candidates"], as_json, "")
 
 
-def forget(service: str = SERVICE, url: str = URL) -> None:
+def _known(url: str, job: str) -> dict[str, Any]:
+    """Ask why; raise if the broker does not know the job."""
+    found: dict[str, Any] = ask_broker(url, "why", job)
+    if found["reason"] == _UNKNOWN:
+        raise DragomanError(found["words"])
+    return found
+
+
+def forget(service: str = SERVICE, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Drop the memoised answers of a service: the next call runs again."""
-    with Client(url) as client:
-        client.call(MANAGEMENT, "forget_answers", service, timeout=10.0)
-    typer.echo(f"dropped the memoised answers of {service}")
+    ask_broker(url, "forget_answers", service)
+    if as_json:
+        print_json({"service": service})
+    else:
+        typer.echo(f"dropped the memoised answers of {service}")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import typer
 
-from dragoman.cli.jobs import MANAGEMENT
+from dragoman.cli.broker_call import ask_broker
 from dragoman.cli.output import AS_JSON, URL, print_json_line, print_rows
 from dragoman.model.job import JobState
 from dragoman.sdk.blocking import Client
@@ -19,26 +19,21 @@ def _short(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def _ask(url: str, task: str, **kwargs: Any) -> Any:
-    with Client(url) as client:
-        return client.call(MANAGEMENT, task, timeout=10.0, **kwargs)
-
-
 def services(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List services with their workers and queued jobs."""
-    print_rows(_ask(url, "list_services"), as_json, "no services; start a worker")
+    print_rows(ask_broker(url, "list_services"), as_json, "no services; start a worker")
 
 
 def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List workers, connected or away."""
-    rows = _ask(url, "list_workers")
+    rows = ask_broker(url, "list_workers")
     shown = rows if as_json else [_short(row, _WORKER) for row in rows]
     print_rows(shown, as_json, "no workers")
 
 
 def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List the clients that sent something lately."""
-    print_rows(_ask(url, "list_clients"), as_json, "no clients")
+    print_rows(ask_broker(url, "list_clients"), as_json, "no clients")
 
 
 def jobs(
@@ -48,7 +43,7 @@ def jobs(
     as_json: bool = AS_JSON,
 ) -> None:
     """List jobs, the newest first."""
-    rows = _ask(url, "show_jobs", state=state, limit=limit)
+    rows = ask_broker(url, "show_jobs", state=state, limit=limit)
     shown = rows if as_json else [_short(row, _JOB) for row in rows]
     print_rows(shown, as_json, "no jobs")
 
@@ -71,7 +66,7 @@ def events(
     `dragoman events 'broker.*' --follow --from 0` prints all past and future events.
     """
     wanted = tuple(topics or ["*"])
-    last = _ask(url, "show_totals")["records"]
+    last = ask_broker(url, "show_totals")["records"]
     after = from_seq if follow else max(from_seq, 0)
     if not follow and after >= last:
         return

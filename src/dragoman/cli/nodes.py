@@ -4,9 +4,8 @@ from typing import Any, Final
 
 import typer
 
-from dragoman.cli.jobs import MANAGEMENT
+from dragoman.cli.broker_call import ask_broker
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
-from dragoman.sdk.blocking import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,15 +18,10 @@ NODE = typer.Argument(help="The node's id, as `dragoman nodes list` shows it.")
 _SHOWN: Final = ("node", "membership", "status", "services", "slots", "cpu", "free_cpu")
 
 
-def _ask(url: str, task: str, **kwargs: Any) -> Any:
-    with Client(url) as client:
-        return client.call(MANAGEMENT, task, timeout=10.0, **kwargs)
-
-
 @app.command("list")
 def list_(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List the compute nodes that are known, connected or not."""
-    rows = _ask(url, "list_nodes")
+    rows = ask_broker(url, "list_nodes")
     shown = rows if as_json else [{name: row[name] for name in _SHOWN} for row in rows]
     print_rows(shown, as_json, "no compute nodes")
 
@@ -35,13 +29,13 @@ def list_(url: str = URL, as_json: bool = AS_JSON) -> None:
 @app.command()
 def approve(node: str = NODE, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Approve a node, even if it was rejected before."""
-    _print_membership(_ask(url, "approve_node", node=node), as_json)
+    _print_membership(ask_broker(url, "approve_node", node=node), as_json)
 
 
 @app.command()
 def reject(node: str = NODE, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Reject a node; its jobs go to other nodes, and its handshakes are refused."""
-    _print_membership(_ask(url, "reject_node", node=node), as_json)
+    _print_membership(ask_broker(url, "reject_node", node=node), as_json)
 
 
 def _print_membership(answer: dict[str, Any], as_json: bool) -> None:

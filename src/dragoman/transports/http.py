@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import h11
 
 from dragoman.transports.base import Address, Frames, Sent, is_loopback, pop_messages
+from dragoman.transports.recognition import recognise
 from dragoman.transports.tls import PeerTls
 
 #: Connections for requests in lanes; long polls and streams have their own.
@@ -41,6 +42,8 @@ class HttpConnection:
         self._writer = writer
         self._http = h11.Connection(h11.CLIENT)
         self._has_ended = False
+        #: The first bytes of the server, to recognise another protocol.
+        self.first_bytes = b""
         self.is_used = False
 
     async def ask(
@@ -78,6 +81,7 @@ class HttpConnection:
             async with asyncio.timeout(_DEAD_AFTER):
                 data = await self._reader.read(65_536)
             self._has_ended = not data
+            self.first_bytes = self.first_bytes or data[:16]
             self._http.receive_data(data)
 
     def _event(self) -> Any:
@@ -87,6 +91,8 @@ class HttpConnection:
         except h11.RemoteProtocolError:
             if self._has_ended:
                 raise EOFError("the connection ended in the middle of an answer") from None
+            if other := recognise(self.first_bytes):
+                raise h11.RemoteProtocolError(f"the port speaks {other}, not HTTP") from None
             raise
 
     def is_reusable(self) -> bool:
@@ -261,7 +267,9 @@ class HttpRequester:
         if isinstance(error, ssl.SSLError):
             self.refusal = f"no TLS with the broker: {error.reason or error}"
         elif isinstance(error, h11.RemoteProtocolError):
-            self.refusal = "the answer is not HTTP; if the broker has TLS, use https://"
+            is_known = "the port speaks" in str(error)
+            other = "the answer is not HTTP; if the broker has TLS, use https://"
+            self.refusal = str(error) if is_known else other
         elif isinstance(error, EOFError) and self._tls is None:
             # A proxy in front of a broker that is down does the same, so attempts continue.
             self.connection_hint = (

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
 from dragoman.transports.base import Address
+from dragoman.transports.recognition import wrong_protocol
 
 REQUESTER: Final = bytes.fromhex("0053500000300000")
 REPLIER: Final = bytes.fromhex("0053500000310000")
@@ -97,7 +98,7 @@ class SpConnection(AcceptedConnection):
         """Check the greeting; return the offset after it."""
         size = len(REQUESTER)
         if not REQUESTER.startswith(data[:size]):
-            self.fail("bad greeting")
+            self.fail(wrong_protocol("bad greeting", data))
         elif len(data) < size:
             self._buffer += data
         else:

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
 from dragoman.transports.base import Address, Frames
+from dragoman.transports.recognition import wrong_protocol
 from dragoman.transports.zmtp_curve import OVERHEAD
 from dragoman.transports.zmtp_mechanism import (
     BROKEN_OFF,
@@ -161,7 +162,7 @@ class ZmtpConnection(AcceptedConnection):
     def _greet(self, data: bytes) -> int:
         """Read the greeting; return the offset after it."""
         if data[0] != SIGNATURE[0] or (len(data) > 9 and not data[9] & 1):
-            raise ConnectionRejected(_NOT_ZMTP)
+            raise ConnectionRejected(wrong_protocol(_NOT_ZMTP, data))
         if len(data) < len(OPENING):
             return self._need(len(OPENING))
         if data[10] < 3:

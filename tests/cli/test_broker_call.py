@@ -1,0 +1,35 @@
+"""Questions of commands: an answer soon, or the cause within seconds."""
+
+import time
+
+import pytest
+from tests.sdk.test_diagnosis import unused_port
+
+from dragoman.cli.broker_call import ask_broker, require_broker
+from dragoman.sdk.errors import Unreachable
+
+#: How long a user may wait for the news that there is no broker.
+SOON = 8.0
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "http"])
+def test_without_a_broker_every_dialect_says_so_soon(dialect: str) -> None:
+    started, port = time.monotonic(), unused_port()
+    with pytest.raises(Unreachable, match=f"nothing listens at 127.0.0.1:{port}"):
+        ask_broker(f"{dialect}://127.0.0.1:{port}", "show_totals")
+    assert time.monotonic() - started < SOON
+
+
+def test_a_wrong_dialect_on_a_port_is_named(url: str) -> None:
+    address = url.partition("://")[2]
+    with pytest.raises(Unreachable, match="speaks ZeroMQ, but memo:// needs NNG"):
+        ask_broker(f"memo://{address}", "show_totals")
+    with pytest.raises(Unreachable, match="speaks ZeroMQ, but http:// needs HTTP"):
+        require_broker(f"http://{address}")
+    require_broker(url)
+
+
+def test_a_question_is_answered(url: str) -> None:
+    assert ask_broker(url, "show_totals")["records"] >= 0

@@ -313,8 +313,6 @@ def test_a_subscriber_sees_its_services_and_records_without_a_service_only_with_
     assert [at.may_see(YOU, r) for r in (lift, other, key_change)] == [True, True, True]
     assert not at.may_see(PeerId("nfp/v"), lift)
     assert not at.may_see(PeerId("nfp/unknown"), lift)
-    at.builtin_peers.add(PeerId("http/:watch"))
-    assert at.may_see(PeerId("http/:watch"), key_change)
     assert at.may_subscribe(ME, at.identity_of("w", NOW)).kind == Kind.ALLOWED
     assert at.may_subscribe(ME, at.identity_of("v", NOW)).kind == Kind.DENIED
 

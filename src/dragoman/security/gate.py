@@ -51,8 +51,6 @@ from dragoman.security.verbs import (
 )
 from dragoman.security.verdicts import NameTakeover, refused, takeover_of, with_principal
 
-#: The key of peers in the broker's own process (the HTTP application).
-BUILTIN_KEY: Final = "house:"
 _REMEMBERED: Final = 20_000
 #: The events that reach the core instead of one event.
 Checked = tuple[Event, ...]
@@ -91,8 +89,6 @@ class Gate:
         #: Decodes a whole request, where a decision needs its arguments.
         self._call_in = call_in
         self.names = names or NameOwners()
-        #: Peers in the broker's own process, which may see every record.
-        self.builtin_peers: set[PeerId] = set()
         #: The last key of each peer.
         self.key_of_peer: dict[PeerId, str] = {}
         self.meter = Meter()
@@ -161,8 +157,6 @@ class Gate:
 
     def may_see(self, peer: PeerId, record: Record) -> bool:
         """Tell whether a subscribed peer may see a record."""
-        if peer in self.builtin_peers:
-            return True
         principal = self.names.owner_of(peer)
         if principal is None:
             return False

@@ -13,7 +13,7 @@ from dragoman.dialects.base import Address, BrokerSide, Frames, Send, Subscribed
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, peer_id, text_of
 from dragoman.model.record import Kind
-from dragoman.security.gate import BUILTIN_KEY, Gate
+from dragoman.security.gate import Gate
 from dragoman.security.identities import PeerIdentity
 from dragoman.server.rejections import Rejections
 from dragoman.transports.base import Transport
@@ -37,17 +37,12 @@ class LinkGate:
 
     def receive(self, address: Address, frames: Frames, now: float) -> Received:
         """Decode one message, and return the events and answers that are allowed."""
-        # A message without an address or frames comes from the transport, not from a peer.
-        key = self._key_of(address) if address and frames else BUILTIN_KEY
-        if key == BUILTIN_KEY:
-            if address:
-                self._gate.builtin_peers.add(peer_id(self._side.link, text_of(address)))
+        # A message without an address or frames comes from the transport, not from a peer. One
+        # without a name is an answer to a request of the broker itself.
+        name = self._speaks_as(address, frames) if address and frames else ""
+        if not name:
             return self._side.receive(address, frames, now)
-        name = self._speaks_as(address, frames)
-        if not name:  # an answer to a request of the broker itself
-            return self._side.receive(address, frames, now)
-        peer = peer_id(self._side.link, name)
-        identity = self._gate.identify(key, peer, now)
+        identity = self._gate.identify(self._key_of(address), peer_id(self._side.link, name), now)
         if isinstance(identity, Noted):
             return self._refuse_takeover(address, frames, identity, now)
         return self._checked(address, frames, identity, now)

@@ -1,1 +1,1 @@
-"""The HTTP door: a web application whose callers are ordinary clients and workers of the broker."""
+"""The web application: its callers are ordinary clients and workers of the broker."""

@@ -1,1 +1,1 @@
-"""The HTTP door's dialect: JSON content, and the messages between web application and core."""
+"""The dialect of HTTP: JSON content, and events and effects as objects."""

@@ -17,7 +17,7 @@ from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.record import Kind, Record
 from dragoman.web.app import Application
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 
 Answer = tuple[int, Any]
 
@@ -26,7 +26,7 @@ class MemoryBroker:
     """Handles what the application hands over, in the next turn of the event loop."""
 
     def __init__(self, settings: HttpSettings | None = None) -> None:
-        self.connection = BrokerConnection()
+        self.connection = WebBrokerConnection()
         self.side = HttpBrokerSide()
         self.core = Broker()
         self.now = 1000.0

@@ -7,12 +7,12 @@ from typing import Any
 
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.app import Application, HostMiddleware
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 
 
 def ask(method: str, path: str, app: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
     """Make a request of an application that has no broker."""
-    app = app or Application(BrokerConnection(), HttpSettings(), lambda: "id").asgi
+    app = app or Application(WebBrokerConnection(), HttpSettings(), lambda: "id").asgi
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_before_there_is_a_broker_it_is_starting() -> None:
 
 
 def test_an_error_of_our_own_is_a_problem_without_our_secrets() -> None:
-    application = Application(BrokerConnection(), HttpSettings(), lambda: "id")
+    application = Application(WebBrokerConnection(), HttpSettings(), lambda: "id")
     application.view_routes.view = object()  # type: ignore[assignment]
     status, problem = ask("GET", "/v1/services", application.asgi)
     assert (status, problem["code"]) == (500, "internal")
@@ -65,7 +65,7 @@ def test_an_error_of_our_own_is_a_problem_without_our_secrets() -> None:
 
 
 def test_only_known_hosts_pass() -> None:
-    inner = Application(BrokerConnection(), HttpSettings(), lambda: "id").asgi
+    inner = Application(WebBrokerConnection(), HttpSettings(), lambda: "id").asgi
     app = HostMiddleware(inner, frozenset({"localhost"}))
     assert ask("GET", "/healthz", app, host="localhost:1")[0] == 200
     assert ask("GET", "/healthz", app, host="evil.example")[0] == 421

@@ -12,7 +12,7 @@ from dragoman.dialects.base import Send
 from dragoman.model.names import PeerId
 from dragoman.transports.base import Sent
 from dragoman.web import broker_connection as module
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.identity import CALLER, Checks, HttpCaller
 from dragoman.web.problems import Problem
 
@@ -32,7 +32,7 @@ class Taker:
 
 def test_what_is_handed_over_is_drained_in_order_and_wakes_the_loop() -> None:
     async def scene() -> None:
-        connection, woken = BrokerConnection(), list[None]()
+        connection, woken = WebBrokerConnection(), list[None]()
         await connection.open(lambda: woken.append(None))
         for number in range(3):
             connection.hand_over(b"%d" % number, BEAT)
@@ -46,7 +46,7 @@ def test_what_is_handed_over_is_drained_in_order_and_wakes_the_loop() -> None:
 
 def test_an_acknowledgement_goes_behind_its_event_and_is_strict() -> None:
     async def scene() -> None:
-        connection = BrokerConnection()
+        connection = WebBrokerConnection()
         committing = asyncio.create_task(connection.commit(b"a", BEAT))
         await asyncio.sleep(0)
         ((_, (event, send)),) = connection.drain(10)
@@ -62,7 +62,7 @@ def test_an_acknowledgement_goes_behind_its_event_and_is_strict() -> None:
 
 def test_an_effect_reaches_its_peer_and_nobody_else() -> None:
     async def scene() -> None:
-        connection, peer = BrokerConnection(), Taker()
+        connection, peer = WebBrokerConnection(), Taker()
         effect: Any = SendBeat(PeerId("http/a"))
         assert connection.send(b"a", (effect, 1.0)) is Sent.GONE
         connection.connect(b"a", peer)
@@ -99,7 +99,7 @@ def test_a_request_after_the_broker_began_to_stop_is_refused() -> None:
 def test_an_address_belongs_to_the_principal_that_used_it_first() -> None:
     async def scene() -> None:
         checks = Checks(lambda token: token, lambda key: True, lambda key: key.partition("#")[0])
-        connection = BrokerConnection(checks)
+        connection = WebBrokerConnection(checks)
         CALLER.set(HttpCaller("ann#1", "ann"))
         connection.hand_over(b"desk", BEAT)
         CALLER.set(HttpCaller("ann#2", "ann"))

@@ -9,12 +9,12 @@ from starlette.routing import Route
 
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.app import Application
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.openapi import describe
 
 
 def test_every_route_is_described_with_its_methods_and_nothing_else_is() -> None:
-    application = Application(BrokerConnection(), HttpSettings(), lambda: "id")
+    application = Application(WebBrokerConnection(), HttpSettings(), lambda: "id")
     assert isinstance(application.asgi, Starlette)
     routes = {
         (re.sub(r":\w+}", "}", route.path), method)

@@ -38,7 +38,7 @@ class Urgency(Enum):
     NOW = "a send waits for these records, or there are many"
 
 
-class Batch:
+class PendingBatch:
     """Records to be written together, and the sends that wait for them."""
 
     __slots__ = ("entries", "sends")
@@ -75,8 +75,8 @@ class BrokerEngine:
         #: No timer fires before: messages of the time when nobody listened are read first.
         self._judges_from = 0.0
         self._has_judged = True
-        self._pending = Batch()
-        self._in_flight: Batch | None = None
+        self._pending = PendingBatch()
+        self._in_flight: PendingBatch | None = None
 
     # --- one turn -----------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class BrokerEngine:
         """
         if self._in_flight is not None or not self._pending.entries:
             return ()
-        self._in_flight, self._pending = self._pending, Batch()
+        self._in_flight, self._pending = self._pending, PendingBatch()
         return self._in_flight.entries
 
     def end_write(self, now: float) -> None:

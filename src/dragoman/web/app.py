@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.http.settings import HttpSettings
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.client_channels import ClientChannels
 from dragoman.web.enrolment import EnrolmentRoutes
 from dragoman.web.event_streams import StreamRoutes
@@ -38,7 +38,7 @@ class Application:
 
     def __init__(
         self,
-        connection: BrokerConnection,
+        connection: WebBrokerConnection,
         settings: HttpSettings,
         new_id: Callable[[], str],
         checks: Checks | None = None,

@@ -21,7 +21,7 @@ from dragoman.web.problems import Problem
 PATIENCE: Final = 30.0
 
 
-class Peer(Protocol):
+class WebPeer(Protocol):
     """Takes what the broker sends to one address."""
 
     def take(self, item: Any, now: float) -> Sent:
@@ -29,13 +29,13 @@ class Peer(Protocol):
         ...
 
 
-class BrokerConnection:
+class WebBrokerConnection:
     """Hands events of peers over, and delivers effects to them."""
 
     def __init__(self, checks: Checks | None = None) -> None:
         self._checks = checks
         self._handed_over: deque[tuple[Address, Any]] = deque()
-        self._peers: dict[Address, Peer] = {}
+        self._peers: dict[Address, WebPeer] = {}
         #: The key of the caller that uses each address.
         self._keys: dict[Address, Key] = {}
         self._wake: Callable[[], None] = lambda: None
@@ -45,7 +45,7 @@ class BrokerConnection:
 
     # --- for the application ------------------------------------------------------------------
 
-    def connect(self, address: Address, peer: Peer) -> None:
+    def connect(self, address: Address, peer: WebPeer) -> None:
         """Add a peer; one of the same address is replaced."""
         self._peers[address] = peer
 

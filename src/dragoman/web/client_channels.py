@@ -26,7 +26,7 @@ from dragoman.dialects.http.broker_side import StreamedRecord
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, peer_id
 from dragoman.transports.base import Sent
-from dragoman.web.broker_connection import BrokerConnection, answered, resolve, stopping
+from dragoman.web.broker_connection import WebBrokerConnection, answered, resolve, stopping
 from dragoman.web.problems import of_fault
 
 #: Most channels kept; beyond that the idle one used longest ago is dropped.
@@ -62,7 +62,7 @@ class Waiters:
 class ClientChannel:
     """One client's channel to the broker."""
 
-    def __init__(self, connection: BrokerConnection, name: str) -> None:
+    def __init__(self, connection: WebBrokerConnection, name: str) -> None:
         self._connection = connection
         self._address = name.encode()
         self.peer = peer_id(NAME, name)
@@ -133,7 +133,7 @@ class ClientChannel:
 class ClientChannels:
     """The channels of all clients, and the requests that wait for the end of a job."""
 
-    def __init__(self, connection: BrokerConnection) -> None:
+    def __init__(self, connection: WebBrokerConnection) -> None:
         self.connection = connection
         self._channels: OrderedDict[str, ClientChannel] = OrderedDict()
         #: By the job's own id; resolved with None when the ledger has its end.

@@ -23,7 +23,7 @@ from dragoman.model.record import Kind, Record
 from dragoman.transports.base import Key, is_loopback
 from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.identity import (
     PROVEN_KEYS,
     BrowserSessions,
@@ -113,7 +113,7 @@ class HeadTimeoutProtocol(H11Protocol):
             self.transport.close()
 
 
-class HttpTransport(BrokerConnection):
+class HttpTransport(WebBrokerConnection):
     """Listens for HTTP; `attach` connects it to the running broker.
 
     With `checks` every request must prove a key; with `tls` it is HTTPS, and a certificate proves

@@ -20,7 +20,7 @@ from dragoman.model.names import name_of, peer_id
 from dragoman.model.target import resources_of
 from dragoman.model.value import value
 from dragoman.transports.base import Sent
-from dragoman.web.broker_connection import BrokerConnection, resolve
+from dragoman.web.broker_connection import WebBrokerConnection, resolve
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import BYTES, failing_on_disconnect
@@ -45,7 +45,7 @@ class WorkerSession:
     """One worker's session."""
 
     def __init__(
-        self, connection: BrokerConnection, id_: str, assignments: HttpAssignments
+        self, connection: WebBrokerConnection, id_: str, assignments: HttpAssignments
     ) -> None:
         self.id = id_
         self.peer = peer_id(NAME, WORKER + id_)
@@ -139,11 +139,11 @@ class WorkerSession:
             return
 
 
-class WorkerSessions:
+class HttpWorkerSessions:
     """The sessions of all workers."""
 
     def __init__(
-        self, connection: BrokerConnection, remembered: int, new_id: Callable[[], str]
+        self, connection: WebBrokerConnection, remembered: int, new_id: Callable[[], str]
     ) -> None:
         self._connection = connection
         self._new_id = new_id

@@ -23,7 +23,7 @@ from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind
-from dragoman.web.broker_connection import BrokerConnection
+from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import (
@@ -34,7 +34,7 @@ from dragoman.web.request_reading import (
     read_json,
     require_json,
 )
-from dragoman.web.worker_sessions import WorkerSession, WorkerSessions, message_response
+from dragoman.web.worker_sessions import HttpWorkerSessions, WorkerSession, message_response
 
 _CODEC: Final = HttpBodyCodec()
 #: More attempts than any job has, and than the ledger can count.
@@ -109,10 +109,10 @@ class WorkerRoutes:
     """The routes for workers."""
 
     def __init__(
-        self, connection: BrokerConnection, settings: HttpSettings, new_id: Callable[[], str]
+        self, connection: WebBrokerConnection, settings: HttpSettings, new_id: Callable[[], str]
     ) -> None:
         self._settings = settings
-        self.sessions = WorkerSessions(connection, settings.remembered, new_id)
+        self.sessions = HttpWorkerSessions(connection, settings.remembered, new_id)
 
     async def _body(self, request: Request) -> bytes:
         return await read_bytes(request, self._settings.max_body, self._settings.body_timeout)

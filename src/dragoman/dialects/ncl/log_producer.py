@@ -45,7 +45,7 @@ class LogProducer:
         self._inbox = inbox
         self._settings = settings
         self._find = find
-        self._lines: dict[str, logs.LogBuffer] = {}
+        self._lines: dict[str, logs.ExecutionLog] = {}
         #: Ended executions whose lines are kept, oldest first.
         self._ended: OrderedDict[str, None] = OrderedDict()
         #: Printed text that is not sent yet, by execution.
@@ -89,10 +89,10 @@ class LogProducer:
         self._buffer_of(request.execution).followers[request.stream] = stream.reply
         return out
 
-    def _buffer_of(self, execution: str) -> logs.LogBuffer:
+    def _buffer_of(self, execution: str) -> logs.ExecutionLog:
         lines = self._lines.get(execution)
         if lines is None:
-            lines = self._lines[execution] = logs.LogBuffer(self._settings.log_lines)
+            lines = self._lines[execution] = logs.ExecutionLog(self._settings.log_lines)
         return lines
 
     # --- output ---------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def read_line(line: LogLine) -> tuple[Any, bytes | None]:
     return ({"error": line.error} if line.error else {name: line.text}), None
 
 
-class LogBuffer:
+class ExecutionLog:
     """The last lines of one execution and the streams that follow it."""
 
     def __init__(self, limit: int) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 import typer
 
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
+from dragoman.security.files import only_owner
 
 #: The listeners of a new broker. Its own nats-server picks its port.
 _LISTENERS: Final = tuple(each for each in LISTENERS if each.default)
@@ -48,6 +49,7 @@ def init(
     config = folder / "dragoman.toml"
     if config.exists():
         raise ValueError(f"{config} exists already; nothing was changed")
+    only_owner()
     folder = folder.resolve()
     keys = folder / "keys"
     keys.mkdir(parents=True, exist_ok=True)

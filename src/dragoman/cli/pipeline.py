@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from dragoman.security.files import only_owner
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -54,6 +56,8 @@ def _session(
         raise _stop(f"{error}. Run: pip install 'dragoman[spark]'", 2) from None
     from dragoman.pipeline.manifest import SegmentError
 
+    # Tables hold what the ledger holds; Spark's own processes inherit this.
+    only_owner()
     settings = dict(pair.split("=", 1) for pair in conf)
     try:
         spark = open_session(

@@ -65,9 +65,11 @@ def up(
     and writes it to the file.
     """
     # Imported here: the other commands start in a third of the time without the server.
+    from dragoman.security.files import only_owner
     from dragoman.server.server import Server, write_ready_file
     from dragoman.server.settings_sources import load
 
+    only_owner()
     start_logging(log_level)
     flags: dict[str, Any] = {}
     if endpoints := {name: text for name, text in listen.items() if text is not None}:

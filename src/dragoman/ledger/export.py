@@ -54,7 +54,7 @@ class Sealer:
         self._max_records = max_records
         self._clock = clock
         self._step = step  #: called before each disk operation, so that a test can stop there
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(0o700, parents=True, exist_ok=True)
         self._manifest = read_manifest(self.directory)
         self._require_whole()
         self._sweep()

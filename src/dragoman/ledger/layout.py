@@ -88,6 +88,8 @@ def create(path: Path) -> None:
     fresh = path.with_name(path.name + ".new")
     for leftover in (fresh, fresh.with_name(fresh.name + "-wal")):
         leftover.unlink(missing_ok=True)  # of an interrupted creation; it held no record
+    # Only the owner reads a ledger. SQLite gives its log the mode of this file.
+    fresh.touch(0o600)
     connection = apsw.Connection(str(fresh))
     connection.pragma("auto_vacuum", "incremental")
     connection.pragma("application_id", _APPLICATION)

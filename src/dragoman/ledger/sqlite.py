@@ -66,7 +66,7 @@ class SqliteLedger:
         """
         self.path = Path(path)
         self._make_link = linker(key)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         self._head = HeadFile(self.path.with_name(self.path.name + ".head"))
         try:
             self._connection, extent = self._open()

@@ -1,6 +1,7 @@
 """Small files that several processes read: replaced atomically, with a stamp to detect changes."""
 
 import os
+import stat
 from pathlib import Path
 
 #: Modification time, size and inode. Every replacement has a new inode.
@@ -14,6 +15,20 @@ def stamp_of(path: Path) -> Stamp | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def only_owner() -> None:
+    """Give files and folders that this process makes from now on to their owner only."""
+    os.umask(0o077)
+
+
+def make_private_folder(path: Path) -> str:
+    """Make a folder for its owner only; return the problem if an existing one is open to others."""
+    path.mkdir(0o700, parents=True, exist_ok=True)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & 0o077:
+        return ""
+    return f"{path} is open to other users (mode {mode:04o}); run: chmod -R go-rwx {path}"
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:

@@ -297,7 +297,7 @@ class KeyRegistry:
     @contextmanager
     def _changing(self) -> Iterator[RegistryData]:
         """Change the newest data; if the block raises, nothing changes."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -20,6 +20,7 @@ from dragoman.ledger.base import Entry
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
+from dragoman.security.files import make_private_folder
 from dragoman.server.broker_view import BrokerView
 from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.clock import Clock
@@ -82,7 +83,8 @@ class Server:
 
     async def _run_once(self, on_ready: OnReady) -> None:
         settings = self.settings
-        settings.data.mkdir(parents=True, exist_ok=True)
+        if problem := make_private_folder(settings.data):
+            log.warning("the data folder is not private", problem=problem)
         check_roots(settings)
         inventory = await asyncio.to_thread(self._read_inventory)
         key = read_key(settings.security.audit_key)
@@ -277,4 +279,6 @@ def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:
     """Write the bound endpoints atomically."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(endpoints) + "\n")
+    # It holds no secret, and whoever waits for the broker may be another user.
+    part.chmod(0o644)
     part.rename(path)

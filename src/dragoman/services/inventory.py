@@ -208,7 +208,9 @@ class Inventory:
                 "so many changes belong into the files; write them there and undo these"
             )
         part = self._file.with_suffix(".part")
-        with part.open("w") as file:
+        part.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o600), "w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -119,7 +119,7 @@ class NatsServer:
 
     async def start(self) -> str:
         """Start it and return its URL once it is ready."""
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(0o700, parents=True, exist_ok=True)
         if self._tls is not None:
             self._copy_tls(self._tls)
         if self._users is not None:

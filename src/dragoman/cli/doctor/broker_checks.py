@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
+from dragoman.security.files import make_private_folder
 from dragoman.server.server import LEDGER_FILE
 from dragoman.server.settings import BrokerSettings, Listen
 
@@ -68,7 +69,11 @@ class BrokerChecks:
         if not os.access(folder, os.W_OK):
             yield bad("data folder", f"{self.settings.data}: {folder} is not writable")
             return
-        yield ok("data folder", f"{self.settings.data.absolute()}")
+        problem = make_private_folder(folder) if folder == self.settings.data.absolute() else ""
+        if problem:
+            yield warning("data folder", problem)
+        else:
+            yield ok("data folder", f"{self.settings.data.absolute()}")
         free = shutil.disk_usage(folder).free
         verdict = ok if free >= _LITTLE else warning if free >= _TOO_LITTLE else bad
         yield verdict("disk space", f"{free / 2**30:.1f} GiB free")

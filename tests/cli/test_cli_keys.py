@@ -136,3 +136,12 @@ def test_a_shortened_key_is_completed_if_it_is_the_only_one(registry: KeyRegistr
 
 def test_without_keys_the_list_says_how_to_make_one(keys: Command) -> None:
     assert "keys new NAME" in keys("list")[1]
+
+
+@pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")
+def test_an_invitation_names_the_patterns_that_the_policy_gives_more_roles(
+    keys: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "policy.toml").write_text("[principals]\n'ops-*' = ['operator']\n")
+    assert "'ops-*' will be refused: the policy gives them operator" in keys("invite")[2]
+    assert keys("invite", "--name", "edge-*")[2] == ""

@@ -16,6 +16,7 @@ from dragoman.cli.main import app
 from dragoman.ledger.audit import audit
 from dragoman.sdk.credentials import read_credentials
 from dragoman.sdk.errors import Denied, DragomanError
+from dragoman.security.policy import Policy
 from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
@@ -157,7 +158,9 @@ def test_no_secret_is_in_any_record_log_or_file(
                 until(lambda: "w" in workers(broker), 20)
                 replies.append(client.call("lift-nfp", "inc", x=1, timeout=20))
                 replies.append(caller.call("lift-nfp", "inc", x=1, timeout=20))
-                site.registry.enrol(invitation, "tls:" + "ab" * 32, time.time(), "edge-1")
+                site.registry.enrol(
+                    invitation, "tls:" + "ab" * 32, time.time(), "edge-1", policy=Policy()
+                )
                 asked = ("get_logs", "show_broker", "show_workers", "list_clients")
                 replies += [client.call(MMI, task, timeout=20) for task in asked]
             site.registry.revoke("w")

@@ -1,7 +1,9 @@
 """Decisions and their reasons."""
 
+import pytest
+
 from dragoman.security.allowances import UNLIMITED, Allowance
-from dragoman.security.policy import DecisionCache, Policy
+from dragoman.security.policy import DecisionCache, Policy, overlap
 from dragoman.security.roles import SHIPPED, Rule
 from dragoman.security.verbs import AccessRequest, Verb
 
@@ -50,3 +52,29 @@ def test_decisions_are_cached_and_the_cache_is_bounded() -> None:
     for number in range(30_000):
         decisions.decide(("submitter",), AccessRequest(Verb.SUBMIT, f"s{number}"))
     assert len(decisions._made) <= 20_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("ops-*", "*", True),
+        ("ops-*", "ops-1", True),
+        ("ops-*", "*-1", True),
+        ("ops-*", "edge-*", False),
+        ("a*c", "ab*", True),
+        ("a*c", "a*d", False),
+        ("a?", "abc", False),
+        ("[ab]1", "b?", True),
+        ("", "*", True),
+        ("", "?", False),
+    ],
+)
+def test_globs_overlap_if_one_name_may_match_both(one: str, other: str, expected: bool) -> None:
+    assert overlap(one, other) is expected
+    assert overlap(other, one) is expected
+
+
+def test_grants_of_other_roles_that_a_token_could_reach_are_found() -> None:
+    policy = Policy(grants={"ops-*": ("operator", "worker"), "edge-*": ("worker",)})
+    assert policy.grants_beyond(("*",), ("worker",)) == {"ops-*": ("operator",)}
+    assert policy.grants_beyond(("edge-*",), ("worker",)) == {}

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from dragoman.security.keys import KeyChange, KeyState
+from dragoman.security.policy import Policy
 from dragoman.security.registry import MOST_PENDING, EnrolmentRefused, KeyRegistry, RegistryError
 
 CURVE = "curve:" + "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 OTHER = "tls:" + "0f" * 32
+
+NO_GRANTS = Policy()
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_a_revoked_key_never_comes_back(registry: KeyRegistry) -> None:
         registry.add(CURVE, "alice", now=1.0)
     token = registry.new_enrolment(now=1.0)
     with pytest.raises(EnrolmentRefused, match="already"):
-        registry.enrol(token, CURVE, 2.0)
+        registry.enrol(token, CURVE, 2.0, policy=NO_GRANTS)
 
 
 def test_a_principal_may_have_two_keys_and_loses_all_of_them_by_name(registry: KeyRegistry) -> None:
@@ -97,24 +100,24 @@ def test_a_bearer_token_is_recognised_by_its_secret_which_is_not_stored(
 def test_an_enrolment_token_allows_one_key_once(registry: KeyRegistry) -> None:
     token = registry.new_enrolment(now=0.0, services=("resize",), names=("edge-*",))
     assert token not in registry.path.read_text()
-    principal = registry.enrol(token, CURVE, 1.0, "edge-1")
+    principal = registry.enrol(token, CURVE, 1.0, "edge-1", policy=NO_GRANTS)
     assert registry.admits(CURVE, 1.0)
     entry = registry.entry_of(principal)
     assert (entry.roles, entry.services, entry.names) == (("worker",), ("resize",), ("edge-*",))
     with pytest.raises(EnrolmentRefused, match="already used"):
-        KeyRegistry.open(registry.path).enrol(token, OTHER, 2.0, "edge-2")
+        KeyRegistry.open(registry.path).enrol(token, OTHER, 2.0, "edge-2", policy=NO_GRANTS)
     assert not registry.admits(OTHER, 2.0)
 
 
 def test_an_enrolment_token_is_bound_in_time_and_name(registry: KeyRegistry) -> None:
     token = registry.new_enrolment(now=0.0, life=10.0, names=("edge-*",), key_life=60.0)
     with pytest.raises(EnrolmentRefused, match="not for the name"):
-        registry.enrol(token, CURVE, 1.0, "core-1")
+        registry.enrol(token, CURVE, 1.0, "core-1", policy=NO_GRANTS)
     with pytest.raises(EnrolmentRefused, match="expired"):
-        registry.enrol(token, CURVE, 10.0, "edge-1")
+        registry.enrol(token, CURVE, 10.0, "edge-1", policy=NO_GRANTS)
     with pytest.raises(EnrolmentRefused, match="no such"):
-        registry.enrol(token[:-1] + "?", CURVE, 1.0, "edge-1")
-    registry.enrol(token, CURVE, 9.0, "edge-1")
+        registry.enrol(token[:-1] + "?", CURVE, 1.0, "edge-1", policy=NO_GRANTS)
+    registry.enrol(token, CURVE, 9.0, "edge-1", policy=NO_GRANTS)
     assert registry.admits(CURVE, 68.9)
     assert registry.state_of(CURVE, 69.0) is KeyState.EXPIRED
 
@@ -123,8 +126,8 @@ def test_a_name_that_has_a_key_cannot_be_enrolled(registry: KeyRegistry) -> None
     registry.add(CURVE, "edge-1", now=0.0)
     token = registry.new_enrolment(now=0.0)
     with pytest.raises(EnrolmentRefused, match="already has a key"):
-        registry.enrol(token, OTHER, 1.0, "edge-1")
-    assert registry.enrol(token, OTHER, 1.0) == OTHER
+        registry.enrol(token, OTHER, 1.0, "edge-1", policy=NO_GRANTS)
+    assert registry.enrol(token, OTHER, 1.0, policy=NO_GRANTS) == OTHER
 
 
 def test_a_full_disk_does_not_delay_a_revocation(
@@ -192,3 +195,21 @@ def test_roles_and_the_expiry_of_a_key_can_be_set(registry: KeyRegistry) -> None
         registry.set_roles("bob", ("viewer",))
     registry.expire(CURVE, 5.0)
     assert registry.state_of(CURVE, 6.0) is KeyState.EXPIRED
+
+
+def test_a_name_to_which_the_policy_gives_more_roles_cannot_be_enrolled(
+    registry: KeyRegistry,
+) -> None:
+    policy = Policy(grants={"ops-*": ("operator",), "edge-*": ("worker",)})
+    token = registry.new_enrolment(now=0.0, names=("*",))
+    with pytest.raises(EnrolmentRefused, match="gives 'ops-1' the role operator"):
+        registry.enrol(token, CURVE, 1.0, "ops-1", policy=policy)
+    with pytest.raises(EnrolmentRefused, match="the role admin"):
+        registry.enrol(token, CURVE, 1.0, policy=Policy(grants={"*": ("admin",)}))
+    assert registry.enrol(token, CURVE, 1.0, "edge-1", policy=policy) == "edge-1"
+
+
+def test_a_token_may_have_the_roles_of_the_policy(registry: KeyRegistry) -> None:
+    policy = Policy(grants={"ops-*": ("operator",)})
+    token = registry.new_enrolment(now=0.0, names=("ops-*",), roles=("worker", "operator"))
+    assert registry.enrol(token, CURVE, 1.0, "ops-1", policy=policy) == "ops-1"

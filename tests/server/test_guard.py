@@ -23,11 +23,12 @@ from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.record import Record
 from dragoman.sdk.issuing import new_certificate
 from dragoman.security.keys import KeyState
-from dragoman.security.registry import KeyRegistry
+from dragoman.security.registry import EnrolmentRefused, KeyRegistry
 from dragoman.server.clock import Clock
 from dragoman.server.guard import Guard, task_in
 from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
+from dragoman.server.rejections import PER_WINDOW
 from dragoman.server.settings import SecuritySection
 from dragoman.server.wiring import make_body_codecs
 from dragoman.transports.memory import MemoryHub
@@ -320,7 +321,7 @@ def test_an_enrolment_is_on_record_from_its_making_to_its_use(server: SecuredSer
     async def scenario(server: SecuredServer) -> None:
         token = server.registry.new_enrolment(now=900.0, life=1000.0, names=("edge-*",))
         server.guard.refresh()
-        server.guard.registry.enrol(token, "tls:" + "e" * 64, 1000.0, "edge-1")
+        server.guard.enrol(token, "tls:" + "e" * 64, "edge-1")
         server.guard.refresh()
         await settle(lambda: any("used by" in r.detail for r in server.records("changed")))
 
@@ -328,6 +329,29 @@ def test_an_enrolment_is_on_record_from_its_making_to_its_use(server: SecuredSer
     details = "\n".join(r.detail for r in server.records("changed"))
     assert "made for edge-*" in details
     assert "unknown -> allowed" in details
+
+
+def test_a_token_does_not_lead_to_roles_of_the_policy_and_the_attempt_is_recorded(
+    server: SecuredServer,
+) -> None:
+    write_policy(server, "[principals]\n'ops-*' = ['operator']\n")
+    key = "tls:" + "e" * 64
+
+    async def scenario(server: SecuredServer) -> None:
+        token = server.registry.new_enrolment(now=900.0, life=1000.0)
+        server.guard.refresh()
+        with pytest.raises(EnrolmentRefused, match="the role operator"):
+            server.guard.enrol(token, key, "ops-1")
+        for _ in range(100):
+            with pytest.raises(EnrolmentRefused):
+                server.guard.enrol("drge_0_0", key, "ops-1")
+        await settle(lambda: server.records("denied"))
+
+    server.run(scenario)
+    assert not server.guard.admits(key)
+    denied = [r.detail for r in server.records("denied")]
+    assert "the policy gives 'ops-1' the role operator" in denied[0]
+    assert len(denied) == PER_WINDOW, "a flood of guesses does not fill the ledger"
 
 
 def test_the_guard_refreshes_by_itself(server: SecuredServer) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry
+from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
 from dragoman.cli.output import AS_JSON, print_rows
 from dragoman.security.keys import KeyState, brief
+from dragoman.security.policy_file import PolicyFile
 
 if TYPE_CHECKING:
     from dragoman.sdk.issuing import Certificate
@@ -171,9 +172,15 @@ def invite(
 ) -> None:
     """Make a one-time token with which a worker registers its own key.
 
-    It works once, for a worker of these services whose name matches. It is not shown again.
+    It works once, for a worker of these services whose name matches. It is not shown again. A name
+    to which the policy gives other roles than the token is refused; this command names them.
     """
-    registry = open_registry(find_settings(config, data))
+    settings = find_settings(config, data)
+    registry = open_registry(settings)
+    policy = PolicyFile(policy_file(settings)).policy
+    for glob, more in policy.grants_beyond(tuple(name), tuple(role)).items():
+        roles = ", ".join(more)
+        typer.echo(f"names like {glob!r} will be refused: the policy gives them {roles}", err=True)
     token = registry.new_enrolment(
         now=time.time(),
         life=minutes * 60,
@@ -197,8 +204,10 @@ def enrol(
     Never give a token as an argument: other users of the machine can read those.
     """
     token = typer.get_text_stream("stdin").readline().strip()
-    registry = open_registry(find_settings(config, data))
-    principal = registry.enrol(token, key, time.time(), name)
+    settings = find_settings(config, data)
+    registry = open_registry(settings)
+    policy = PolicyFile(policy_file(settings)).policy
+    principal = registry.enrol(token, key, time.time(), name, policy=policy)
     typer.echo(f"registered {brief(key)} for {brief(principal)}")
 
 

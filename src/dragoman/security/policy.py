@@ -3,6 +3,7 @@
 The default is to deny. A decision names the rule that allowed the request, or says there is none.
 """
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
@@ -14,6 +15,7 @@ from dragoman.security.verbs import AccessRequest
 
 #: Decisions in the cache; peers repeat the same few requests.
 _REMEMBERED: Final = 20_000
+_SET: Final = re.compile(r"\[[^\]]+\]")
 
 
 @value
@@ -40,6 +42,17 @@ class Policy:
                 found.update(dict.fromkeys(names))
         return tuple(found)
 
+    def grants_beyond(
+        self, names: tuple[str, ...], roles: tuple[str, ...]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the grants of other roles that overlap with some globs of names."""
+        return {
+            glob: more
+            for glob, granted in self.grants.items()
+            if (more := tuple(role for role in granted if role not in roles))
+            and any(overlap(glob, name) for name in names)
+        }
+
     def allowance_of(self, principal: str) -> Allowance:
         """Return a principal's allowance; of several matching globs, later ones override."""
         found = UNLIMITED
@@ -65,6 +78,24 @@ def matches_principal(principal: str, glob: str) -> bool:
     if principal == "anonymous":
         return glob == "anonymous"
     return fnmatchcase(principal, glob)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Tell whether two globs may match the same name; a set `[...]` counts as any character."""
+    first, second = (_SET.sub("?", glob) for glob in (one, other))
+    reached = {(0, 0)}
+    todo = [(0, 0)]
+    while todo:
+        i, j = todo.pop()
+        a, b = first[i : i + 1], second[j : j + 1]
+        steps = [(i + 1, j)] if a == "*" else []
+        steps += [(i, j + 1)] if b == "*" else []
+        if a and b and (a == b or {a, b} & {"*", "?"}):
+            steps.append((i + (a != "*"), j + (b != "*")))
+        new = {step for step in steps if step[0] <= len(first) and step[1] <= len(second)} - reached
+        reached |= new
+        todo += new
+    return (len(first), len(second)) in reached
 
 
 class DecisionCache:

@@ -20,6 +20,7 @@ import msgspec
 from dragoman.model.names import Principal
 from dragoman.security.files import Stamp, replace_file, stamp_of
 from dragoman.security.keys import KeyChange, KeyState, check_key, check_name, hashed
+from dragoman.security.policy import Policy
 from dragoman.security.registry_data import (
     Enrolment,
     KeyEntry,
@@ -199,11 +200,14 @@ class KeyRegistry:
             register.enrolments[id_] = made
         return secret
 
-    def enrol(self, token: str, key: str, now: float, name: str = "") -> Principal:
+    def enrol(
+        self, token: str, key: str, now: float, name: str = "", *, policy: Policy
+    ) -> Principal:
         """Allow a key by a one-time token, and mark the token as used.
 
         The principal gets the name `name`, which must match the token's patterns. Without a name
-        the principal is the key itself; the patterns still limit the names of its workers.
+        the principal is the key itself; the patterns still limit the names of its workers. A name
+        to which the policy gives more roles than the token has is refused.
         """
         check_key(key)
         if not self.is_stale:
@@ -217,6 +221,10 @@ class KeyRegistry:
                 raise EnrolmentRefused(f"the token is not for the name {name!r}")
             if register.keys_of(principal) not in ([], [key]):
                 raise EnrolmentRefused(f"the name {name!r} already has a key")
+            more = [r for r in policy.roles_of(principal) if r not in enrolment.roles]
+            if more:
+                roles = f"the policy gives {principal!r} the role {', '.join(more)}"
+                raise EnrolmentRefused(f"{roles}, and the token does not; use another name")
             enrolment.used_by = key
             until = now + enrolment.key_life if enrolment.key_life else 0.0
             register.keys[key] = KeyEntry(name, KeyState.ALLOWED, now, until, note="enrolled")

@@ -33,6 +33,7 @@ from dragoman.security.registry_data import Enrolment, PrincipalEntry
 from dragoman.security.verbs import AccessRequest, Verb
 from dragoman.server.links import BUILTIN
 from dragoman.server.loop import Loop
+from dragoman.server.rejections import Rejections
 from dragoman.server.settings import SecuritySection
 from dragoman.services.mmi import MANAGEMENT
 from dragoman.services.sid import is_worker
@@ -81,6 +82,7 @@ class Guard:
         self._principals: dict[str, PrincipalEntry] = {}
         self._enrolments: dict[str, Enrolment] = {}
         self._trouble = ""
+        self._refused_enrolments = Rejections()
 
     # --- queries of listeners -------------------------------------------------------------------
 
@@ -104,8 +106,15 @@ class Guard:
         return key
 
     def enrol(self, token: str, key: str, name: str) -> str:
-        """Allow a key by a one-time token; return its principal."""
-        principal = self.registry.enrol(token, key, self._now(), name)
+        """Allow a key by a one-time token; return its principal. Records a refusal."""
+        try:
+            policy = self._policy.policy
+            principal = self.registry.enrol(token, key, self._now(), name, policy=policy)
+        except RegistryError as error:
+            if self._refused_enrolments.should_record(PeerId("http/enrol"), self._now()):
+                detail = f"enrolment of {brief(key)[:100]}: {error}"
+                self._submit(Noted(Kind.DENIED, detail=detail[:500]))
+            raise
         self.refresh()
         return principal
 
@@ -309,10 +318,13 @@ class Guard:
     # --- records ------------------------------------------------------------------------------
 
     def _note(self, detail: str, principal: Principal | None = None) -> None:
-        assert self._loop is not None
         noted = Noted(Kind.CHANGED, detail=detail)
         if principal is not None:
             noted = Noted(Kind.CHANGED, detail=detail, principal=principal)
+        self._submit(noted)
+
+    def _submit(self, noted: Noted) -> None:
+        assert self._loop is not None
         self._loop.submit(noted)
 
     def _report_once(self, trouble: str) -> None:

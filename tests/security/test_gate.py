@@ -367,3 +367,14 @@ def test_requests_that_are_no_events_are_decided_too() -> None:
 
 def test_there_is_a_check_for_every_event_that_a_peer_can_cause() -> None:
     assert set(module._CHECKS) == set(get_args(EventDenied.__annotations__["event"]))
+
+
+def test_a_flood_of_peers_without_a_key_is_bounded_by_the_limits_of_everybody() -> None:
+    policy = (
+        "[principals]\nanonymous = ['submitter']\n[limits.'*']\nopen_jobs = 3\nconnections = 2\n"
+    )
+    at = gate(ring(), policy)
+    found = [check(at, "", submitted(job=str(n)))[0] for n in range(10)]
+    assert sum(isinstance(event, JobSubmitted) for event in found) == 3
+    peers = [at.identify("", PeerId(f"nfp/{n}"), NOW) for n in range(10)]
+    assert sum(not isinstance(p, Noted) and p.fault is None for p in peers) == 2

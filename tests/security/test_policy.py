@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.security.allowances import UNLIMITED, Allowance
+from dragoman.security.allowances import ANONYMOUS_LIMITS, Allowance
 from dragoman.security.policy import DecisionCache, Policy, overlap
 from dragoman.security.roles import SHIPPED, Rule
 from dragoman.security.verbs import AccessRequest, Verb
@@ -34,7 +34,6 @@ def test_roles_come_from_the_registry_and_from_every_matching_glob() -> None:
 def test_globs_never_match_anonymous() -> None:
     everybody = Policy(ROLES, {"*": ("admin",)}, {"*": Allowance(open_jobs=1)})
     assert everybody.roles_of("anonymous") == ()
-    assert everybody.allowance_of("anonymous") == UNLIMITED
     assert Policy(ROLES, {"anonymous": ("viewer",)}).roles_of("anonymous") == ("viewer",)
 
 
@@ -78,3 +77,13 @@ def test_grants_of_other_roles_that_a_token_could_reach_are_found() -> None:
     policy = Policy(grants={"ops-*": ("operator", "worker"), "edge-*": ("worker",)})
     assert policy.grants_beyond(("*",), ("worker",)) == {"ops-*": ("operator",)}
     assert policy.grants_beyond(("edge-*",), ("worker",)) == {}
+
+
+def test_limits_of_everybody_bound_peers_without_a_key() -> None:
+    assert Policy().allowance_of("anonymous") == ANONYMOUS_LIMITS
+    tight = Policy(allowances={"*": Allowance(open_jobs=7, requests_per_second=10**6)})
+    found = tight.allowance_of("anonymous")
+    assert (found.open_jobs, found.requests_per_second) == (7, ANONYMOUS_LIMITS.requests_per_second)
+    raised = Policy(allowances={"*": Allowance(open_jobs=7), "anonymous": Allowance(open_jobs=9)})
+    assert raised.allowance_of("anonymous").open_jobs == 9
+    assert raised.allowance_of("anonymous").connections == ANONYMOUS_LIMITS.connections

@@ -37,8 +37,24 @@ class Allowance:
         new = {name: getattr(other, name) for name in names}
         return Allowance(**{n: getattr(self, n) if new[n] is None else new[n] for n in names})
 
+    def tightened_by(self, other: "Allowance") -> "Allowance":
+        """Return the smaller of both limits, for each of them."""
+        names = [f.name for f in fields(Allowance)]
+        both = {
+            n: [x for x in (getattr(self, n), getattr(other, n)) if x is not None] for n in names
+        }
+        return Allowance(**{name: min(found, default=None) for name, found in both.items()})
+
 
 UNLIMITED: Final = Allowance()
+#: All peers without a key share these, unless `[limits.anonymous]` says otherwise.
+ANONYMOUS_LIMITS: Final = Allowance(
+    connections=200,
+    requests_per_second=200,
+    results_per_second=100,
+    open_jobs=1000,
+    open_bytes=256 * 1024 * 1024,
+)
 
 
 class Bucket:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from dragoman.model.names import ANONYMOUS
 from dragoman.model.value import field, value
-from dragoman.security.allowances import UNLIMITED, Allowance
+from dragoman.security.allowances import ANONYMOUS_LIMITS, UNLIMITED, Allowance
 from dragoman.security.roles import SHIPPED, Role
 from dragoman.security.verbs import AccessRequest
 
@@ -55,11 +56,21 @@ class Policy:
 
     def allowance_of(self, principal: str) -> Allowance:
         """Return a principal's allowance; of several matching globs, later ones override."""
+        if principal == ANONYMOUS:
+            return self._anonymous_allowance()
         found = UNLIMITED
         for glob, allowance in self.allowances.items():
             if matches_principal(principal, glob):
                 found = found.overridden_by(allowance)
         return found
+
+    def _anonymous_allowance(self) -> Allowance:
+        """Return the limits of all peers without a key: globs tighten them, the name overrides."""
+        found = ANONYMOUS_LIMITS
+        for glob, allowance in self.allowances.items():
+            if glob != ANONYMOUS and fnmatchcase(ANONYMOUS, glob):
+                found = found.tightened_by(allowance)
+        return found.overridden_by(self.allowances.get(ANONYMOUS, UNLIMITED))
 
     def decide(self, roles: tuple[str, ...], request: AccessRequest) -> Decision:
         """Decide about a request with these roles."""
@@ -74,9 +85,9 @@ class Policy:
 
 
 def matches_principal(principal: str, glob: str) -> bool:
-    """Tell whether a glob matches a principal. Globs never match `anonymous`: name it."""
-    if principal == "anonymous":
-        return glob == "anonymous"
+    """Tell whether a glob grants to a principal. Globs never grant to `anonymous`: name it."""
+    if principal == ANONYMOUS:
+        return glob == ANONYMOUS
     return fnmatchcase(principal, glob)
 
 

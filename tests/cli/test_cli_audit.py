@@ -60,7 +60,23 @@ def test_a_ledger_is_named_by_its_file_and_none_is_an_error(audit: Command, tmp_
 
 
 def test_a_head_has_a_form() -> None:
-    assert read_head("") is None
-    assert read_head("5:abc") == (5, "abc")
+    assert read_head("") == {}
+    assert read_head("5:abc") == {5: "abc"}
     with pytest.raises(ValueError, match="is not a head"):
         read_head("abc")
+
+
+def test_an_anchor_is_signed_and_a_later_audit_is_compared_with_it(
+    tmp_path: Path, audit: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    anchors = tmp_path / "anchors.jsonl"
+    words = ["audit", "anchor", "--to", f"file://{anchors}", "--data", str(tmp_path)]
+    assert run_to_exit_code(lambda: app(words)) == 0
+    public = capsys.readouterr().err.split()[-1]
+    assert audit("--anchor", str(anchors))[0] == 0
+    assert audit("--anchor", str(anchors), "--anchor-key", public)[0] == 0
+    other = "00" * 32
+    code, _, error = audit("--anchor", str(anchors), "--anchor-key", other)
+    assert (code, "line 1 is no anchor of this broker" in error) == (2, True)
+    anchors.write_text("no anchor\n")
+    assert audit("--anchor", str(anchors))[0] == 2

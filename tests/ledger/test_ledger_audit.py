@@ -86,11 +86,11 @@ def test_nothing_is_found_where_nothing_is_wrong(original: Path) -> None:
     verdict = audit(original)
     assert verdict.is_sound
     assert (verdict.first, verdict.last, verdict.unlinked) == (1, COUNT, 0)
-    assert audit(original, known=(COUNT, verdict.head)).is_sound
+    assert audit(original, known={COUNT: verdict.head}).is_sound
     connection = apsw.Connection(str(original))
     half: bytes = connection.execute("SELECT link FROM records WHERE seq = 20").get
     connection.close()
-    assert audit(original, known=(20, half.hex())).is_sound
+    assert audit(original, known={20: half.hex()}).is_sound
 
 
 HANDS = [changed, removed, closed_up, swapped]
@@ -145,9 +145,9 @@ def test_who_makes_all_links_anew_is_found_by_the_head_that_was_kept(ledger: Pat
     head = audit(ledger).head
     spoil(ledger, *changed(5), careful=True, key=b"")
     assert audit(ledger).is_sound, "a plain chain alone cannot tell"
-    (finding,) = audit(ledger, known=(COUNT, head)).findings
+    (finding,) = audit(ledger, known={COUNT: head}).findings
     assert "earlier audit" in finding.what
-    (gone,) = audit(ledger, known=(COUNT + 1, head)).findings
+    (gone,) = audit(ledger, known={COUNT + 1: head}).findings
     assert gone.what == "existed at an earlier audit and is missing"
 
 

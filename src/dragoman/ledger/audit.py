@@ -5,7 +5,7 @@ links detect tampering. A person who can write the file and has the key (if ther
 compute all links again. So store the head elsewhere, and pass it to the next audit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -55,13 +55,13 @@ class AuditReport:
         return not self.findings
 
 
-def audit(path: Path, key: bytes = b"", known: tuple[int, str] | None = None) -> AuditReport:
+def audit(path: Path, key: bytes = b"", known: Mapping[int, str] | None = None) -> AuditReport:
     """Check a ledger from its oldest record to its newest.
 
     Args:
         path: the ledger's file.
         key: the key of its hash chain.
-        known: a record and its link from an earlier audit, stored in a safe place.
+        known: links by record, from earlier audits or anchors, stored in a safe place.
 
     """
     if not path.is_file():
@@ -94,11 +94,11 @@ def read_key(path: Path | None) -> bytes:
 
 class _Auditor:
     def __init__(
-        self, connection: apsw.Connection, key: bytes, known: tuple[int, str] | None
+        self, connection: apsw.Connection, key: bytes, known: Mapping[int, str] | None
     ) -> None:
         self._connection = connection
         self._make_link = linker(key)
-        self._known = known
+        self._known = known or {}
         self._findings: list[AuditFinding] = []
         self._unlinked = 0
         present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
@@ -134,8 +134,8 @@ class _Auditor:
         last = expected - 1
         if last < acknowledged:
             self._find(last + 1, f"missing at the end, with all up to {acknowledged}")
-        if self._known is not None and self._known[0] > last:
-            self._find(self._known[0], "existed at an earlier audit and is missing")
+        if (newest_known := max(self._known, default=0)) > last:
+            self._find(newest_known, "existed at an earlier audit and is missing")
         found = tuple(self._findings)
         return AuditReport(origin.first, last, newest.hex(), self._unlinked, found)
 
@@ -164,7 +164,7 @@ class _Auditor:
         made = self._make_link(encoded(row), previous)
         if found != made:
             self._find(row[0], "does not follow from the records before it")
-        if self._known is not None and self._known[0] == row[0] and self._known[1] != made.hex():
+        if self._known.get(row[0], made.hex()) != made.hex():
             self._find(row[0], "differs from an earlier audit")
         # Continue from the stored link, so that only the changed record is reported.
         return found if isinstance(found, bytes) else made

@@ -77,6 +77,7 @@ class SqliteLedger:
         self._reader_lock = Lock()
         self._origin = extent.origin
         self._durable = (extent.last, extent.chain)
+        self._durable_link = (extent.last, self._link)
         self._tail = self._durable  #: of the newest queued batch, durable or not
         self._is_open = True
         self._writer = Writer(self._commit, self._on_failure)
@@ -124,6 +125,11 @@ class SqliteLedger:
     def last_seq(self) -> int:
         """The newest durable record; 0 when there is none."""
         return self._durable[0]
+
+    def head(self) -> tuple[int, str]:
+        """Return the newest durable record and its link in the hash chain, in hex."""
+        seq, link = self._durable_link
+        return seq, link.hex()
 
     @property
     def first_seq(self) -> int:
@@ -206,6 +212,7 @@ class SqliteLedger:
         """Write several batches in one transaction (called by the writer thread)."""
         self._guarded(lambda: self._insert(batches))
         self._durable = (batches[-1].last, batches[-1].chain)
+        self._durable_link = (batches[-1].last, self._link)
         # The batch is durable, so a failure to write the head file must not fail it.
         with suppress(OSError):
             self._head.write(batches[-1].last)

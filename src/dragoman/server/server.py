@@ -21,6 +21,7 @@ from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind
 from dragoman.security.files import make_private_folder
+from dragoman.server.audit_export import AuditExport
 from dragoman.server.broker_view import BrokerView
 from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.clock import Clock
@@ -141,6 +142,8 @@ class Server:
         maintenance = LedgerMaintenance(
             ledger, settings.data, settings.ledger, clock.now, broker.state.store.oldest_needed
         )
+        audit = AuditExport(settings.security, settings.data, ledger, ledger.head, clock.now)
+        loop.listeners += audit.listeners
         self._handle_signals()
         try:
             await links.open()
@@ -149,6 +152,7 @@ class Server:
             self.settings = _pinned(settings, links.endpoints())
             on_ready(links.endpoints())
             maintenance.start()
+            audit.start()
             if guard is not None:
                 guard.start()
             await loop.run(first)
@@ -160,6 +164,7 @@ class Server:
             await links.close()
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
+        await audit.stop()
         await maintenance.stop()
         log.info("stopped", records=ledger.last_seq)
 

@@ -125,6 +125,18 @@ class SecuritySection(SettingsSection):
         default=None,
         description="A file that keys the ledger's hash chain; best on another disk than `data`.",
     )
+    sink: str = Field(
+        default="",
+        description="Where records of security interest go, as JSON lines: `file:///PATH`,"
+        " `syslog+tcp://HOST:PORT`, `syslog+udp://HOST:PORT` or `https://HOST/PATH`.",
+    )
+    anchor: str = Field(
+        default="", description="Where signed heads of the ledger go; the same forms as `sink`."
+    )
+    anchor_every: float = Field(default=300.0, gt=0, description="Seconds between two anchors.")
+    anchor_key: Path | None = Field(
+        default=None, description="The key that signs anchors; by default `anchor.key` in `data`."
+    )
 
 
 class LedgerSection(SettingsSection):

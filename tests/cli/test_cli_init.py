@@ -47,6 +47,11 @@ def test_the_peers_file_contains_no_secret(made: Path) -> None:
         assert f"broker.example:{each.port}" in told or each.name == "nats"
 
 
+def test_the_peers_file_has_the_address_of_every_listener(made: Path) -> None:
+    text = (made / "peers.txt").read_text()
+    assert all(f":{each.port}" in text for each in LISTENERS)
+
+
 def test_the_public_key_is_a_certificate_of_pyzmqs(made: Path) -> None:
     public, secret = load_certificate(made / "keys" / "broker.key")
     assert secret is None

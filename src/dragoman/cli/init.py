@@ -10,8 +10,6 @@ import typer
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 from dragoman.security.files import only_owner
 
-#: The listeners of a new broker. Its own nats-server picks its port.
-_LISTENERS: Final = tuple(each for each in LISTENERS if each.default)
 _LOCAL: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 
@@ -103,7 +101,7 @@ def settings_text(folder: Path, host: str) -> str:
         f'data = "{folder / "data"}"',
         "",
         "[listen]",
-        *(f'{each.name} = "{each.scheme}://{host}:{each.port}"' for each in _LISTENERS),
+        *(f'{each.name} = "{each.scheme}://{host}:{each.port}"' for each in LISTENERS),
         "",
         "[security]",
         "enabled = true",
@@ -140,7 +138,7 @@ def peers_text(host: str, public: str, authority_pem: str) -> str:
             f"# What peers of this broker need to know ({time.strftime('%Y-%m-%d')}). Not secret.",
             "# `dragoman keys new NAME --role ROLE` makes the credentials of a peer.",
             "",
-            *(f"{_url(each, host):40}# {each.peers}" for each in _LISTENERS),
+            *(f"{_url(each, host):40}# {each.peers}" for each in LISTENERS),
             "",
             "# The broker's CURVE key (Z85), for nfp, dcp and zss:",
             f"DRAGOMAN_SERVER_KEY='{public}'",

@@ -1,21 +1,21 @@
 """Compute nodes and their nkeys: the NATS users with their subjects, and the key of a subject."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from dragoman.dialects.ncl.permissions import may_publish, may_subscribe
 from dragoman.dialects.ncl.wire import is_node_id, parse_subject
 from dragoman.transports.nats_users import NatsUser
 
-#: Node names by public nkey, for every nkey that is allowed now.
+#: Node names by public nkey, the principal's own name first, for every nkey that is allowed now.
 Nkeys = Callable[[], Mapping[str, Sequence[str]]]
-#: A node id is one token of a subject; other characters become `-`, as in the SDK.
-_ODD: Final = re.compile(r"[\s.*>\0]")
 
 
 class Nodes:
-    """The node names of each nkey."""
+    """The node names of each nkey.
+
+    A name must be one token of a subject. A name with a dot is refused, not converted: `a.b` is
+    below the subjects of a node `a`, and `a-b` may be another principal.
+    """
 
     def __init__(self, nkeys: Nkeys) -> None:
         self._nkeys = nkeys
@@ -25,9 +25,13 @@ class Nodes:
         """Return the users of the NATS server, and remember the key of each node."""
         found: list[NatsUser] = []
         key_of: dict[str, str] = {}
-        for nkey, names in sorted(self._nkeys().items()):
-            nodes = [node for name in names if is_node_id(node := _ODD.sub("-", name))]
-            key_of |= dict.fromkeys(nodes, f"nkey:{nkey}")
+        named = self._nkeys()
+        owners = {names[0] for names in named.values() if names}
+        for nkey, names in sorted(named.items()):
+            # A name that a token allows does not lead to the subjects of another principal.
+            own = [name for name in names if name == names[0] or name not in owners]
+            nodes = [name for name in own if is_node_id(name)]
+            key_of |= {node: f"nkey:{nkey}" for node in nodes if node not in key_of}
             found.append(
                 NatsUser(
                     nkey,

@@ -44,7 +44,7 @@ def test_the_peers_file_contains_no_secret(made: Path) -> None:
     assert secret.decode() not in told
     assert "PRIVATE" not in told
     for each in LISTENERS:
-        assert f"broker.example:{each.port}" in told or each.name == "nats"
+        assert f"broker.example:{each.port}" in told
 
 
 def test_the_peers_file_has_the_address_of_every_listener(made: Path) -> None:

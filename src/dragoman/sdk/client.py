@@ -289,7 +289,7 @@ class AsyncClient:
             await asyncio.sleep(_TICK)
             now = self._now()
             if self.refusal:
-                self._fail_unacknowledged()
+                self._fail_refused()
             late = [j for j in self._jobs.values() if now - j.asked_at >= _repeat_after(j)]
             if not late:
                 continue
@@ -312,10 +312,11 @@ class AsyncClient:
         """The likely reason why the broker does not answer; empty if unknown."""
         return self._connection.connection_hint
 
-    def _fail_unacknowledged(self) -> None:
-        """Fail the jobs that a broker which refuses this client will never acknowledge."""
-        for job in [job for job in self._jobs.values() if not job.is_acknowledged]:
-            job.give_up(Refused(f"{self.endpoint}: {self.refusal}"))
+    def _fail_refused(self) -> None:
+        """End the wait for every job: a broker that refuses this client never answers it."""
+        for job in list(self._jobs.values()):
+            rest = "; the job continues" if job.is_acknowledged else ""
+            job.give_up(Refused(f"{self.endpoint}: {self.refusal}{rest}"))
             del self._jobs[job.id]
 
     def _repeat(self, job: AsyncJob) -> list[Any]:

@@ -18,6 +18,7 @@ from dragoman.dialects.peer_sides import (
     Submission,
 )
 from dragoman.model.content import Answer
+from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.target import AnyWorker, Labelled, Named
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
@@ -158,8 +159,9 @@ class AsyncJob:
         return isinstance(target, AnyWorker | Labelled) and self.submission.service != "all"
 
     async def cancel(self, timeout: float = 10.0) -> str:  # noqa: ASYNC109
-        """Cancel the job; return its final state in words."""
+        """Cancel the job; return its final state in words. Raises `Denied` if the policy does."""
         if self.is_done:
+            self._raise_if_denied(self._finished.result())
             return "already finished"
         self._cancelled = asyncio.get_running_loop().create_future()
         self._client.cancel_job(self)
@@ -172,7 +174,12 @@ class AsyncJob:
             ) from None
         if isinstance(found, StatusNotice):
             return found.detail or found.state
+        self._raise_if_denied(found)
         return (found.fault.message or found.fault.code) if found.fault else "finished"
+
+    def _raise_if_denied(self, found: Finished) -> None:
+        if found.fault and found.fault.code is FaultCode.DENIED:
+            raise failure(self.id, found.fault)
 
     def give_input(self, request: str, answer: Any, worker: str = "") -> None:
         """Answer a question that came as `InputAsked`."""

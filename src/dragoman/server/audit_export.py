@@ -72,13 +72,17 @@ class AuditSink:
         while True:
             self._durable.clear()
             try:
-                while await asyncio.to_thread(self.deliver_once):
-                    pass
+                await asyncio.to_thread(self.deliver_all)
             except OSError as error:
                 log.error("the audit sink does not take records; retrying", error=str(error))
                 await asyncio.sleep(_RETRY)
                 continue
             await self._durable.wait()
+
+    def deliver_all(self) -> None:
+        """Deliver everything that is durable. Raises OSError."""
+        while self.deliver_once():
+            pass
 
     def deliver_once(self) -> bool:
         """Deliver the next records; tell whether there may be more. Raises OSError."""
@@ -164,8 +168,8 @@ class AuditExport:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         try:
-            while self._sink and await asyncio.to_thread(self._sink.deliver_once):
-                pass
+            if self._sink:
+                await asyncio.to_thread(self._sink.deliver_all)
             if self._anchors:
                 await asyncio.to_thread(self._anchors.write_once)
         except OSError as error:

@@ -27,6 +27,9 @@ class Fake:
     def running(self) -> list[str]:
         return ["c1", "c1", "c2"]
 
+    def longest_running(self) -> float:
+        return 7.25
+
     def silent_for(self) -> float:
         return 0.5
 

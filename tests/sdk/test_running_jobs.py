@@ -1,36 +1,42 @@
 """The running jobs of a worker, with an NFP side and a list as its loop."""
 
+import queue
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from dragoman.dialects.base import Frames
+from dragoman.dialects.memo01.worker_side import MemoWorkerSide
 from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.worker_side import NfpWorkerSide
-from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop
-from dragoman.model.content import Answer
+from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop, WorkerSide
+from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import JobId
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.running_jobs import RunningJobs
+from dragoman.sdk.task_results import NotInDialect
 
 
 class Scene:
     """A worker's jobs; `turn` runs what threads handed to its loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, side: WorkerSide | None = None) -> None:
         self.sent: list[Frames] = []
-        self.queued: list[Callable[[], None]] = []
+        self.queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.ended = 0
         #: What a call does and returns.
         self.task: Callable[[JobContext], Answer] = lambda job: Answer(job.id)
-        self.side = NfpWorkerSide("w1", "svc")
+        self.side: Any = side or NfpWorkerSide("w1", "svc")
         self.running = RunningJobs(
             "w1",
             self.side,
             send=self.sent.extend,
             run=lambda work, context: self.task(context),
-            in_loop=self.queued.append,
+            in_loop=self.queue.put,
             ended=self._count_end,
         )
 
@@ -43,11 +49,19 @@ class Scene:
         assert isinstance(work, Assigned)
         return self.running.take(work)
 
+    def run_in_a_thread(self, execute: Callable[[], None]) -> None:
+        """Run a job in a thread and the loop's queue beside it, until both have ended."""
+        thread = threading.Thread(target=execute)
+        thread.start()
+        while thread.is_alive() or not self.queue.empty():
+            with suppress(queue.Empty):
+                self.queue.get(timeout=0.01)()
+
     def turn(self) -> None:
         """Run the loop's queue; forget what was sent before."""
         self.sent.clear()
-        while self.queued:
-            self.queued.pop(0)()
+        while not self.queue.empty():
+            self.queue.get()()
 
     def reports_sent(self) -> list[tuple[str, bytes]]:
         """Return command and status of every report that was sent."""
@@ -126,10 +140,8 @@ def test_what_a_task_says_leaves_in_the_loop_and_before_its_answer(scene: Scene)
         return Answer()
 
     scene.task = report
-    scene.take()()
-    assert scene.reports_sent() == [TAKEN]
-    scene.turn()
-    assert scene.reports_sent() == [("EVENT", b"200"), *ANSWERED]
+    scene.run_in_a_thread(scene.take())
+    assert scene.reports_sent() == [TAKEN, ("EVENT", b"200"), *ANSWERED]
 
 
 def test_a_task_that_goes_on_after_its_job_was_handed_back_is_not_heard(scene: Scene) -> None:
@@ -141,8 +153,8 @@ def test_a_task_that_goes_on_after_its_job_was_handed_back_is_not_heard(scene: S
     execute = scene.take()
     scene.running.hand_back_all()
     assert (scene.reports_sent(), len(scene.running)) == ([TAKEN, HANDED_BACK], 0)
-    execute()
-    scene.turn()
+    scene.sent.clear()
+    scene.run_in_a_thread(execute)
     assert (scene.reports_sent(), scene.ended) == ([], 0)
     assert (scene.running.succeeded, scene.running.failed) == (0, 0)
 
@@ -183,3 +195,40 @@ def test_a_drain_hands_back_only_what_waits_for_a_thread(scene: Scene) -> None:
     scene.turn()
     assert scene.reports_sent() == ANSWERED
     assert len(scene.running) == 0
+
+
+def test_what_the_dialect_cannot_say_is_an_error_in_the_task_at_once() -> None:
+    scene = Scene(MemoWorkerSide(("svc",)))
+    refused: list[str] = []
+
+    def report(job: JobContext) -> Answer:
+        for say in (lambda: job.progress(1), lambda: job.stream(b"x"), lambda: job.ask("sure?")):
+            with pytest.raises(NotInDialect) as error:
+                say()
+            refused.append(str(error.value))
+        return Answer("done")
+
+    scene.task = report
+    scene.run_in_a_thread(scene.running.take(Assigned("0.1", JobId("j1"), Call("t"))))
+    assert [text.partition(";")[0] for text in refused] == [
+        "memo has no progress reports",
+        "memo has no streams",
+        "memo has no questions to the client",
+    ]
+
+
+def test_a_result_that_the_dialect_cannot_carry_ends_the_job_as_a_fault(scene: Scene) -> None:
+    finish = scene.side.finish
+    broken = iter([RecursionError("too deep")])
+
+    def fails_once(ticket: str, answer: Answer) -> list[Frames]:
+        for error in broken:
+            raise error
+        frames: list[Frames] = finish(ticket, answer)
+        return frames
+
+    scene.side.finish = fails_once
+    scene.take()()
+    scene.turn()
+    assert (len(scene.running), scene.ended) == (0, 1)
+    assert b"the result cannot be sent: too deep" in b"".join(scene.sent[0])

@@ -1,5 +1,6 @@
 """The worker against a real broker: concurrency, drain, hand-back, forward, events."""
 
+import sys
 import threading
 from pathlib import Path
 
@@ -7,13 +8,13 @@ import pytest
 
 from dragoman import Client, JobFailed, Worker
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.errors import Unreachable
+from dragoman.sdk.errors import Expired, Unreachable
 from dragoman.testing.harness import LocalBroker
 
 
 def make(broker: LocalBroker, service: str, dialect: str = "nfp", **options: object) -> Worker:
     options.setdefault("own_process_beats", False)
-    return Worker(broker.url(dialect), service, **options)  # type: ignore[arg-type]
+    return Worker(broker.url(dialect, for_workers=True), service, **options)  # type: ignore[arg-type]
 
 
 def test_jobs_run_side_by_side_up_to_the_concurrency(broker: LocalBroker) -> None:
@@ -42,6 +43,53 @@ def test_a_started_worker_is_registered_in_every_dialect(dialect: str) -> None:
             assert "fresh" in str(services).lower()
             worker.wait_ready(timeout=0.0)
             assert client.call("fresh", "where", timeout=20) == "here"
+
+
+AWKWARD = [float("nan"), "\ud800", {(1, 2): 3}, object()]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "ncl", "http"])
+def test_whatever_a_task_returns_ends_its_job_at_once_and_the_worker_serves_on(
+    dialect: str,
+) -> None:
+    links = {"nfp", *{"zss": ("zss", "zss_backend"), "ncl": ("nats",)}.get(dialect, (dialect,))}
+    with LocalBroker(*links) as broker, Client(broker.url("nfp")) as client:
+        worker = make(broker, "awkward", dialect, concurrency=1)
+        worker.task(lambda n: AWKWARD[n], name="value")
+        worker.task(sys.exit, name="leave")
+        with worker:
+            for n in range(len(AWKWARD)):
+                try:
+                    client.call("awkward", "value", n, timeout=20)
+                except Expired:
+                    raise
+                except JobFailed:
+                    continue
+            with pytest.raises(JobFailed, match=r"task_failed.*sys\.exit"):
+                client.call("awkward", "leave", timeout=20)
+            assert client.call("awkward", "mmi.show_workers", timeout=20)[0]["running"] == 0
+
+
+def test_a_draining_worker_hands_a_stuck_job_back_after_its_limit(broker: LocalBroker) -> None:
+    stuck = make(broker, "stuck-drain", drain=0.2)
+    started, release = threading.Event(), threading.Event()
+
+    @stuck.task
+    def work() -> None:
+        started.set()
+        release.wait(60)
+
+    with Client(broker.url("nfp")) as client:
+        stuck.start()
+        client.submit("stuck-drain", "work")
+        assert started.wait(15)
+        assert stuck.longest_running() > 0
+        stuck.go_down()
+        assert stuck._thread is not None
+        stuck._thread.join(15)
+        assert not stuck._thread.is_alive()
+    release.set()
 
 
 def test_a_worker_without_a_broker_does_not_start() -> None:

@@ -3,12 +3,13 @@
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
-from dragoman.sdk.tasks import ForwardRequested, TaskFailed
+from dragoman.sdk.task_results import ForwardRequested, TaskFailed
 
 T = TypeVar("T")
 
@@ -20,6 +21,8 @@ class JobContext:
         self, work: Assigned, send: Callable[..., None], new_id: Callable[[], str]
     ) -> None:
         self._work = work
+        #: When the job began, on the monotonic clock.
+        self.started_at = time.monotonic()
         self._send = send
         self._new_id = new_id
         self._stopped = threading.Event()
@@ -67,19 +70,19 @@ class JobContext:
         return self._stopped.is_set()
 
     def progress(self, event: Any) -> None:
-        """Send a progress report, any JSON value, to the client."""
+        """Send a progress report, any JSON value, to the client. Raises `NotInDialect`."""
         self._send("progress", self._work.ticket, event)
 
     def stream(self, data: bytes) -> None:
-        """Send a chunk of bytes to the client. Chunks arrive in order."""
+        """Send a chunk of bytes to the client, in order. Raises `NotInDialect`."""
         self._send("chunk", self._work.ticket, data)
 
     def ask(self, question: Any, timeout: float = 600.0) -> Any:
-        """Send the client a question and wait for the answer."""
+        """Send the client a question and wait for the answer. Raises `NotInDialect`."""
         request = self._new_id()
         answers = self._answers[request] = queue.SimpleQueue()
-        self._send("ask_input", self._work.ticket, request, question)
         try:
+            self._send("ask_input", self._work.ticket, request, question)
             return answers.get(timeout=timeout)
         except queue.Empty:
             raise TaskFailed(f"the client did not answer within {timeout:g} s") from None

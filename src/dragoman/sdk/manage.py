@@ -46,6 +46,10 @@ class ManagedWorker(Protocol):
         """Return the client of each running job."""
         ...
 
+    def longest_running(self) -> float:
+        """Return how many seconds the oldest running job has run."""
+        ...
+
     def silent_for(self) -> float:
         """Return how many seconds the broker has been silent."""
         ...
@@ -129,6 +133,8 @@ class Management:
                 "tasks": worker.task_names(),
                 "concurrency": worker.concurrency,
                 "running": len(worker.running()),
+                "longest_running_s": round(worker.longest_running(), 3),
+                "is_full": len(worker.running()) >= worker.concurrency,
                 "succeeded": worker.succeeded,
                 "failed": worker.failed,
                 "alive_for": round(time.time() - self._started, 3),

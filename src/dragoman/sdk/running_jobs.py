@@ -6,9 +6,10 @@ pool runs it.
 """
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -21,14 +22,17 @@ from dragoman.dialects.peer_sides import (
     Unsupported,
     WorkerSide,
 )
-from dragoman.model.content import Answer
+from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.task_output import captured, install
-from dragoman.sdk.tasks import ForwardRequested
+from dragoman.sdk.task_results import ForwardRequested, NotInDialect, TaskFailed
 
 log = structlog.get_logger("dragoman.worker")
+
+#: Seconds that a task's message may wait for the worker's loop.
+_LOOP_WAIT: Final = 60.0
 
 
 class RunningJobs:
@@ -68,6 +72,10 @@ class RunningJobs:
     def clients(self) -> list[str]:
         """Return the client of each running job, without management calls. Thread-safe."""
         return [job.client for job in list(self._jobs.values()) if not job.is_management]
+
+    def longest(self, now: float) -> float:
+        """Return how many seconds the oldest running job has run. Thread-safe."""
+        return max((now - job.started_at for job in list(self._jobs.values())), default=0.0)
 
     def take(self, work: Assigned) -> Callable[[], None]:
         """Start a job; return the function that a thread has to run."""
@@ -111,25 +119,29 @@ class RunningJobs:
             context.give(given.request, given.answer)
 
     def _send_from_thread(self, verb: str, ticket: str, *args: Any) -> None:
-        """Have the loop send a message about a job; `verb` is the side's method that encodes it."""
+        """Have the loop send a message about a job; `verb` is the side's method that encodes it.
 
-        def send() -> None:
-            context = self._jobs.get(ticket)
-            if context is None:
-                # The job has ended or was handed back, and its task does not know yet.
-                return
-            try:
+        Waits for the loop, so that a task hears at once what its dialect cannot say.
+        """
+        sent: Future[None] = Future()
+        self._in_loop(partial(self._send_about, sent, verb, ticket, args))
+        try:
+            sent.result(_LOOP_WAIT)
+        except Unsupported as error:
+            raise NotInDialect(str(error)) from None
+        except Unmappable as error:
+            raise TaskFailed(f"the {verb} message cannot be sent: {error}") from None
+
+    def _send_about(
+        self, sent: "Future[None]", verb: str, ticket: str, args: tuple[Any, ...]
+    ) -> None:
+        try:
+            # A job that has ended or was handed back sends nothing; its task does not know yet.
+            if ticket in self._jobs:
                 self._send(getattr(self._side, verb)(ticket, *args))
-            except Unsupported as error:
-                log.warning(
-                    "message of a task not sent",
-                    worker=self._name,
-                    job=context.id,
-                    message=verb,
-                    reason=str(error),
-                )
-
-        self._in_loop(send)
+            sent.set_result(None)
+        except Exception as error:
+            sent.set_exception(error)
 
     # --- how it ends --------------------------------------------------------------------------
 
@@ -139,8 +151,17 @@ class RunningJobs:
             return
         if not context.is_management:
             self._count(answer)
-        self._send(self._side.finish(ticket, answer))
+        self._send(self._last_message(ticket, answer))
         self._ended()
+
+    def _last_message(self, ticket: str, answer: Answer) -> list[Frames]:
+        """Encode an answer. One that the dialect cannot carry becomes a fault: every job ends."""
+        try:
+            return self._side.finish(ticket, answer)
+        except Exception as error:
+            log.warning("result not encoded", worker=self._name, ticket=ticket, reason=str(error))
+            message = f"the result cannot be sent: {error}"
+            return self._side.finish(ticket, Answer(fault=Fault(FaultCode.UNMAPPABLE, message)))
 
     def _count(self, answer: Answer) -> None:
         if answer.fault is None:

@@ -6,31 +6,25 @@ inside the task.
 """
 
 import inspect
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from dragoman.model.content import Answer, Call
-from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.value import value
+from dragoman.sdk.task_results import (
+    ForwardRequested,
+    TaskFailed,
+    answer_of,
+    failed,
+    failed_by,
+)
+
+__all__ = ["ForwardRequested", "Parameter", "Task", "TaskFailed", "Tasks", "make_task", "tasks_of"]
 
 #: A parameter with this name gets the job's context instead of an argument.
 CONTEXT_NAME: Final = "job"
-
-
-class TaskFailed(Exception):
-    """Raise inside a task to fail with a message for the caller and no traceback."""
-
-
-class ForwardRequested(Exception):
-    """Raised by `job.forward`: the job continues at another service."""
-
-    def __init__(self, service: str, call: Call) -> None:
-        super().__init__(service)
-        self.service = service
-        self.call = call
 
 
 @value
@@ -136,37 +130,22 @@ class Tasks:
         return found or self.fallback
 
     def run(self, call: Call, context: Any) -> Answer:
-        """Run a call; an exception becomes a fault. Raises `ForwardRequested` only."""
+        """Run a call; whatever it raises becomes a fault. Raises `ForwardRequested` only."""
         task = self.find(call)
         if task is None:
             offered = ", ".join(self.names()) or "none"
-            return _failed(f"unknown task {call.task!r}; this worker offers {offered}")
+            return failed(f"unknown task {call.task!r}; this worker offers {offered}")
         try:
             bound = task.bind(call, context)
         except TypeError as error:
-            return _failed(f"{task.name}: {error}")
+            return failed(f"{task.name}: {error}")
         try:
-            result = task.function(*bound.args, **bound.kwargs)
-            if inspect.iscoroutine(result):
-                result = context.wait_for(result)
+            return answer_of(task.function(*bound.args, **bound.kwargs), context)
         except ForwardRequested:
             raise
-        except TaskFailed as error:
-            return _failed(str(error))
-        except Exception:
-            return _failed(traceback.format_exc(limit=-8))
-        return Answer(raw=result) if isinstance(result, bytes) else Answer(_plain(result))
-
-
-def _plain(result: Any) -> Any:
-    """Convert a result to JSON values and bytes: dataclasses to objects, dates to text."""
-    if result is None or type(result) in (bool, int, float, str):
-        return result
-    return msgspec.to_builtins(result, builtin_types=(bytes, bytearray, memoryview))
-
-
-def _failed(message: str) -> Answer:
-    return Answer(fault=Fault(FaultCode.TASK_FAILED, message))
+        except BaseException as error:
+            # Also SystemExit and KeyboardInterrupt: they would end the thread, not the job.
+            return failed_by(error, task.name, str(getattr(context, "id", "")))
 
 
 def tasks_of(owner: Mapping[str, Any] | object) -> list[Task]:

@@ -4,6 +4,10 @@ import queue
 import threading
 from collections.abc import Callable
 
+import structlog
+
+log = structlog.get_logger("dragoman.worker")
+
 
 class ThreadPool:
     """A fixed number of threads with one queue."""
@@ -17,7 +21,7 @@ class ThreadPool:
             thread.start()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run `work` when a thread is free. It must not raise."""
+        """Run `work` when a thread is free."""
         self._work.put(work)
 
     def close(self) -> None:
@@ -27,4 +31,8 @@ class ThreadPool:
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            work()
+            try:
+                work()
+            except BaseException:
+                # The pool keeps its size: a dead thread would leave jobs queued for ever.
+                log.exception("work of a thread raised", thread=threading.current_thread().name)

@@ -1,9 +1,9 @@
 """The worker: run plain functions as a service, over any dialect.
 
 SIGTERM, or `stop`, drains the worker: it takes no new jobs, finishes the running ones, and
-deregisters. A second SIGTERM hands the running jobs back to the broker. This module has the
-worker's public interface, start and stop. `membership` registers it, `running_jobs` runs its jobs,
-`heartbeat_proxy` sends its heartbeats from a process of its own.
+deregisters. A second SIGTERM, or the end of `drain` seconds, hands the running jobs back. This
+module has the worker's public interface, start and stop. `membership` registers it, `running_jobs`
+runs its jobs, `heartbeat_proxy` sends its heartbeats from a process of its own.
 """
 
 import asyncio
@@ -64,6 +64,7 @@ class Worker:
         files_cache: Path | None = None,
         files_cache_bytes: int = LARGEST_CACHE,
         credentials: CredentialsLike = None,
+        drain: float = 60.0,
     ) -> None:
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -118,6 +119,8 @@ class Worker:
         #: Set while the broker has this worker registered.
         self._is_ready = threading.Event()
         self._is_draining = False
+        #: Seconds after which a draining worker hands its running jobs back.
+        self._drain = drain
         self._stop: asyncio.Event | None = None
 
     # --- tasks --------------------------------------------------------------------------------
@@ -144,6 +147,10 @@ class Worker:
     def running(self) -> list[str]:
         """Return the client of each running job."""
         return self._running.clients()
+
+    def longest_running(self) -> float:
+        """Return how many seconds the oldest running job has run."""
+        return self._running.longest(time.monotonic())
 
     def silent_for(self) -> float:
         """Return how many seconds the broker has been silent."""
@@ -197,6 +204,7 @@ class Worker:
             log.info("worker drains", worker=self.name, running=len(self._running))
             self._is_draining = True
             self._running.hand_back_waiting()
+            asyncio.get_running_loop().call_later(self._drain, self._drain_or_hand_back)
         self._check_drained()
 
     def start(self, timeout: float = 30.0) -> "Worker":

@@ -138,10 +138,17 @@ def result_of(answer: Answer, printed: Printed | None = None) -> RunResult:
         output = _output(printed, answer.raw)
     else:
         params = {"value": to_jsonable(answer.value)}
-        text = answer.value if isinstance(answer.value, str) else dump(params["value"]).decode()
+        text = _utf8(answer.value) if isinstance(answer.value, str) else dump(params["value"])
         is_shown = answer.value is not None or not printed.stdout
-        output = _output(printed, text.encode(errors="replace") if is_shown else b"")
+        output = _output(printed, text if is_shown else b"")
     return RunResult(PublishResult=SpecConfig(PUBLISHER, params), RunCommandResult=output)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Unmappable("text with a lone surrogate has no form in JSON") from None
 
 
 def _output(printed: Printed, value: bytes) -> CommandResult:

@@ -16,7 +16,7 @@ def test_every_member_of_the_tree_is_in_the_reference() -> None:
 def test_a_setting_knows_its_type_limits_default_and_variable() -> None:
     found = {info.name: info for info in all_settings()}
     patience = found["nfp.patience"]
-    assert (patience.kind, patience.default) == ("number >= 0", 60.0)
+    assert (patience.kind, patience.default) == ("number >= 0", None)
     assert patience.variable == "DRAGOMAN_NFP__PATIENCE"
     assert found["credentials.curve"].kind == "list of paths"
     assert found["services.*.balance"].fits(("services", "math", "balance"))

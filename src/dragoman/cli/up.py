@@ -47,6 +47,11 @@ def up(
     ready_file: Path | None = typer.Option(
         None, help="Write the bound endpoints here as JSON once all are open."
     ),
+    accept_clock: bool = typer.Option(
+        False,
+        "--accept-clock",
+        help="Start although the clock is far ahead of the last record; open jobs may expire.",
+    ),
     insecure: bool = typer.Option(
         False, "--insecure", help="Let listeners without security accept other machines."
     ),
@@ -74,6 +79,8 @@ def up(
     flags: dict[str, Any] = {}
     if endpoints := {name: text for name, text in listen.items() if text is not None}:
         flags["listen"] = endpoints
+    if accept_clock:
+        flags["accept_clock"] = True
     if insecure:
         flags["credentials"] = {"insecure": True}
     if data is not None:

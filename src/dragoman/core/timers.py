@@ -27,8 +27,14 @@ def time_advanced(state: BrokerState, event: TimeAdvanced) -> None:
 
 
 def _job_expired(state: BrokerState, job: Job) -> None:
-    message = f"not finished within {job.terms.timeout:g} s of its submission"
-    end_job(state, job, JobState.EXPIRED, Fault(FaultCode.JOB_TIMEOUT, message))
+    if any(part.attempt for part in job.parts):
+        message = f"not finished within {job.terms.timeout:g} s of its submission"
+        fault = Fault(FaultCode.JOB_TIMEOUT, message)
+    else:
+        # No worker ever got it, so the caller may repeat it without fear.
+        message = f"waited {job.terms.timeout:g} s for a worker of service {job.service}"
+        fault = Fault(FaultCode.QUEUE_TIMEOUT, message)
+    end_job(state, job, JobState.EXPIRED, fault)
 
 
 def _queue_expired(state: BrokerState, job: Job) -> None:

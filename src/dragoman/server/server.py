@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from dragoman.server.audit_export import AuditExport
 from dragoman.server.broker_view import BrokerView
 from dragoman.server.builtin_services import BuiltinServices
 from dragoman.server.clock import Clock
+from dragoman.server.clock_check import describe_clock, require_plausible
 from dragoman.server.control import BrokerControl
 from dragoman.server.credentials import certificate_of
 from dragoman.server.file_roots import check_roots
@@ -112,8 +114,13 @@ class Server:
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
         store = fold(ledger.read(ledger.first_seq - 1), limits.finished_jobs)
+        if not self.settings.accept_clock:
+            require_plausible(store, time.time(), self.settings.largest_clock_jump)
         clock = Clock(at_least=store.last_at)
         broker, first = resume(store, ledger.body, clock.now(), limits, f"pid {os.getpid()}")
+        if trouble := describe_clock(store, clock, self.settings.largest_clock_jump):
+            log.warning(trouble)
+            first += broker.handle(Noted(Kind.CHANGED, detail=trouble), clock.now())
         log.info("recovered", records=records, open_jobs=store.open_jobs)
         return broker, clock, first
 

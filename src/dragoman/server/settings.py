@@ -247,6 +247,15 @@ class BrokerSettings(SettingsSection):
     drain: float = Field(
         default=10.0, ge=0, description="Seconds that a shutdown waits for running jobs."
     )
+    largest_clock_jump: float = Field(
+        default=86_400.0,
+        gt=0,
+        description="Seconds that the wall clock may be ahead of the last record at the start. If "
+        "it is further ahead and open jobs would expire, the broker does not start.",
+    )
+    accept_clock: bool = Field(
+        default=False, description="Start however far the wall clock is ahead of the last record."
+    )
     inventory_path: Path | None = Field(
         default=None,
         description="Inventory: a folder of YAML or TOML files, or the index file in it.",

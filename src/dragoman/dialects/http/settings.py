@@ -24,8 +24,10 @@ class HttpSettings:
     timeout: float = setting(
         default=600.0, gt=0, help="Seconds that a job may take if its request names no timeout."
     )
-    patience: float = setting(
-        default=60.0, ge=0, help="Seconds that a job waits if no worker can take it."
+    patience: float | None = setting(
+        default=None,
+        ge=0,
+        help="Seconds that a job waits if no worker can take it. Not set: until its own timeout.",
     )
     #: Final reports remembered, so that a repeated one is recognised.
     remembered: int = 10_000

@@ -34,11 +34,11 @@ class NfpSettings:
     timeout: float = setting(
         default=600.0, gt=0, help="Seconds that a job may take if its body names no timeout."
     )
-    patience: float = setting(
-        default=60.0,
+    patience: float | None = setting(
+        default=None,
         ge=0,
-        help="Seconds that a job waits if no worker can take it. 0 refuses it at once, as NorFab "
-        "does.",
+        help="Seconds that a job waits if no worker can take it. Not set: until its own timeout. "
+        "0 refuses it at once, as NorFab does.",
     )
     poll_every: float = setting(
         default=10.0, gt=0, help="Seconds between two polls of a worker whose job is silent."

@@ -6,13 +6,14 @@ from dragoman.dialects.base import (
     BodyCodec,
     BodyCodecs,
     Subscribed,
+    check_result_size,
     convert_answer,
     convert_call,
     raw_as_argument,
     topic_of,
 )
 from dragoman.model.body import Body
-from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.content import Answer, Call, ResultTooLarge, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
@@ -109,3 +110,10 @@ def test_a_subscription_without_topics_wants_nothing() -> None:
 def test_a_published_event_has_its_own_topic_and_every_other_record_the_brokers() -> None:
     assert topic_of(Record(1, 0.0, Kind.PUBLISHED, detail="device.r1")) == "device.r1"
     assert topic_of(Record(2, 0.0, Kind.ENDED, detail="why")) == "broker.ended"
+
+
+def test_a_result_may_have_as_many_bytes_as_the_limit() -> None:
+    check_result_size([b"ab", b"c"], 3)
+    with pytest.raises(ResultTooLarge, match="the result has 3 bytes; the limit is 2") as raised:
+        check_result_size([b"ab", b"c"], 2)
+    assert raised.value.code is FaultCode.TOO_LARGE

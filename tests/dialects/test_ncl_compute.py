@@ -9,6 +9,7 @@ from tests.dialects.ncl_vectors import body
 
 from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.compute import Compute, resources_of
+from dragoman.dialects.ncl.executions import outcome
 from dragoman.dialects.ncl.messages import (
     AskForBid,
     BidAccepted,
@@ -321,3 +322,15 @@ def test_states_are_the_documented_ones() -> None:
     bench = Bench()
     bench.hear(ask())
     assert bench.state() == BID_OFFERED
+
+
+def test_a_result_larger_than_nats_carries_is_a_failure(bench: Bench) -> None:
+    bench.hear(ask(desired=RUN))
+    assert bench.compute.finish("e1", Answer(value="x" * 2**20), NOW)
+    (error,) = bench.said
+    assert isinstance(error, ComputeError)
+    assert bench.state() == FAILED
+    fault = outcome(error)[2]
+    assert fault is not None
+    assert fault.code is FaultCode.TOO_LARGE
+    assert fault.message.startswith("the result has 1050")

@@ -187,3 +187,17 @@ def test_lines_of_ended_executions_stay_readable_up_to_a_bound() -> None:
     assert [found for _, found in stage.ask("e1")] == [close]
     assert [found for _, found in stage.ask("e2")] == [logs.LogLine("e2\n"), close]
     assert [found for _, found in stage.ask("e3")] == [logs.LogLine("e3\n"), close]
+
+
+def test_no_line_exceeds_a_nats_message(stage: Stage) -> None:
+    stage.ask()
+    data = bytes(range(256)) * 2**13
+    frames = stage.producing.chunk("e1", data)
+    frames += stage.producing.output("e1", "\x01" * 2**20, False)
+    frames += stage.producing.progress("e1", "x" * 2**20)
+    assert max(len(f[1]) for f in frames) < 2**20
+    lines = [found for _, found in read(frames)]
+    pieces = [logs.read_line(line)[1] or b"" for line in lines]
+    assert b"".join(pieces) == data
+    assert "".join(line.text for line in lines if not line.text.startswith("{")) == "\x01" * 2**20
+    assert lines[-1].error == "a report of 1048592 characters exceeds what NATS carries"

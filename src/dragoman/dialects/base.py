@@ -9,18 +9,21 @@ never imports another.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
 from dragoman.model.body import Body
-from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.content import Answer, Call, ResultTooLarge, Unmappable
 from dragoman.model.fault import Fault
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 
 T = TypeVar("T")
+#: Largest result in bytes that a worker side sends. The broker's transports refuse larger messages
+#: by default and close the connection; the job would run again.
+RESULT_LIMIT: Final = 64 * 1024 * 1024 - 64 * 1024
 
 #: The peer's address, as its transport writes it. Opaque to all other layers.
 Address = bytes
@@ -114,6 +117,13 @@ def raw_as_argument(call: Call) -> Call:
     if call.raw is None or not call.task:
         return call
     return replace(call, args=(call.raw,), raw=None)
+
+
+def check_result_size(parts: Iterable[bytes], limit: int = RESULT_LIMIT) -> None:
+    """Raise `ResultTooLarge` if an encoded result exceeds the limit."""
+    size = sum(map(len, parts))
+    if size > limit:
+        raise ResultTooLarge(f"the result has {size} bytes; the limit is {limit}")
 
 
 def convert_answer(

@@ -7,7 +7,7 @@ different dialects. Values are those of JSON, plus bytes.
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.model.fault import Fault
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.value import field, value
 
 
@@ -39,3 +39,11 @@ class Answer:
 
 class Unmappable(Exception):
     """The content cannot be expressed in a dialect. The message names both."""
+
+    code = FaultCode.UNMAPPABLE
+
+
+class ResultTooLarge(Unmappable):
+    """A result exceeds the limit of its dialect. The message names size and limit."""
+
+    code = FaultCode.TOO_LARGE

@@ -8,7 +8,7 @@ and heartbeats. In the text a ping of a busy worker requests more work.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec, answer_parts, call_parts, pack
 from dragoman.dialects.dcp.client_side import service_bytes
 from dragoman.dialects.dcp.notes import (
@@ -230,8 +230,9 @@ class DcpWorkerSide:
             return []
         try:
             data = _result(task, answer, self._has_notes)
+            check_result_size(data)
         except Unmappable as error:
-            answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
+            answer = Answer(fault=Fault(error.code, str(error)))
             data = _result(task, answer, self._has_notes)
         tail = (*metadata_of(task.tail), b"", *data)
         if answer.fault is not None and self._has_notes:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dragoman.dialects.base import Frames
+from dragoman.dialects.base import Frames, check_result_size
 from dragoman.dialects.http.exchange import LAST, Response, read, request, segment, with_path
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.peer_sides import (
@@ -223,8 +223,6 @@ class HttpWorkerSide:
 
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result."""
-        if answer.raw is not None and answer.fault is None:
-            return [self._end(ticket, raw=answer.raw, kind="final")]
         if answer.fault is None:
             content: dict[str, Any] = {"kind": "final", "value": answer.value}
         elif answer.fault.code is FaultCode.CANCELLED:
@@ -233,9 +231,11 @@ class HttpWorkerSide:
             fault = {"code": answer.fault.code.value, "message": answer.fault.message}
             content = {"kind": "final", "fault": fault}
         try:
+            if answer.raw is not None and answer.fault is None:
+                return [self._end(ticket, raw=answer.raw, kind="final")]
             return [self._end(ticket, content)]
         except Unmappable as error:
-            fault_ = Fault(FaultCode.UNMAPPABLE, f"the result has no JSON form: {error}")
+            fault_ = Fault(error.code, f"the result cannot be sent: {error}")
             return self.finish(ticket, Answer(fault=fault_))
 
     def hand_back(self, ticket: str) -> list[Frames]:
@@ -287,6 +287,7 @@ class HttpWorkerSide:
         query = {"kind": kind} if kind else None
         tag = self._tag()
         frames = request(tag, "POST", path, content, lane=ticket, raw=raw, query=query)
+        check_result_size(frames)
         self._unacknowledged[tag] = (ticket, frames)
         return frames
 

@@ -36,7 +36,7 @@ from dragoman.dialects.memo01.wire import (
     encode,
 )
 from dragoman.dialects.memo01.workers import MemoWorker, MemoWorkers, SlotState
-from dragoman.model.body import Body
+from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import ServiceName, WorkerName, peer_id
 from dragoman.model.target import resources_of
@@ -147,16 +147,14 @@ class MemoWorkerHandler:
     def _reply(self, worker: MemoWorker, result: MemoResult) -> ReplyReceived:
         assert worker.job is not None
         payload = result.payload
-        fault = fault_in(payload)
+        fault, body = fault_in(payload), Body(NAME, (payload,))
         if len(payload) > self._settings.payload_limit:
-            fault = Fault(
-                FaultCode.TOO_LARGE,
-                f"a result of {len(payload)} bytes; the limit is {self._settings.payload_limit}",
-            )
-            payload = b""
+            limit = f"the limit is {self._settings.payload_limit}"
+            message = f"the result has {len(payload)} bytes; {limit}"
+            # No body: an empty payload would be a result of its own.
+            fault, body = Fault(FaultCode.TOO_LARGE, message), EMPTY
         elif worker.is_converted:
-            payload = as_value(payload)
-        body = Body(NAME, (payload,))
+            body = Body(NAME, (as_value(payload),))
         return ReplyReceived(worker.peer, worker.job, ReplyKind.FINAL, body, fault, worker.attempt)
 
     def _late_reply(self, address: Address, result: MemoResult) -> list[ReplyReceived]:

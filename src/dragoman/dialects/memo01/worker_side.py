@@ -11,7 +11,7 @@ the broker, and its answer unread. So `DISCONNECT` restarts only the slot that g
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.memo01.body_codec import (
     NAME,
     RESOURCES,
@@ -142,8 +142,9 @@ class MemoWorkerSide:
             return write_fault(answer.fault)
         try:
             payload = b"".join(self._codec.write_answer(answer).parts)
+            check_result_size([payload], MemoSettings().payload_limit)
         except Unmappable as error:
-            return write_fault(Fault(FaultCode.UNMAPPABLE, str(error)))
+            return write_fault(Fault(error.code, str(error)))
         return payload if slot.is_tagged or answer.raw is not None else untagged(payload)
 
     def hand_back(self, ticket: str) -> list[Frames]:

@@ -17,13 +17,16 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
+from dragoman.dialects.base import check_result_size
 from dragoman.dialects.ncl.body_codec import Printed, call_of, result_of
+from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.executions import (
     HANDED_BACK,
     META_CLIENT,
     META_JOB,
     META_RESOURCES,
     NODE_RESTART,
+    TOO_LARGE,
 )
 from dragoman.dialects.ncl.messages import (
     AskForBid,
@@ -55,7 +58,7 @@ from dragoman.dialects.ncl.store import RESTARTED_JOB_TYPES, NodeStore, StoredEx
 from dragoman.dialects.ncl.times import time_text
 from dragoman.dialects.peer_sides import Assigned, Stop, WorkerNotice
 from dragoman.model.capacity import NOTHING, Capacity
-from dragoman.model.content import Answer, Call, Unmappable
+from dragoman.model.content import Answer, Call, ResultTooLarge, Unmappable
 from dragoman.model.names import JobId
 from dragoman.model.target import resources_of as resources_in
 
@@ -84,6 +87,7 @@ class Compute:
         store: NodeStore,
         publish: Callable[[WireObject], None],
         queue_capacity: int = 0,
+        result_limit: int = 1024 * 1024,
     ) -> None:
         self._services = {name.lower(): name for name in services}
         self.slots = slots
@@ -91,6 +95,7 @@ class Compute:
         self._store = store
         self._publish = publish
         self._queue_capacity = queue_capacity
+        self._result_limit = result_limit
         #: Capacity that each live execution needs, from its bid to its end.
         self._needs: dict[str, Capacity] = {}
         #: Accepted executions in order. The SDK runs the first `slots` of them, the rest wait.
@@ -267,6 +272,11 @@ class Compute:
         result = result_of(answer, self._printed.get(name))
         result.ExecutionID, result.JobID, result.JobType = stored.id, stored.job, stored.kind
         result.Events = [NclEvent("Completed successfully", "Execution", time_text(now))]
+        try:
+            check_result_size([dump(result)], self._result_limit)
+        except ResultTooLarge as error:
+            self._fail(stored, str(error), {"IsError": "true", "ErrorCode": TOO_LARGE}, now)
+            return True
         self._end(stored, COMPLETED)
         self._publish(result)
         return True

@@ -4,8 +4,6 @@ Each node has its own publisher. The sequence number of a message is the ledger 
 record that caused it, raised where one record causes two messages.
 """
 
-from typing import Final
-
 import msgspec
 
 from dragoman.core.effects import SendPoll, SendWork
@@ -21,12 +19,9 @@ from dragoman.dialects.ncl.messages import BidAccepted, BidRejected, CancelExecu
 from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, RUN, WireObject
 from dragoman.dialects.ncl.nodes import Node
 from dragoman.dialects.ncl.recovery import OpenDispatch
-from dragoman.dialects.ncl.settings import OrchestratorSettings
+from dragoman.dialects.ncl.settings import OVERHEAD, OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
-
-#: Bytes allowed for headers and metadata when a body is checked against `max_payload`.
-_OVERHEAD: Final = 4096
 
 #: Events for the core and messages for nodes.
 Outputs = list[Event | Send]
@@ -86,7 +81,7 @@ class Dispatcher:
     def params(self, body: Body) -> dict[str, object]:
         """Convert a request body to engine parameters."""
         body_out = convert_call(self._codecs, body, NAME)
-        if body_out.size + _OVERHEAD > self._settings.max_payload:
+        if body_out.size + OVERHEAD > self._settings.max_payload:
             limit = self._settings.max_payload
             raise Unmappable(f"{body_out.size} bytes exceed max_payload of NATS, {limit} bytes")
         try:

@@ -65,8 +65,10 @@ _RESERVED: Final = "bacalhau.org/"
 
 #: Upstream's error message for executions that a restart of the node ended.
 NODE_RESTART: Final = "Failing due to node restart"
-#: Error code in an event's details: the node hands the work back unrun.
+#: Error codes in an event's details: the node hands the work back unrun; the result exceeds what
+#: NATS carries.
 HANDED_BACK: Final = "HandedBack"
+TOO_LARGE: Final = "ResultTooLarge"
 
 
 def derived_id(prefix: str, *parts: object) -> str:
@@ -210,6 +212,8 @@ def _failure(events: Iterable[NclEvent] | None) -> Fault:
     details = first.Details or {}
     if details.get("ErrorCode") == HANDED_BACK or first.Message == NODE_RESTART:
         return Fault(FaultCode.HANDED_BACK, first.Message)
+    if details.get("ErrorCode") == TOO_LARGE:
+        return Fault(FaultCode.TOO_LARGE, first.Message)
     hint = details.get("Hint", "")
     message = f"{first.Message} ({hint})" if hint else first.Message
     return Fault(FaultCode.TASK_FAILED, message or "the node gave no reason")

@@ -21,6 +21,8 @@ _PARKED_FOR: Final = 5.0
 _MAX_PARKED: Final = 1000
 #: Characters of printed text after which a batch is sent.
 _BATCH: Final = 4096
+#: Bytes or characters of one line. Escapes and base64 make at most eight times as many bytes.
+_PIECE: Final = 64 * 1024
 
 
 @value
@@ -115,8 +117,10 @@ class LogProducer:
         return self._send_line(execution, logs.progress_line(to_jsonable(event)))
 
     def chunk(self, execution: str, data: bytes) -> list[Frames]:
-        """Send a stream chunk to all followers."""
-        return self._send_line(execution, logs.chunk_line(data))
+        """Send a stream chunk to all followers, in pieces that fit into a NATS message."""
+        pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)] or [b""]
+        lines = [logs.chunk_line(piece) for piece in pieces]
+        return [frames for line in lines for frames in self._send_line(execution, line)]
 
     def output(self, execution: str, text: str, is_error: bool) -> list[Frames]:
         """Add printed text. It is sent in batches, at the latest by the next `tick`."""
@@ -142,9 +146,15 @@ class LogProducer:
 
     def _flush(self, execution: str) -> list[Frames]:
         unsent = self._unsent.pop(execution, None)
-        return self._emit(execution, unsent) if unsent is not None else []
+        text = unsent.text if unsent is not None else ""
+        pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+        lines = [logs.LogLine(piece, unsent.stream) for piece in pieces] if unsent else []
+        return [frames for line in lines for frames in self._emit(execution, line)]
 
     def _emit(self, execution: str, line: logs.LogLine) -> list[Frames]:
+        if len(line.text) > self._settings.max_payload // 4:
+            error = f"a report of {len(line.text)} characters exceeds what NATS carries"
+            line = logs.LogLine("", error=error)
         lines = self._buffer_of(execution)
         lines.kept.append(line)
         return [_line(reply, line) for reply in lines.followers.values()]

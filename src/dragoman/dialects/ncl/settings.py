@@ -10,6 +10,9 @@ from typing import Final
 from dragoman.model.setting import setting
 from dragoman.model.value import value
 
+#: Bytes allowed for headers and metadata when a body is checked against `max_payload`.
+OVERHEAD: Final = 4096
+
 
 @value
 class OrchestratorSettings:

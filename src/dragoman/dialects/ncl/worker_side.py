@@ -23,7 +23,7 @@ from dragoman.dialects.ncl.models import (
 )
 from dragoman.dialects.ncl.nodes import PROTOCOL, SERVICE_LABEL, SLOTS_LABEL, VERSION_LABEL
 from dragoman.dialects.ncl.session import CONNECTED, NodeSession
-from dragoman.dialects.ncl.settings import ComputeSettings
+from dragoman.dialects.ncl.settings import OVERHEAD, ComputeSettings
 from dragoman.dialects.ncl.store import NodeStore
 from dragoman.dialects.peer_sides import Alive, Assigned, SendNow, Unsupported, WorkerNotice
 from dragoman.model.capacity import Capacity
@@ -67,7 +67,13 @@ class NclWorkerSide:
         self._session = NodeSession(node, self.settings, self.describe, now)
         s = self.settings
         self._compute = Compute(
-            self._services, slots, self._capacity, self.store, self._publish, s.queue_capacity
+            self._services,
+            slots,
+            self._capacity,
+            self.store,
+            self._publish,
+            s.queue_capacity,
+            s.max_payload - OVERHEAD,
         )
         self._publisher = Publisher(s.ack_wait, s.max_pending, s.retry_base, s.retry_max)
         self._log_producer = LogProducer(node, self._inbox, self.settings, self._compute.find)

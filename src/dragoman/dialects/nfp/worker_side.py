@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec, result_object, write
@@ -245,8 +245,9 @@ class NfpWorkerSide:
         result = result_object(answer, task=task, job=ticket, service=self.service)
         try:
             body = write({self.name: result})
+            check_result_size([body])
         except Unmappable as error:
-            fault = Fault(FaultCode.UNMAPPABLE, f"the result cannot be sent: {error}")
+            fault = Fault(error.code, f"the result cannot be sent: {error}")
             return self.finish(ticket, Answer(fault=fault))
         announcement = self._event(
             ticket, "completed", event_type="result_ready", status="completed"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.peer_sides import (
     Alive,
     Assigned,
@@ -226,8 +226,9 @@ def _reply(m: ZssMessage, answer: Answer) -> Frames:
     """Write the reply to a request. The address names a fault other than TASK_FAILED."""
     try:
         status, payload = answer_frames(answer)
+        check_result_size([payload])
     except Unmappable as error:
-        answer = Answer(fault=Fault(FaultCode.UNMAPPABLE, str(error)))
+        answer = Answer(fault=Fault(error.code, str(error)))
         status, payload = answer_frames(answer)
     reply = replace(m, kind=REP, status=status, payload=payload)
     if answer.fault is not None and answer.fault.code is not FaultCode.TASK_FAILED:

@@ -1,4 +1,4 @@
-"""A caller of the door that knows nothing of ours: urllib, or a socket where that is too much."""
+"""An HTTP caller without the SDK: urllib, or a socket where urllib does too much."""
 
 import contextlib
 import http.client
@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-class Said:
-    """What came back."""
+class HttpResponse:
+    """One response."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status = status
@@ -37,7 +37,7 @@ class Said:
 
 
 class Caller:
-    """Asks one door."""
+    """Calls one broker over HTTP."""
 
     def __init__(self, base: str, authority: Path | None = None) -> None:
         self.base = base
@@ -49,41 +49,41 @@ class Caller:
         self,
         method: str,
         path: str,
-        said: Any = None,
+        body: Any = None,
         *,
         raw: bytes | None = None,
         **headers: str,
-    ) -> Said:
+    ) -> HttpResponse:
         """Make one request."""
         names = {name.replace("_", "-"): text for name, text in headers.items()}
-        if said is not None:
-            raw = json.dumps(said).encode()
+        if body is not None:
+            raw = json.dumps(body).encode()
             names.setdefault("Content-Type", "application/json")
         request = urllib.request.Request(self.base + path, raw, names, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30, context=self._tls) as answer:
-                return Said(answer.status, dict(answer.headers), answer.read())
+                return HttpResponse(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return Said(error.code, dict(error.headers), error.read())
+                return HttpResponse(error.code, dict(error.headers), error.read())
 
-    def get(self, path: str, **headers: str) -> Said:
+    def get(self, path: str, **headers: str) -> HttpResponse:
         return self.ask("GET", path, None, raw=None, **headers)
 
-    def post(self, path: str, said: Any, **headers: str) -> Said:
-        return self.ask("POST", path, said, raw=None, **headers)
+    def post(self, path: str, body: Any, **headers: str) -> HttpResponse:
+        return self.ask("POST", path, body, raw=None, **headers)
 
     def events(self, path: str, **headers: str) -> "Events":
         return Events(self, path, {name.replace("_", "-"): t for name, t in headers.items()})
 
     def raw(self, sent: bytes, timeout: float = 20.0) -> bytes:
         """Send bytes on a connection of their own; return all that comes back until it ends."""
-        with socket.create_connection((self.host, self.port), timeout=timeout) as line:
+        with socket.create_connection((self.host, self.port), timeout=timeout) as connection:
             found = b""
-            # A door that does not want to hear more may slam.
+            # The broker may close the connection before it has read everything.
             with contextlib.suppress(ConnectionError):
-                line.sendall(sent)
-                while piece := line.recv(65536):
+                connection.sendall(sent)
+                while piece := connection.recv(65536):
                     found += piece
             return found
 
@@ -137,17 +137,17 @@ class PlainWorker:
         return f"/v1/workers/{self.session}"
 
     def poll(self, wait: float = 10.0) -> dict[str, Any]:
-        """Return the next word."""
+        """Return the next message."""
         answer = self._caller.post(f"{self.path}/poll", {"wait": wait, "after": self.after})
         assert answer.status == 200, answer.body
-        word: dict[str, Any] = answer.json
-        self.after = word.get("word", self.after)
-        return word
+        message: dict[str, Any] = answer.json
+        self.after = message.get("word", self.after)
+        return message
 
-    def report(self, word: dict[str, Any], **said: Any) -> str:
+    def report(self, message: dict[str, Any], **body: Any) -> str:
         """Report on a job; return the verdict."""
-        path = f"{self.path}/jobs/{word['job']}/{word['attempt']}"
-        answer = self._caller.post(path, said)
+        path = f"{self.path}/jobs/{message['job']}/{message['attempt']}"
+        answer = self._caller.post(path, body)
         assert answer.status == 200, answer.body
         return str(answer.json["status"])
 

@@ -1,4 +1,4 @@
-"""One broker per module, with the door and an NFP worker behind it."""
+"""One broker per module, with HTTP and an NFP worker."""
 
 import threading
 from collections.abc import Iterator

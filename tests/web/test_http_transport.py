@@ -1,4 +1,4 @@
-"""The door opens, closes, and leaves nothing behind."""
+"""The HTTP transport opens, closes, and keeps nothing."""
 
 import asyncio
 import gc
@@ -18,15 +18,15 @@ from dragoman.web.http_transport import HttpTransport
 
 def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
     async def scene() -> int:
-        door = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
-        endpoint = await door.open(lambda: None)
+        transport = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
+        endpoint = await transport.open(lambda: None)
         assert endpoint.startswith("http://127.0.0.1:")
         port = int(endpoint.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert b"200" in await reader.readline()
         writer.close()
-        await door.close()
+        await transport.close()
         return port
 
     port = asyncio.run(scene())
@@ -37,12 +37,12 @@ def test_port_0_picks_a_free_one_and_closing_frees_it() -> None:
 @pytest.mark.parametrize("request_line", [b"GET /healthz HTTP/1.1", b"GET /nowhere HTTP/1.1", b"?"])
 def test_a_connection_that_ended_is_let_go_of_at_once(request_line: bytes) -> None:
     async def scene() -> None:
-        door = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
-        endpoint = await door.open(lambda: None)
+        transport = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
+        endpoint = await transport.open(lambda: None)
         reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint.split(":")[2]))
         for _ in range(100):
             await asyncio.sleep(0)
-        (line,) = map(weakref.ref, door._connections)
+        (line,) = map(weakref.ref, transport._connections)
         writer.write(request_line + b"\r\nHost: localhost\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 ")
         writer.close()
@@ -50,7 +50,7 @@ def test_a_connection_that_ended_is_let_go_of_at_once(request_line: bytes) -> No
         for _ in range(100):
             await asyncio.sleep(0)
         assert line() is None
-        await door.close()
+        await transport.close()
 
     gc.disable()
     try:
@@ -64,9 +64,9 @@ def test_a_port_that_is_taken_is_said_so_by_name() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        door = HttpTransport(f"http://127.0.0.1:{port}", HttpSettings(), lambda: "id")
+        transport = HttpTransport(f"http://127.0.0.1:{port}", HttpSettings(), lambda: "id")
         with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
-            asyncio.run(door.open(lambda: None))
+            asyncio.run(transport.open(lambda: None))
 
 
 @pytest.mark.interop

@@ -1,4 +1,4 @@
-"""Who asks over HTTP: tokens, certificates and sessions, at a door of its own."""
+"""Authentication over HTTP: tokens, certificates and sessions."""
 
 import contextlib
 import http.client
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.interop.harness import until
 from tests.interop.secured import House
-from tests.web.caller import Caller, Said
+from tests.web.caller import Caller, HttpResponse
 
 from dragoman import Client, Worker
 from dragoman.sdk.credentials import NONE, Credentials
@@ -55,13 +55,13 @@ def ask(
     caller: Caller,
     method: str,
     path: str,
-    said: object = None,
+    body: object = None,
     *,
     heads: dict[str, str] | None = None,
     **more: str,
-) -> Said:
+) -> HttpResponse:
     """Make one request, with headers that were made before."""
-    return caller.ask(method, path, said, raw=None, **(heads or {}), **more)
+    return caller.ask(method, path, body, raw=None, **(heads or {}), **more)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -70,10 +70,10 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", ["/v1/services", "/v1/jobs", "/metrics", "/session", "/v1/inbox"])
 def test_nobody_is_answered(caller: Caller, path: str) -> None:
-    said = ask(caller, "GET", path)
-    assert said.status == 401
-    assert said.headers["www-authenticate"] == "Bearer"
-    assert said.json["code"] == "unauthenticated"
+    found = ask(caller, "GET", path)
+    assert found.status == 401
+    assert found.headers["www-authenticate"] == "Bearer"
+    assert found.json["code"] == "unauthenticated"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/login"])
@@ -81,11 +81,11 @@ def test_what_is_for_everybody_is_answered(caller: Caller, path: str) -> None:
     assert ask(caller, "GET", path).status == 200
 
 
-@pytest.mark.parametrize("said", ["Bearer wrong", "Bearer ", "Basic YTpi", "Bearer drgt-x-y"])
-def test_other_tokens_are_refused_and_not_repeated(caller: Caller, said: str) -> None:
-    found = ask(caller, "GET", "/v1/services", Authorization=said)
+@pytest.mark.parametrize("token", ["Bearer wrong", "Bearer ", "Basic YTpi", "Bearer drgt-x-y"])
+def test_other_tokens_are_refused_and_not_repeated(caller: Caller, token: str) -> None:
+    found = ask(caller, "GET", "/v1/services", Authorization=token)
     assert found.status == 401
-    assert said.partition(" ")[2] not in found.body.decode() or said == "Bearer "
+    assert token.partition(" ")[2] not in found.body.decode() or token == "Bearer "
 
 
 def test_a_token_tells_whom_it_speaks_for(caller: Caller, tokens: dict[str, str]) -> None:
@@ -158,9 +158,9 @@ def test_a_browser_logs_in_and_repeats_its_word(caller: Caller, tokens: dict[str
 
 
 def test_a_form_of_another_site_logs_nobody_in(caller: Caller, tokens: dict[str, str]) -> None:
-    said = {"token": tokens["anna"]}
-    assert ask(caller, "POST", "/login", said, Origin="http://evil.example").status == 403
-    assert ask(caller, "POST", "/login", said, Sec_Fetch_Site="cross-site").status == 403
+    found = {"token": tokens["anna"]}
+    assert ask(caller, "POST", "/login", found, Origin="http://evil.example").status == 403
+    assert ask(caller, "POST", "/login", found, Sec_Fetch_Site="cross-site").status == 403
     assert ask(caller, "POST", "/login", {"token": "wrong"}).status == 401
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from starlette.responses import Response
 
@@ -45,7 +46,7 @@ def final(answer: Answer, fault: Fault | None = None) -> SendReply:
     return SendReply(CLIENT, JOB, kind, SERVICE, worker, body, fault, state=state)
 
 
-def said(response: Response) -> object:
+def parsed(response: Response) -> object:
     return json.loads(bytes(response.body))
 
 
@@ -78,7 +79,7 @@ def test_raw_bytes_come_as_they_are_to_those_who_want_them() -> None:
     response = final_response(final(Answer(raw=b"\x00\xff")), True)
     assert (response.body, response.media_type) == (b"\x00\xff", "application/octet-stream")
     assert response.headers["dragoman-job"] == "a%2Fb"
-    value = said(final_response(final(Answer(raw=b"\x00")), False))
+    value = parsed(final_response(final(Answer(raw=b"\x00")), False))
     assert value["raw"] is True  # type: ignore[index]
 
 
@@ -89,10 +90,10 @@ def test_the_results_of_several_workers_are_keyed_and_kept_in_a_problem() -> Non
         "b": {"fault": {"code": "task_failed", "message": "no"}},
         "b#2": {"value": 2, "worker": "b", "resources": ["r"]},
     }
-    assert said(result_response(found(*parts, target="all"), False))["results"] == results  # type: ignore[index]
+    assert parsed(result_response(found(*parts, target="all"), False))["results"] == results  # type: ignore[index]
     with pytest.raises(Problem) as problem:
         result_response(found(*parts, target="all", fault=NO), False)
-    assert said(problem.value.response())["results"] == results  # type: ignore[index]
+    assert parsed(problem.value.response())["results"] == results  # type: ignore[index]
 
 
 def test_a_result_without_a_json_form_is_the_problem_of_a_job_that_succeeded() -> None:
@@ -110,7 +111,7 @@ def test_a_status_names_the_job_as_it_was_asked_for() -> None:
 
 
 def test_a_notice_has_the_members_of_its_body() -> None:
-    document = json.loads(__import__("msgspec").json.encode(notice(final(Answer(5)))))
+    document = msgspec.json.decode(msgspec.json.encode(notice(final(Answer(5)))))
     expected = {"job": "a/b", "kind": "final", "service": "s", "worker": "w", "value": 5}
     assert document == expected | {"state": "succeeded"}
 

@@ -1,4 +1,4 @@
-"""Logging in, at a door without a broker behind it."""
+"""Login over HTTP, without security."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from dragoman.testing.harness import LocalBroker
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[Caller]:
-    """A door that asks nobody for anything."""
+    """A web application without security."""
     with LocalBroker("http", ledger={"seal": False}) as broker:
         yield Caller(broker.endpoints["http"])
 

@@ -8,11 +8,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("math")]
 
 
 def values(caller: Caller) -> dict[tuple[str, tuple[str, ...]], float]:
-    said = caller.get("/metrics")
-    assert said.headers["content-type"].startswith("text/plain")
+    found = caller.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain")
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(said.body.decode())
+        for family in text_string_to_metric_families(found.body.decode())
         for sample in family.samples
     }
 

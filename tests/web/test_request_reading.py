@@ -16,10 +16,10 @@ JSON = "application/json"
 
 def test_a_body_larger_than_allowed_is_refused_before_it_is_read(caller: Caller) -> None:
     head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    said = caller.raw(head + b"Content-Length: 99999999999\r\n\r\n")
-    assert said.startswith(b"HTTP/1.1 413")
-    assert b"application/problem+json" in said
-    assert b"too_large" in said
+    found = caller.raw(head + b"Content-Length: 99999999999\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 413")
+    assert b"application/problem+json" in found
+    assert b"too_large" in found
 
 
 def test_a_body_that_grows_too_large_on_the_way_is_refused(caller: Caller) -> None:
@@ -45,15 +45,15 @@ def test_a_body_that_grows_too_large_on_the_way_is_refused(caller: Caller) -> No
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"service": }', b"[" * 100_000, b"nul"])
 def test_what_is_not_json_is_refused(caller: Caller, body: bytes) -> None:
-    said = caller.ask("POST", "/v1/jobs", raw=body, Content_Type=JSON)
-    assert said.status == 400
-    assert said.is_problem
+    found = caller.ask("POST", "/v1/jobs", raw=body, Content_Type=JSON)
+    assert found.status == 400
+    assert found.is_problem
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_body_that_any_page_could_send_is_refused(caller: Caller, kind: str) -> None:
-    said = caller.ask("POST", "/v1/jobs", raw=b'{"service":"s"}', Content_Type=kind)
-    assert (said.status, said.is_problem) == (415, True)
+    found = caller.ask("POST", "/v1/jobs", raw=b'{"service":"s"}', Content_Type=kind)
+    assert (found.status, found.is_problem) == (415, True)
 
 
 def test_a_name_of_another_host_is_refused(caller: Caller) -> None:
@@ -86,8 +86,8 @@ def _status(caller: Caller, host: str) -> bytes:
 def test_paths_that_lead_nowhere_say_so(
     caller: Caller, method: str, path: str, status: int
 ) -> None:
-    said = caller.ask(method, path)
-    assert (said.status, said.is_problem) == (status, True)
+    found = caller.ask(method, path)
+    assert (found.status, found.is_problem) == (status, True)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_paths_that_lead_nowhere_say_so(
     ],
 )
 def test_what_is_not_http_ends_the_connection_and_nothing_else(caller: Caller, sent: bytes) -> None:
-    said = caller.raw(sent)
-    assert said == b"" or said.startswith(b"HTTP/1.1 4")
+    found = caller.raw(sent)
+    assert found == b"" or found.startswith(b"HTTP/1.1 4")
     assert caller.get("/healthz").status == 200
 
 
@@ -123,8 +123,8 @@ def test_a_body_that_never_comes_is_not_waited_for(caller: Caller) -> None:
 
 
 def test_a_clients_name_is_a_name(caller: Caller) -> None:
-    said = caller.post("/v1/jobs", {"service": "s"}, Dragoman_Client="worker:0a")
-    assert (said.status, said.is_problem) == (400, True)
+    found = caller.post("/v1/jobs", {"service": "s"}, Dragoman_Client="worker:0a")
+    assert (found.status, found.is_problem) == (400, True)
 
 
 def test_names_are_printable_and_short() -> None:

@@ -15,11 +15,11 @@ CALL = {"service": "math", "task": "add", "kwargs": {"x": 2, "y": 3}}
 
 
 def test_a_call_waits_for_its_result(caller: Caller, math: Worker) -> None:
-    said = caller.post("/v1/call", CALL)
-    assert said.status == 200
-    assert said.json["value"] == 5
-    assert said.json["worker"] == math.name
-    assert said.headers["dragoman-job"] == said.json["job"]
+    found = caller.post("/v1/call", CALL)
+    assert found.status == 200
+    assert found.json["value"] == 5
+    assert found.json["worker"] == math.name
+    assert found.headers["dragoman-job"] == found.json["job"]
 
 
 def test_a_submission_is_taken_in_and_its_result_fetched_later(caller: Caller) -> None:
@@ -67,17 +67,17 @@ def test_a_waiting_caller_of_a_job_known_by_another_key_is_answered(caller: Call
 
 
 def test_a_failed_task_is_a_problem_with_its_words(caller: Caller) -> None:
-    said = caller.post("/v1/call", {"service": "math", "task": "fail"})
-    assert (said.status, said.json["code"], said.json["definite"]) == (500, "task_failed", True)
-    assert "out of luck" in said.json["detail"]
-    assert said.json["state"] == "failed"
-    assert said.is_problem
+    found = caller.post("/v1/call", {"service": "math", "task": "fail"})
+    assert (found.status, found.json["code"], found.json["definite"]) == (500, "task_failed", True)
+    assert "out of luck" in found.json["detail"]
+    assert found.json["state"] == "failed"
+    assert found.is_problem
 
 
 def test_a_call_ends_at_its_deadline(caller: Caller) -> None:
     began = time.monotonic()
-    said = caller.post("/v1/call", {"service": "nobody", "timeout": 0.5})
-    assert (said.status, said.json["code"]) == (504, "job_timeout")
+    found = caller.post("/v1/call", {"service": "nobody", "timeout": 0.5})
+    assert (found.status, found.json["code"]) == (504, "job_timeout")
     assert time.monotonic() - began < 5
 
 
@@ -86,8 +86,8 @@ def test_a_pending_job_says_how_it_stands_and_a_poll_ends_in_time(caller: Caller
     pending = caller.get(f"/v1/jobs/{job}/result?wait=0.2")
     assert (pending.status, pending.json["state"]) == (202, "queued")
     assert caller.get(f"/v1/jobs/{job}/why").json["reason"] == "no_service"
-    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
-    assert (said["cancelled"], said["confirmed"]) == (True, True)
+    found = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (found["cancelled"], found["confirmed"]) == (True, True)
     gone = caller.get(f"/v1/jobs/{job}/result")
     assert (gone.status, gone.json["code"]) == (410, "cancelled")
 
@@ -96,28 +96,28 @@ def test_a_running_job_is_cancelled_and_its_worker_confirms(caller: Caller) -> N
     body = {"service": "math", "task": "wait_to_be_stopped"}
     job = caller.post("/v1/jobs", body).json["job"]
     until(lambda: caller.get(f"/v1/jobs/{job}").json["state"] == "running", "it runs")
-    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
-    assert (said["state"], said["cancelled"], said["confirmed"]) == ("cancelled", True, True)
+    found = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (found["state"], found["cancelled"], found["confirmed"]) == ("cancelled", True, True)
 
 
 def test_cancelling_what_has_ended_changes_nothing(caller: Caller) -> None:
     job = caller.post("/v1/call", CALL).json["job"]
-    said = caller.ask("DELETE", f"/v1/jobs/{job}").json
-    assert (said["state"], said["cancelled"], said["confirmed"]) == ("succeeded", False, False)
+    found = caller.ask("DELETE", f"/v1/jobs/{job}").json
+    assert (found["state"], found["cancelled"], found["confirmed"]) == ("succeeded", False, False)
 
 
 def test_bytes_go_in_and_come_out(caller: Caller) -> None:
     raw = bytes(range(256)) * 4096
-    said = caller.ask("POST", "/v1/call/math", raw=raw, Content_Type="application/octet-stream")
-    assert said.headers["content-type"] == "application/octet-stream"
-    assert said.body == raw[::-1]
+    found = caller.ask("POST", "/v1/call/math", raw=raw, Content_Type="application/octet-stream")
+    assert found.headers["content-type"] == "application/octet-stream"
+    assert found.body == raw[::-1]
     wrong = caller.ask("POST", "/v1/call/math", {"task": "add"})
     assert wrong.status == 415
 
 
 def test_a_job_for_all_workers_has_a_result_from_each(caller: Caller, math: Worker) -> None:
-    said = caller.post("/v1/call", CALL | {"target": "all"})
-    assert said.json["results"] == {math.name: {"value": 5}}
+    found = caller.post("/v1/call", CALL | {"target": "all"})
+    assert found.json["results"] == {math.name: {"value": 5}}
 
 
 def test_input_reaches_a_running_job_and_is_refused_when_nothing_runs(caller: Caller) -> None:
@@ -147,8 +147,8 @@ def test_a_caller_that_leaves_may_take_its_job_with_it(caller: Caller) -> None:
         line.close()
         if kept:
             worker.report(word, value=1)
-            said = caller.get(f"/v1/jobs/left-{how}/result?wait=5")
-            assert (said.status, said.json["value"]) == (200, 1)
+            found = caller.get(f"/v1/jobs/left-{how}/result?wait=5")
+            assert (found.status, found.json["value"]) == (200, 1)
         else:
             assert worker.poll()["kind"] == "cancel"
             worker.report(word, kind="cancelled")
@@ -193,16 +193,16 @@ def test_many_calls_at_once_are_answered_to_the_right_callers(caller: Caller) ->
 def test_a_body_that_does_not_fit_is_refused_with_a_reason(
     caller: Caller, body: object, words: str
 ) -> None:
-    said = caller.post("/v1/jobs", body)
-    assert said.status == 400
-    assert said.is_problem
-    assert words in said.json["detail"]
+    found = caller.post("/v1/jobs", body)
+    assert found.status == 400
+    assert found.is_problem
+    assert words in found.json["detail"]
 
 
 def test_a_job_nobody_knows_is_not_found_but_has_an_answer_to_why(caller: Caller) -> None:
     for path in ("/v1/jobs/nope", "/v1/jobs/nope/result", "/v1/jobs/a/b/result"):
-        said = caller.get(path)
-        assert (said.status, said.json["code"]) == (404, "unknown_job")
+        found = caller.get(path)
+        assert (found.status, found.json["code"]) == (404, "unknown_job")
     assert caller.ask("DELETE", "/v1/jobs/nope").status == 404
     assert caller.get("/v1/jobs/nope/why").json["reason"] == "unknown"
 
@@ -210,5 +210,5 @@ def test_a_job_nobody_knows_is_not_found_but_has_an_answer_to_why(caller: Caller
 def test_an_id_with_slashes_and_spaces_is_an_id(caller: Caller) -> None:
     body = CALL | {"job": "a/b c/result"}
     assert caller.post("/v1/jobs", body).headers["location"] == "/v1/jobs/a%2Fb%20c%2Fresult"
-    said = caller.get("/v1/jobs/a%2Fb%20c%2Fresult/result?wait=5")
-    assert said.json["value"] == 5
+    found = caller.get("/v1/jobs/a%2Fb%20c%2Fresult/result?wait=5")
+    assert found.json["value"] == 5

@@ -34,9 +34,9 @@ def test_jobs_are_listed_newest_first_and_filtered(caller: Caller) -> None:
 
 @pytest.mark.parametrize("query", ["state=lost", "limit=0", "limit=many", "limit=1e9"])
 def test_a_filter_that_makes_no_sense_is_refused(caller: Caller, query: str) -> None:
-    said = caller.get(f"/v1/jobs?{query}")
-    assert said.status == 400
-    assert said.is_problem
+    found = caller.get(f"/v1/jobs?{query}")
+    assert found.status == 400
+    assert found.is_problem
 
 
 def test_health_and_readiness(caller: Caller) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tests.web.caller import Caller, PlainWorker, until
+from tests.web.caller import Caller, HttpResponse, PlainWorker, until
 
 from dragoman import Client
 from dragoman.testing.harness import LocalBroker
@@ -25,8 +25,8 @@ def test_a_worker_gets_a_job_and_its_client_the_result(caller: Caller) -> None:
     assert 0 < word["timeout"] <= 9
     assert worker.report(word, kind="progress", value="half") == "taken"
     assert worker.report(word, value={"done": True}) == "taken"
-    said = caller.get(f"/v1/jobs/{job}/result?wait=5").json
-    assert (said["value"], said["worker"]) == ({"done": True}, "first")
+    found = caller.get(f"/v1/jobs/{job}/result?wait=5").json
+    assert (found["value"], found["worker"]) == ({"done": True}, "first")
     worker.leave()
 
 
@@ -42,8 +42,8 @@ def test_a_result_posted_twice_counts_once(caller: Caller) -> None:
 
 def test_an_attempt_that_nobody_counts_to_is_not_found(caller: Caller) -> None:
     worker = PlainWorker(caller, "many")
-    said = caller.post(f"{worker.path}/jobs/j/{10**20}", {"kind": "final", "value": 1})
-    assert (said.status, said.is_problem) == (404, True)
+    found = caller.post(f"{worker.path}/jobs/j/{10**20}", {"kind": "final", "value": 1})
+    assert (found.status, found.is_problem) == (404, True)
     worker.leave()
 
 
@@ -95,9 +95,9 @@ def test_polling_is_the_lease_and_a_waiting_poll_keeps_it(caller: Caller) -> Non
     assert worker.poll(4.0) == {}
     assert _beats(caller, worker.name) > 4
     until(lambda: _beats(caller, worker.name) < 0, "silence ends the session")
-    said = caller.post(f"{worker.path}/poll", {})
-    assert (said.status, said.json["code"]) == (404, "unknown_session")
-    assert said.is_problem
+    found = caller.post(f"{worker.path}/poll", {})
+    assert (found.status, found.json["code"]) == (404, "unknown_session")
+    assert found.is_problem
 
 
 def test_the_job_of_a_worker_that_dies_goes_to_another(caller: Caller) -> None:
@@ -107,8 +107,8 @@ def test_the_job_of_a_worker_that_dies_goes_to_another(caller: Caller) -> None:
     second = PlainWorker(caller, "mortal")
     word = second.poll(10)
     assert (word["job"], word["attempt"]) == (job, 2)
-    said = caller.post(f"{first.path}/jobs/{lost['job']}/1", {"value": "from the grave"})
-    assert said.status == 404
+    found = caller.post(f"{first.path}/jobs/{lost['job']}/1", {"value": "from the grave"})
+    assert found.status == 404
     second.report(word, value="alive")
     assert caller.get(f"/v1/jobs/{job}/result?wait=5").json["value"] == "alive"
     second.leave()
@@ -153,22 +153,22 @@ def test_a_worker_comes_back_to_its_session_with_what_it_holds(caller: Caller) -
 def test_bytes_reach_a_worker_as_they_are(caller: Caller) -> None:
     worker = PlainWorker(caller, "raw")
     raw = bytes(range(256))
-    found = []
+    answers = list[HttpResponse]()
     call = threading.Thread(
-        target=lambda: found.append(
+        target=lambda: answers.append(
             caller.ask("POST", "/v1/call/raw?task=t", raw=raw,
                        Content_Type="application/octet-stream")
         )
     )  # fmt: skip
     call.start()
-    said = caller.post(f"{worker.path}/poll", {"wait": 5}, Accept="application/octet-stream")
-    assert said.body == raw
-    assert (said.headers["dragoman-kind"], said.headers["dragoman-task"]) == ("job", "t")
-    job, attempt = said.headers["dragoman-job"], said.headers["dragoman-attempt"]
+    found = caller.post(f"{worker.path}/poll", {"wait": 5}, Accept="application/octet-stream")
+    assert found.body == raw
+    assert (found.headers["dragoman-kind"], found.headers["dragoman-task"]) == ("job", "t")
+    job, attempt = found.headers["dragoman-job"], found.headers["dragoman-attempt"]
     path = f"{worker.path}/jobs/{job}/{attempt}?kind=final"
     caller.ask("POST", path, raw=raw[::-1], Content_Type="application/octet-stream")
     call.join(10)
-    assert found[0].body == raw[::-1]
+    assert answers[0].body == raw[::-1]
     worker.leave()
 
 
@@ -215,9 +215,9 @@ def test_a_job_is_passed_on_to_another_service(caller: Caller) -> None:
     ],
 )
 def test_a_worker_that_does_not_make_sense_is_refused(caller: Caller, body: object) -> None:
-    said = caller.post("/v1/workers", body)
-    assert said.status == 400
-    assert said.is_problem
+    found = caller.post("/v1/workers", body)
+    assert found.status == 400
+    assert found.is_problem
 
 
 def test_words_and_reports_that_do_not_make_sense_are_refused(caller: Caller) -> None:
@@ -238,8 +238,8 @@ def test_words_and_reports_that_do_not_make_sense_are_refused(caller: Caller) ->
 def test_an_event_is_published_and_heard(caller: Caller) -> None:
     worker = PlainWorker(caller, "loud")
     with caller.events("/v1/events?topic=my.*") as events:
-        said = caller.post(f"{worker.path}/events", {"topic": "my.news", "event": {"x": 1}})
-        assert said.status == 202
+        found = caller.post(f"{worker.path}/events", {"topic": "my.news", "event": {"x": 1}})
+        assert found.status == 202
         event = next(iter(events))
     assert (event["event"], event["data"]["event"]) == ("my.news", {"x": 1})
     worker.leave()

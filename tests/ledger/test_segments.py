@@ -25,7 +25,7 @@ from dragoman.ledger.segments import (
     write_manifest,
     write_segment,
 )
-from dragoman.model.record import Record
+from dragoman.model.record import VERSION, Record
 
 
 def test_the_schema_is_the_record_with_instants_as_timestamps() -> None:
@@ -108,7 +108,7 @@ def test_a_manifest_is_read_back_and_is_plain_json(tmp_path: Path) -> None:
                 "sha256": "ab",
                 "min_at": 1.0,
                 "max_at": 9.0,
-                "schema_version": 1,
+                "schema_version": VERSION,
             }
         ],
     }

@@ -51,7 +51,6 @@ from dragoman.core.workers import (
     release_drained_workers,
     worker_joined,
 )
-from dragoman.model.record import Record
 
 
 class Broker:
@@ -84,21 +83,15 @@ class Broker:
 
 def noted(state: BrokerState, event: Noted) -> None:
     """Write a record that changes no job."""
-    state.append(
-        Record(
-            state.next_seq,
-            state.now,
-            event.kind,
-            event.job or "",
-            service=event.service or "",
-            peer=event.peer or "",
-            principal=event.principal,
-            dialect=event.dialect or (dialect_of(event.peer) if event.peer else ""),
-            detail=event.detail,
-            nbytes=event.body.size if event.body else 0,
-            digest=event.body.digest() if event.body else "",
-        ),
-        event.body,
+    state.record(
+        event.kind,
+        body=event.body,
+        job=event.job or "",
+        service=event.service or "",
+        peer=event.peer or "",
+        principal=event.principal,
+        dialect=event.dialect or (dialect_of(event.peer) if event.peer else ""),
+        detail=event.detail,
     )
 
 

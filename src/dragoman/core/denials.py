@@ -29,7 +29,7 @@ from dragoman.core.submissions import refuse
 from dragoman.core.workers import dismiss_worker
 from dragoman.model.body import Body
 from dragoman.model.names import PeerId
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import Kind
 
 #: The kind of request that each event is.
 _REQUEST_KINDS: Final = {
@@ -97,22 +97,17 @@ def _record_denial(state: BrokerState, denied: EventDenied, peer: PeerId) -> Non
         return
     event: Any = denied.event
     body: Body | None = getattr(event, "body", None)
-    state.append(
-        Record(
-            state.next_seq,
-            state.now,
-            Kind.DENIED,
-            getattr(event, "job", None) or "",
-            service=getattr(event, "service", None) or "",
-            task=getattr(event, "task", ""),
-            worker=getattr(event, "name", ""),
-            peer=peer,
-            principal=denied.principal,
-            dialect=getattr(event, "dialect", "") or dialect_of(peer),
-            fault=denied.fault.code,
-            detail=denied.fault.message,
-            digest=body.digest() if body is not None and body.parts else "",
-        )
+    state.record(
+        Kind.DENIED,
+        failure=denied.fault,
+        job=getattr(event, "job", None) or "",
+        service=getattr(event, "service", None) or "",
+        task=getattr(event, "task", ""),
+        worker=getattr(event, "name", ""),
+        peer=peer,
+        principal=denied.principal,
+        dialect=getattr(event, "dialect", "") or dialect_of(peer),
+        digest=body.digest() if body is not None and body.parts else "",
     )
 
 

@@ -35,7 +35,7 @@ def dispatch_job(state: BrokerState, job: Job) -> None:
     state.deadlines.cancel(job.unbound_timer)
     job.unbound_timer = None
     targets = [str(OnResource(resources)) for resources in shares.values() if resources]
-    state.record_job(Kind.BOUND, job, detail="\n".join(shares), target="\n".join(targets))
+    state.record(Kind.BOUND, job, detail="\n".join(shares), target="\n".join(targets))
     state.reply(job, ReplyKind.DISPATCHED, workers=tuple(shares))
     for part in job.parts:
         enqueue(state, part)
@@ -172,7 +172,7 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
         state.deadlines.cancel(part.retry_timer)
         part.patience_timer = part.retry_timer = None
     attempt = _next_attempt(part)
-    seq = state.record_part(Kind.DISPATCHED, part, state="running", worker=worker, attempt=attempt)
+    seq = state.record(Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt)
     state.registry.hold(worker, part)
     run_until = _run_until(state, part)
     if part.bound is None and part.attempt == 1:

@@ -47,14 +47,10 @@ def end_part(
     _detach(state, part)
     part.body = body
     if len(job.parts) == 1:
-        state.record_part(
-            Kind.ENDED, part, body=body, state=final_state, fault=fault, worker=worker
-        )
+        state.record(Kind.ENDED, part, body=body, state=final_state, failure=fault, by=worker)
         _finish_job(state, job, part, body)
     else:
-        state.record_part(
-            Kind.GATHERED, part, body=body, state=final_state, fault=fault, worker=worker
-        )
+        state.record(Kind.GATHERED, part, body=body, state=final_state, failure=fault, by=worker)
         state.reply(
             job, ReplyKind.PART, part=part, body=body or EMPTY, fault=fault, state=final_state
         )
@@ -69,7 +65,7 @@ def end_gathered(state: BrokerState, job: Job) -> None:
     states = {p.state for p in job.parts}
     worst = next(s for s in _WORST if s in states)
     fault = next((p.fault for p in job.parts if p.state is worst), None)
-    state.record_job(Kind.ENDED, job, state=worst, fault=fault)
+    state.record(Kind.ENDED, job, state=worst, failure=fault)
     _finish_job(state, job, None, None)
 
 
@@ -86,9 +82,9 @@ def end_job(state: BrokerState, job: Job, final_state: JobState, fault: Fault | 
     if queue is not None and queue.unbound.pop(job.id, None) is not None:
         state.queues.tidy(job.service)
     if len(job.parts) == 1:
-        state.record_part(Kind.ENDED, job.parts[0], state=final_state, fault=fault)
+        state.record(Kind.ENDED, job.parts[0], state=final_state, failure=fault)
     else:
-        state.record_job(Kind.ENDED, job, state=final_state, fault=fault)
+        state.record(Kind.ENDED, job, state=final_state, failure=fault)
     _finish_job(state, job, None, None)
     for worker in freed:
         fill_worker(state, worker)
@@ -172,7 +168,7 @@ def requeue_or_end(state: BrokerState, part: JobPart, fault: Fault) -> None:
         message = f"the worker was lost in each of {tries} attempts; the last was {part.worker}"
         end_part(state, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, message))
     else:
-        state.record_part(Kind.REQUEUED, part, state="queued", fault=fault, worker=worker)
+        state.record(Kind.REQUEUED, part, state="queued", failure=fault, by=worker)
         rebind(state, part)
         if not lost and worker is not None:
             part.refused_by = (refused_by or set()) | {worker.name}
@@ -213,8 +209,13 @@ def forward_part(state: BrokerState, part: JobPart, event: JobForwarded, target:
         end_part(state, part, JobState.CANCELLED, _cancelled(lost=False))
     else:
         part.service, part.task, part.request = event.service, event.task, event.body
-        state.record_part(
-            Kind.FORWARDED, part, body=event.body, state="queued", worker=worker, target=str(target)
+        state.record(
+            Kind.FORWARDED,
+            part,
+            body=event.body,
+            state="queued",
+            by=worker,
+            target=str(target),
         )
         enqueue_after(state, part, worker)
     if worker is not None:
@@ -226,9 +227,7 @@ def end_memoized(state: BrokerState, job: Job, earlier: Job) -> None:
     part, source = job.parts[0], earlier.parts[0]
     part.body = source.body
     detail = f"memoised from job {earlier.id}"
-    state.record_part(
-        Kind.ENDED, part, state=JobState.SUCCEEDED, detail=detail, count=source.result_seq
-    )
+    state.record(Kind.ENDED, part, state=JobState.SUCCEEDED, detail=detail, count=source.result_seq)
     _finish_job(state, job, part, source.body, seq=0 if source.body else source.result_seq)
 
 

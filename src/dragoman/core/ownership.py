@@ -98,7 +98,7 @@ def announce(state: BrokerState, _: None = None) -> None:
         worker, share = state.registry.workers.get(peer), state.distributions.get(service)
         if worker is not None:
             names = share.owned(peer) if share else []
-            state.record_worker(Kind.OWNS, worker, detail="\n".join(names), service=service)
+            state.record(Kind.OWNS, worker, detail="\n".join(names), service=service)
             state.deadlines.set(state.now + state.limits.move_grace, TimerKind.MOVE, peer)
 
 

@@ -101,7 +101,7 @@ def _record_move(
     state: BrokerState, part: JobPart, name: WorkerName | None, resources: tuple[str, ...]
 ) -> None:
     target = str(OnResource(resources))
-    state.record_part(
+    state.record(
         Kind.MOVED,
         part,
         state=part.job.state,

@@ -52,7 +52,7 @@ def resume(
     state.recovery_ends_at = state.now + max((state.limits.recovery_grace, *sessions))
     effects: list[Effect] = []
     state.out = effects
-    state.append(Record(state.next_seq, state.now, Kind.STARTED, detail=detail))
+    state.record(Kind.STARTED, detail=detail)
     forget_finished(state)
     for job in [j for j in store.jobs.values() if not j.is_final]:
         _resume_job(state, job, load_body)

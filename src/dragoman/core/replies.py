@@ -12,7 +12,7 @@ from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import EVERY_SERVICE, JobId, PeerId
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import Kind
 from dragoman.model.target import AnyWorker, Labelled, Named, Target
 
 
@@ -68,12 +68,12 @@ def _intermediate(
     """Send replies before the result to the client; chunks of a stream are not recorded."""
     body: Body | None = event.body
     if event.kind is ReplyKind.ACCEPTED:
-        state.record_part(Kind.ACCEPTED, part, worker=worker)
+        state.record(Kind.ACCEPTED, part, by=worker)
     elif event.kind is ReplyKind.INPUT_ASKED:
-        state.record_part(Kind.INPUT_ASKED, part, body=body, worker=worker)
+        state.record(Kind.INPUT_ASKED, part, body=body, by=worker)
     elif event.kind is ReplyKind.PROGRESS:
         kept = body if event.body.size <= state.limits.progress_bytes else None
-        state.record_part(Kind.PROGRESS, part, body=kept, worker=worker)
+        state.record(Kind.PROGRESS, part, body=kept, by=worker)
     state.reply(part.job, event.kind, part=part, body=event.body)
 
 
@@ -81,25 +81,19 @@ def _record_late(state: BrokerState, event: ReplyReceived, worker: RegisteredWor
     """Record a reply that comes too late to count; keep the body of a result as evidence."""
     job = state.store.jobs.get(event.job)
     is_result = event.kind is ReplyKind.FINAL and event.body.size > 0
-    state.append(
-        Record(
-            state.next_seq,
-            state.now,
-            Kind.LATE,
-            event.job,
-            attempt=event.attempt or 0,
-            service=job.service if job else "",
-            client=job.client if job else "",
-            worker=worker.name if worker else "",
-            peer=event.worker,
-            dialect=worker.dialect if worker else "",
-            state=job.state if job else "",
-            detail=event.kind,
-            nbytes=event.body.size if is_result else 0,
-            digest=event.body.digest() if is_result else "",
-            submitted_at=job.submitted_at if job else 0.0,
-        ),
-        event.body if is_result else None,
+    state.record(
+        Kind.LATE,
+        body=event.body if is_result else None,
+        job=event.job,
+        attempt=event.attempt or 0,
+        service=job.service if job else "",
+        client=job.client if job else "",
+        worker=worker.name if worker else "",
+        peer=event.worker,
+        dialect=worker.dialect if worker else "",
+        state=job.state if job else "",
+        detail=event.kind,
+        submitted_at=job.submitted_at if job else 0.0,
     )
 
 

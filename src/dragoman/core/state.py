@@ -5,6 +5,7 @@
 """
 
 from collections import OrderedDict
+from typing import Any
 
 from dragoman.core.deadlines import Deadlines
 from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
@@ -13,6 +14,7 @@ from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.limits import Limits
 from dragoman.core.queues import Queues
+from dragoman.core.records import About, build_record
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry
 from dragoman.core.resources import Distribution
 from dragoman.model.body import EMPTY, Body
@@ -62,6 +64,22 @@ class BrokerState:
         self.cached: OrderedDict[JobId, int] = OrderedDict()
         self.cached_bytes = 0
 
+    def record(
+        self,
+        kind: Kind,
+        about: About = None,
+        *,
+        by: RegisteredWorker | None = None,
+        failure: Fault | None = None,
+        body: Body | None = None,
+        **fields: Any,
+    ) -> int:
+        """Write a record and its body; return its sequence number. See `build_record`."""
+        seq = self.next_seq
+        record = build_record(seq, self.now, kind, about, by, failure, body, fields)
+        self.append(record, body)
+        return seq
+
     def append(self, record: Record, body: Body | None = None, job: Job | None = None) -> None:
         """Apply a record to the store and have it written to the ledger."""
         self.store.apply(record, job)
@@ -71,114 +89,6 @@ class BrokerState:
     def next_seq(self) -> int:
         """The sequence number of the next record."""
         return self.store.last_seq + 1
-
-    def record_part(
-        self,
-        kind: Kind,
-        part: JobPart,
-        *,
-        body: Body | None = None,
-        state: str = "",
-        fault: Fault | None = None,
-        detail: str = "",
-        worker: RegisteredWorker | None = None,
-        count: int = 0,
-        target: str = "",
-        attempt: int = 0,
-    ) -> int:
-        """Write a record about one part of a job; return its sequence number."""
-        job, seq = part.job, self.next_seq
-        record = Record(
-            seq,
-            self.now,
-            kind,
-            job.id,
-            part.index,
-            attempt or part.attempt,
-            part.service,
-            part.task,
-            job.client,
-            worker.name if worker else part.worker,
-            worker.peer if worker else part.peer,
-            job.principal,
-            worker.dialect if worker else "",
-            target,
-            state,
-            fault.code if fault else "",
-            detail or (fault.message if fault else ""),
-            body.size if body else 0,
-            body.digest() if body else "",
-            job.terms.priority,
-            "",
-            "",
-            job.submitted_at,
-            job.deadline_at,
-            count,
-            job.terms.strict,
-        )
-        self.append(record, body)
-        return seq
-
-    def record_job(
-        self,
-        kind: Kind,
-        job: Job,
-        *,
-        state: str = "",
-        fault: Fault | None = None,
-        detail: str = "",
-        target: str = "",
-    ) -> int:
-        """Write a record about a whole job; return its sequence number."""
-        seq = self.next_seq
-        self.append(
-            Record(
-                seq,
-                self.now,
-                kind,
-                job.id,
-                service=job.service,
-                task=job.task,
-                client=job.client,
-                principal=job.principal,
-                target=target,
-                state=state,
-                fault=fault.code if fault else "",
-                detail=detail or (fault.message if fault else ""),
-                priority=job.terms.priority,
-                submitted_at=job.submitted_at,
-                deadline_at=job.deadline_at,
-                strict=job.terms.strict,
-            )
-        )
-        return seq
-
-    def record_worker(
-        self,
-        kind: Kind,
-        worker: RegisteredWorker,
-        *,
-        fault: str = "",
-        detail: str = "",
-        count: int = 0,
-        service: str = "",
-    ) -> None:
-        """Write a record about a worker's session."""
-        self.append(
-            Record(
-                self.next_seq,
-                self.now,
-                kind,
-                worker=worker.name,
-                peer=worker.peer,
-                principal=worker.principal,
-                dialect=worker.dialect,
-                service=service or (worker.services[0] if len(worker.services) == 1 else ""),
-                fault=fault,
-                detail=detail,
-                count=count,
-            )
-        )
 
     def reply(
         self,

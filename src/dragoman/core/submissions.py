@@ -12,12 +12,13 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.core.jobs import Job, is_single
+from dragoman.core.records import build_record
 from dragoman.core.state import BrokerState, dialect_of, status_of
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import Kind
 from dragoman.model.terms import terms_text
 
 
@@ -72,7 +73,7 @@ def _answer_known(state: BrokerState, job: Job, event: JobSubmitted, digest: str
 def _adopt(state: BrokerState, job: Job, event: JobSubmitted) -> None:
     """Send a job's replies to the client that submitted it last, under the id it used."""
     job.client = event.client
-    state.record_job(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
+    state.record(Kind.ADOPTED, job, detail=event.job if event.job != job.id else "")
 
 
 def _answer_again(state: BrokerState, job: Job) -> None:
@@ -135,57 +136,43 @@ def refuse(state: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: b
 
 
 def _record_refused(state: BrokerState, event: JobSubmitted, fault: Fault) -> None:
-    state.append(
-        Record(
-            state.next_seq,
-            state.now,
-            Kind.REFUSED,
-            event.job,
-            service=event.service,
-            task=event.task,
-            client=event.client,
-            principal=event.principal,
-            dialect=event.body.dialect or dialect_of(event.client),
-            target=str(event.target),
-            fault=fault.code,
-            detail=fault.message,
-            digest=event.body.digest(),
-            strict=event.terms.strict,
-        )
+    state.record(
+        Kind.REFUSED,
+        failure=fault,
+        job=event.job,
+        service=event.service,
+        task=event.task,
+        client=event.client,
+        principal=event.principal,
+        dialect=event.body.dialect or dialect_of(event.client),
+        target=str(event.target),
+        digest=event.body.digest(),
+        strict=event.terms.strict,
     )
 
 
 def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
-    """Put a new job on the book."""
+    """Record a new job and start its timers."""
     terms = event.terms
-    record = Record(
-        state.next_seq,
-        state.now,
-        Kind.SUBMITTED,
-        event.job,
-        0,
-        0,
-        event.service,
-        event.task,
-        event.client,
-        "",
-        "",
-        event.principal,
-        event.body.dialect or dialect_of(event.client),
-        str(event.target),
-        "queued",
-        "",
-        "",
-        event.body.size,
-        digest,
-        terms.priority,
-        event.key,
-        terms_text(terms),
-        state.now,
-        state.now + terms.timeout if terms.timeout is not None else 0.0,
-        0,
-        terms.strict,
-    )
+    fields = {
+        "job": event.job,
+        "service": event.service,
+        "task": event.task,
+        "client": event.client,
+        "principal": event.principal,
+        "dialect": event.body.dialect or dialect_of(event.client),
+        "target": str(event.target),
+        "state": "queued",
+        "nbytes": event.body.size,
+        "digest": digest,
+        "priority": terms.priority,
+        "key": event.key,
+        "terms": terms_text(terms),
+        "submitted_at": state.now,
+        "deadline_at": state.now + terms.timeout if terms.timeout is not None else 0.0,
+        "strict": terms.strict,
+    }
+    record = build_record(state.next_seq, state.now, Kind.SUBMITTED, fields=fields)
     job = Job(record, event.target, terms, event.body)
     state.append(record, event.body, job)
     start_timers(state, job)
@@ -214,7 +201,7 @@ def job_cancelled(state: BrokerState, event: JobCancelled) -> None:
     job.cancellers[event.client] = event.job
     if job.cancel_asked_at:
         return
-    seq = state.record_job(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
+    seq = state.record(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
     if not any(_can_confirm(state, job)):
         _end_cancelled(state, job)
         return
@@ -266,7 +253,7 @@ def input_received(state: BrokerState, event: InputReceived) -> None:
         _answer(state, event.client, event.job, RequestKind.INPUT, job, fault)
         return
     for part in running:
-        state.record_part(Kind.INPUT_GIVEN, part, body=event.body)
+        state.record(Kind.INPUT_GIVEN, part, body=event.body)
         state.out.append(SendInput(part.peer, job.id, event.client, event.body, job.terms.strict))
 
 

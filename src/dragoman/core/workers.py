@@ -21,7 +21,7 @@ from dragoman.core.state import BrokerState
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import PeerId
-from dragoman.model.record import Kind, Record
+from dragoman.model.record import Kind
 
 
 def worker_joined(state: BrokerState, event: WorkerJoined) -> None:
@@ -52,9 +52,9 @@ def worker_joined(state: BrokerState, event: WorkerJoined) -> None:
 
 def _record_joined(state: BrokerState, worker: RegisteredWorker, kind: Kind) -> None:
     within = int(worker.rejoins_within)
-    state.record_worker(kind, worker, detail="\n".join(worker.services), count=within)
+    state.record(kind, worker, detail="\n".join(worker.services), count=within)
     if worker.resources:
-        state.record_worker(Kind.OWNS, worker, detail="\n".join(worker.resources))
+        state.record(Kind.OWNS, worker, detail="\n".join(worker.resources))
 
 
 def _start_beats(state: BrokerState, worker: RegisteredWorker, *, is_new: bool) -> None:
@@ -167,7 +167,7 @@ def _end_session(state: BrokerState, worker: RegisteredWorker, fault: str, reaso
         leave_distributions(state, worker)
     elif worker.resources:
         rebind_from(state, worker.name)
-    state.record_worker(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
+    state.record(Kind.LEFT, worker, fault=fault, detail=reason, count=worker.beats)
     _start_patience_of_unserved(state, _waiting_for(state, worker))
 
 
@@ -201,22 +201,18 @@ def delivery_failed(state: BrokerState, event: DeliveryFailed) -> None:
     worker = state.registry.workers.get(event.peer)
     part = _held_part(worker, event) if worker else None
     why = event.fault.message if event.fault else ("gone" if event.is_gone else "queue full")
-    state.append(
-        Record(
-            state.next_seq,
-            state.now,
-            Kind.UNDELIVERED,
-            event.job or "",
-            part.index if part else 0,
-            event.attempt,
-            service=part.service if part else "",
-            client=part.job.client if part else "",
-            worker=worker.name if worker else "",
-            peer=event.peer,
-            fault=event.fault.code if event.fault else FaultCode.UNDELIVERED,
-            detail=why,
-            submitted_at=part.job.submitted_at if part else 0.0,
-        )
+    state.record(
+        Kind.UNDELIVERED,
+        job=event.job or "",
+        part=part.index if part else 0,
+        attempt=event.attempt,
+        service=part.service if part else "",
+        client=part.job.client if part else "",
+        worker=worker.name if worker else "",
+        peer=event.peer,
+        fault=event.fault.code if event.fault else FaultCode.UNDELIVERED,
+        detail=why,
+        submitted_at=part.job.submitted_at if part else 0.0,
     )
     if worker is not None and event.fault is None:
         worker.is_blocked = True

@@ -46,7 +46,7 @@ _SQL_TYPES: Final[dict[object, str]] = {
     str: "TEXT",
     bool: "INTEGER",
 }
-_MIDDLE: Final[Callable[[Record], Row]] = attrgetter(*FIELDS[2:22])
+_VALUES: Final[Callable[[Record], Row]] = attrgetter(*FIELDS)
 _TEXTS: Final[Callable[[Record], tuple[str, ...]]] = attrgetter(
     *(field.name for field in fields(Record) if field.type is str)
 )
@@ -56,6 +56,8 @@ _NUMBERS: Final[Callable[[Record], tuple[int, ...]]] = attrgetter(
 _INSTANTS: Final[Callable[[Record], tuple[float, ...]]] = attrgetter(
     *(field.name for field in fields(Record) if field.type is float)
 )
+_FLOATS_AT: Final = [at for at, field in enumerate(fields(Record)) if field.type is float]
+_FLAGS_AT: Final = [at for at, field in enumerate(fields(Record)) if field.type is bool]
 _flat: Final = itertools.chain.from_iterable
 _LARGEST: Final = 2**63 - 1
 _ONLY_INT: Final = {int}
@@ -110,17 +112,12 @@ def _stored(records: Sequence[Record]) -> list[tuple[Row, bytes]]:
 
 
 def _as_row(record: Record) -> Row:
-    # Adding 0.0 converts an int to a float and -0.0 to 0.0, as SQLite does.
-    return (
-        record.seq,
-        record.at + 0.0,
-        *_MIDDLE(record),
-        record.submitted_at + 0.0,
-        record.deadline_at + 0.0,
-        record.count,
-        int(record.strict),
-        record.version,
-    )
+    row = [*_VALUES(record)]
+    for at in _FLOATS_AT:
+        row[at] += 0.0  # converts an int to a float and -0.0 to 0.0, as SQLite does
+    for at in _FLAGS_AT:
+        row[at] = int(row[at])
+    return tuple(row)
 
 
 def to_records(rows: Sequence[Row]) -> list[Record]:

@@ -25,7 +25,7 @@ from dragoman.model.value import field, value
 
 MANIFEST: Final = "manifest.json"
 TEMPORARY: Final = ".tmp"
-_INSTANTS: Final = ("at", "submitted_at", "deadline_at")
+_INSTANTS: Final = tuple(each.name for each in fields(Record) if each.type is float)
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _ARROW_TYPES: Final[dict[object, pa.DataType]] = {
     int: pa.int64(),

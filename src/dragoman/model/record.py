@@ -3,8 +3,9 @@
 Every state change of the broker is one record. Bodies are stored separately under the same sequence
 number, so that folds and the pipeline never read them.
 
-A schema change adds fields at the end, with defaults, and raises `VERSION`; readers use the
-defaults for older rows. Fields are never removed, renamed or given another meaning.
+A schema change adds fields at the end, with defaults, raises `VERSION`, and adds the new width to
+`ledger.rows.WIDTHS`; tables, segments and the pipeline follow. Readers use the defaults for older
+rows. Fields are never removed, renamed or given another meaning.
 """
 
 from enum import StrEnum
@@ -63,7 +64,7 @@ class Kind(StrEnum):
 
 @value
 class Record:
-    """One row. Empty text and zero mean "does not apply"."""
+    """One row. Empty text and zero mean "does not apply". Floats are instants, since the epoch."""
 
     seq: int  #: sequence number, from 1, without gaps
     at: float  #: when, in seconds since the epoch

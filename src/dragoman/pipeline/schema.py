@@ -1,9 +1,10 @@
 """The Spark schema of a record, the groups of record kinds, and helpers for columns.
 
-Names and order follow `model.record.Record`; a test compares them. Each table's module defines the
+Names, order and types follow `model.record.Record`. Each table's module defines the
 columns of that table.
 """
 
+from dataclasses import fields
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -22,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dragoman.model.record import Kind
+from dragoman.model.record import Kind, Record
 
 _TYPES: Final[dict[str, DataType]] = {
     "bigint": LongType(),
@@ -42,36 +43,18 @@ def columns(text: str) -> StructType:
     return StructType([StructField(name, _TYPES[kind]) for name, kind in pairs])
 
 
-#: A segment's columns. Instants are in UTC; `submitted_at` and `deadline_at` may be null.
-RECORD: Final = columns("""
-    seq bigint
-    at timestamp
-    kind string
-    job string
-    part bigint
-    attempt bigint
-    service string
-    task string
-    client string
-    worker string
-    peer string
-    principal string
-    dialect string
-    target string
-    state string
-    fault string
-    detail string
-    nbytes bigint
-    digest string
-    priority bigint
-    key string
-    terms string
-    submitted_at timestamp
-    deadline_at timestamp
-    count bigint
-    strict boolean
-    version bigint
-""")
+_SPARK_TYPES: Final[dict[object, DataType]] = {
+    int: LongType(),
+    str: StringType(),
+    bool: BooleanType(),
+    float: TimestampType(),
+}
+
+#: A segment's columns: the fields of a record. Floats are instants, in UTC; `submitted_at` and
+#: `deadline_at` may be null.
+RECORD: Final = StructType(
+    [StructField(field.name, _SPARK_TYPES[field.type]) for field in fields(Record)]
+)
 
 #: The kinds that a job's row is folded from. Others (progress, late replies) change no row.
 JOB_KINDS: Final = (

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dragoman.model.record import VERSION
+from dragoman.model.record import VERSION, Record
 from dragoman.pipeline.synth_jobs import Batch, Ints, JobChunks, concatenate, select
 from dragoman.pipeline.synth_plants import DROPPED, PLANTS, TWICE, planted
 from dragoman.pipeline.synth_sessions import WorkerSessions
@@ -141,7 +141,6 @@ def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
 def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
     """Turn numeric columns into records."""
     n = len(seq)
-    empty = pa.repeat(pa.scalar(""), n)
 
     def texts(codes: Ints, known: Sequence[str]) -> "pa.Array[Any]":
         return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array([*known])).cast(
@@ -162,7 +161,6 @@ def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
         "part": pa.array(rows["part"]),
         "attempt": pa.array(rows["attempt"]),
         "service": texts(rows["service"], world.services),
-        "task": empty,
         "client": texts(rows["client"], world.clients),
         "worker": texts(rows["worker"], world.workers),
         "peer": texts(rows["worker"], world.peers()),
@@ -173,14 +171,19 @@ def to_table(world: SynthWorld, rows: Batch, seq: Ints, seed: int) -> pa.Table:
         "fault": texts(rows["fault"], FAULTS),
         "detail": texts(rows["detail"], world.details),
         "nbytes": pa.array(rows["nbytes"]),
-        "digest": empty,
         "priority": pa.array(rows["priority"]),
-        "key": empty,
-        "terms": empty,
         "submitted_at": instants(rows["submitted_at"]),
         "deadline_at": instants(rows["deadline_at"]),
         "count": pa.array(rows["count"]),
         "strict": pa.array(np.ones(n, bool)),
-        "version": pa.array(np.full(n, VERSION, np.int64)),
     }
-    return pa.table(columns)
+    return pa.table(
+        {each.name: columns.get(each.name, _default(each, n)) for each in fields(Record)}
+    )
+
+
+def _default(field: "Field[Any]", n: int) -> "pa.Array[Any]":
+    """Return the column of a field that this ledger does not fill."""
+    if field.type is float:
+        return pa.nulls(n, _INSTANT)
+    return pa.repeat(pa.scalar(field.default if field.default is not MISSING else ""), n)

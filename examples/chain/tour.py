@@ -2,8 +2,7 @@
 
 import sys
 
-from dragoman import Client, Worker
-from dragoman.sdk.context import JobContext
+from dragoman import Client, JobContext, Worker
 
 
 def tour(dcp: str, zss: str, nfp: str) -> str:
@@ -25,7 +24,7 @@ def tour(dcp: str, zss: str, nfp: str) -> str:
         return f"kept {len(words)} words"
 
     with fetch, parse, store, Client(nfp) as client:
-        answer: str = client.call("fetch", "get", page="home", timeout=30)
+        answer: str = client.options(timeout=30).call("fetch", "get", page="home")
         return answer
 
 

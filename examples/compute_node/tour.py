@@ -21,11 +21,9 @@ def tour(ncl: str, nfp: str) -> list[dict[str, Any]]:
     """Render frames on any node, then one on a node with a label. The client needs no NATS."""
     with node(ncl, "n-eu", "eu"), node(ncl, "n-us", "us"), Client(nfp) as client:
         frames = [{"number": number, "scene": "harbour"} for number in range(3)]
-        found = list(client.map("render", "frame", frames, timeout=60))
-        in_us = "labels:zone=us"
-        found.append(
-            client.call("render", "frame", number=3, scene="harbour", target=in_us, timeout=60)
-        )
+        found = list(client.options(timeout=60).map("render", "frame", frames))
+        in_us = client.options(target="labels:zone=us", timeout=60)
+        found.append(in_us.call("render", "frame", number=3, scene="harbour"))
     return found
 
 

@@ -10,7 +10,7 @@ from dragoman import Client
 
 def ask(client: Client, service: str, request: object) -> Any:
     """Send one part; return the answer. The client decodes MessagePack if it can."""
-    answer = client.call(service, raw=write(request), timeout=10)
+    answer = client.options(timeout=10).call_raw(service, write(request))
     return msgpack.unpackb(answer) if isinstance(answer, bytes) else answer
 
 

@@ -16,8 +16,8 @@ def tour(nfp: str) -> tuple[int, int]:
         return n * n
 
     with worker, Client(nfp) as client:
-        first = client.call("slow", "square", n=12, timeout=30)
-        second = client.call("slow", "square", n=12, timeout=30)
+        slow = client.options(timeout=30).service("slow")
+        first, second = slow.square(n=12), slow.square(n=12)
     assert first == second
     return first, len(runs)
 

@@ -21,7 +21,7 @@ def tour(inventory: Path, http: str) -> dict[str, Any]:
         all_workers = client.run_job("switches", "version", workers="all", timeout=30)
         one = client.run_job("switches", "version", kwargs={"vendor": "other"}, workers="any")
         with Client(http) as http_client:
-            over_http = http_client.call("switches", "version", vendor="http", timeout=30)
+            over_http = http_client.options(timeout=30).call("switches", "version", vendor="http")
     finally:
         fabric.destroy()
     results = {name: found["result"] for name, found in all_workers.items()}

@@ -5,4 +5,4 @@ import sys
 from dragoman import Client
 
 with Client(sys.argv[1]) as client:
-    print(client.call("math", "add", x=2, y=3, timeout=30))
+    print(client.options(timeout=30).call("math", "add", x=2, y=3))

@@ -5,27 +5,78 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.sdk.blocking import Client, Job
     from dragoman.sdk.client import AsyncClient
-    from dragoman.sdk.errors import DragomanError, JobFailed
-    from dragoman.sdk.tasks import TaskFailed
+    from dragoman.sdk.context import JobContext
+    from dragoman.sdk.credentials import Credentials
+    from dragoman.sdk.errors import (
+        Cancelled,
+        Denied,
+        DragomanError,
+        Expired,
+        JobFailed,
+        Refused,
+        StillRunning,
+        Unreachable,
+    )
+    from dragoman.sdk.files import AsyncFiles, Files
+    from dragoman.sdk.jobs import (
+        AsyncJob,
+        Chunk,
+        Dispatched,
+        InputAsked,
+        Progress,
+        Published,
+    )
+    from dragoman.sdk.task_results import NotInDialect, TaskFailed
     from dragoman.sdk.worker import Worker
 
-__all__ = ["AsyncClient", "Client", "DragomanError", "Job", "JobFailed", "TaskFailed", "Worker"]
+__all__ = [
+    "AsyncClient",
+    "AsyncFiles",
+    "AsyncJob",
+    "Cancelled",
+    "Chunk",
+    "Client",
+    "Credentials",
+    "Denied",
+    "Dispatched",
+    "DragomanError",
+    "Expired",
+    "Files",
+    "InputAsked",
+    "Job",
+    "JobContext",
+    "JobFailed",
+    "NotInDialect",
+    "Progress",
+    "Published",
+    "Refused",
+    "StillRunning",
+    "TaskFailed",
+    "Unreachable",
+    "Worker",
+]
 
 _MODULES = {
-    "AsyncClient": "client",
-    "Client": "blocking",
-    "DragomanError": "errors",
-    "Job": "blocking",
-    "JobFailed": "errors",
-    "TaskFailed": "tasks",
-    "Worker": "worker",
+    "sdk.blocking": ("Client", "Job"),
+    "sdk.client": ("AsyncClient",),
+    "sdk.context": ("JobContext",),
+    "sdk.credentials": ("Credentials",),
+    "sdk.errors": (
+        *("Cancelled", "Denied", "DragomanError", "Expired"),
+        *("JobFailed", "Refused", "StillRunning", "Unreachable"),
+    ),
+    "sdk.files": ("AsyncFiles", "Files"),
+    "sdk.jobs": ("AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"),
+    "sdk.task_results": ("NotInDialect", "TaskFailed"),
+    "sdk.worker": ("Worker",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import the SDK on first use: the pure layers must not load its sockets."""
     from importlib import import_module
 
-    if name not in _MODULES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.sdk.{_MODULES[name]}"), name)
+    return getattr(import_module(f"dragoman.{_MODULE_OF[name]}"), name)

@@ -7,11 +7,13 @@ waits for the result.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from dragoman.dialects.peer_sides import Chunk, Dispatched, InputAsked, Progress, Published
 from dragoman.model.content import Call
 from dragoman.model.target import Target
+from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.jobs import AsyncJob
@@ -143,9 +145,38 @@ class Client:
             portal.wait(self._client.close())
             portal.close()
 
-    def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
-        """Submit a job and wait for its result. Options as in `AsyncClient.submit`."""
-        return self.portal.wait(self._client.call(service, task, *args, **options))
+    def options(
+        self,
+        *,
+        target: "str | Target" = "any",
+        timeout: float | None = None,
+        priority: int = 0,
+        key: str = "",
+        job: str | None = None,
+    ) -> Caller:
+        """Return this client with options; every keyword argument of its calls is the task's."""
+        return Caller(self, CallOptions(target, timeout, priority, key, job))
+
+    def service(self, name: str) -> Service:
+        """Return a service whose tasks are methods: `client.service("math").add(1, 2)`."""
+        return self.options().service(name)
+
+    def job_of(self, submit: Callable[[], AsyncJob]) -> Job:
+        """Submit a job in the client's thread; return its blocking form."""
+
+        async def in_thread() -> AsyncJob:
+            return submit()
+
+        return Job(self.portal.wait(in_thread()), self.portal)
+
+    def iterate(self, make: Callable[[], Any]) -> Iterator[Any]:
+        """Yield the items of an asynchronous iterator of the wrapped client."""
+        return _iterate(self.portal, make)
+
+    def call(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Any:
+        """Submit a job and wait for its result. Options among the arguments are deprecated."""
+        warn_of_options(kwargs)
+        return self.portal.wait(self._client.call_mixed(service, task, args, kwargs))
 
     @property
     def is_acknowledged(self) -> bool:
@@ -163,16 +194,13 @@ class Client:
         job: str | None = None,
     ) -> Job:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
+        submit = partial(self._client.order, service, call, target)
+        return self.job_of(lambda: submit(priority=priority, key=key, job=job))
 
-        async def order() -> AsyncJob:
-            return self._client.order(service, call, target, priority=priority, key=key, job=job)
-
-        return Job(self.portal.wait(order()), self.portal)
-
-    def submit(self, service: str, task: str = "", *args: Any, **options: Any) -> Job:
-        """Submit a job; return without waiting for its result."""
-        job = self.portal.wait(self._client.submit(service, task, *args, **options))
-        return Job(job, self.portal)
+    def submit(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Job:
+        """Submit a job; return at once. Options among the arguments are deprecated."""
+        warn_of_options(kwargs)
+        return self.job_of(lambda: self._client.submit_mixed(service, task, args, kwargs)[0])
 
     def map(self, service: str, task: str, calls: Any, **options: Any) -> Iterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""
@@ -180,11 +208,7 @@ class Client:
 
     def job(self, job_id: str, service: str = "", target: str = "any") -> Job:
         """Return a job by its id; another client may have submitted it."""
-
-        async def find() -> AsyncJob:
-            return self._client.job(job_id, service, target)
-
-        return Job(self.portal.wait(find()), self.portal)
+        return self.job_of(lambda: self._client.job(job_id, service, target))
 
     def subscribe(self, *topics: str, after: int = -1) -> Iterator[Published]:
         """Yield events of the broker and its workers after a ledger position (-1: from now)."""

@@ -26,6 +26,13 @@ from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.target import Target, parse_target
+from dragoman.sdk.calls import (
+    AsyncCaller,
+    AsyncService,
+    CallOptions,
+    split_options,
+    warn_of_options,
+)
 from dragoman.sdk.connection import BrokerConnection
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
@@ -117,22 +124,41 @@ class AsyncClient:
 
     # --- submitting jobs ----------------------------------------------------------------------
 
-    async def submit(
+    def options(
         self,
-        service: str,
-        task: str = "",
-        *args: Any,
+        *,
         target: "str | Target" = "any",
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
         priority: int = 0,
         key: str = "",
         job: str | None = None,
-        raw: bytes | None = None,
-        **kwargs: Any,
-    ) -> AsyncJob:
-        """Submit a job; return without waiting for its result."""
-        call = Call(task, args, kwargs, raw, timeout=timeout)
-        return self.order(service, call, target, priority=priority, key=key, job=job)
+    ) -> AsyncCaller:
+        """Return this client with options; every keyword argument of its calls is the task's."""
+        return AsyncCaller(self, CallOptions(target, timeout, priority, key, job))
+
+    def service(self, name: str) -> AsyncService:
+        """Return a service whose tasks are methods: `await client.service("math").add(1, 2)`."""
+        return self.options().service(name)
+
+    async def submit(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> AsyncJob:
+        """Submit a job; return without waiting for its result.
+
+        Options among the keyword arguments (`target`, `timeout`, `priority`, `key`, `job`, `raw`)
+        are deprecated; use `options`.
+        """
+        warn_of_options(kwargs)
+        return self.submit_mixed(service, task, args, kwargs)[0]
+
+    def submit_mixed(
+        self, service: str, task: str, args: tuple[Any, ...], mixed: Mapping[str, Any]
+    ) -> tuple[AsyncJob, float | None]:
+        """Submit a job with options among its arguments; return it and how long to wait for it."""
+        options, kwargs = split_options(mixed)
+        raw = kwargs.pop("raw", None)
+        call = Call(task, args, kwargs, raw, timeout=options.timeout)
+        o = options
+        job = self.order(service, call, o.target, priority=o.priority, key=o.key, job=o.job)
+        return job, options.wait
 
     def order(
         self,
@@ -157,38 +183,60 @@ class AsyncClient:
         self._connection.send(frames)
         return submitted
 
-    async def call(self, service: str, task: str = "", *args: Any, **options: Any) -> Any:
-        """Submit a job and wait for its result. Options as in `submit`."""
-        timeout = options.get("timeout")
-        job = await self.submit(service, task, *args, **options)
-        try:
-            # The broker ends the job at its deadline; the margin lets its answer arrive.
-            return await job.result(None if timeout is None else timeout + 5.0)
-        finally:
-            self._jobs.pop(job.id, None)
+    async def call(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Any:
+        """Submit a job and wait for its result. Options among the arguments are deprecated."""
+        warn_of_options(kwargs)
+        return await self.call_mixed(service, task, args, kwargs)
 
-    async def map(
+    async def call_mixed(
+        self, service: str, task: str, args: tuple[Any, ...], mixed: Mapping[str, Any]
+    ) -> Any:
+        """Call with options among the arguments."""
+        job, wait = self.submit_mixed(service, task, args, mixed)
+        try:
+            return await job.result(wait)
+        finally:
+            self.drop(job)
+
+    def map(
         self,
         service: str,
         task: str,
         calls: Iterable[Mapping[str, Any] | tuple[Any, ...] | Any],
         *,
         window: int = 100,
-        **options: Any,
+        **mixed: Any,
     ) -> AsyncIterator[Any]:
         """Make many calls, at most `window` at a time; yield results in the order of the calls.
 
         A mapping is keyword arguments, a tuple is positional arguments, anything else is the only
         argument.
         """
+        options, shared = split_options(mixed)
+        return self.map_calls(AsyncCaller(self, options), service, task, calls, window, shared)
+
+    async def map_calls(
+        self,
+        caller: AsyncCaller,
+        service: str,
+        task: str,
+        calls: Iterable[Any],
+        window: int,
+        shared: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Any]:
+        """Make many calls with options; `shared` are keyword arguments of all of them."""
         waiting: deque[AsyncJob] = deque()
         for item in calls:
             args, kwargs = _arguments(item)
-            waiting.append(await self.submit(service, task, *args, **{**kwargs, **options}))
+            waiting.append(caller.submit(service, task, *args, **{**kwargs, **(shared or {})}))
             if len(waiting) >= window:
                 yield await self._pop(waiting)
         while waiting:
             yield await self._pop(waiting)
+
+    def drop(self, job: AsyncJob) -> None:
+        """Stop tracking a job whose result was read."""
+        self._jobs.pop(job.id, None)
 
     async def _pop(self, waiting: deque[AsyncJob]) -> Any:
         job = waiting.popleft()
@@ -249,7 +297,7 @@ class AsyncClient:
             query = {"after": after, "topics": list(topics), "limit": 500, "wait": PULL_WAIT}
             try:
                 timeout = PULL_WAIT + 10.0
-                page = await self.call(MANAGEMENT, "events", timeout=timeout, **query)
+                page = await self.options(timeout=timeout).call(MANAGEMENT, "events", **query)
             except (JobFailed, StillRunning, Unreachable) as error:
                 if isinstance(error, JobFailed) and error.fault.code not in _TRANSIENT:
                     raise

@@ -93,7 +93,7 @@ class Fetcher:
         with self._lock:
             client = self._connected()
         try:
-            client.call(MANAGEMENT, "publish", timeout=30.0, topic=topic, event=event)
+            client.options(timeout=30.0).call(MANAGEMENT, "publish", topic=topic, event=event)
         except (DragomanError, OSError) as error:
             raise FetchFailed(f"{topic}: {error}") from None
 

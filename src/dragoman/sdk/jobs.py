@@ -13,6 +13,7 @@ from dragoman.dialects.peer_sides import (
     Finished,
     InputAsked,
     Progress,
+    Published,
     Queued,
     StatusNotice,
     Submission,
@@ -23,7 +24,7 @@ from dragoman.model.job import JobState
 from dragoman.model.target import AnyWorker, Labelled, Named
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
 
-__all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress"]
+__all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"]
 
 
 _OPEN: Final = frozenset({JobState.QUEUED.value, JobState.RUNNING.value})

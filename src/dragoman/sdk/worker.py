@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import structlog
 
@@ -124,6 +124,12 @@ class Worker:
         self._stop: asyncio.Event | None = None
 
     # --- tasks --------------------------------------------------------------------------------
+
+    @overload
+    def task(self, function: F, *, name: str | None = None) -> F: ...
+
+    @overload
+    def task(self, *, name: str | None = None) -> Callable[[F], F]: ...
 
     def task(self, function: F | None = None, *, name: str | None = None) -> Any:
         """Offer a function as a task: `@worker.task` or `@worker.task(name="...")`."""

@@ -1,0 +1,176 @@
+"""Calls with options: options are named first, every keyword argument of a call is the task's.
+
+    client.options(timeout=10, key="order 66").call("media", "get", key="user:1")
+    client.service("media").get(key="user:1")
+
+A misspelt option is a type error, because `options` names them all.
+"""
+
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.model.content import Call
+from dragoman.model.target import Target
+from dragoman.model.value import value
+
+if TYPE_CHECKING:
+    from dragoman.sdk.blocking import Client, Job
+    from dragoman.sdk.client import AsyncClient
+    from dragoman.sdk.jobs import AsyncJob
+
+#: Seconds that an answer may take beyond the job's own deadline, which the broker keeps.
+_MARGIN: Final = 5.0
+
+
+@value
+class CallOptions:
+    """The options of a job: everything about it that is not its content."""
+
+    target: "str | Target" = "any"
+    #: Seconds from submission to the end of the job; None for the service's default.
+    timeout: float | None = None
+    priority: int = 0
+    #: The idempotency key: a second submission with the same key is the same job.
+    key: str = ""
+    #: The job's id; random if None.
+    job: str | None = None
+
+    @property
+    def wait(self) -> float | None:
+        """How many seconds to wait for the result."""
+        return None if self.timeout is None else self.timeout + _MARGIN
+
+
+class AsyncCaller:
+    """An `AsyncClient` with options."""
+
+    def __init__(self, client: "AsyncClient", options: CallOptions) -> None:
+        self._client = client
+        self._options = options
+
+    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> "AsyncJob":
+        """Submit a job; return without waiting for its result."""
+        return self._order(service, Call(task, args, kwargs, timeout=self._options.timeout))
+
+    def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "AsyncJob":
+        """Submit a job whose request is these bytes."""
+        return self._order(service, Call(task, raw=data, timeout=self._options.timeout))
+
+    def _order(self, service: str, call: Call) -> "AsyncJob":
+        o = self._options
+        return self._client.order(
+            service, call, o.target, priority=o.priority, key=o.key, job=o.job
+        )
+
+    async def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
+        """Submit a job and wait for its result."""
+        return await self._result(self.submit(service, task, *args, **kwargs))
+
+    async def call_raw(self, service: str, data: bytes, /, task: str = "") -> Any:
+        """Submit these bytes and wait for the result."""
+        return await self._result(self.submit_raw(service, data, task))
+
+    async def _result(self, job: "AsyncJob") -> Any:
+        try:
+            return await job.result(self._options.wait)
+        finally:
+            self._client.drop(job)
+
+    def map(
+        self, service: str, task: str, calls: Any, /, *, window: int = 100
+    ) -> AsyncIterator[Any]:
+        """Make many calls, at most `window` at a time; yield the results in order."""
+        return self._client.map_calls(self, service, task, calls, window)
+
+    def service(self, name: str) -> "AsyncService":
+        """Return a service whose tasks are methods."""
+        return AsyncService(self, name)
+
+
+class AsyncService:
+    """A service of the broker: `await service.task(...)` calls a task."""
+
+    def __init__(self, caller: AsyncCaller, name: str) -> None:
+        self._caller = caller
+        self._name = name
+
+    def __getattr__(self, task: str) -> Callable[..., Awaitable[Any]]:
+        if task.startswith("_"):
+            raise AttributeError(task)
+
+        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+            return self._caller.call(self._name, task, *args, **kwargs)
+
+        return call
+
+
+class Caller:
+    """A `Client` with options."""
+
+    def __init__(self, client: "Client", options: CallOptions) -> None:
+        self._client = client
+        self._caller = AsyncCaller(client.asynchronous, options)
+
+    def submit(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> "Job":
+        """Submit a job; return without waiting for its result."""
+        return self._client.job_of(lambda: self._caller.submit(service, task, *args, **kwargs))
+
+    def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "Job":
+        """Submit a job whose request is these bytes."""
+        return self._client.job_of(lambda: self._caller.submit_raw(service, data, task))
+
+    def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
+        """Submit a job and wait for its result."""
+        return self._client.portal.wait(self._caller.call(service, task, *args, **kwargs))
+
+    def call_raw(self, service: str, data: bytes, /, task: str = "") -> Any:
+        """Submit these bytes and wait for the result."""
+        return self._client.portal.wait(self._caller.call_raw(service, data, task))
+
+    def map(self, service: str, task: str, calls: Any, /, *, window: int = 100) -> Iterator[Any]:
+        """Make many calls, at most `window` at a time; yield the results in order."""
+        return self._client.iterate(lambda: self._caller.map(service, task, calls, window=window))
+
+    def service(self, name: str) -> "Service":
+        """Return a service whose tasks are methods."""
+        return Service(self, name)
+
+
+class Service:
+    """A service of the broker: `service.task(...)` calls a task and waits for its result."""
+
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller = caller
+        self._name = name
+
+    def __getattr__(self, task: str) -> Callable[..., Any]:
+        if task.startswith("_"):
+            raise AttributeError(task)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._caller.call(self._name, task, *args, **kwargs)
+
+        return call
+
+
+#: The options that `call` and `submit` of a client still accept among the task's arguments.
+_OPTIONS: Final = ("target", "timeout", "priority", "key", "job", "raw")
+
+
+def split_options(mixed: Mapping[str, Any]) -> tuple[CallOptions, dict[str, Any]]:
+    """Split options from the task's arguments; `raw` stays among the latter."""
+    options = {name: mixed[name] for name in _OPTIONS[:-1] if name in mixed}
+    return CallOptions(**options), {k: v for k, v in mixed.items() if k not in options}
+
+
+def warn_of_options(arguments: Mapping[str, Any]) -> None:
+    """Warn of options among a task's arguments: a task cannot have arguments of these names."""
+    used = [name for name in _OPTIONS if name in arguments]
+    if used:
+        warnings.warn(
+            f"options in call and submit ({', '.join(used)}) are deprecated: they hide task "
+            f"arguments of the same name; use client.options({used[0]}=...).call(...)",
+            DeprecationWarning,
+            stacklevel=3,
+        )

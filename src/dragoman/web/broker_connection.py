@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from dragoman.core.events import Event
 from dragoman.dialects.base import Address, Send, Subscribed
+from dragoman.dialects.http.broker_side import Delivery, Items
 from dragoman.transports.base import Key, Sent
 from dragoman.web.identity import CALLER, Checks
 from dragoman.web.problems import Problem
@@ -24,7 +25,7 @@ PATIENCE: Final = 30.0
 class WebPeer(Protocol):
     """Takes what the broker sends to one address."""
 
-    def take(self, item: Any, now: float) -> Sent:
+    def take(self, item: Delivery, now: float) -> Sent:
         """Take an effect or a streamed record."""
         ...
 
@@ -34,7 +35,7 @@ class WebBrokerConnection:
 
     def __init__(self, checks: Checks | None = None) -> None:
         self._checks = checks
-        self._handed_over: deque[tuple[Address, Any]] = deque()
+        self._handed_over: deque[tuple[Address, Items]] = deque()
         self._peers: dict[Address, WebPeer] = {}
         #: The key of the caller that uses each address.
         self._keys: dict[Address, Key] = {}

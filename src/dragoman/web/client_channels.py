@@ -22,7 +22,7 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import Subscribed
 from dragoman.dialects.http.body_codec import NAME
-from dragoman.dialects.http.broker_side import StreamedRecord
+from dragoman.dialects.http.broker_side import Delivery, StreamedRecord
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, peer_id
 from dragoman.transports.base import Sent
@@ -105,7 +105,7 @@ class ClientChannel:
             status: SendStatus = await answered(future)
             return status
 
-    def take(self, item: Any, now: float) -> Sent:
+    def take(self, item: Delivery, now: float) -> Sent:
         """Take a reply, a status or a streamed record."""
         if isinstance(item, SendReply):
             self._take_reply(item)

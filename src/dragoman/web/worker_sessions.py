@@ -15,7 +15,7 @@ from dragoman.core.effects import Dismiss, SendCancel, SendInput, SendPoll, Send
 from dragoman.core.events import BeatReceived, Event
 from dragoman.dialects.http.assignments import HttpAssignments
 from dragoman.dialects.http.body_codec import NAME, members
-from dragoman.dialects.http.broker_side import WORKER
+from dragoman.dialects.http.broker_side import WORKER, Delivery
 from dragoman.model.names import name_of, peer_id
 from dragoman.model.target import resources_of
 from dragoman.model.value import value
@@ -78,7 +78,7 @@ class WorkerSession:
 
     # --- from the broker ----------------------------------------------------------------------
 
-    def take(self, item: Any, now: float) -> Sent:
+    def take(self, item: Delivery, now: float) -> Sent:
         """Take a message for the worker, or the end of the session."""
         if isinstance(item, Dismiss):
             self.end(item.reason or "the session has ended")

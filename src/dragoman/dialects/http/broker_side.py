@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from dragoman.core.effects import (
+    Append,
     Dismiss,
     Effect,
     JobStatus,
@@ -54,6 +55,10 @@ class StreamedRecord:
     seq: int
     topic: str
     data: bytes
+
+
+#: What the application takes from the broker.
+Delivery = Effect | StreamedRecord
 
 
 class HttpBrokerSide:
@@ -149,10 +154,10 @@ def _receiver(effect: Effect) -> str:
     if isinstance(effect, Dismiss):
         name = name_of(effect.peer)
         return name if name.startswith(WORKER) else ""
-    worker: Any = effect
-    return name_of(worker.worker)
+    assert not isinstance(effect, Append)  # records are not for peers
+    return name_of(effect.worker)
 
 
-def _send(name: str, item: Any, now: float) -> Send:
+def _send(name: str, item: Delivery, now: float) -> Send:
     objects: Any = (item, now)
     return Send(raw_of(name), objects)

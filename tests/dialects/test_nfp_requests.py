@@ -78,7 +78,7 @@ def test_a_post_becomes_a_submission_with_the_body_untouched() -> None:
         ServiceName("math"),
         Body("nfp", (body,)),
         ANY,
-        Terms(patience=60.0, timeout=600.0, priority=3),
+        Terms(patience=None, timeout=600.0, priority=3),
         "add",
         "k1",
     )

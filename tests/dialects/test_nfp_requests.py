@@ -151,10 +151,10 @@ def test_zero_patience_refuses_at_once_as_norfab_does() -> None:
 def test_a_job_for_a_service_without_workers_waits_and_then_expires() -> None:
     fabric = NfpFabric()
     fabric.say("c1", post(body=b'{"task":"x","timeout":600}'))
-    fabric.advance(59)
+    fabric.advance(599)
     assert fabric.heard("c1") == []
     fabric.advance(2)
-    assert told(fabric.heard("c1")) == [("RESPONSE", "400")]
+    assert told(fabric.heard("c1")) == [("RESPONSE", "408")]
 
 
 def test_a_job_that_waited_for_its_first_worker_is_announced_when_it_comes() -> None:

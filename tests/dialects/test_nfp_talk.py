@@ -219,11 +219,11 @@ def test_a_job_without_a_worker_ends_with_the_exact_fault() -> None:
     talk = Talk("w1")
     order = Submission(J1, "math", Call("add"), Named((WorkerName("nobody"),)))
     talk.tell(talk.client.submit(order))
-    talk.fabric.advance(61)
+    talk.fabric.advance(601)
     talk.settle()
     (end,) = [n for n in talk.heard() if isinstance(n, Finished)]
     assert end.fault is not None
-    assert end.fault.code is FaultCode.NO_WORKER
+    assert end.fault.code is FaultCode.QUEUE_TIMEOUT
 
 
 def test_a_returned_job_runs_on_another_worker() -> None:

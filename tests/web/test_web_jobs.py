@@ -77,7 +77,7 @@ def test_a_failed_task_is_a_problem_with_its_words(caller: Caller) -> None:
 def test_a_call_ends_at_its_deadline(caller: Caller) -> None:
     began = time.monotonic()
     found = caller.post("/v1/call", {"service": "nobody", "timeout": 0.5})
-    assert (found.status, found.json["code"]) == (504, "job_timeout")
+    assert (found.status, found.json["code"]) == (504, "queue_timeout")
     assert time.monotonic() - began < 5
 
 

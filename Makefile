@@ -11,7 +11,7 @@ MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz chaos crash mutants lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos crash interop-bacalhau mutants lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ chaos: setup ## outages of the broker (kill, stop, pauses) while workers of ever
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times
 	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)
+
+interop-bacalhau: setup ## both directions with a real Bacalhau, built with Go where that is installed
+	$(BIN)/python scripts/interop_bacalhau.py $(ARGS)
 
 mutants: setup ## change the core and the loop in small ways: their tests must notice (ARGS=--help)
 	$(BIN)/python scripts/mutants.py $(ARGS)

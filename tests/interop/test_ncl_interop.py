@@ -1,7 +1,7 @@
 """NCL over a real nats-server: `dragoman up` and our workers with independent peers.
 
-Real Bacalhau nodes need Go and containers; the peers here are written from the wire notes and
-share no code with ours. What real peers said is replayed in `tests/dialects/test_ncl_capture.py`.
+Real Bacalhau is in `test_bacalhau.py`; the peers here are written from the wire notes and share no
+code with ours. What real peers said is replayed in `tests/dialects/test_ncl_capture.py`.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The HTTP client of a peer: lanes keep order, unanswered requests are repeated."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 from dragoman.transports.base import Sent
@@ -246,3 +247,15 @@ def test_an_answer_that_breaks_off_is_no_refusal_and_is_asked_for_again() -> Non
         server.close()
 
     asyncio.run(act())
+
+
+def test_a_large_event_costs_time_in_proportion_to_its_size() -> None:
+    events, piece = SseReader([]), b"x" * 2048
+    events.feed(b"event: done\ndata: ")
+    before = time.process_time()
+    for _ in range(8192):
+        assert events.feed(piece) == []
+    ((name, data),) = events.feed(b"\n\n")
+    assert (name, len(data)) == (b"done", 8192 * 2048)
+    # Copying the buffer for each piece takes more than 10 s; this takes some milliseconds.
+    assert time.process_time() - before < 2.0

@@ -364,17 +364,24 @@ class SseReader:
     def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
         self._headers = headers
         self._last = b""
-        self._rest = b""
+        self._rest = bytearray()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers of a request for the events after the last one seen."""
-        self._rest = b""
+        self._rest.clear()
         asked = [*self._headers, (b"accept", b"text/event-stream")]
         return [*asked, (b"last-event-id", self._last)] if self._last else asked
 
     def feed(self, piece: bytes) -> list[tuple[bytes, bytes]]:
         """Parse bytes; return the events they complete: name and data."""
-        *whole, self._rest = (self._rest + piece).split(b"\n\n")
+        # Search the new bytes only: a large event comes in thousands of pieces.
+        start = max(0, len(self._rest) - 1)
+        self._rest += piece
+        end = self._rest.rfind(b"\n\n", start)
+        if end < 0:
+            return []
+        whole = bytes(self._rest[:end]).split(b"\n\n")
+        del self._rest[: end + 2]
         return [event for text in whole if (event := self._event(text)) is not None]
 
     def _event(self, text: bytes) -> tuple[bytes, bytes] | None:

@@ -4,15 +4,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dragoman.cli.pipeline import app, is_small
+from dragoman.cli.pipeline import app
 from dragoman.pipeline.session import JavaMissing
+from dragoman.pipeline.snapshot import Snapshot, commit_snapshot
 
 runner = CliRunner()
+WAYS = ("run", "stream", "audit", "report", "query", "synth", "history", "compact", "vacuum")
 
 
 def test_every_way_to_run_it_is_listed() -> None:
     shown = runner.invoke(app, ["--help"]).output
-    assert all(name in shown for name in ("run", "stream", "audit", "report", "query", "synth"))
+    assert all(name in shown for name in WAYS)
 
 
 def test_synth_writes_a_ledger_with_planted_faults(tmp_path: Path) -> None:
@@ -36,12 +38,20 @@ def test_without_java_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "Run: this" in done.output
 
 
-def test_a_small_export_is_known_before_spark_is_started(tmp_path: Path) -> None:
-    assert not is_small(str(tmp_path))
-    manifest = tmp_path / "manifest.json"
-    segment = {"file": "a", "first": 1, "last": 1_600, "rows": 1_600, "sha256": "", "bytes": 1}
-    manifest.write_text(json.dumps({"segments": [segment]}))
-    assert is_small(str(tmp_path))
-    assert is_small(f"file://{tmp_path}")
-    manifest.write_text(json.dumps({"segments": [segment | {"last": 10_000_000}]}))
-    assert not is_small(str(tmp_path))
+def test_a_run_with_nothing_new_needs_no_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runner.invoke(app, ["synth", str(tmp_path / "export"), "--events", "500"])
+    tables = str(tmp_path / "tables")
+    commit_snapshot(tables, Snapshot(), Snapshot(1, 500), "step")
+    monkeypatch.setattr("dragoman.pipeline.session.open_session", None)
+    asked = ["run", "--source", str(tmp_path / "export"), "--tables", tables]
+    done = runner.invoke(app, asked)
+    assert (done.exit_code, "every record up to 500" in done.output) == (0, True), done.output
+    assert json.loads(runner.invoke(app, [*asked, "--json"]).output)["records"] == 0
+
+
+def test_an_export_without_a_manifest_is_said_before_spark_starts(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["run", "-s", str(tmp_path), "-t", str(tmp_path / "tables")])
+    assert done.exit_code == 2
+    assert "export the ledger first" in done.output

@@ -3,7 +3,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.records import History, rows
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.control import boundaries, carried_over, control, spans
+from dragoman.pipeline.control import boundaries, carried_over, control, recent, spans
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -40,3 +40,10 @@ def test_only_open_sessions_and_the_last_leaves_are_carried(spark: SparkSession)
     assert rows(boundaries(found), "seq") == [(1,)]
     again = carried_over(carried_over(found))
     assert rows(again, "seq") == [(1,), (5,), (6,), (8,)]
+
+
+def test_of_old_restarts_only_the_last_is_looked_at() -> None:
+    restarts = [*range(1, 1_000)]
+    assert recent(restarts, 997) == [997, 998, 999]
+    assert recent([5], 0) == [5]
+    assert recent([], 7) == []

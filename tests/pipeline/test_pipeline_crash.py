@@ -72,7 +72,7 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(
     root = tmp_path / "tables"
     process = start("stream", planted, root, "--most-rows", "3500", "--every", "1")
     # The step is committed, but Spark may not have committed its batch yet.
-    kill_when(process, lambda: any((root / "log").glob("*/part-*")))
+    kill_when(process, lambda: any((root / "steps" / "_delta_log").glob("*.json")))
     assert TableStore(spark, str(root)).snapshot.seq >= 3_500
     stream(spark, str(planted), str(root), every=None, most_rows=3_500).awaitTermination()
     assert_equal(tables, TableStore(spark, str(root)))

@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.records import History, export, listed, relist, rows
 
+from dragoman.pipeline.delta import DeltaLog
 from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing
-from dragoman.pipeline.run import run
+from dragoman.pipeline.run import RunSummary, run
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tables import read_table
 
@@ -113,3 +114,26 @@ def test_segments_that_overlap_or_come_twice_are_read_once_and_a_rerun_does_noth
     again = run(spark, str(copied[0]), str(copied[1]))
     assert (again.records, again.segments, again.written) == (0, 0, {})
     assert TableStore(spark, str(copied[1])).snapshot.version == store.snapshot.version
+
+
+def test_a_run_beside_another_repeats_only_what_is_still_new(
+    spark: SparkSession, copied: tuple[Path, Path]
+) -> None:
+    source, root = (str(path) for path in copied)
+    rivals: list[RunSummary] = []
+
+    def rival(stage: str) -> None:
+        # Just before the commit, another run does the same step.
+        if stage == "commit" and not rivals:
+            rivals.append(run(spark, source, root))
+
+    done = run(spark, source, root, rival)
+    assert rivals[0].records == 8
+    assert (done.records, done.segments) == (0, 0)
+    store = TableStore(spark, root)
+    assert [seq for (seq,) in rows(read_table(store, "events"), "seq")] == [*range(1, 21)]
+    for table, version in store.snapshot.tables.items():
+        newest = DeltaLog(f"{root}/{table}")
+        opened = newest.open()
+        assert opened is not None
+        assert newest.files(version) == newest.files(opened.version())

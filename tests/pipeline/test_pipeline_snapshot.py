@@ -1,42 +1,71 @@
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from dragoman.pipeline.snapshot import FIRST_DAY, Snapshot, VersionPart, instant, snapshot_from
+import pytest
 
+from dragoman.pipeline.delta import ConcurrentWriter
+from dragoman.pipeline.snapshot import (
+    Snapshot,
+    StepNotFound,
+    TablesOutdated,
+    commit_snapshot,
+    find_step,
+    history,
+    instant,
+    read_snapshot,
+)
 
-def test_a_snapshot_survives_being_written_and_read() -> None:
-    parts: dict[str, tuple[VersionPart, ...]]
-    parts = {
-        "jobs": (VersionPart(2, 1), VersionPart(4, since=date(2026, 1, 2), until=date(2026, 1, 3)))
-    }
-    written = Snapshot(3, 99, datetime(2026, 1, 5, 1, 2, 3, 4, UTC), parts, {"jobs": 6})
-    assert snapshot_from(written.to_json()) == written
-    assert snapshot_from(Snapshot().to_json()) == Snapshot()
-
-
-def test_cutting_from_a_day_on_keeps_what_lies_before() -> None:
-    draft = Snapshot(2, parts={"slo": (VersionPart(2), VersionPart(4, since=date(2026, 1, 5)))})
-    draft.cut("slo", date(2026, 1, 5))
-    assert draft.parts["slo"] == (VersionPart(2, until=date(2026, 1, 5)),)
-    draft.cut("slo", FIRST_DAY)
-    assert not draft.parts["slo"]
-
-
-def test_a_draft_does_not_change_the_snapshot_it_follows() -> None:
-    former = Snapshot(1, 5, parts={"jobs": (VersionPart(2),)})
-    draft = former.following()
-    draft.add("jobs", VersionPart(draft.folder))
-    draft.unsettled["jobs"] = draft.folder
-    assert former == Snapshot(1, 5, parts={"jobs": (VersionPart(2),)})
-    assert draft.folders() == {("jobs", 2), ("jobs", 4)}
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+FIRST = Snapshot(1, 10, NOON, {"jobs": 0})
+SECOND = Snapshot(2, 25, NOON + timedelta(microseconds=1), {"jobs": 1, "events": 7})
 
 
-def test_merged_parts_take_the_place_of_the_ones_they_are_made_of() -> None:
-    draft = Snapshot(
-        9, parts={"jobs": (VersionPart(2, 1), VersionPart(4), VersionPart(6), VersionPart(8))}
-    )
-    draft.put("jobs", [VersionPart(4), VersionPart(6)], VersionPart(19, 1))
-    assert draft.parts["jobs"] == (VersionPart(2, 1), VersionPart(19, 1), VersionPart(8))
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """A step log of two steps."""
+    commit_snapshot(str(tmp_path), Snapshot(), FIRST, "step")
+    commit_snapshot(str(tmp_path), FIRST, SECOND, "compact")
+    return str(tmp_path)
 
 
-def test_instants_are_in_utc_whatever_the_machine_thinks() -> None:
-    assert instant(1_767_571_200_000_001) == datetime(2026, 1, 5, 0, 0, 0, 1, UTC)
+def test_an_instant_is_exact_to_the_microsecond() -> None:
+    assert instant(1_767_614_400_000_001) == NOON + timedelta(microseconds=1)
+
+
+def test_before_the_first_step_there_is_nothing(tmp_path: Path) -> None:
+    assert read_snapshot(str(tmp_path)) == Snapshot()
+    assert history(str(tmp_path)) == []
+
+
+def test_each_step_can_be_read_again(root: str) -> None:
+    assert read_snapshot(root) == SECOND
+    assert read_snapshot(root, 1) == FIRST
+
+
+def test_a_step_that_does_not_follow_the_newest_is_refused(root: str) -> None:
+    for former in (Snapshot(), FIRST):
+        with pytest.raises(ConcurrentWriter, match="another writer"):
+            commit_snapshot(root, former, Snapshot(2, 99), "step")
+    assert read_snapshot(root) == SECOND
+
+
+def test_the_history_names_position_time_and_operation(root: str) -> None:
+    newest, oldest = history(root)
+    assert (newest.version, newest.seq, newest.operation) == (2, 25, "compact")
+    assert (oldest.version, oldest.seq, oldest.operation) == (1, 10, "step")
+    assert oldest.committed_at <= newest.committed_at <= datetime.now(UTC)
+
+
+def test_a_step_is_found_by_position_or_time(root: str) -> None:
+    newest, oldest = history(root)
+    assert [find_step(root, seq) for seq in ("10", "24", "25", "99")] == [1, 1, 2, 2]
+    assert find_step(root, newest.committed_at.isoformat()) == 2
+    for early in ("9", "2020-01-01T00:00", (oldest.committed_at - timedelta(days=1)).isoformat()):
+        with pytest.raises(StepNotFound, match="no step at or before"):
+            find_step(root, early)
+
+
+def test_tables_of_an_earlier_release_are_refused_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(TablesOutdated, match="choose a new folder"):
+        read_snapshot(str(tmp_path))

@@ -6,18 +6,28 @@ without the `spark` extra.
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from dragoman.security.files import only_owner
+from dragoman.cli import pipeline_upkeep
+from dragoman.cli.pipeline_session import (
+    AS_JSON,
+    AS_OF,
+    CONF,
+    MASTER,
+    MEMORY,
+    REMOTE,
+    SOURCE,
+    TABLES,
+    find_pending,
+    open_spark,
+    open_tables,
+    stop,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dragoman.pipeline.run import RunSummary
     from dragoman.pipeline.snapshot import Snapshot
     from dragoman.pipeline.store import TableStore
@@ -26,84 +36,11 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Turn exported ledger segments into tables, audits, accounts and reports (needs Java).",
 )
-
-SOURCE: str = typer.Option(
-    "dragoman-data/sealed", "--source", "-s", help="The export: a folder or URL with manifest.json."
-)
-TABLES: str = typer.Option(
-    "dragoman-data/tables", "--tables", "-t", help="The folder or URL of the tables."
-)
-MASTER: str = typer.Option(
-    "local[*]", envvar="DRAGOMAN_SPARK_MASTER", help="Spark master: local[*], spark://host:7077."
-)
-REMOTE: str = typer.Option("", help="A Spark Connect server instead of a master: sc://host:15002.")
-MEMORY: str = typer.Option("2g", help="Heap of the Spark driver.")
-CONF: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value.")
-AS_JSON: bool = typer.Option(False, "--json", help="Print JSON.")
+for command in (pipeline_upkeep.history, pipeline_upkeep.compact, pipeline_upkeep.vacuum):
+    app.command()(command)
 
 #: The stages of a run, for the progress bar.
 _STAGES: Final = 14
-
-
-@contextmanager
-def _session(
-    master: str, remote: str, memory: str, conf: list[str], *, for_small_data: bool = False
-) -> "Iterator[SparkSession]":
-    """Open a Spark session; print the error and exit if that fails."""
-    try:
-        from dragoman.pipeline.session import JavaMissing, open_session
-    except ModuleNotFoundError as error:
-        raise _stop(f"{error}. Run: pip install 'dragoman[spark]'", 2) from None
-    from dragoman.pipeline.manifest import SegmentError
-
-    # Tables hold what the ledger holds; Spark's own processes inherit this.
-    only_owner()
-    settings = dict(pair.split("=", 1) for pair in conf)
-    try:
-        spark = open_session(
-            master,
-            memory=memory,
-            remote=remote or None,
-            settings=settings,
-            for_small_data=for_small_data,
-        )
-    except JavaMissing as error:
-        raise _stop(str(error), 2) from None
-    try:
-        yield spark
-    except SegmentError as error:
-        raise _stop(str(error), 1) from None
-    finally:
-        spark.stop()
-
-
-def is_small(source: str) -> bool:
-    """Whether a local export is small enough for the settings of a short run."""
-    from dragoman.pipeline.manifest import head, parse_manifest
-    from dragoman.pipeline.tuning import SMALL_ROWS
-
-    manifest = Path(source.removeprefix("file://"), "manifest.json")
-    try:
-        return head(parse_manifest(manifest.read_text())) <= SMALL_ROWS
-    except (OSError, ValueError):
-        return False
-
-
-def _existing(spark: "SparkSession", tables: str) -> "TableStore":
-    """Open existing tables; exit if there are none."""
-    from dragoman.pipeline.store import TableStore
-    from dragoman.pipeline.tuning import set_tuning
-
-    store = TableStore(spark, tables)
-    if not store.snapshot.version:
-        raise _stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
-    set_tuning(spark, store.snapshot.seq)
-    return store
-
-
-def _stop(message: str, code: int) -> typer.Exit:
-    typer.echo(f"dragoman: {message}", err=True)
-    return typer.Exit(code)
 
 
 @app.command()
@@ -124,7 +61,11 @@ def run(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with _session(master, remote, memory, conf, for_small_data=is_small(source)) as spark:
+    pending = find_pending(source, tables)
+    if not pending.ranges and not then_audit and not then_report:
+        _print_nothing_new(pending.after, as_json)
+        return
+    with open_spark(master, remote, memory, conf, for_small_data=pending.is_small) as spark:
         from dragoman.pipeline.run import run as run_pipeline
 
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
@@ -136,12 +77,19 @@ def run(
 
             done = run_pipeline(spark, source, tables, notice)
         _print_summary(done, as_json)
-        store = _existing(spark, tables) if then_audit or then_report else None
+        store = open_tables(spark, tables) if then_audit or then_report else None
         is_clean = store is None or not then_audit or _print_audit(store, as_json)
         if store is not None and then_report is not None:
             _write_report(store, then_report)
     if not is_clean:
         raise typer.Exit(1)
+
+
+def _print_nothing_new(seq: int, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"after": seq, "upto": seq, "records": 0, "segments": 0}))
+    else:
+        typer.echo(f"nothing new: the tables have every record up to {seq:,}")
 
 
 def _print_summary(done: "RunSummary", as_json: bool) -> None:
@@ -151,7 +99,7 @@ def _print_summary(done: "RunSummary", as_json: bool) -> None:
         values["written"] = dict(sorted(done.written.items()))
         typer.echo(json.dumps(values))
     elif not done.segments:
-        typer.echo(f"nothing new: the tables have every record up to {done.upto:,}")
+        _print_nothing_new(done.upto, as_json)
     else:
         typer.echo(
             f"read records {done.after + 1:,} to {done.upto:,} from {done.segments} segments "
@@ -177,7 +125,7 @@ def stream(
     conf: list[str] = CONF,
 ) -> None:
     """Follow the export until stopped; a restart continues where it ended."""
-    with _session(master, remote, memory, conf) as spark:
+    with open_spark(master, remote, memory, conf) as spark:
         from dragoman.pipeline.stream import stream as follow
 
         query = follow(
@@ -194,7 +142,7 @@ def stream(
         except KeyboardInterrupt:
             query.stop()
         except Exception as error:
-            raise _stop(_reason(error), 1) from None
+            raise stop(_reason(error), 1) from None
 
 
 def _print_step(snapshot: "Snapshot") -> None:
@@ -211,6 +159,7 @@ def _reason(error: Exception) -> str:
 @app.command()
 def audit(
     tables: str = TABLES,
+    as_of: str = AS_OF,
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -218,8 +167,8 @@ def audit(
     as_json: bool = AS_JSON,
 ) -> None:
     """List the breaches of promises in the ledger; exit code 1 if there are any."""
-    with _session(master, remote, memory, conf) as spark:
-        is_clean = _print_audit(_existing(spark, tables), as_json)
+    with open_spark(master, remote, memory, conf) as spark:
+        is_clean = _print_audit(open_tables(spark, tables, as_of), as_json)
     if not is_clean:
         raise typer.Exit(1)
 
@@ -244,6 +193,7 @@ def _print_audit(store: "TableStore", as_json: bool) -> bool:
 @app.command()
 def report(
     tables: str = TABLES,
+    as_of: str = AS_OF,
     out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The file to write."),
     master: str = MASTER,
     remote: str = REMOTE,
@@ -251,8 +201,8 @@ def report(
     conf: list[str] = CONF,
 ) -> None:
     """Write a report as one HTML file that opens without a network."""
-    with _session(master, remote, memory, conf) as spark:
-        _write_report(_existing(spark, tables), out)
+    with open_spark(master, remote, memory, conf) as spark:
+        _write_report(open_tables(spark, tables, as_of), out)
 
 
 def _write_report(store: "TableStore", out: Path) -> None:
@@ -267,6 +217,7 @@ def _write_report(store: "TableStore", out: Path) -> None:
 def query(
     sql: str = typer.Argument(help="Spark SQL over the tables: jobs, assignments, audit, ..."),
     tables: str = TABLES,
+    as_of: str = AS_OF,
     limit: int = typer.Option(50, min=1, help="Most rows to print."),
     master: str = MASTER,
     remote: str = REMOTE,
@@ -275,17 +226,18 @@ def query(
     as_json: bool = AS_JSON,
 ) -> None:
     """Run a Spark SQL query over the tables."""
-    with _session(master, remote, memory, conf) as spark:
-        from pyspark.errors import AnalysisException
+    with open_spark(master, remote, memory, conf) as spark:
+        from pyspark.errors import PySparkException
 
         from dragoman.cli.output import print_rows
         from dragoman.pipeline.tables import register
+        from dragoman.spark.error_text import explain
 
-        register(_existing(spark, tables))
+        register(open_tables(spark, tables, as_of))
         try:
             rows: list[dict[str, Any]] = spark.sql(sql).limit(limit).toArrow().to_pylist()
-        except AnalysisException as error:
-            raise _stop(str(error).partition("\n")[0], 2) from None
+        except PySparkException as error:
+            raise stop(explain(error, sql), 2) from None
         plain = json.loads(json.dumps(rows, default=str))
         print_rows(plain, as_json, "no rows")
 

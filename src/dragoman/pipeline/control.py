@@ -37,6 +37,14 @@ def boundaries(control: DataFrame) -> DataFrame:
     return control.where(is_kind(*BOUNDARY_KINDS))
 
 
+def recent(boundaries: list[int], after: int) -> list[int]:
+    """Return the boundaries that records after a position can refer to: the last, and later ones.
+
+    So the plan of a step does not grow with every restart of the broker.
+    """
+    return [seq for seq in boundaries if seq <= after][-1:] + [s for s in boundaries if s > after]
+
+
 def of_sessions(control: DataFrame) -> DataFrame:
     """Give each session record the number of its session's `joined` record, as `session`."""
     so_far = Window.partitionBy("peer").orderBy("seq")

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from dragoman.pipeline.manifest import SegmentRange, plan
-from dragoman.pipeline.segments import check_files, read_manifest, read_records
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.maintenance import retrying, upkeep
+from dragoman.pipeline.segments import read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
 from dragoman.pipeline.tuning import tuned
@@ -20,11 +21,11 @@ class RunSummary:
     #: The newest record in the tables before the run, and after it.
     after: int
     upto: int
-    segments: int
-    bytes: int
-    seconds: float
+    segments: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
     #: Rows written, by table.
-    written: Mapping[str, int]
+    written: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -45,23 +46,26 @@ def run(
 ) -> RunSummary:
     """Update the tables under `root` with all new segments of an export.
 
-    If a record cannot be read, raises `SegmentMissing` or `SegmentDamaged` and changes nothing.
+    If a record cannot be read, raises `SegmentMissing` or `SegmentDamaged` and changes nothing. If
+    another writer commits first, the run is repeated for what is then still new.
     """
+    return retrying(root, lambda: _run(spark, source, root, notice))
+
+
+def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], None]) -> RunSummary:
     begun = time.monotonic()
     notice("manifest")
-    store = TableStore(spark, root)
+    store, export = TableStore(spark, root), Export(source)
     after = store.snapshot.seq
-    ranges = plan(read_manifest(spark, source), after)
-    upto = ranges[-1].last if ranges else after
-    if ranges:
-        # By the whole history: even a small step reads its whole day.
-        with tuned(spark, upto):
-            notice("segments")
-            check_files(spark, source, ranges)
-            advance(store, read_records(spark, source, ranges), upto, notice)
+    ranges = export.after(after)
+    if not ranges:
+        return RunSummary(after, after, seconds=time.monotonic() - begun)
+    upto = ranges[-1].last
+    with tuned(spark, upto - after + store.recent_rows()):
+        notice("segments")
+        export.check(ranges)
+        done = advance(store, read_records(spark, source, ranges), upto, notice)
+    upkeep(root, done)
+    size = sum(each.segment.bytes for each in ranges)
     seconds = time.monotonic() - begun
-    return RunSummary(after, upto, len(ranges), _size(ranges), seconds, store.written)
-
-
-def _size(ranges: list[SegmentRange]) -> int:
-    return sum(each.segment.bytes for each in ranges)
+    return RunSummary(after, upto, len(ranges), size, seconds, store.written)

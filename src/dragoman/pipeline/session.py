@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from importlib.resources import files
@@ -15,6 +16,10 @@ from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA: Final = 17
 INSTALL_JAVA: Final = "sudo apt-get install -y openjdk-17-jre-headless"
+
+#: The port of an address without one, and the seconds to wait for a connection.
+DEFAULT_CONNECT_PORT: Final = 15002
+CONNECT_SECONDS: Final = 5.0
 
 #: UTC, no web UI, small shuffles, timestamps that other Parquet readers understand.
 SETTINGS: Final = {
@@ -41,6 +46,10 @@ SETTINGS: Final = {
 
 class JavaMissing(RuntimeError):
     """No usable Java was found; the message has the command that installs one."""
+
+
+class SparkUnreachable(RuntimeError):
+    """No Spark Connect server answers at the address."""
 
 
 def java_command() -> str:
@@ -115,8 +124,18 @@ def open_session(
     return builder.getOrCreate()
 
 
+def _check_reachable(address: str) -> None:
+    """Try the port: Spark itself would retry for minutes without a word."""
+    host, _, port = address.removeprefix("sc://").partition("/")[0].partition(":")
+    try:
+        socket.create_connection((host, int(port or DEFAULT_CONNECT_PORT)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise SparkUnreachable(f"no Spark Connect server answers at {address}: {error}") from None
+
+
 def _remote(address: str, settings: dict[str, str]) -> SparkSession:
     """Join a Connect server; it keeps its own static settings."""
+    _check_reachable(address)
     spark = SparkSession.Builder().remote(address).getOrCreate()
     for name, value in settings.items():
         if name.startswith("spark.sql.") and spark.conf.isModifiable(name):

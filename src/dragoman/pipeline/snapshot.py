@@ -1,129 +1,133 @@
-"""What a complete step left behind: which versions of which tables count, and how far it came.
+"""The step log: one Delta table (`steps`) whose newest row is the state of all tables.
 
-Pure values and their text form; `store` reads and writes the files.
+Delta Lake commits one table at a time. A step commits all of them and then one row here, with the
+version of each table. Readers begin here, so they see all tables at one position of the ledger. The
+commit here is the one that decides between two writers; earlier rows are versions of this table.
 """
 
-import json
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-#: Before any real day.
-FIRST_DAY: Final = date(1, 1, 1)
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from dragoman.pipeline.delta import ConcurrentWriter, DeltaLog, properties
+from dragoman.pipeline.storage import exists, join
+
+STEPS: Final = "steps"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("horizon", _INSTANT),
+        ("versions", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+class TablesOutdated(Exception):
+    """The folder has tables of a layout that this release does not read."""
+
+
+class StepNotFound(Exception):
+    """No step is as old as asked for, or its log is no longer kept."""
 
 
 def instant(micros: int) -> datetime:
     """Return the instant so many microseconds after the epoch.
 
-    Spark hands out its timestamps in the zone of the machine; whole numbers have no zone.
+    Spark returns timestamps in the time zone of the machine; whole numbers have no zone.
     """
     return _EPOCH + micros * _MICROSECOND
 
 
 @dataclass(frozen=True)
-class VersionPart:
-    """The settled rows of one version that count: those of the days from `since` to `until`."""
-
-    version: int
-    #: How many times its rows were merged with others.
-    level: int = 0
-    since: date = FIRST_DAY
-    until: date | None = None
-
-    def before(self, day: date) -> "VersionPart | None":
-        """Return what is left when everything from a day on is void."""
-        until = min(day, self.until or day)
-        return (
-            VersionPart(self.version, self.level, self.since, until) if until > self.since else None
-        )
-
-    def reaches(self, since: date | None) -> bool:
-        """Whether rows from a day on may be among its own."""
-        return since is None or self.until is None or self.until > since
-
-
-@dataclass
 class Snapshot:
-    """The state of all tables. Changed only while its step is in the making."""
+    """The state of all tables after a step."""
 
+    #: Counts the steps; 0 before the first.
     version: int = 0
     #: The newest record in the tables.
     seq: int = 0
-    #: The newest instant in the tables; spans that are still open are measured up to it.
+    #: The newest instant in the tables; open intervals are measured up to it.
     horizon: datetime | None = None
-    #: The settled rows of each table.
-    parts: dict[str, tuple[VersionPart, ...]] = field(default_factory=dict)
-    #: The version that has each table's rows that are not settled.
-    unsettled: dict[str, int] = field(default_factory=dict)
+    #: The Delta version of each table.
+    tables: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def folder(self) -> int:
-        """The number of this version's folders; the odd ones are for merged rows."""
-        return self.version * 2
 
-    @property
-    def merged_folder(self) -> int:
-        """The number of the folders in which this version merges older ones."""
-        return self.folder + 1
+@dataclass(frozen=True)
+class StepInfo:
+    """One line of the history."""
 
-    def following(self) -> "Snapshot":
-        """Return the draft of the next version."""
-        return Snapshot(
-            self.version + 1, self.seq, self.horizon, dict(self.parts), dict(self.unsettled)
+    version: int
+    seq: int
+    committed_at: datetime
+    operation: str
+
+
+def read_snapshot(root: str, version: int | None = None) -> Snapshot:
+    """Return the newest state of the tables, or that of an earlier step."""
+    log = DeltaLog(join(root, STEPS))
+    table = log.open(None if version is None else version - 1)
+    if table is None:
+        if exists(join(root, "log")):
+            raise TablesOutdated(
+                f"the tables at {root} have the layout of an earlier release; choose a new folder "
+                "and run the pipeline again over the same export"
+            )
+        return Snapshot()
+    (row,) = table.to_pyarrow_table().to_pylist()
+    return Snapshot(table.version() + 1, row["seq"], row["horizon"], dict(row["versions"]))
+
+
+def commit_snapshot(root: str, former: Snapshot, following: Snapshot, operation: str) -> None:
+    """Make a state valid, as the successor of another; raises `ConcurrentWriter` if it is not."""
+    log = DeltaLog(join(root, STEPS))
+    row = (following.seq, following.horizon, [*following.tables.items()])
+    rows = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True))], SCHEMA)
+    carried = properties(following.seq, dragoman=operation)
+    try:
+        if not former.version:
+            write_deltalake(log.uri, rows, mode="error", commit_properties=carried)
+        else:
+            known = DeltaTable(log.uri, version=former.version - 1)
+            write_deltalake(known, rows, mode="overwrite", commit_properties=carried)
+    except DeltaError as error:
+        is_refused = isinstance(error, CommitFailedError) or not former.version
+        if not is_refused or log.open() is None:
+            raise
+        raise ConcurrentWriter(log.uri) from error
+
+
+def history(root: str) -> list[StepInfo]:
+    """Return the steps that the log still has, the newest first."""
+    table = DeltaLog(join(root, STEPS)).open()
+    entries: list[dict[str, Any]] = table.history() if table is not None else []
+    return [
+        StepInfo(
+            entry["version"] + 1,
+            int(entry["seq"]),
+            instant(entry["timestamp"] * 1000),
+            entry["dragoman"],
         )
-
-    def add(self, table: str, part: VersionPart) -> None:
-        """Let a version's rows of a table count."""
-        self.parts[table] = (*self.parts.get(table, ()), part)
-
-    def cut(self, table: str, since: date) -> None:
-        """Let a table's rows from a day on count no more."""
-        left = (part.before(since) for part in self.parts.get(table, ()))
-        self.parts[table] = tuple(part for part in left if part is not None)
-
-    def put(self, table: str, old: list[VersionPart], new: VersionPart) -> None:
-        """Let one part stand for several that follow each other."""
-        parts = list(self.parts[table])
-        at = parts.index(old[0])
-        parts[at : at + len(old)] = [new]
-        self.parts[table] = tuple(parts)
-
-    def folders(self) -> set[tuple[str, int]]:
-        """Return every table folder that the snapshot needs."""
-        settled = {(table, p.version) for table, parts in self.parts.items() for p in parts}
-        return settled | set(self.unsettled.items())
-
-    def to_json(self) -> str:
-        """Write the snapshot as one line of text."""
-        said = {
-            "version": self.version,
-            "seq": self.seq,
-            "horizon": (self.horizon - _EPOCH) // _MICROSECOND if self.horizon else None,
-            "parts": {name: [_said(p) for p in parts] for name, parts in self.parts.items()},
-            "unsettled": self.unsettled,
-        }
-        return json.dumps(said, separators=(",", ":"), sort_keys=True)
+        for entry in entries
+        if "seq" in entry
+    ]
 
 
-def snapshot_from(text: str) -> Snapshot:
-    """Read what `to_json` wrote."""
-    said = json.loads(text)
-    micros = said["horizon"]
-    parts = {name: tuple(_heard(p) for p in parts) for name, parts in said["parts"].items()}
-    horizon = None if micros is None else instant(micros)
-    return Snapshot(said["version"], said["seq"], horizon, parts, said["unsettled"])
-
-
-def _said(part: VersionPart) -> list[int | str | None]:
-    until = part.until.isoformat() if part.until else None
-    return [part.version, part.level, part.since.isoformat(), until]
-
-
-def _heard(said: list[object]) -> VersionPart:
-    version, level, since, until = said
-    assert isinstance(version, int)
-    assert isinstance(level, int)
-    ends = date.fromisoformat(str(until)) if until else None
-    return VersionPart(version, level, date.fromisoformat(str(since)), ends)
+def find_step(root: str, as_of: str) -> int:
+    """Return the newest step at or before a ledger position or an instant (ISO 8601, UTC)."""
+    known = history(root)
+    if as_of.isdigit():
+        found = [step.version for step in known if step.seq <= int(as_of)]
+    else:
+        moment = datetime.fromisoformat(as_of)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        found = [step.version for step in known if step.committed_at <= moment]
+    if not found:
+        raise StepNotFound(f"the tables at {root} have no step at or before {as_of}")
+    return max(found)

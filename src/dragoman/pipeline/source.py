@@ -11,9 +11,7 @@ replayed exactly, and a gap stops the stream. Options:
 Batch reads push filters down if `spark.sql.python.filterPushdown.enabled` is set.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
@@ -37,13 +35,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from dragoman.pipeline.export import Export
 from dragoman.pipeline.manifest import (
     ExportedSegment,
-    SegmentDamaged,
-    SegmentMissing,
     SegmentRange,
     head,
-    parse_manifest,
     plan,
 )
 from dragoman.pipeline.schema import RECORD
@@ -52,29 +48,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT: Final = "dragoman"
-_SHORTCUTS: Final = {"s3a://": "s3://", "s3n://": "s3://"}
-
-
-@dataclass(frozen=True)
-class Export:
-    """An export, read without Spark."""
-
-    path: str
-
-    def segments(self) -> tuple[ExportedSegment, ...]:
-        """Read the manifest."""
-        return parse_manifest(self.read("manifest.json").decode())
-
-    def read(self, name: str) -> bytes:
-        """Return the bytes of one file."""
-        from pyarrow import fs
-
-        uri = self.path
-        for ours, theirs in _SHORTCUTS.items():
-            uri = uri.replace(ours, theirs, 1) if uri.startswith(ours) else uri
-        system, base = fs.FileSystem.from_uri(uri) if "://" in uri else (fs.LocalFileSystem(), uri)
-        with system.open_input_stream(f"{base.rstrip('/')}/{name}") as stream:
-            return bytes(stream.read())
 
 
 class SegmentPartition(InputPartition):
@@ -102,15 +75,7 @@ def read_partition(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    segment = wanted.segment
-    try:
-        data = export.read(segment.file)
-    except FileNotFoundError as error:
-        reason = f"{segment.file} does not exist"
-        raise SegmentMissing(reason, segment.first, segment.last) from error
-    if hashlib.sha256(data).hexdigest() != segment.sha256:
-        reason = f"{segment.file} differs from the manifest"
-        raise SegmentDamaged(reason, segment.first, segment.last)
+    data = export.read(wanted.segment)
     bounds = [("seq", ">", wanted.after), ("seq", "<=", wanted.upto)]
     filters = [*bounds, *conditions]
     table = pq.read_table(pa.BufferReader(data), columns=[*names], filters=filters)

@@ -1,8 +1,7 @@
-"""One step: new records in, every table brought up to date, all at once or not at all.
+"""One step: update all tables with new records, completely or not at all.
 
-Batch runs and streams both go through here, with more or fewer records at a time; cutting the
-same ledger differently gives the same tables. Written in this order: bronze, silver, gold, audit;
-nothing is valid before the commit at the end.
+Batch runs and streams both consist of steps. Every division of a ledger into steps gives the same
+tables. A step writes bronze, silver, gold and audit tables; nothing is valid before its commit.
 """
 
 from collections.abc import Callable
@@ -44,20 +43,16 @@ from dragoman.pipeline.snapshot import Snapshot, instant
 from dragoman.pipeline.store import TableStore
 
 Notice = Callable[[str], None]
-#: How many tables are made side by side; more would only share the same cores and memory.
+#: Tables written at a time; more would only compete for the same cores and memory.
 _AT_ONCE: Final = 2
-#: Tables whose versions pile up and are merged now and then.
-_GROWING: Final = {
-    m.TABLE: m.SCHEMA for m in (events, jobs, assignments, sessions, resources, audit)
-}
 
 
 def advance(
     store: TableStore, records: DataFrame, upto: int | None, notice: Notice = lambda _: None
 ) -> Snapshot:
-    """Bring the tables up to a record; records that they have already are left out.
+    """Update the tables up to a record; records that the tables already have are ignored.
 
-    Without `upto`, up to the newest of the records; if there are none, nothing happens.
+    Without `upto`, the newest of the records is the end. Without new records nothing happens.
     """
     if upto is not None and upto <= store.snapshot.seq:
         return store.snapshot
@@ -69,7 +64,7 @@ def advance(
 
 
 class _StepRun:
-    """The data frames of one step, each made once."""
+    """The data frames of one step."""
 
     def __init__(
         self, store: TableStore, records: DataFrame, upto: int | None, notice: Notice
@@ -89,7 +84,6 @@ class _StepRun:
             return self.former
         self.silver()
         self._in_parallel(self.workers, self.gold, self.minutes, self.audit)
-        self.merge()
         self.notice("commit")
         return self.step.commit(self.upto, self.horizon)
 
@@ -98,20 +92,17 @@ class _StepRun:
             rows.unpersist()
 
     def _in_parallel(self, *works: Callable[[], None]) -> None:
-        """Do what does not depend on each other side by side.
-
-        Spark plans a query on one core and ends it on one; the others are busy meanwhile.
-        """
+        """Run independent parts in parallel: while Spark plans one, another uses the cores."""
         with ThreadPoolExecutor(_AT_ONCE, "dragoman-step") as pool:
             for done in [pool.submit(work) for work in works]:
                 done.result()
 
     def keep(self, rows: DataFrame) -> DataFrame:
-        """Make rows once, however often they are asked for."""
+        """Cache rows until the end of the step."""
         self._kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
         return rows
 
-    # --- what the step is about ---------------------------------------------------------------
+    # --- the period that a step changes -------------------------------------------------------
 
     @cached_property
     def horizon(self) -> datetime:
@@ -121,7 +112,7 @@ class _StepRun:
 
     @cached_property
     def since(self) -> datetime:
-        """The first minute that new records, or the passing of time, can change."""
+        """The first minute that can change, by new records or by the later horizon."""
         earliest = self.check.earliest
         touched = min(earliest, self.former.horizon or earliest)
         return touched.replace(second=0, microsecond=0)
@@ -134,7 +125,7 @@ class _StepRun:
     # --- bronze -------------------------------------------------------------------------------
 
     def bronze(self) -> bool:
-        """Write the new records; whether there are any."""
+        """Write the new records; return whether there are any."""
         self.notice("events")
         self.step.append(events.TABLE, events.events(self.records))
         self.raw = self.step.written(events.TABLE, events.SCHEMA)
@@ -142,11 +133,11 @@ class _StepRun:
         if check is None:
             if self.wanted is None:
                 return False
-            raise SegmentMissing("there are no records", self.after + 1, self.wanted)
+            raise SegmentMissing("the segments have no records", self.after + 1, self.wanted)
         self.check = check
         self.upto = check.last if self.wanted is None else self.wanted
         if check.has_repeats:
-            self.step.rewrite(events.TABLE, events.without_repeats(self.raw))
+            self.step.append(events.TABLE, events.without_repeats(self.raw))
         self.new = self.step.written(events.TABLE, events.SCHEMA)
         return True
 
@@ -159,11 +150,12 @@ class _StepRun:
 
     @cached_property
     def job_records(self) -> DataFrame:
-        """The records of jobs: those of open ones from before, and the new ones."""
-        marks = [row.seq for row in control.boundaries(self.control).select("seq").collect()]
+        """The records of jobs: the carried ones of open jobs, and the new ones."""
+        found = control.boundaries(self.control).select("seq").collect()
+        marks = control.recent(sorted(row.seq for row in found), self.after)
         carried = job_records.still_open(self.store.read(job_records.TABLE, job_records.ANNOTATED))
         return carried.unionAll(
-            job_records.job_records(self.new, control.spans(self.control), sorted(marks))
+            job_records.job_records(self.new, control.spans(self.control), marks)
         )
 
     def silver(self) -> None:
@@ -173,7 +165,7 @@ class _StepRun:
         folded.unpersist()
 
     def _in_time(self) -> DataFrame:
-        """The records of jobs without those after their ends; these few were carried already."""
+        """The records of jobs up to their ends; the few later ones were carried already."""
         late = job_records.after_the_end(
             self.step.read(job_records.TABLE, job_records.ANNOTATED)
         ).select("seq")
@@ -190,7 +182,7 @@ class _StepRun:
     def _carried(self) -> None:
         self.notice("carried records")
         keys = self.keep(job_records.notable_candidates(self.job_records))
-        # Once they are made, Spark knows how few they are, and moves no other record for them.
+        # Once they are cached, Spark knows how few they are and shuffles no other record.
         keys.count()
         notable = job_records.is_unfinished() | audit.breach().isNotNull()
         rows = job_records.annotate(job_records.of_keys(self.job_records, keys)).where(notable)
@@ -212,7 +204,7 @@ class _StepRun:
         return found.where(is_kind(Kind.REFUSED))
 
     def workers(self) -> None:
-        """Workers: what they did on each day, their sessions, what they own."""
+        """Write sessions, resources and the days of workers."""
         self.notice("sessions")
         base = self.keep(sessions.base_sessions(self.control))
         former = self.store.read(sessions.TABLE, sessions.SCHEMA, self.since_day)
@@ -258,7 +250,7 @@ class _StepRun:
         self._replace_minutes(anomalies.TABLE, anomalies.SCHEMA, fresh)
 
     def _replace_minutes(self, table: str, schema: StructType, fresh: DataFrame) -> None:
-        """Write the first touched day anew: its minutes before the touched one stay."""
+        """Replace the minutes of the first touched day, and all later ones."""
         former = self.store.read(table, schema, self.since_day)
         before = former.where(F.col("minute") < F.lit(self.since))
         self.step.replace(table, before.unionAll(fresh), self.since_day)
@@ -301,7 +293,3 @@ class _StepRun:
         known = self.step.read(events.TABLE, events.SCHEMA, instant(oldest).date())
         known = known.where(F.col("seq") >= first)
         return [audit.unfair_waits(fairness.unfair(waited, known))]
-
-    def merge(self) -> None:
-        for table, schema in _GROWING.items():
-            self.step.merge(table, schema)

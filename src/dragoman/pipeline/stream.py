@@ -1,7 +1,7 @@
-"""Following the ledger: the same step as a batch run, once for every micro-batch.
+"""Following the ledger: each micro-batch is one step, the same as that of a batch run.
 
-A micro-batch that was applied before the process was killed is recognised by its sequence
-numbers and changes nothing, so a stream may be killed and restarted at any moment.
+If the process is killed after a step was committed, Spark repeats the micro-batch. Its sequence
+numbers are in the tables already, so it changes nothing.
 """
 
 from collections.abc import Callable
@@ -10,14 +10,18 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from dragoman.pipeline.snapshot import Snapshot
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.maintenance import retrying, upkeep
+from dragoman.pipeline.manifest import head
+from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
+from dragoman.pipeline.tuning import tuned
 
-#: How often a stream looks for new segments: with the time a step takes, its freshness.
+#: Seconds between looks for new segments.
 EVERY_SECONDS: Final = 10
-#: Most records in one micro-batch, so that one which is far behind stays in bounds.
+#: Most records in one micro-batch: bounds the memory of a stream that is far behind.
 MOST_ROWS: Final = 2_000_000
 
 
@@ -31,25 +35,32 @@ def stream(
     most_rows: int = MOST_ROWS,
     notice: Callable[[Snapshot], None] = lambda _: None,
 ) -> StreamingQuery:
-    """Start to follow an export; the caller waits for the query, or stops it.
+    """Start to follow an export; the caller awaits or stops the query.
 
     Args:
         spark: The session.
         source: The export's folder.
-        root: Where the tables are.
-        checkpoint: Where Spark keeps the offsets; beside the tables if not said.
-        every: Seconds between looks; None reads what there is now and ends.
+        root: The folder of the tables.
+        checkpoint: The folder of Spark's offsets; by default inside that of the tables.
+        every: Seconds between looks; None: stop after the current segments.
         most_rows: Most records in one micro-batch.
         notice: Called after every step.
 
     """
 
     def apply(records: DataFrame, batch: int) -> None:
-        store = TableStore(records.sparkSession, root)
-        notice(advance(store, records, None))
+        def step() -> Snapshot:
+            store = TableStore(records.sparkSession, root)
+            fresh = min(head(Export(source).segments()) - store.snapshot.seq, most_rows)
+            with tuned(store.spark, fresh + store.recent_rows()):
+                return advance(store, records, None)
+
+        done = retrying(root, step)
+        upkeep(root, done)
+        notice(done)
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
-    reader = reader.option("after", TableStore(spark, root).snapshot.seq)
+    reader = reader.option("after", read_snapshot(root).seq)
     writer = reader.load(source).writeStream.foreachBatch(apply)
     writer = writer.option("checkpointLocation", checkpoint or f"{root.rstrip('/')}/checkpoint")
     if every is None:

@@ -1,0 +1,144 @@
+"""What the pipeline's commands share: options, the Spark session, errors in one sentence.
+
+Spark is imported when a session is opened, so that the rest of the command line starts fast and
+works without the `spark` extra.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from dragoman.security.files import only_owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dragoman.pipeline.manifest import SegmentRange
+    from dragoman.pipeline.store import TableStore
+
+SOURCE: str = typer.Option(
+    "dragoman-data/sealed", "--source", "-s", help="The export: a folder or URL with manifest.json."
+)
+TABLES: str = typer.Option(
+    "dragoman-data/tables", "--tables", "-t", help="The folder or URL of the tables."
+)
+MASTER: str = typer.Option(
+    "local[*]", envvar="DRAGOMAN_SPARK_MASTER", help="Spark master: local[*], spark://host:7077."
+)
+REMOTE: str = typer.Option("", help="A Spark Connect server instead of a master: sc://host:15002.")
+MEMORY: str = typer.Option("2g", help="Heap of the Spark driver.")
+CONF: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value.")
+AS_JSON: bool = typer.Option(False, "--json", help="Print JSON.")
+AS_OF: str = typer.Option(
+    "", "--as-of", help="The tables as of a record number or an instant (ISO 8601, UTC)."
+)
+
+_DISK_FULL: Final = "No space left on device"
+_FULL: Final = (
+    "no space is left for the tables or for Spark's temporary files; the tables are unchanged. "
+    "Free some space (`dragoman pipeline vacuum` deletes old files), then run this again"
+)
+
+
+def stop(message: str, code: int) -> typer.Exit:
+    """Print an error; return the exit to raise."""
+    typer.echo(f"dragoman: {message}", err=True)
+    return typer.Exit(code)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a run would read; known without Spark."""
+
+    #: The newest record in the tables, and in the export.
+    after: int
+    upto: int
+    ranges: "tuple[SegmentRange, ...]"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the ledger is small enough for the settings of a short run."""
+        from dragoman.pipeline.tuning import SMALL_ROWS
+
+        return self.upto <= SMALL_ROWS
+
+
+def find_pending(source: str, tables: str) -> Pending:
+    """Compare the export with the tables."""
+    with spoken_errors():
+        from dragoman.pipeline.export import Export
+        from dragoman.pipeline.snapshot import read_snapshot
+
+        after = read_snapshot(tables).seq
+        ranges = tuple(Export(source).after(after))
+        return Pending(after, ranges[-1].last if ranges else after, ranges)
+
+
+@contextmanager
+def spoken_errors() -> Iterator[None]:
+    """Turn the errors that a person can act on into one sentence and an exit code."""
+    try:
+        from dragoman.pipeline.delta import ConcurrentWriter
+        from dragoman.pipeline.manifest import SegmentError
+        from dragoman.pipeline.snapshot import StepNotFound, TablesOutdated
+    except ModuleNotFoundError as error:
+        raise stop(f"{error}. Run: pip install 'dragoman[spark]'", 2) from None
+    try:
+        yield
+    except (SegmentError, ConcurrentWriter) as error:
+        raise stop(str(error), 1) from None
+    except (TablesOutdated, StepNotFound, FileNotFoundError) as error:
+        raise stop(str(error), 2) from None
+    except typer.Exit:
+        raise
+    except Exception as error:
+        is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if is_full or _DISK_FULL in str(error):
+            raise stop(_FULL, 1) from None
+        raise
+
+
+@contextmanager
+def open_spark(
+    master: str, remote: str, memory: str, conf: list[str], *, for_small_data: bool = False
+) -> "Iterator[SparkSession]":
+    """Open a Spark session for a block; print the error and exit if that fails."""
+    with spoken_errors():
+        from dragoman.pipeline.session import JavaMissing, SparkUnreachable, open_session
+
+        # Tables hold what the ledger holds; Spark's own processes inherit this.
+        only_owner()
+        settings = dict(pair.split("=", 1) for pair in conf)
+        try:
+            spark = open_session(
+                master,
+                memory=memory,
+                remote=remote or None,
+                settings=settings,
+                for_small_data=for_small_data,
+            )
+        except JavaMissing as error:
+            raise stop(str(error), 2) from None
+        except SparkUnreachable as error:
+            raise stop(str(error), 3) from None
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def open_tables(spark: "SparkSession", tables: str, as_of: str = "") -> "TableStore":
+    """Open existing tables; exit if there are none."""
+    from dragoman.pipeline.snapshot import find_step
+    from dragoman.pipeline.store import TableStore
+    from dragoman.pipeline.tuning import set_tuning
+
+    store = TableStore(spark, tables, find_step(tables, as_of) if as_of else None)
+    if not store.snapshot.version:
+        raise stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
+    set_tuning(spark, store.snapshot.seq)
+    return store

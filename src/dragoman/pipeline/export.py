@@ -1,0 +1,59 @@
+"""An export as Python reads it: the manifest, and the segments, checked against it."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from dragoman.pipeline.manifest import (
+    ExportedSegment,
+    SegmentDamaged,
+    SegmentMissing,
+    SegmentRange,
+    parse_manifest,
+    plan,
+)
+from dragoman.pipeline.storage import join, read_bytes
+
+#: Files that are checked at a time; hashing does not hold the interpreter.
+_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class Export:
+    """The folder or URL of an export."""
+
+    path: str
+
+    def segments(self) -> tuple[ExportedSegment, ...]:
+        """Return the segments of the manifest."""
+        uri = join(self.path, "manifest.json")
+        try:
+            return parse_manifest(read_bytes(uri).decode())
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"there is no manifest at {uri}; export the ledger first"
+            ) from error
+
+    def after(self, seq: int) -> list[SegmentRange]:
+        """Return what to read to get every record after a position."""
+        return plan(self.segments(), seq)
+
+    def read(self, segment: ExportedSegment) -> bytes:
+        """Return the bytes of a segment; raises `SegmentError` if they are not those exported."""
+        try:
+            data = read_bytes(join(self.path, segment.file))
+        except FileNotFoundError as error:
+            reason = f"{segment.file} does not exist"
+            raise SegmentMissing(reason, segment.first, segment.last) from error
+        if hashlib.sha256(data).hexdigest() != segment.sha256:
+            reason = f"{segment.file} differs from the manifest"
+            raise SegmentDamaged(reason, segment.first, segment.last)
+        return data
+
+    def check(self, ranges: Sequence[SegmentRange]) -> None:
+        """Check the files of all ranges."""
+        with ThreadPoolExecutor(_AT_ONCE, "dragoman-check") as pool:
+            for _ in pool.map(lambda each: len(self.read(each.segment)), ranges):
+                pass

@@ -1,0 +1,75 @@
+import errno
+import json
+import socket
+from pathlib import Path
+
+import pytest
+import typer
+from tests.pipeline.records import History, export
+
+from dragoman.cli.pipeline_session import find_pending, open_spark, spoken_errors
+from dragoman.pipeline.delta import ConcurrentWriter
+from dragoman.pipeline.manifest import SegmentMissing
+from dragoman.pipeline.snapshot import Snapshot, StepNotFound, TablesOutdated, commit_snapshot
+from dragoman.pipeline.tuning import SMALL_ROWS
+
+
+def test_what_a_run_would_read_is_known_without_spark(tmp_path: Path) -> None:
+    history = History()
+    for n in range(4):
+        history.submit(f"j{n}")
+    source = export(tmp_path / "export", history.records, 2)
+    found = find_pending(source, str(tmp_path / "tables"))
+    assert (found.after, found.upto, len(found.ranges), found.is_small) == (0, 4, 2, True)
+    commit_snapshot(str(tmp_path / "tables"), Snapshot(), Snapshot(1, 4), "step")
+    found = find_pending(f"file://{source}", str(tmp_path / "tables"))
+    assert (found.after, found.upto, found.ranges) == (4, 4, ())
+
+
+def test_a_large_ledger_is_not_small(tmp_path: Path) -> None:
+    segment = {"file": "a", "first": 1, "last": SMALL_ROWS + 1, "rows": 1, "sha256": "", "bytes": 1}
+    (tmp_path / "manifest.json").write_text(json.dumps({"segments": [segment]}))
+    assert not find_pending(str(tmp_path), str(tmp_path / "tables")).is_small
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (SegmentMissing("gone", 3, 4), 1, "records 3 to 4"),
+        (ConcurrentWriter("jobs"), 1, "another writer"),
+        (TablesOutdated("an earlier release"), 2, "earlier release"),
+        (StepNotFound("no step at or before 3"), 2, "no step"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "no space is left"),
+        (
+            RuntimeError("java.io.IOException: No space left on device\n\tat x"),
+            1,
+            "no space is left",
+        ),
+    ],
+)
+def test_an_error_is_one_sentence_and_an_exit_code(
+    error: Exception, code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as raised, spoken_errors():
+        raise error
+    assert raised.value.exit_code == code
+    shown = capsys.readouterr().err
+    assert text in shown
+    assert shown.count("\n") == 1
+
+
+def test_an_error_of_ours_keeps_its_stack() -> None:
+    with pytest.raises(ZeroDivisionError), spoken_errors():
+        raise ZeroDivisionError
+
+
+def test_a_connect_server_that_does_not_answer_is_said_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"sc://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(typer.Exit) as raised, open_spark("local[1]", address, "1g", []):
+            pass
+    assert raised.value.exit_code == 3
+    assert f"no Spark Connect server answers at {address}" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.pipeline.records import History, export
+
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.manifest import SegmentDamaged, SegmentMissing, SegmentRange
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Export:
+    history = History()
+    for n in range(4):
+        history.submit(f"j{n}")
+    return Export(f"file://{export(tmp_path / 'with space', history.records, 2)}")
+
+
+def test_what_follows_a_position_is_planned_from_the_manifest(exported: Export) -> None:
+    assert [(r.after, r.last) for r in exported.after(0)] == [(0, 2), (2, 4)]
+    assert [(r.after, r.last) for r in exported.after(3)] == [(3, 4)]
+    assert exported.after(4) == []
+
+
+def test_whole_segments_pass_the_check(exported: Export) -> None:
+    exported.check(exported.after(0))
+
+
+def test_a_segment_of_another_content_or_without_a_file_is_named(exported: Export) -> None:
+    first, second = exported.after(0)
+    damaged = SegmentRange(replace(second.segment, sha256="0" * 64), 2)
+    with pytest.raises(SegmentDamaged, match=r"differs from the manifest .records 3 to 4"):
+        exported.check([first, damaged])
+    gone = SegmentRange(replace(first.segment, file="seg-gone.parquet"), 0)
+    with pytest.raises(SegmentMissing, match=r"seg-gone.parquet does not exist"):
+        exported.check([gone, second])
+
+
+def test_without_a_manifest_the_error_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="export the ledger first"):
+        Export(str(tmp_path)).segments()

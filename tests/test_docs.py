@@ -10,6 +10,7 @@ from tests.interop.matrix_table import PAIRS, UPSTREAM_PAIRS, expected, table
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
+from dragoman.pipeline.anomalies import FLOORS
 from dragoman.pipeline.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,3 +66,8 @@ def test_the_sample_row_of_every_table_has_its_columns() -> None:
     samples = re.findall(r"^\*\*(\w+)\*\*:.*?^```json\n(.*?)\n```$", page, re.M | re.DOTALL)
     shown = {name: list(json.loads(row)) for name, row in samples}
     assert shown == {name: schema.fieldNames() for name, schema in TABLES.items()}
+
+
+def test_the_floors_of_anomalies_are_on_the_page() -> None:
+    page = (ROOT / "docs" / "pipeline.md").read_text()
+    assert [m for m, floor in FLOORS.items() if f"{m} {floor:,.0f}" not in page] == []

@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dragoman.ledger.segments import SEGMENT_SCHEMA, read_manifest
+from dragoman.ledger.segments import SEGMENT_SCHEMA, Manifest, SealedSegment, read_manifest
+from dragoman.model.record import VERSION
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS
 
@@ -34,7 +36,12 @@ def test_a_ledger_has_every_number_in_order_of_time(tmp_path: Path) -> None:
 
 def test_the_manifest_describes_each_segment(tmp_path: Path) -> None:
     synthesise(tmp_path, 5_000, segment_rows=2_000)
-    said = json.loads((tmp_path / "manifest.json").read_text())["segments"]
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    said = manifest["segments"]
+    # The keys of the broker's own manifests, neither more nor fewer.
+    assert {*manifest} == {f.name for f in fields(Manifest)}
+    assert {*said[0]} == {f.name for f in fields(SealedSegment)}
+    assert said[0]["schema_version"] == VERSION
     assert [(s["first"], s["last"], s["rows"]) for s in said] == [
         (1, 2_000, 2_000),
         (2_001, 4_000, 2_000),

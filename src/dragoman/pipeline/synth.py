@@ -128,13 +128,13 @@ def _write(folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int)
         "bytes": len(data),
         "min_at": int(rows["at"].min()) / 1e6,
         "max_at": int(rows["at"].max()) / 1e6,
-        "version": VERSION,
+        "schema_version": VERSION,
     }
 
 
 def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
     fresh = folder / "manifest.json.new"
-    fresh.write_text(json.dumps({"segments": listed}, indent=1))
+    fresh.write_text(json.dumps({"version": 1, "segments": listed}, indent=1))
     os.replace(fresh, folder / "manifest.json")
 
 

@@ -37,7 +37,7 @@ def read_policy(text: str) -> Policy:
     """Read a policy. Raises BadPolicy."""
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadPolicy(f"not TOML: {error}") from None
     _only(raw, _SECTIONS, "the policy")
     roles = {**SHIPPED, **_roles(_table(raw.get("roles", {}), "roles"))}

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import yaml
 from jinja2 import TemplateError, TemplateSyntaxError
-from jinja2.sandbox import SandboxedEnvironment
 
 from dragoman.model.value import field, value
+from dragoman.services.bounded_templates import TooLarge, check_size, render
 from dragoman.services.secret_references import mark_references
 
 INDEX: Final = ("inventory.yaml", "inventory.yml", "inventory.toml")
@@ -154,7 +154,9 @@ def _render(path: Path, text: str, env: Mapping[str, str]) -> str:
     if "{{" not in text and "{%" not in text and "{#" not in text:
         return text
     try:
-        return SandboxedEnvironment(keep_trailing_newline=True).from_string(text).render(env=env)
+        return render(text, {"env": env})
+    except TooLarge as error:
+        raise BrokenInventory(f"{path}: {error}") from None
     except TemplateSyntaxError as error:
         raise BrokenInventory(f"{path}, line {error.lineno}: {error.message}") from None
     except TemplateError as error:
@@ -176,12 +178,13 @@ def _line(error: Exception) -> int:
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         parsed = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        check_size(parsed)
     except tomllib.TOMLDecodeError as error:
         raise BrokenInventory(f"{path}: {error}") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise BrokenInventory(f"{path}, line {line}: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, TooLarge) as error:
         raise BrokenInventory(f"{path}: {error}") from None
     if parsed is None:
         return {}

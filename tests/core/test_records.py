@@ -7,6 +7,7 @@ from tests.core.builders import Stage, body, joined, submitted
 
 from dragoman.core.records import build_record
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId, WorkerName
 from dragoman.model.record import Kind, Record
 
 DEFAULT = Record(1, 2.0, Kind.ENDED)
@@ -66,7 +67,7 @@ def test_a_record_about_a_session_has_its_worker_and_its_only_service(stage: Sta
 
 def test_the_worker_that_caused_it_a_failure_and_a_body_are_filled_in(stage: Stage) -> None:
     part = stage.job("j1").parts[0]
-    part.worker, part.peer = "", ""  # type: ignore[assignment]
+    part.worker, part.peer = WorkerName(""), PeerId("")
     fault = Fault(FaultCode.TASK_FAILED, "no luck")
     record = build_record(1, 2.0, Kind.ENDED, part, stage.worker(), fault, body())
     assert (record.worker, record.peer, record.dialect) == ("w1", "local/w1", "nfp")

@@ -4,7 +4,7 @@ Names, order and types follow `model.record.Record`. Each table's module defines
 columns of that table.
 """
 
-from dataclasses import fields
+import dataclasses
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -53,7 +53,7 @@ _SPARK_TYPES: Final[dict[object, DataType]] = {
 #: A segment's columns: the fields of a record. Floats are instants, in UTC; `submitted_at` and
 #: `deadline_at` may be null.
 RECORD: Final = StructType(
-    [StructField(field.name, _SPARK_TYPES[field.type]) for field in fields(Record)]
+    [StructField(field.name, _SPARK_TYPES[field.type]) for field in dataclasses.fields(Record)]
 )
 
 #: The kinds that a job's row is folded from. Others (progress, late replies) change no row.

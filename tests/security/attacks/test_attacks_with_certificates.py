@@ -1,5 +1,6 @@
 """Certificates of another authority, expired ones, and ones without the broker's name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,10 @@ def alice(folder: Path, signer: Certificate = ROOT, days: int = 825) -> Credenti
     """Return the credentials of a registered operator, without a token."""
     made, _ = new_credentials("alice")
     own = new_certificate(signer, "alice", days=days)
-    made.certificate, made.key, made.authority = own.certificate, own.secret, ROOT.certificate
     registry = KeyRegistry.open(folder / "data" / "registry.json")
     registry.add(own.key, "alice", now=0.0, roles=("operator",))
-    return made
+    authority = ROOT.certificate
+    return replace(made, certificate=own.certificate, key=own.secret, authority=authority)
 
 
 @pytest.mark.parametrize("dialect", ["memo", "http"])

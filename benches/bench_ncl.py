@@ -24,6 +24,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, SendReply, SendWork
 from dragoman.core.events import JobSubmitted
 from dragoman.dialects.base import Send
+from dragoman.dialects.listeners import LISTENERS
 from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.body_codec import NclBodyCodec
 from dragoman.dialects.ncl.broker_side import NclBrokerSide
@@ -244,7 +245,8 @@ def broker() -> Iterator[dict[str, str]]:
     """Start `dragoman up` with NFP and NATS; yield its endpoints."""
     with TemporaryDirectory() as folder:
         ready = Path(folder) / "ready.json"
-        off = [w for n in ("dcp", "memo", "zss", "zss-backend", "http") for w in (f"--{n}", "off")]
+        names = [each.name.replace("_", "-") for each in LISTENERS]
+        off = [w for n in names if n not in ("nfp", "nats") for w in (f"--{n}", "off")]
         command = [DRAGOMAN, "up", "--data", f"{folder}/data", "--ready-file", str(ready), *off]
         links = ["--nfp", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--log-level", "error"]
         process = subprocess.Popen([*command, *links])

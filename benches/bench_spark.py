@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from dragoman import AsyncClient, Client
+from dragoman.dialects.listeners import LISTENERS
 from dragoman.model.content import Call
 from dragoman.pipeline.session import open_session
 from dragoman.spark import call_service
@@ -117,7 +118,7 @@ def fabric() -> Iterator[str]:
         ready = Path(folder, "ready.json")
         off = [
             w
-            for n in ("dcp", "zss", "zss-backend", "memo", "nats", "http")
+            for n in (each.name.replace("_", "-") for each in LISTENERS if each.name != "nfp")
             for w in (f"--{n}", "off")
         ]
         up = [

@@ -22,12 +22,14 @@ from typing import Final, TypeAlias
 import psutil
 import zmq
 
+from dragoman.dialects.listeners import LISTENERS
+
 Row: TypeAlias = tuple[str, float, str]
 Frames: TypeAlias = list[bytes]
 
 SECONDS: Final = 3.0
 NODE: Final = Path(__file__).parent.parent / "tests" / "interop" / "node"
-LINKS: Final = ("nfp", "dcp", "zss", "zss-backend", "memo", "nats", "http")
+LINKS: Final = tuple(each.name.replace("_", "-") for each in LISTENERS)
 ADDRESS: Final = b"\x83\xa3sid\xa5BENCH\xa8sversion\xa1*\xa4verb\xa4ECHO"
 SMI_UP: Final = b"\x83\xa3sid\xa3SMI\xa8sversion\xa1*\xa4verb\xa2UP"
 

@@ -28,6 +28,7 @@ WITHOUT_TWIN = {
     "core/effects.py",
     "core/events.py",
     "core/limits.py",
+    "dialects/facts.py",
     "dialects/peer_sides.py",
     "ledger/base.py",
     "transports/base.py",
@@ -73,6 +74,9 @@ def twins(path: str) -> tuple[str, ...]:
     names = ["_".join([*below, file]), "_".join([*folders, file])]
     if top == ["dialects"] and file.endswith("_side"):
         names.append("_".join([*below, "talk"]))
+    if top == ["dialects"] and file == "dialect":
+        # The descriptors are tested together, and so is a new one.
+        names.append("registry")
     found = ["/".join([*top, f"test_{name}.py"]) for name in names]
     return (*found, TWIN_OF[path]) if path in TWIN_OF else tuple(found)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.dialects.listeners import LISTENERS
+
 COMMAND = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "doctor"]
-OFF = "[listen]\n" + "".join(
-    f'{name} = "off"\n' for name in ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
-)
+OFF = "[listen]\n" + "".join(f'{each.name} = "off"\n' for each in LISTENERS)
 
 
 def run(folder: Path, *words: str, text: str = OFF) -> "subprocess.CompletedProcess[str]":

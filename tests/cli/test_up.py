@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.up import start_logging
+from dragoman.dialects.listeners import LISTENERS
 
 UP = [sys.executable, "-c", "from dragoman.cli.main import main; main()", "up"]
-OFF = [w for link in ("dcp", "zss", "zss-backend", "memo", "http") for w in (f"--{link}", "off")]
+NAMES = [each.name.replace("_", "-") for each in LISTENERS]
+OFF = [w for link in NAMES if link not in ("nfp", "nats") for w in (f"--{link}", "off")]
 
 
 def wait_for(path: Path, process: "subprocess.Popen[str]") -> dict[str, str]:

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 
 from dragoman.dialects.base import convert_answer, convert_call
+from dragoman.dialects.registry import DIALECTS, body_codecs
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.server.wiring import make_body_codecs
 
-CODECS: Final = make_body_codecs()
-CLIENTS: Final = ("nfp", "dcp", "zss", "memo", "http")
-WORKERS: Final = (*CLIENTS, "ncl")
+CODECS: Final = body_codecs()
+CLIENTS: Final = tuple(name for name, each in DIALECTS.items() if each.has_clients)
+WORKERS: Final = tuple(DIALECTS)
 REQUESTS: Final = [(c, w) for c in CLIENTS for w in WORKERS if c != w]
 RESULTS: Final = [(w, c) for c, w in REQUESTS]
 JSON: Final = frozenset({"nfp", "ncl", "http"})
@@ -81,9 +81,9 @@ def test_a_failure_keeps_its_message_except_to_and_from_memo(worker: str, client
 
 
 @pytest.mark.parametrize(("client", "worker"), REQUESTS)
-def test_headers_cross_except_to_and_from_dcp(client: str, worker: str) -> None:
+def test_headers_cross_except_to_and_from_dcp_and_mdp(client: str, worker: str) -> None:
     call = Call("add", (1,), headers={"trace": "abc"})
-    is_lost = "dcp" in (client, worker)
+    is_lost = not {"dcp", "mdp"}.isdisjoint((client, worker))
     assert asked(call, client, worker).headers == ({} if is_lost else call.headers)
 
 
@@ -115,7 +115,7 @@ def test_integers_cross_zss_as_floats_if_that_is_exact(one: str, other: str) -> 
 
 @pytest.mark.parametrize("other", ["nfp", "memo", "http"])
 def test_integers_beyond_64_bits_have_no_form_in_dcp(other: str) -> None:
-    with pytest.raises(Unmappable, match="no MessagePack form for DCP"):
+    with pytest.raises(Unmappable, match="no MessagePack form"):
         answered(Answer(2**70), other, "dcp")
     assert answered(Answer(2**64 - 1), other, "dcp").value == 2**64 - 1
 

@@ -9,10 +9,10 @@ from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import Send
 from dragoman.dialects.dcp.body_codec import DcpBodyCodec
 from dragoman.dialects.dcp.deliveries import Deliveries
-from dragoman.dialects.dcp.notes import read_note
 from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import WIDE, DcpRequest, Pong, Reconnect, decode, encode
 from dragoman.dialects.dcp.workers import DcpWorkers, Widths
+from dragoman.dialects.notes import read_note
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId, PeerId, ServiceName

@@ -2,9 +2,11 @@
 
 from dragoman.core.effects import JobStatus, PartStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
-from dragoman.dialects.dcp.body_codec import DcpBodyCodec, pack
-from dragoman.dialects.dcp.notes import take_report, write_note
+from dragoman.dialects.dcp.body_codec import DcpBodyCodec
+from dragoman.dialects.dcp.notes import take_report
 from dragoman.dialects.dcp.replies import DcpPendingRequest, DcpReplies
+from dragoman.dialects.notes import write_note
+from dragoman.dialects.parts import pack
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from norfab.core.monitoring import BrokerMonitoringStats
 
 from dragoman.core import view
+from dragoman.dialects.facts import BrokerFacts
 from dragoman.dialects.nfp import management
-from dragoman.dialects.nfp.management import Facts, UnknownTask, answer
+from dragoman.dialects.nfp.dialect import DIALECT
+from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.model.names import PeerId, ServiceName, WorkerName
 
 VECTORS: dict[str, list[str]] = {
@@ -37,8 +38,8 @@ def worker(name: str = "w1", service: str = "math", status: str = "alive") -> vi
     )
 
 
-def facts(*workers: view.WorkerRow) -> Facts:
-    return Facts(
+def facts(*workers: view.WorkerRow) -> BrokerFacts:
+    return BrokerFacts(
         now=1000.5,
         workers=workers,
         services=(view.ServiceRow(ServiceName("math"), 1, 1, 2, 100, 3),),
@@ -47,6 +48,10 @@ def facts(*workers: view.WorkerRow) -> Facts:
         endpoint="tcp://127.0.0.1:5555",
         versions={"dragoman": "0.1"},
     )
+
+
+def answer(known: BrokerFacts, task: str, kwargs: dict[str, Any]) -> object:
+    return DIALECT.management_tasks(NfpSettings())[task](known, kwargs)
 
 
 def captured(name: str) -> Any:
@@ -65,7 +70,7 @@ def test_show_workers_has_norfabs_text_rows() -> None:
         }
     ]
     theirs = captured("mmi-show_workers/03 MMI 200")
-    ours = management.show_workers(facts(worker()), {})
+    ours = management.show_workers(facts(worker()), NfpSettings(), {})
     assert list(ours[0]) == list(theirs[0])
 
 
@@ -73,17 +78,17 @@ def test_show_workers_is_filtered_and_no_workers_are_one_empty_row() -> None:
     known = facts(worker(), worker("w2", "files", "away"))
 
     def names(**kwargs: str) -> list[str]:
-        return [row["name"] for row in management.show_workers(known, kwargs)]
+        return [row["name"] for row in management.show_workers(known, NfpSettings(), kwargs)]
 
     assert names(service="files") == names(status="dead") == ["w2"]
     assert names(service="all") == ["w1", "w2"]
     theirs = captured("mmi-show_workers-filter/02 RESPONSE 200")
-    assert management.show_workers(known, {"service": "nosuch"}) == theirs
+    assert management.show_workers(known, NfpSettings(), {"service": "nosuch"}) == theirs
 
 
 def test_get_stats_has_the_captured_shape_and_passes_norfabs_strict_model() -> None:
     theirs = captured("mmi-get_stats/02 RESPONSE 200")
-    ours = management.get_stats(facts(worker(), worker("w2", status="away")), {})
+    ours = management.get_stats(facts(worker(), worker("w2", status="away")), NfpSettings(), {})
     assert list(ours) == list(theirs)
     assert list(ours["process"]) == list(theirs["process"])
     assert list(ours["messaging"]) == list(theirs["messaging"])
@@ -99,11 +104,10 @@ def test_the_texts_functions_are_there() -> None:
     assert answer(known, "show_clients", {}) == [
         {"name": "nfp/c1", "jobs": 4, "first seen (s)": 100.0, "last seen (s)": 1.0}
     ]
-    assert management.show_broker(known, {})["workers count"] == 1
-    assert management.get_status(known, {})["status"] == "active"
+    assert management.show_broker(known, NfpSettings(), {})["workers count"] == 1
+    assert management.get_status(known, NfpSettings(), {})["status"] == "active"
     assert answer(known, "show_broker_version", {}) == {"dragoman": "0.1"}
 
 
-def test_an_unknown_task_is_unknown() -> None:
-    with pytest.raises(UnknownTask):
-        answer(facts(), "restart", {})
+def test_a_restart_is_not_a_task_with_norfabs_form() -> None:
+    assert "restart" not in DIALECT.management_tasks(NfpSettings())

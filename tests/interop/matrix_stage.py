@@ -7,8 +7,9 @@ from tests.interop.harness import Broker, Fleet, Process, until
 from tests.interop.matrix_table import CLIENTS, WORKERS
 
 from dragoman import Client
+from dragoman.dialects.listeners import LISTENERS
 
-LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+LINKS: Final = tuple(each.name for each in LISTENERS)
 #: Short enough that a lost worker is noticed within a test.
 SETTINGS: Final = """
 [nfp]

@@ -6,13 +6,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dragoman.sdk.peer_factories import DIALECTS
+from dragoman.dialects.registry import DIALECTS
 
 Pair = tuple[str, str]
 Cells = Mapping[str, str]
 
 WORKERS: Final = tuple(DIALECTS)
-CLIENTS: Final = tuple(d for d in DIALECTS if d != "ncl")
+CLIENTS: Final = tuple(name for name, each in DIALECTS.items() if each.has_clients)
 PAIRS: Final = [(c, w) for c in CLIENTS for w in WORKERS]
 #: Peers that are not ours, as clients and as workers, and the dialect that each speaks.
 UPSTREAM: Final = {"norfab": "nfp", "zss-npm": "zss", "pynng": "memo"}

@@ -10,6 +10,8 @@ import pytest
 from tests.interop.harness import Broker, Fleet, free_port, run_dragoman
 from tests.interop.raw_nfp import until_workers
 
+from dragoman.dialects.listeners import LISTENERS
+
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 COMMANDS = "up worker call submit result cancel why services workers clients jobs events".split()
@@ -140,7 +142,7 @@ def test_a_wrong_module_or_setting_is_one_line(fleet: Fleet) -> None:
     assert "beat_evry" in done.stderr
     busy = fleet.broker()
     taken = busy.endpoints["nfp"]
-    others = ("dcp", "memo", "zss", "zss-backend", "nats")
+    others = [each.name.replace("_", "-") for each in LISTENERS if each.name != "nfp"]
     offs = [word for name in others for word in (f"--{name}", "off")]
     done = run_dragoman("up", "--data", str(fleet.folder / "e"), "--nfp", taken, *offs)
     assert done.returncode == 1

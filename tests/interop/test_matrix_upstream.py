@@ -1,7 +1,7 @@
 """The matrix with peers that are not ours: NorFab's client and worker, ZSS's on Node, pynng's.
 
-Each of these clients calls our six workers and the three workers that are not ours; each of those
-workers is called by our five clients, too. The table of results is written to
+Each of these clients calls our workers and the three workers that are not ours; each of those
+workers is called by our clients, too. The table of results is written to
 `build/matrix-upstream.md`; `docs/matrix.md` has to show the same.
 """
 

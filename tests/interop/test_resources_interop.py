@@ -7,13 +7,14 @@ import pytest
 from tests.interop.harness import Broker, Fleet, until
 
 from dragoman import Client, Worker
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.model.target import OnResource
 from dragoman.sdk.context import JobContext
-from dragoman.sdk.peer_factories import DIALECTS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
-LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+LINKS: Final = tuple(each.name for each in LISTENERS)
 _WORKER_LINK: Final = {"zss": "zss_backend", "ncl": "nats"}
 #: Clients that can say whom a job is for.
 CALLERS: Final = ("nfp", "dcp", "zss", "http")

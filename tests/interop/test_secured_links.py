@@ -13,6 +13,8 @@ from tests.interop.harness import until
 from tests.interop.secured import House
 
 from dragoman import Client, Worker
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.ncl.dialect import NclSubjects
 from dragoman.sdk.credentials import Credentials
 from dragoman.sdk.errors import DragomanError
 from dragoman.sdk.issuing import new_curve
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
-LINKS = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+LINKS = tuple(each.name for each in LISTENERS)
 #: Dialects whose workers this broker knows how to let in; http has a suite of its own.
 WORKERS = ("nfp", "dcp", "zss", "memo", "ncl")
 
@@ -182,7 +184,7 @@ def test_a_nats_server_of_somebody_else_knows_the_broker_by_its_seed(tmp_path: P
     for name, each, role in (("admin", keys, "admin"), ("wanda", wandas, "worker")):
         for key in each:
             registry.add(key, name, now=time.time(), roles=(role,))
-    nodes = Nodes(lambda: {wandas[0].removeprefix("nkey:"): ("wanda",)})
+    nodes = Nodes(lambda: {wandas[0].removeprefix("nkey:"): ("wanda",)}, NclSubjects())
     with _somebody_elses(tmp_path / "nats", nodes) as (url, seed):
         security = {"enabled": True, "registry": registry.path}
         credentials = {"curve": [house.files["curve"]], "nats": seed}

@@ -11,6 +11,7 @@ from dragoman.core.effects import Append, Effect
 from dragoman.dialects.base import BrokerSide, Send, Subscribed
 from dragoman.dialects.http.body_codec import HttpBodyCodec as HttpDress
 from dragoman.dialects.http.broker_side import HttpBrokerSide as HttpBroker
+from dragoman.dialects.registry import body_codecs
 from dragoman.model.names import JobId, link_of
 from dragoman.model.record import Record
 from dragoman.security.gate import Gate, JobOwner
@@ -18,7 +19,7 @@ from dragoman.security.policy_text import read_policy
 from dragoman.security.registry_data import RegistryData
 from dragoman.server.guard import call_in, task_in
 from dragoman.server.link_gate import LinkGate
-from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
+from dragoman.testing.sim_dialects import SIM_DIALECTS
 
 
 class AddressKeys:
@@ -42,7 +43,7 @@ class GatedBroker:
         self.bells = AddressKeys()
         self.records: list[Record] = []
         self.subscribed: list[Subscribed] = []
-        codecs = {**make_body_codecs(), "http": HttpDress()}
+        codecs = {**body_codecs(), "http": HttpDress()}
         ids = lambda: f"id-{next(numbers)}"  # noqa: E731 - one word is enough for a counter
         sides: list[BrokerSide] = [HttpBroker(codecs=codecs)]
         for dialect in SIM_DIALECTS.values():

@@ -24,12 +24,13 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import Subscribed
 from dragoman.dialects.peer_sides import ClientSide, Submission, Unsupported
+from dragoman.dialects.registry import body_codecs
 from dragoman.model.content import Call
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.target import parse_target
 from dragoman.security.roles import SHIPPED
 from dragoman.security.verbs import TargetClass, Verb
-from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
+from dragoman.testing.sim_dialects import SIM_DIALECTS
 
 MMI, SID, FSS = (f"{name}.service.broker" for name in ("mmi", "sid", "fss"))
 TARGETS = {
@@ -40,7 +41,7 @@ TARGETS = {
     "resources": "resource:r1",
 }
 DIALECTS = (*SIM_DIALECTS, "http")
-BODY = make_body_codecs()["nfp"].write_call(Call("run"))
+BODY = body_codecs()["nfp"].write_call(Call("run"))
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Talk:
         if case.verb == "register":
             yield from self._join(case, number)
             return
-        if dialect.client is None:
+        if not dialect.has_clients:
             raise Unsupported(self.dialect)
         for frames in self._result_requested(dialect.client(lambda: job), case, job):
             if self.dialect == "memo":

@@ -7,17 +7,24 @@ import pytest
 from tests.server.memory_server import MemoryServer
 
 from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
-from dragoman.dialects.nfp.management import UnknownTask
-from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.model.body import Body
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.server.broker_view import BrokerView
+from dragoman.server.settings import BrokerSettings
+from dragoman.server.wiring import management_tasks
 
 
 def see(server: MemoryServer) -> BrokerView:
     state, archive = server.broker.state, server.loop.archive
-    return BrokerView(state, archive, server.links, lambda: 101.0, NfpSettings(), {"data": "d"})
+    return BrokerView(
+        state,
+        archive,
+        server.links,
+        lambda: 101.0,
+        management_tasks(BrokerSettings()),
+        {"data": "d"},
+    )
 
 
 def submitted(job: str, service: str) -> JobSubmitted:
@@ -88,7 +95,7 @@ def test_norfabs_own_tasks_are_answered_and_unknown_ones_raise(view: BrokerView)
     assert stats["worker_count"] == 1
     versions: Any = view.norfab("show_broker_version", {})
     assert versions["dragoman"]
-    with pytest.raises(UnknownTask):
+    with pytest.raises(KeyError):
         view.norfab("fly", {})
 
 

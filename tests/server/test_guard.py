@@ -16,6 +16,7 @@ from dragoman.dialects.nfp.broker_side import NfpBrokerSide
 from dragoman.dialects.nfp.client_side import NfpClientSide
 from dragoman.dialects.nfp.worker_side import NfpWorkerSide
 from dragoman.dialects.peer_sides import Submission
+from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.content import Call
@@ -30,7 +31,6 @@ from dragoman.server.links import Link, Links
 from dragoman.server.loop import Loop
 from dragoman.server.rejections import PER_WINDOW
 from dragoman.server.settings import SecuritySection
-from dragoman.server.wiring import make_body_codecs
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.tls import ServerTls
 
@@ -62,7 +62,7 @@ class SecuredServer:
         self.hub = ProvingHub()
         self.ledger = MemoryLedger()
         self.broker = Broker()
-        self.links = Links([Link(NfpBrokerSide(codecs=make_body_codecs()), self.hub)])
+        self.links = Links([Link(NfpBrokerSide(codecs=body_codecs()), self.hub)])
         self.loop = Loop(self.broker, self.ledger, self.links, Clock())
         #: As the command line does: through the file, in another object.
         self.registry = KeyRegistry.open(data / "registry.json")
@@ -88,7 +88,7 @@ class SecuredServer:
 
     def run(self, scenario: Callable[["SecuredServer"], Awaitable[None]]) -> None:
         async def both() -> None:
-            self.guard.attach(self.loop, make_body_codecs())
+            self.guard.attach(self.loop, body_codecs())
             await self.links.open()
             serving = asyncio.create_task(self.loop.run())
             try:
@@ -381,7 +381,7 @@ def test_a_full_disk_does_not_stop_the_guard(server: SecuredServer) -> None:
 
 
 def test_a_task_beside_the_body_cannot_hide_the_one_inside(server: SecuredServer) -> None:
-    codecs = make_body_codecs()
+    codecs = body_codecs()
     body = codecs["dcp"].write_call(Call("erase", (1,)))
     assert task_in(codecs, body) == "erase"
     assert task_in(codecs, Body("dcp", (b"", b"raw"))) == ""
@@ -428,7 +428,7 @@ def test_the_worker_of_a_running_job_may_deliver_its_result_after_a_restart(
     server.run(scenario)
     (server.data / "names.json").unlink()
     guard = Guard(SecuritySection(enabled=True), server.data, lambda: server.now)
-    guard.attach(Loop(server.broker, server.ledger, server.links, Clock()), make_body_codecs())
+    guard.attach(Loop(server.broker, server.ledger, server.links, Clock()), body_codecs())
     assert guard.gate.names.owner_of(PeerId("nfp/w1")) == "will"
     assert guard.gate.names.owner_of(PeerId("nfp/c1")) == "sue"
     assert guard.gate.meter.open_jobs(Principal("sue")) == 1

@@ -18,6 +18,7 @@ from dragoman.dialects.dcp.broker_side import DcpBrokerSide
 from dragoman.dialects.dcp.wire import DcpReply, DcpRequest, Registration, decode, encode
 from dragoman.dialects.dcp.worker_side import DcpWorkerSide
 from dragoman.dialects.peer_sides import Assigned, SendNow
+from dragoman.dialects.registry import body_codecs
 from dragoman.dialects.zss.broker_side import broker_sides
 from dragoman.dialects.zss.worker_side import ZssWorkerSide
 from dragoman.model.body import Body
@@ -26,9 +27,8 @@ from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind, Record
 from dragoman.server.side_recovery import resume_sides
-from dragoman.server.wiring import make_body_codecs
 
-CODECS = make_body_codecs()
+CODECS = body_codecs()
 JOB = JobId("job-1")
 CLIENT = PeerId("http/c")
 

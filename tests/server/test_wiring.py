@@ -1,7 +1,8 @@
 """The links a broker has are those its settings turn on."""
 
+from dragoman.dialects.registry import body_codecs
 from dragoman.server.settings_sources import load
-from dragoman.server.wiring import make_body_codecs, make_links, new_id
+from dragoman.server.wiring import make_links, new_id
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
@@ -26,7 +27,7 @@ def test_either_end_of_zss_may_be_off() -> None:
 
 
 def test_every_dialect_has_a_body_codec_under_its_own_name() -> None:
-    codecs = make_body_codecs()
+    codecs = body_codecs()
     assert all(codec.name == name for name, codec in codecs.items())
     assert {"nfp", "dcp", "zss", "memo", "http", "local"} <= set(codecs)
 

@@ -15,7 +15,7 @@ def calm(*only: str) -> DialectSimulation:
     return simulation
 
 
-@pytest.mark.parametrize("asker", [n for n, t in SIM_DIALECTS.items() if t.client is not None])
+@pytest.mark.parametrize("asker", [n for n, t in SIM_DIALECTS.items() if t.has_clients])
 @pytest.mark.parametrize("answerer", list(SIM_DIALECTS))
 def test_any_client_is_answered_by_any_worker(asker: str, answerer: str) -> None:
     simulation = calm("nfp")

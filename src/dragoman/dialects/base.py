@@ -7,9 +7,9 @@ never imports another.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from fnmatch import fnmatchcase
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
@@ -66,6 +66,12 @@ class Subscribed:
 def topic_of(record: Record) -> str:
     """Return the topic of a record: the publisher's own, or `broker.<kind>`."""
     return record.detail if record.kind == Kind.PUBLISHED else f"broker.{record.kind}"
+
+
+def record_object(record: Record) -> dict[str, Any]:
+    """Return a record as an object, without its empty fields."""
+    found = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {name: value for name, value in found.items() if value not in ("", 0)}
 
 
 class BodyCodec(Protocol):

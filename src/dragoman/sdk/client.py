@@ -22,6 +22,7 @@ from dragoman.dialects.peer_sides import (
     Submission,
     Unsupported,
 )
+from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
@@ -47,11 +48,6 @@ ASK_EVERY: Final = 10.0
 #: If jobs wait and the broker is silent for so many seconds, the client opens a new socket.
 SILENCE: Final = 8.0
 _TICK: Final = 0.5
-#: Dialects that acknowledge a job before it ends.
-ACKNOWLEDGING: Final = frozenset({"nfp", "http"})
-#: Dialects whose requests have no field for an idempotency key. There the job's id is derived
-#: from the key: two requests with one key have one id, and the broker compares their bodies.
-KEYS_NAME_JOBS: Final = frozenset({"dcp", "zss"})
 #: Published events that may wait to be read.
 _FEED: Final = 100_000
 #: Seconds that one poll for events waits at the broker.
@@ -89,7 +85,7 @@ class AsyncClient:
         kit = peer_factory_for(self.endpoint.dialect, find_credentials(credentials))
         self._side: ClientSide = kit.client_side(self.name, new_id)
         #: Whether this dialect acknowledges a job before it ends.
-        self.is_acknowledged = self.endpoint.dialect in ACKNOWLEDGING
+        self.is_acknowledged = DIALECTS[self.endpoint.dialect].acknowledges
         self._connection = BrokerConnection(
             lambda: kit.client_transport(self.endpoint, self.name), self._receive
         )
@@ -172,7 +168,7 @@ class AsyncClient:
     ) -> AsyncJob:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
         parsed = parse_target(target) if isinstance(target, str) else target
-        if key and not job and self.endpoint.dialect in KEYS_NAME_JOBS:
+        if key and not job and DIALECTS[self.endpoint.dialect].key_is_job_id:
             job, key = id_of_key(key), ""
             if (known := self._jobs.get(job)) is not None:
                 return known

@@ -1,6 +1,6 @@
 """The view of the live broker for the management service: rows, and NorFab's own forms.
 
-`dialects.nfp.management` has NorFab's forms; this module collects the facts for them.
+Some dialects answer management tasks in a form of their own; this module collects the facts for it.
 """
 
 import os
@@ -19,8 +19,8 @@ from dragoman.core.events import Event
 from dragoman.core.state import BrokerState
 from dragoman.core.why import Why, why
 from dragoman.dialects.base import Send
-from dragoman.dialects.nfp import management as nfp
-from dragoman.dialects.nfp.settings import NfpSettings as NfpSettings
+from dragoman.dialects.descriptor import ManagementTask
+from dragoman.dialects.facts import BrokerFacts, MessageCounts, ProcessFacts
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.server.archive import Archive
@@ -51,14 +51,15 @@ class BrokerView:
         archive: Archive,
         links: Links,
         now: Callable[[], float],
-        nfp_settings: NfpSettings,
+        tasks: Mapping[str, tuple[str, ManagementTask]],
         directories: Mapping[str, str],
     ) -> None:
         self._state = state
         self._archive = archive
         self._links = links
         self._now = now
-        self._nfp = nfp_settings
+        #: Management tasks with a dialect's own form, and the link of the dialect.
+        self._tasks = tasks
         self._directories = directories
         self._started_at = time.monotonic()
         #: Whether ZeroMQ peers have to prove a key; NorFab's name for it is `zmq_auth`.
@@ -141,21 +142,21 @@ class BrokerView:
 
     def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
         """Return the answer to one of NorFab's tasks in its own form."""
-        return nfp.answer(self._facts(), task, kwargs)
+        link, answer = self._tasks[task]
+        return answer(self._facts(link), kwargs)
 
-    def _facts(self) -> nfp.Facts:
+    def _facts(self, name: str) -> BrokerFacts:
         state, links = self._state, self._links.by_name
-        link = links.get("nfp")
-        return nfp.Facts(
+        link = links.get(name)
+        return BrokerFacts(
             now=self._now(),
             workers=self.workers(),
             services=self.services(),
             clients=self.clients(),
-            settings=self._nfp,
             endpoint=link.endpoint if link else "",
             is_stopping=state.is_draining,
             process=self._process(),
-            messaging=nfp.Messaging(
+            messaging=MessageCounts(
                 sum(each.sent for each in links.values()),
                 sum(each.received for each in links.values()),
                 receive_failures=self._links.rejections.total,
@@ -165,10 +166,10 @@ class BrokerView:
             security={"zmq_auth": self.has_curve},
         )
 
-    def _process(self) -> nfp.Process:
+    def _process(self) -> ProcessFacts:
         used = time.process_time()
         alive = max(time.monotonic() - self._started_at, 0.001)
-        return nfp.Process(
+        return ProcessFacts(
             cpu_percent=round(100 * used / alive, 1),
             memory_rss_mbyte=round(_resident_bytes() / 2**20, 1),
             uptime_seconds=int(alive),

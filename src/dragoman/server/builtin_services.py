@@ -11,6 +11,7 @@ import structlog
 from dragoman.core.effects import SendReply
 from dragoman.core.events import Noted, ReplyKind, ResourcesDeclared, ResourcesSettled
 from dragoman.dialects.local.body_codec import LocalBodyCodec
+from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call
@@ -23,7 +24,6 @@ from dragoman.server.event_poll import TASK, EventPoll
 from dragoman.server.internal_client import InternalClient, value_of
 from dragoman.server.loop import Loop
 from dragoman.server.settings import BrokerSettings
-from dragoman.server.wiring import make_body_codecs
 from dragoman.services.base import BuiltinService, ServiceFault, ServiceSession, TaskFunction
 from dragoman.services.file_store import FileStore
 from dragoman.services.fss import FILES, FILESHARING, FileService
@@ -69,7 +69,7 @@ class BuiltinServices:
             SecretSources(settings.secrets.folders, settings.secrets.environment),
         )
         self.event_poll = EventPoll(
-            loop.ledger, make_body_codecs(), lambda: loop.broker.state.is_draining
+            loop.ledger, body_codecs(), lambda: loop.broker.state.is_draining
         )
         loop.listeners.append(self.event_poll.durable)
         more: dict[str, TaskFunction] = {TASK: self.event_poll.events, "publish": self._publish}

@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from dragoman.dialects.descriptor import Carrier
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.server.settings import BrokerSettings
 from dragoman.transports.base import is_loopback
 from dragoman.transports.keyfiles import read_private
@@ -20,14 +23,15 @@ from dragoman.transports.tls import ServerTls
 
 log = structlog.get_logger("dragoman.security")
 
-#: Listeners by what secures them.
-_BY_CURVE: Final = ("nfp", "dcp", "zss", "zss_backend")
-_BY_TLS: Final = ("memo", "http", "nats")
+#: Listeners that CURVE secures; TLS secures the others.
+_BY_CURVE: Final = frozenset(
+    each.name for each in LISTENERS if DIALECTS[each.dialect].carrier is Carrier.ZEROMQ
+)
 _SECRET: Final = re.compile(r"""^\s*secret(?:-key)?\s*=\s*["']([^"']{40})["']""", re.MULTILINE)
 _SECRET_LENGTH: Final = 40
 _HOW: Final = {
-    **dict.fromkeys(_BY_CURVE, "give the broker a CURVE key ([credentials] curve)"),
-    **dict.fromkeys(_BY_TLS, "give it a certificate ([credentials] certificate, key, authority)"),
+    True: "give the broker a CURVE key ([credentials] curve)",
+    False: "give it a certificate ([credentials] certificate, key, authority)",
 }
 
 
@@ -94,16 +98,17 @@ def check_listeners(settings: BrokerSettings, credentials: ListenerCredentials) 
     """
     exposed = {
         name: endpoint
-        for name in (*_BY_CURVE, *_BY_TLS)
+        for name in (each.name for each in LISTENERS)
         if (endpoint := getattr(settings.listen, name)) != "off"
         and credentials.is_plain(name)
         and not is_local(endpoint)
     }
     if exposed and not settings.credentials.insecure:
         name, endpoint = next(iter(exposed.items()))
+        how = _HOW[name in _BY_CURVE]
         raise ValueError(
             f"{name} would listen on {endpoint} without security, for everybody who can reach it. "
-            f"Listen on 127.0.0.1, or {_HOW[name]}; `dragoman init` makes all of them. "
+            f"Listen on 127.0.0.1, or {how}; `dragoman init` makes all of them. "
             "If only you use this network, pass --insecure"
         )
     return [

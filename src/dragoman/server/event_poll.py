@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from dragoman.dialects.base import BodyCodecs, topic_of
-from dragoman.dialects.nfp.bodies import record_object
+from dragoman.dialects.base import BodyCodecs, record_object, topic_of
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.content import Unmappable
 from dragoman.model.record import Kind, Record

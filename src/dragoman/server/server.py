@@ -16,6 +16,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.recovery import fold, resume
+from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.audit import read_key
 from dragoman.ledger.base import Entry
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
@@ -42,8 +43,8 @@ from dragoman.server.side_recovery import resume_sides
 from dragoman.server.wiring import (
     OPEN,
     Admission,
-    make_body_codecs,
     make_links,
+    management_tasks,
     new_id,
 )
 from dragoman.services.inventory import Inventory
@@ -143,7 +144,7 @@ class Server:
         resume_sides(sides, broker, clock.now())
         self.loop = loop = Loop(broker, ledger, links, clock, ServiceTerms(settings.services))
         if guard is not None:
-            guard.attach(loop, make_body_codecs())
+            guard.attach(loop, body_codecs())
         builtin = self._make_builtin(hub, inventory, loop, guard)
         runner = ServiceRunner(hub)
         maintenance = LedgerMaintenance(
@@ -181,7 +182,9 @@ class Server:
         """Make the built-in services and their view of the broker."""
         settings, links, state = self.settings, loop.links, loop.broker.state
         directories = {"data": str(settings.data)}
-        view = BrokerView(state, loop.archive, links, loop.clock.now, settings.nfp, directories)
+        view = BrokerView(
+            state, loop.archive, links, loop.clock.now, management_tasks(settings), directories
+        )
         view.has_curve = bool(settings.credentials.curve)
         _attach(loop, view)
         control = BrokerControl(loop, self._go_down)

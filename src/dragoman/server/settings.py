@@ -19,13 +19,8 @@ from pydantic import (
 )
 
 from dragoman.core.limits import Limits
-from dragoman.dialects.dcp.settings import DcpSettings
-from dragoman.dialects.http.settings import HttpSettings
 from dragoman.dialects.listeners import LISTENERS, listener
-from dragoman.dialects.memo01.settings import MemoSettings
-from dragoman.dialects.ncl.settings import OrchestratorSettings
-from dragoman.dialects.nfp.settings import NfpSettings
-from dragoman.dialects.zss.settings import ZssSettings
+from dragoman.dialects.registry import DIALECTS
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.terms import Terms
 from dragoman.server.endpoints import check_endpoint
@@ -240,7 +235,7 @@ class SecretsSection(SettingsSection):
     )
 
 
-class BrokerSettings(SettingsSection):
+class _OwnSettings(SettingsSection):
     """All settings of a broker."""
 
     data: Path = Field(default=Path("dragoman-data"), description="The folder of the ledger.")
@@ -274,9 +269,25 @@ class BrokerSettings(SettingsSection):
     )
     secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()
-    nfp: NfpSettings = NfpSettings()
-    dcp: DcpSettings = DcpSettings()
-    zss: ZssSettings = ZssSettings()
-    memo: MemoSettings = MemoSettings()
-    ncl: OrchestratorSettings = OrchestratorSettings()
-    http: HttpSettings = HttpSettings()
+
+
+def _dialect_sections() -> dict[str, Any]:
+    """Return one section for each dialect, from its own declaration."""
+    kinds = {name: dialect.settings_type() for name, dialect in DIALECTS.items()}
+    return {name: (kind, kind()) for name, kind in kinds.items() if kind is not None}
+
+
+if TYPE_CHECKING:
+
+    class BrokerSettings(_OwnSettings):
+        """All settings of a broker, with one section for each dialect."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    BrokerSettings = create_model(
+        "BrokerSettings",
+        __base__=_OwnSettings,
+        __doc__=_OwnSettings.__doc__,
+        **_dialect_sections(),
+    )

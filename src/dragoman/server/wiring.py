@@ -1,27 +1,18 @@
-"""The wiring: the only file of the server that names dialects and transports together."""
+"""Which classes are used together: links from descriptors of dialects, transports and credentials.
+
+Each carrier has one function here. A dialect on a known carrier needs no change.
+"""
 
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from dragoman.dialects.base import BodyCodec, BodyCodecs
-from dragoman.dialects.dcp.body_codec import DcpBodyCodec as DcpDress
-from dragoman.dialects.dcp.broker_side import DcpBrokerSide as DcpSide
-from dragoman.dialects.http.body_codec import HttpBodyCodec as HttpDress
-from dragoman.dialects.http.broker_side import HttpBrokerSide as HttpSide
-from dragoman.dialects.listeners import listener
-from dragoman.dialects.local.body_codec import LocalBodyCodec as LocalDress
-from dragoman.dialects.local.broker_side import LocalBrokerSide as LocalSide
-from dragoman.dialects.memo01.body_codec import MemoBodyCodec
-from dragoman.dialects.memo01.broker_side import MemoBrokerSide as MemoSide
-from dragoman.dialects.ncl.body_codec import NclBodyCodec as NclDress
-from dragoman.dialects.ncl.broker_side import NclBrokerSide as NclSide
-from dragoman.dialects.nfp.body_codec import NfpBodyCodec as NfpDress
-from dragoman.dialects.nfp.broker_side import NfpBrokerSide as NfpSide
-from dragoman.dialects.zss.body_codec import ZssBodyCodec as ZssDress
-from dragoman.dialects.zss.broker_side import broker_sides as zss_sides
+from dragoman.dialects.base import BrokerSide
+from dragoman.dialects.descriptor import Carrier, Dialect, ManagementTask
+from dragoman.dialects.local.broker_side import LocalBrokerSide
+from dragoman.dialects.registry import DIALECTS, body_codecs
 from dragoman.model.value import value
 from dragoman.server.credentials import ListenerCredentials, warn_of_plain_listeners
 from dragoman.server.links import Link
@@ -35,12 +26,8 @@ from dragoman.transports.sp import SpReplier
 from dragoman.transports.tls import PeerTls
 from dragoman.transports.zmtp import MAX_FRAME, Router
 
-T = TypeVar("T")
 #: Returns the key of a bearer token that is allowed now.
 CheckToken = Callable[[str], str | None]
-
-#: The usual NATS port; our own server uses it if it is free.
-NATS_PORT: Final = listener("nats").port
 
 
 def new_id() -> str:
@@ -48,10 +35,21 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def make_body_codecs() -> BodyCodecs:
-    """Return the body codec of every dialect by name."""
-    dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
-    return {codec.name: codec for codec in [*dresses, HttpDress(), LocalDress()]}
+def dialect_settings(settings: BrokerSettings, dialect: Dialect) -> Any:
+    """Return the settings of a dialect's sides."""
+    own = getattr(settings, dialect.name)
+    if not hasattr(own, "memoized"):
+        return own
+    return replace(own, memoized=frozenset(n for n, s in settings.services.items() if s.memoize))
+
+
+def management_tasks(settings: BrokerSettings) -> dict[str, tuple[str, ManagementTask]]:
+    """Return the management tasks with a dialect's own form, and the dialect, by task name."""
+    return {
+        name: (dialect.name, task)
+        for dialect in DIALECTS.values()
+        for name, task in dialect.management_tasks(dialect_settings(settings, dialect)).items()
+    }
 
 
 @value
@@ -82,118 +80,110 @@ class ListenerSecurity:
         self.credentials = credentials
         self.admission = admission
 
-    def router(
-        self, settings: BrokerSettings, listener: str, max_frame: int = MAX_FRAME
-    ) -> Transport:
+    def router(self, endpoint: str, listener: str, max_frame: int) -> Transport:
         """Make the transport of a ZeroMQ listener."""
-        endpoint = getattr(settings.listen, listener)
         secrets = self.credentials.curve(listener)
         admits = self.admission.admits if secrets else None
         return Router(endpoint, secrets=secrets, admits=admits, max_frame=max_frame)
 
 
-def _nfp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    side = NfpSide(codecs=codecs, settings=settings.nfp)
-    return [Link(side, security.router(settings, "nfp", settings.nfp.max_body))]
+@value
+class Listening:
+    """One listener that is on: its side, and what its transport needs."""
+
+    settings: BrokerSettings
+    dialect: Dialect
+    #: The settings of the dialect's sides.
+    own: Any
+    side: BrokerSide
+    listener: str
+    endpoint: str
+    security: ListenerSecurity
 
 
-def _dcp(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    side = DcpSide(codecs=codecs, ids=new_id, settings=settings.dcp)
-    return [Link(side, security.router(settings, "dcp"))]
+def _zeromq(to: Listening) -> Transport:
+    return to.security.router(to.endpoint, to.listener, getattr(to.own, "max_body", MAX_FRAME))
 
 
-def _zss(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    front, back = zss_sides(codecs=codecs, ids=new_id, settings=settings.zss)
-    links = [
-        Link(front, security.router(settings, "zss")),
-        Link(back, security.router(settings, "zss_backend")),
-    ]
-    return [link for link in links if getattr(settings.listen, link.name) != "off"]
-
-
-def _memo(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    memoized = frozenset(n for n, s in settings.services.items() if s.memoize)
-    memo = replace(settings.memo, memoized=memoized)
-    tls = security.credentials.tls("memo")
+def _sp(to: Listening) -> Transport:
+    tls = to.security.credentials.tls(to.listener)
     # Without certificates there is no key to check.
-    replier = SpReplier(
-        settings.listen.memo, tls=tls, admits=security.admission.admits if tls else None
-    )
-    return [Link(MemoSide(new_id, codecs, memo), replier)]
+    return SpReplier(to.endpoint, tls=tls, admits=to.security.admission.admits if tls else None)
 
 
-def _ncl(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    side = NclSide(codecs=codecs, ids=new_id, settings=settings.ncl)
-    url, server = settings.listen.nats, None
-    nkeys = security.admission.nkeys
-    nodes = Nodes(nkeys) if nkeys is not None else None
-    tls = security.credentials.tls("nats")
+def _nats(to: Listening) -> Transport:
+    url, server, subjects = to.endpoint, None, to.dialect.node_subjects()
+    nkeys = to.security.admission.nkeys
+    nodes = Nodes(nkeys, subjects) if nkeys is not None and subjects is not None else None
+    tls = to.security.credentials.tls(to.listener)
     if not url or url.startswith("tcp://"):
         own = urlsplit(url or "tcp://127.0.0.1:0")
         server = NatsServer(
-            settings.data / "nats",
+            to.settings.data / "nats",
             host=own.hostname or "127.0.0.1",
             port=own.port or 0,
-            preferred=0 if url else NATS_PORT,
+            preferred=0 if url else to.dialect.worker_listener.port,
             users=nodes.users if nodes is not None else None,
             tls=tls,
         )
-    nkey, jwt = security.credentials.nats if server is None else (None, "")
-    transport = Nats(
+    nkey, jwt = to.security.credentials.nats if server is None else (None, "")
+    return Nats(
         url,
-        side.subscriptions,
+        to.side.subscriptions,  # type: ignore[attr-defined]
         server=server,
         nkey=nkey,
         jwt=jwt,
         tls=PeerTls(tls.authority.read_text()) if tls and (server or "tls:" in url) else None,
         keys=nodes.key_of if nodes is not None else None,
     )
-    return [Link(side, transport, "nats")]
 
 
-def _http(settings: BrokerSettings, codecs: BodyCodecs, security: ListenerSecurity) -> list[Link]:
-    # Imported here: a broker without HTTP starts without the web server.
+def _http(to: Listening) -> Transport:
+    # Here, not above: a broker without HTTP starts without the web server.
     from dragoman.web.http_transport import HttpTransport
     from dragoman.web.identity import Checks
 
-    side = HttpSide(codecs=codecs)
-    checks, to = None, security.admission
-    if to.admits is not None and to.check_token is not None:
-        checks = Checks(to.check_token, to.admits, to.principal_of, to.may_view, to.enrol)
-    tls = security.credentials.tls("http")
-    transport = HttpTransport(settings.listen.http, settings.http, new_id, checks=checks, tls=tls)
-    return [Link(side, transport)]
+    checks, ask = None, to.security.admission
+    if ask.admits is not None and ask.check_token is not None:
+        checks = Checks(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol)
+    tls = to.security.credentials.tls(to.listener)
+    return HttpTransport(to.endpoint, to.own, new_id, checks=checks, tls=tls)
 
 
-#: Makes the links of each listener; one with several endpoints may have some of them off.
-_MAKERS: Final[dict[str, Callable[[BrokerSettings, BodyCodecs, ListenerSecurity], list[Link]]]] = {
-    "nfp": _nfp,
-    "dcp": _dcp,
-    "zss": _zss,
-    "memo": _memo,
-    "nats": _ncl,
-    "http": _http,
+#: Makes the transport of a listener.
+_TRANSPORTS: Final[dict[Carrier, Callable[[Listening], Transport]]] = {
+    Carrier.ZEROMQ: _zeromq,
+    Carrier.SP: _sp,
+    Carrier.NATS: _nats,
+    Carrier.HTTP: _http,
 }
 
 
-_BESIDE: Final = {"zss": ("zss_backend",)}
+def _links(settings: BrokerSettings, dialect: Dialect, security: ListenerSecurity) -> list[Link]:
+    """Make the links of a dialect whose listeners are on."""
+    endpoints = [getattr(settings.listen, each.name) for each in dialect.listeners]
+    if all(endpoint == "off" for endpoint in endpoints):
+        return []
+    own = dialect_settings(settings, dialect)
+    sides = dialect.broker_sides(body_codecs(), new_id, own)
+    links = []
+    for side, listener, endpoint in zip(sides, dialect.listeners, endpoints, strict=True):
+        if endpoint != "off":
+            to = Listening(settings, dialect, own, side, listener.name, endpoint, security)
+            links.append(Link(side, _TRANSPORTS[dialect.carrier](to), listener.name))
+    return links
 
 
 def make_links(settings: BrokerSettings, hub: MemoryHub, admission: Admission = OPEN) -> list[Link]:
-    """Make the links that the settings turn on, and the link of the built-in services.
+    """Make the links that the settings turn on, and that of the built-in services.
 
     Args:
-        settings: endpoints and credentials.
-        hub: the memory transport of the built-in services.
-        admission: the checks of peers.
+        settings: what to listen on, and with which credentials.
+        hub: where the built-in services connect.
+        admission: which peers may connect.
 
     """
-    codecs = make_body_codecs()
     security = ListenerSecurity(ListenerCredentials(settings), admission)
     warn_of_plain_listeners(settings, security.credentials)
-    links = [Link(LocalSide(codecs), hub)]
-    for name, make in _MAKERS.items():
-        endpoints = (name, *_BESIDE.get(name, ()))
-        if any(getattr(settings.listen, each) != "off" for each in endpoints):
-            links += make(settings, codecs, security)
-    return links
+    made = [_links(settings, dialect, security) for dialect in DIALECTS.values()]
+    return [Link(LocalBrokerSide(body_codecs()), hub), *(link for links in made for link in links)]

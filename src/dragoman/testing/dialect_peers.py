@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
+from dragoman.dialects.descriptor import Ids
 from dragoman.dialects.peer_sides import (
     Assigned,
     Dismissed,
@@ -19,7 +20,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.sim_connections import SimHub
-from dragoman.testing.sim_dialects import Ids, SimDialect
+from dragoman.testing.sim_dialects import SimDialect
 from dragoman.testing.world import World
 
 #: A client repeats an unanswered request after this many seconds.
@@ -141,13 +142,13 @@ class DialectClient:
         services: tuple[str, ...],
         ids: Ids,
     ) -> None:
-        assert dialect.client is not None
+        assert dialect.has_clients
         self.world, self.oracle, self.name, self.services = world, oracle, name, services
         self.dialect = dialect
         self.connection = dialect.connection(hub, dialect.client_link, name, self.receive)
         self.side = dialect.client(ids)
         #: Of these dialects, only NFP clients get an acknowledgement that means "on disk".
-        self.is_strict = dialect.client_link == "nfp"
+        self.is_strict = dialect.is_strict
         self.is_up = True
         self.open: dict[JobId, Submission] = {}
         self._asked = 0

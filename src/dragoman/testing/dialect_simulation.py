@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from dragoman.core.limits import Limits
+from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.testing.chaos import Chaos, draw_fault_rates
@@ -17,7 +18,7 @@ from dragoman.testing.network import Network
 from dragoman.testing.oracle import Oracle
 from dragoman.testing.server import SimServer
 from dragoman.testing.sim_connections import SimHub
-from dragoman.testing.sim_dialects import SIM_DIALECTS, make_body_codecs
+from dragoman.testing.sim_dialects import SIM_DIALECTS
 from dragoman.testing.simulation import Outcome, Simulation
 from dragoman.testing.world import World
 
@@ -39,7 +40,7 @@ class DialectSimulation(Simulation):
         self.network = Network(world, rates.message_faults)
         self.oracle = Oracle(world, every=every)
         self.disk = FaultyDisk(Random(seed + 1))
-        self.codecs = make_body_codecs()
+        self.codecs = body_codecs()
         self.hub = SimHub(world, self.network, self._arrive)
         self.server = SimServer(
             world,
@@ -76,9 +77,7 @@ class DialectSimulation(Simulation):
             for name in dialects
             for n, service in enumerate(random.sample(SERVICES, random.randint(1, 2)))
         ]
-        client_names = [name for name in dialects if SIM_DIALECTS[name].client is not None] or [
-            "nfp"
-        ]
+        client_names = [name for name in dialects if SIM_DIALECTS[name].has_clients] or ["nfp"]
         self.dialect_clients = [
             DialectClient(
                 world,

@@ -18,16 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.sdk.blocking import Client
-from dragoman.sdk.peer_factories import DIALECTS
 
 _COMMAND: Final = [sys.executable, "-c", "from dragoman.cli.main import main; main()"]
-#: The listener for workers of a dialect, where its name is not the dialect's.
-_WORKER_LINK: Final = {"zss": "zss_backend", "ncl": "nats"}
-_CLIENT_LINK: Final = {"ncl": "nats"}
-_LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
 #: The listeners that the broker opens.
-LINKS: Final = tuple(n for n in _LINKS if n in (*DIALECTS, "zss_backend", "nats"))
+LINKS: Final = tuple(each.name for each in LISTENERS)
 #: Below the ephemeral range. A client that retries while its broker is down could otherwise get
 #: the broker's port as its own.
 PORTS: Final = range(12_000, 32_000)
@@ -223,12 +220,13 @@ class Fabric:
 
 def link_of(dialect: str, is_worker: bool = False) -> str:
     """Return the listener that peers of a dialect connect to."""
-    return (_WORKER_LINK if is_worker else _CLIENT_LINK).get(dialect, dialect)
+    found = DIALECTS[dialect]
+    return (found.worker_listener if is_worker else found.client_listener).name
 
 
 def client_dialects() -> list[str]:
     """Return the dialects that have clients."""
-    return [d for d in DIALECTS if d != "ncl"]
+    return [name for name, dialect in DIALECTS.items() if dialect.has_clients]
 
 
 def worker_dialects() -> list[str]:

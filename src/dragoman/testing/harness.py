@@ -12,11 +12,12 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.server.server import Server
-from dragoman.server.settings import BrokerSettings
 from dragoman.server.settings_sources import load
 
-LINKS: Final = ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http")
+LINKS: Final = tuple(each.name for each in LISTENERS)
 
 
 class LocalBroker:
@@ -27,9 +28,7 @@ class LocalBroker:
         self.data = data or Path(self._folder.name)  # type: ignore[union-attr]
         wanted = links or ("nfp",)
         listen = {
-            name: "tcp://127.0.0.1:0" if name in wanted else "off"
-            for name in LINKS
-            if name in type(BrokerSettings().listen).model_fields
+            name: "tcp://127.0.0.1:0" if name in wanted else "off" for name in LINKS
         } | settings.pop("listen", {})
         self.server = Server(load(data=self.data, listen=listen, drain=1.0, **settings))
         self.endpoints: dict[str, str] = {}
@@ -40,8 +39,9 @@ class LocalBroker:
 
     def url(self, dialect: str, *, for_workers: bool = False) -> str:
         """Return the URL peers of a dialect connect to."""
-        links = {"ncl": "nats"} | ({"zss": "zss_backend"} if for_workers else {})
-        _, _, address = self.endpoints[links.get(dialect, dialect)].partition("://")
+        found = DIALECTS[dialect]
+        link = found.worker_listener if for_workers else found.client_listener
+        _, _, address = self.endpoints[link.name].partition("://")
         return f"{dialect}://{address}"
 
     def __enter__(self) -> "LocalBroker":

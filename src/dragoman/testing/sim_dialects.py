@@ -1,102 +1,55 @@
-"""The parts of a simulated peer of each dialect: its sides and its connection.
+"""A simulated peer of each dialect: its sides, and the connection it uses.
 
-To add a dialect, add one entry to `SIM_DIALECTS`.
+All of it comes from the descriptors of the dialects. HTTP has no simulated connection.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
-from dragoman.dialects.dcp.body_codec import DcpBodyCodec as DcpDress
-from dragoman.dialects.dcp.broker_side import DcpBrokerSide as DcpBroker
-from dragoman.dialects.dcp.client_side import DcpClientSide as DcpClient
-from dragoman.dialects.dcp.worker_side import DcpWorkerSide as DcpWorker
-from dragoman.dialects.memo01.body_codec import MemoBodyCodec
-from dragoman.dialects.memo01.broker_side import MemoBrokerSide as MemoBroker
-from dragoman.dialects.memo01.client_side import MemoClientSide as MemoClient
-from dragoman.dialects.memo01.worker_side import MemoWorkerSide as MemoWorker
-from dragoman.dialects.ncl.body_codec import NclBodyCodec as NclDress
-from dragoman.dialects.ncl.broker_side import NclBrokerSide as NclBroker
-from dragoman.dialects.ncl.worker_side import NclWorkerSide as NclWorker
-from dragoman.dialects.nfp.body_codec import NfpBodyCodec as NfpDress
-from dragoman.dialects.nfp.broker_side import NfpBrokerSide as NfpBroker
-from dragoman.dialects.nfp.client_side import NfpClientSide as NfpClient
-from dragoman.dialects.nfp.worker_side import NfpWorkerSide as NfpWorker
+from dragoman.dialects.base import BodyCodecs, BrokerSide
+from dragoman.dialects.descriptor import Carrier, Clock, Dialect, Ids, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
-from dragoman.dialects.zss.body_codec import ZssBodyCodec as ZssDress
-from dragoman.dialects.zss.broker_side import broker_sides
-from dragoman.dialects.zss.client_side import ZssClientSide as ZssClient
-from dragoman.dialects.zss.worker_side import ZssWorkerSide as ZssWorker
-from dragoman.model.value import value
+from dragoman.dialects.registry import DIALECTS, body_codecs
 from dragoman.testing.sim_connections import SimDealer, SimRequester, SimSubscriber
 
-Ids = Callable[[], str]
-Clock = Callable[[], float]
+#: The simulated end of a peer's connection.
+_CONNECTIONS: Final[Mapping[Carrier, Callable[..., Any]]] = {
+    Carrier.ZEROMQ: SimDealer,
+    Carrier.SP: SimRequester,
+    Carrier.NATS: SimSubscriber,
+}
+#: Jobs that a simulated worker runs at a time.
+_CONCURRENCY: Final = 2
 
 
-@value
 class SimDialect:
-    """How to make the sides of one dialect, and their links."""
+    """Makes the ends of one dialect, and names the links that peers connect to."""
 
-    broker: Callable[[BodyCodecs, Ids], tuple[BrokerSide, ...]]
-    client: Callable[[Ids], ClientSide] | None
-    worker: Callable[[str, str, Ids, Clock], WorkerSide]
-    connection: Callable[..., Any]
-    client_link: str
-    worker_link: str
-    #: Some of its messages name no job, so it relies on the order of a connection.
-    needs_order: bool = False
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.connection = _CONNECTIONS[dialect.carrier]
+        self.has_clients = dialect.has_clients
+        self.needs_order = dialect.needs_order
+        self.is_strict = dialect.acknowledges
+        sides = self.broker(body_codecs(), str)
+        self.client_link, self.worker_link = sides[0].link, sides[-1].link
+
+    def broker(self, codecs: BodyCodecs, ids: Ids) -> tuple[BrokerSide, ...]:
+        """Make the broker's ends."""
+        return self._dialect.broker_sides(codecs, ids)
+
+    def client(self, ids: Ids) -> ClientSide:
+        """Make a client's end."""
+        return self._dialect.client_side("client", ids)
+
+    def worker(self, name: str, service: str, ids: Ids, clock: Clock) -> WorkerSide:
+        """Make a worker's end."""
+        spec = WorkerSpec(name, (service,), _CONCURRENCY)
+        return self._dialect.worker_side(spec, PeerTools(ids, clock))
 
 
 SIM_DIALECTS: Final[Mapping[str, SimDialect]] = {
-    "nfp": SimDialect(
-        lambda codecs, ids: (NfpBroker(codecs=codecs),),
-        NfpClient,
-        lambda name, service, ids, clock: NfpWorker(name, service, credit=2),
-        SimDealer,
-        "nfp",
-        "nfp",
-    ),
-    "dcp": SimDialect(
-        lambda codecs, ids: (DcpBroker(codecs=codecs, ids=ids),),
-        lambda ids: DcpClient(),
-        lambda name, service, ids, clock: DcpWorker(service, name=name, concurrency=2),
-        SimDealer,
-        "dcp",
-        "dcp",
-        needs_order=True,
-    ),
-    "zss": SimDialect(
-        lambda codecs, ids: broker_sides(codecs=codecs, ids=ids),
-        lambda ids: ZssClient(),
-        lambda name, service, ids, clock: ZssWorker((service,), concurrency=2),
-        SimDealer,
-        "zss",
-        "zss_backend",
-    ),
-    "memo": SimDialect(
-        lambda codecs, ids: (MemoBroker(ids, codecs),),
-        lambda ids: MemoClient(),
-        lambda name, service, ids, clock: MemoWorker((service,), 2),
-        SimRequester,
-        "memo",
-        "memo",
-        needs_order=True,
-    ),
-    "ncl": SimDialect(
-        lambda codecs, ids: (NclBroker(codecs=codecs, ids=ids),),
-        None,
-        lambda name, service, ids, clock: NclWorker(
-            name, (service,), ids=ids, clock=clock, slots=2
-        ),
-        SimSubscriber,
-        "ncl",
-        "ncl",
-    ),
+    name: SimDialect(dialect)
+    for name, dialect in DIALECTS.items()
+    if dialect.carrier in _CONNECTIONS
 }
-
-
-def make_body_codecs() -> BodyCodecs:
-    """Return the body codec of every dialect by name."""
-    dresses: list[BodyCodec] = [NfpDress(), DcpDress(), ZssDress(), MemoBodyCodec(), NclDress()]
-    return {codec.name: codec for codec in dresses}

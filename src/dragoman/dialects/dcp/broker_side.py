@@ -37,23 +37,9 @@ from dragoman.dialects.base import (
     MalformedMessage,
     Send,
 )
-from dragoman.dialects.dcp.body_codec import NAME, answer_parts
+from dragoman.dialects.dcp.body_codec import NAME
 from dragoman.dialects.dcp.deliveries import Deliveries
-from dragoman.dialects.dcp.notes import (
-    Note,
-    read_credit,
-    read_fault,
-    read_holds,
-    read_labels,
-    read_names,
-    read_note,
-    read_number,
-    read_target,
-    read_text,
-    request_note,
-    take_report,
-    write_note,
-)
+from dragoman.dialects.dcp.notes import request_note, take_report
 from dragoman.dialects.dcp.replies import DcpPendingRequest, DcpReplies
 from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
@@ -71,6 +57,20 @@ from dragoman.dialects.dcp.wire import (
     metadata_of,
 )
 from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
+from dragoman.dialects.notes import (
+    Note,
+    read_credit,
+    read_fault,
+    read_holds,
+    read_labels,
+    read_names,
+    read_note,
+    read_number,
+    read_target,
+    read_text,
+    write_note,
+)
+from dragoman.dialects.parts import answer_parts
 from dragoman.model.body import Body
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode

@@ -10,17 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
-from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec, answer_parts, call_parts, unpack
-from dragoman.dialects.dcp.notes import (
-    Note,
-    fault_code,
-    read_fault,
-    read_names,
-    request_note,
-    take_report,
-    write_note,
-)
+from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec
+from dragoman.dialects.dcp.notes import request_note, take_report
 from dragoman.dialects.dcp.wire import NARROW, DcpReply, DcpRequest, Tail, data_of, decode, encode
+from dragoman.dialects.notes import Note, fault_code, read_fault, read_names, write_note
+from dragoman.dialects.parts import answer_parts, call_parts, unpack
 from dragoman.dialects.peer_sides import (
     Chunk,
     ClientNotice,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendCancel, SendInput, SendWork
 from dragoman.dialects.base import BodyCodecs, Send, convert_answer, convert_call
 from dragoman.dialects.dcp.body_codec import NAME
-from dragoman.dialects.dcp.notes import Note, read_text, request_note, write_note
+from dragoman.dialects.dcp.notes import request_note
 from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import (
     DcpRequest,
@@ -23,6 +23,7 @@ from dragoman.dialects.dcp.workers import (
     Widths,
     mark_of,
 )
+from dragoman.dialects.notes import Note, read_text, write_note
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import PeerId, link_of, name_of, raw_of

@@ -10,9 +10,11 @@ from typing import Any, Final
 from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import BodyCodecs, convert_answer, keyed_by_worker
-from dragoman.dialects.dcp.body_codec import NAME, answer_parts, pack
-from dragoman.dialects.dcp.notes import Note, fault_note, request_note, take_report, write_note
+from dragoman.dialects.dcp.body_codec import NAME
+from dragoman.dialects.dcp.notes import request_note, take_report
 from dragoman.dialects.dcp.wire import Tail, data_of, metadata_of
+from dragoman.dialects.notes import Note, fault_note, write_note
+from dragoman.dialects.parts import answer_parts, pack
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode

@@ -6,7 +6,6 @@ order are NorFab's. Our additions (`error`, `code`) come last; NorFab's peers ig
 
 import json
 import re
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -15,7 +14,6 @@ import msgspec
 from dragoman.dialects.nfp.body_codec import task_fault, write
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault
-from dragoman.model.record import Record
 
 #: The status in the body of a 404 with which a worker returns a job unrun.
 HANDED_BACK: Final = "HANDED_BACK"
@@ -341,12 +339,6 @@ def raw_json(body: bytes) -> object:
     except _UNREADABLE:
         return body.decode(errors="backslashreplace")
     return msgspec.Raw(body)
-
-
-def record_object(record: Record) -> dict[str, Any]:
-    """Return a record as an object, without its empty fields."""
-    found = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {name: value for name, value in found.items() if value not in ("", 0)}
 
 
 def error_object(fault: Fault) -> dict[str, Any]:

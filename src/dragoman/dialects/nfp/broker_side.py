@@ -27,6 +27,7 @@ from dragoman.dialects.base import (
     MalformedMessage,
     Send,
     Subscribed,
+    record_object,
     topic_of,
 )
 from dragoman.dialects.nfp import bodies, wire
@@ -225,7 +226,7 @@ def _event_content(record: Record, body: Body | None) -> object:
     """Return the publisher's own event, or the record without its empty fields."""
     if record.kind == Kind.PUBLISHED:
         return bodies.raw_json(body.parts[0]) if body and body.parts else None
-    return bodies.record_object(record)
+    return record_object(record)
 
 
 def _as_mmi(answer: Event | Send) -> Send:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from dragoman.dialects.descriptor import Carrier, Dialect
+from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.errors import DragomanError
 from dragoman.testing.fabric import Fabric
 from dragoman.testing.fuzz.dcp import DcpGrammar
-from dragoman.testing.fuzz.grammar import SERVICES, Grammar
+from dragoman.testing.fuzz.grammar import SERVICES, Grammar, SeedGrammar
 from dragoman.testing.fuzz.http import HttpGrammar
 from dragoman.testing.fuzz.memo import MemoGrammar
 from dragoman.testing.fuzz.ncl import NclGrammar
@@ -73,14 +76,33 @@ class AttackTarget:
     worker: str
 
 
+#: Grammars by listener. Other listeners have the seeds of their dialect.
+_GRAMMARS: Final[dict[str, Callable[[random.Random, Path | None], Grammar]]] = {
+    "nfp": NfpGrammar,
+    "dcp": DcpGrammar,
+    "zss": ZssFrontGrammar,
+    "zss_backend": ZssBackGrammar,
+    "memo": MemoGrammar,
+    "nats": NclGrammar,
+    "http": lambda chance, vectors: HttpGrammar(chance),
+}
+_SENDERS: Final[dict[Carrier, Callable[[str, random.Random], Sender]]] = {
+    Carrier.ZEROMQ: ZmqSender,
+    Carrier.SP: SpSender,
+    Carrier.NATS: NatsSender,
+    Carrier.HTTP: HttpSender,
+}
+
+
+def _target(dialect: Dialect, listener: str) -> AttackTarget:
+    seeds = [list(frames) for frames in dialect.fuzz_seeds(listener)]
+    grammar = _GRAMMARS.get(listener) or (lambda chance, vectors: SeedGrammar(chance, seeds))
+    client = dialect.name if dialect.has_clients else "nfp"
+    return AttackTarget(grammar, _SENDERS[dialect.carrier], client, dialect.name)
+
+
 ATTACK_TARGETS: Final = {
-    "nfp": AttackTarget(NfpGrammar, ZmqSender, "nfp", "nfp"),
-    "dcp": AttackTarget(DcpGrammar, ZmqSender, "dcp", "dcp"),
-    "zss": AttackTarget(ZssFrontGrammar, ZmqSender, "zss", "zss"),
-    "zss_backend": AttackTarget(ZssBackGrammar, ZmqSender, "zss", "zss"),
-    "memo": AttackTarget(MemoGrammar, SpSender, "memo", "memo"),
-    "nats": AttackTarget(NclGrammar, NatsSender, "nfp", "ncl"),
-    "http": AttackTarget(lambda chance, vectors: HttpGrammar(chance), HttpSender, "http", "http"),
+    each.name: _target(DIALECTS[each.dialect], each.name) for each in LISTENERS
 }
 
 

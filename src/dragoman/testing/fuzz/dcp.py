@@ -6,8 +6,8 @@ from typing import Final
 
 import msgpack
 
-from dragoman.dialects.dcp.notes import PREFIX
 from dragoman.dialects.dcp.wire import PROTOCOL
+from dragoman.dialects.notes import PREFIX
 from dragoman.testing.fuzz.grammar import Grammar, frames_of, read_vectors
 from dragoman.testing.fuzz.mutations import Frames
 

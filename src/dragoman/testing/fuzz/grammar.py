@@ -96,6 +96,14 @@ class Grammar:
         return text.encode()
 
 
+class SeedGrammar(Grammar):
+    """Makes messages from the seeds of a dialect: unchanged, or with mutated frames."""
+
+    def __init__(self, random: Random, seeds: Sequence[Frames]) -> None:
+        super().__init__(random, seeds)
+        self.kinds = (lambda: list(random.choice(seeds)),)
+
+
 def read_vectors(folder: Path) -> list[dict[str, Any]]:
     """Read the captured messages of a dialect, if any."""
     found: list[dict[str, Any]] = []

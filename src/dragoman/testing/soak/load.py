@@ -7,11 +7,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dragoman.dialects.registry import DIALECTS
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.errors import DragomanError
 
 #: Dialects whose jobs are durable when acknowledged: their clients never submit twice.
-STRICT: Final = frozenset({"nfp", "http"})
+STRICT: Final = frozenset(name for name, each in DIALECTS.items() if each.acknowledges)
 #: Tries of the other dialects: their texts allow a crashed broker to lose jobs.
 _TRIES: Final = 20
 _RETRY_PAUSE: Final = 1.0

@@ -19,6 +19,8 @@ poll_every = 2.0
 [dcp]
 missed_allowed = 4
 missed_allowed_busy = 8
+[mdp]
+beat_every = 1.0
 [memo]
 beat_every = 1.0
 beat_answer = 3.0

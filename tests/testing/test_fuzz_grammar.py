@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.dialects.base import MalformedMessage
 from dragoman.dialects.dcp import wire as dcp
+from dragoman.dialects.mdp import wire as mdp
 from dragoman.dialects.memo01 import wire as memo01
 from dragoman.dialects.ncl import wire as ncl
 from dragoman.dialects.nfp import wire as nfp
@@ -22,6 +23,7 @@ VECTORS = Path(__file__).parents[1] / "vectors"
 DECODERS: dict[str, Callable[[list[bytes]], Any]] = {
     "nfp": nfp.decode,
     "dcp": dcp.decode,
+    "mdp": mdp.decode,
     "zss": zss.decode,
     "zss_backend": zss.decode,
     "memo": lambda frames: memo01.decode(frames[0]),

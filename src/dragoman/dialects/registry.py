@@ -14,6 +14,7 @@ FOLDERS: Final = (
     "memo01",
     "ncl",
     "http",
+    "mdp",
 )
 
 

@@ -184,3 +184,25 @@ def test_how_slow_a_worker_is_outlives_restarts_while_it_holds_something(stage: 
     assert stage.broker.state.store.graces == {peer("slow"): 60.0}
     stage.wait(stage.limits.recovery_grace + 1.0)
     assert stage.job("j1").state == "running"
+
+
+def test_a_queued_part_of_a_job_that_was_being_cancelled_ends_with_the_restart(
+    stage: Stage,
+) -> None:
+    stage.tell(joined("w1", can_cancel=True), joined("w2", credit=0))
+    stage.tell(submitted("j1", target="all"), cancelled("j1"))
+    asked = next(n for n, r in enumerate(stage.records, 1) if r.kind == "cancel_asked")
+    stage.restart(asked)
+    states = {part.bound: part.state for part in stage.job("j1").parts}
+    assert states == {"w1": JobState.RUNNING, "w2": JobState.CANCELLED}
+
+
+def test_no_patience_ends_before_the_slowest_worker_could_come_back() -> None:
+    stage = Stage(Limits(recovery_grace=15.0))
+    stage.tell(joined("w1", rejoins_within=100.0), joined("w2"))
+    stage.tell(submitted("j1", "other", patience=5.0))
+    stage.restart()
+    stage.wait(99.0)
+    assert stage.job("j1").state is JobState.QUEUED
+    stage.wait(2.0)
+    assert stage.job("j1").state is JobState.EXPIRED

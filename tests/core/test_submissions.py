@@ -297,3 +297,33 @@ def test_bodies_are_stored_beside_their_records(stage: Stage) -> None:
     [append] = [e for e in effects if isinstance(e, Append)]
     assert append.body == body()
     assert append.record.nbytes == body().size
+
+
+def test_a_running_job_submitted_again_is_answered_with_its_workers(stage: Stage) -> None:
+    stage.tell(joined("w1"), joined("w2"), submitted("one"), submitted("every", target="all"))
+    for job, workers in (("one", ("w1",)), ("every", ("w1", "w2"))):
+        (again,) = stage.tell(submitted(job, target=stage.job(job).target))
+        assert isinstance(again, SendReply)
+        assert (again.kind, again.workers) == (ReplyKind.DISPATCHED, workers)
+
+
+def test_results_that_left_memory_are_repeated_by_their_record(stage: Stage) -> None:
+    stage.tell(joined("w1"), joined("w2"), submitted("j1", target="all"))
+    stage.tell(finished("w1", "j1"), finished("w2", "j1"))
+    parts = stage.job("j1").parts
+    parts[0].body = None
+    again = [e for e in stage.tell(submitted("j1", target="all")) if isinstance(e, SendReply)]
+    assert [(e.kind, e.seq) for e in again] == [
+        (ReplyKind.PART, parts[0].result_seq),
+        (ReplyKind.PART, 0),
+        (ReplyKind.FINAL, 0),
+    ]
+    assert [e.body.size > 0 for e in again] == [False, True, False]
+
+
+def test_the_status_of_a_failed_job_has_its_fault(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1"), finished("w1", "j1", FaultCode.TASK_FAILED))
+    (answer,) = stage.tell(ResultRequested(JobId("j1"), peer("c2")))
+    assert isinstance(answer, SendStatus)
+    assert answer.fault is not None
+    assert answer.fault.code is FaultCode.TASK_FAILED

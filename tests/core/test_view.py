@@ -2,6 +2,7 @@
 
 from tests.core.builders import (
     Stage,
+    cancelled,
     finished,
     joined,
     left,
@@ -12,6 +13,7 @@ from tests.core.builders import (
 
 from dragoman.core import view
 from dragoman.core.events import DrainRequested
+from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 
@@ -58,3 +60,22 @@ def test_jobs_are_shown_newest_first_by_state_and_up_to_a_bound(stage: Stage) ->
     assert found is not None
     assert found.state is JobState.RUNNING
     assert view.job(state, JobId("never")) is None
+
+
+def test_a_service_without_a_queue_has_nothing_queued(stage: Stage) -> None:
+    stage.tell(joined("w1"))
+    (row,) = view.services(stage.broker.state)
+    assert (row.workers, row.free, row.queued, row.queued_bytes, row.running) == (1, 1, 0, 0, 0)
+
+
+def test_a_job_is_shown_as_cancelling_until_it_has_ended(stage: Stage) -> None:
+    stage.tell(joined("w1", can_cancel=True), submitted("j1"))
+    seen = []
+    for event in (cancelled("j1"), finished("w1", "j1", FaultCode.CANCELLED)):
+        before = view.job(stage.broker.state, JobId("j1"))
+        stage.tell(event)
+        after = view.job(stage.broker.state, JobId("j1"))
+        assert before is not None
+        assert after is not None
+        seen.append((before.is_cancelling, after.is_cancelling))
+    assert seen == [(False, True), (True, False)]

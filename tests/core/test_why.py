@@ -133,3 +133,10 @@ def test_of_several_parts_the_one_that_waits_is_spoken_of(stage: Stage) -> None:
     found = why(stage.broker.state, JobId("j1"))
     assert found.reason is Reason.ALL_BUSY
     assert found.words.startswith("0 of 2 parts done")
+
+
+def test_why_names_the_worker_of_a_finished_job_and_the_wait_of_a_lost_one(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1"), finished("w1", "j1"), submitted("j2", backoff=5.0))
+    assert why(stage.broker.state, JobId("j1")).worker == "w1"
+    stage.tell(left("w1"))
+    assert "starts in 5.0 s" in why(stage.broker.state, JobId("j2")).words

@@ -220,7 +220,7 @@ def test_sigterm_drains_and_a_second_one_hands_back(
         job = client.submit("probe", "noted", seconds=2, timeout=60)
         until(lambda: lines(log), "it runs")
         worker.signal(signal.SIGTERM)
-        worker.until_it_says("draining")
+        worker.until_it_says("worker drains")
         # What comes now waits for somebody else.
         next_one = client.submit("probe", "add", x=1, timeout=60)
         assert job.result(20)
@@ -233,7 +233,7 @@ def test_sigterm_drains_and_a_second_one_hands_back(
         job = client.submit("probe", "noted", seconds=50, timeout=60)
         until(lambda: lines(log), "it runs")
         stubborn.signal(signal.SIGTERM)
-        stubborn.until_it_says("draining")
+        stubborn.until_it_says("worker drains")
         stubborn.signal(signal.SIGTERM)
         assert stubborn.wait(20) == 0
         assert not job.is_done
@@ -242,7 +242,7 @@ def test_sigterm_drains_and_a_second_one_hands_back(
         until(lambda: len(lines(log)) == 2, "another has it", 20)
         assert time.monotonic() - begun < 20
         heir.signal(signal.SIGTERM)
-        heir.until_it_says("draining")
+        heir.until_it_says("worker drains")
         heir.signal(signal.SIGTERM)
         assert heir.wait(20) == 0
         job.cancel()

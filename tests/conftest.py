@@ -55,7 +55,7 @@ _started: list[str] = []
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
-    # `platform.uname` runs this once, whoever asks first.
+    # `platform.uname` runs this once.
     if event in _STARTS and arguments[:1] != ("uname",):
         _started.append(str(arguments[0] if arguments else event))
 

@@ -108,7 +108,7 @@ def test_a_rotation_gives_new_keys_and_ends_the_old_ones(
     assert "no CURVE key yet" in keys("rotate", "broker")[2]
 
 
-@pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")
+@pytest.mark.shows_secrets("an invitation is shown once, to its maker")
 def test_a_worker_lets_itself_in_with_an_invitation(
     keys: Command, registry: KeyRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +138,7 @@ def test_without_keys_the_list_says_how_to_make_one(keys: Command) -> None:
     assert "keys new NAME" in keys("list")[1]
 
 
-@pytest.mark.shows_secrets("an invitation is shown once, to whoever made it")
+@pytest.mark.shows_secrets("an invitation is shown once, to its maker")
 def test_an_invitation_names_the_patterns_that_the_policy_gives_more_roles(
     keys: Command, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from dragoman.testing.harness import LocalBroker
 HOSTS: Final = ("localhost", "127.0.0.1")
 
 
-class House:
+class SecuredSite:
     """The broker's own credentials, in files."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 
 from dragoman import Client
 from dragoman.security.registry import KeyRegistry
@@ -22,7 +22,7 @@ STRANGERS = 400
 CALLS = 30
 
 
-def _by_curve(broker: LocalBroker, house: House) -> None:
+def _by_curve(broker: LocalBroker, site: SecuredSite) -> None:
     """Shake hands with keys that nobody knows, each to its end."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     for _ in range(STRANGERS // 50):
@@ -31,7 +31,7 @@ def _by_curve(broker: LocalBroker, house: House) -> None:
             each = context.socket(zmq.DEALER)
             each.setsockopt(zmq.LINGER, 0)
             each.curve_publickey, each.curve_secretkey = zmq.curve_keypair()
-            each.curve_serverkey = house.public.encode()
+            each.curve_serverkey = site.public.encode()
             monitor = each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
             each.connect(broker.endpoints["nfp"])
             crowd.append((each, monitor))
@@ -43,8 +43,8 @@ def _by_curve(broker: LocalBroker, house: House) -> None:
     context.term()
 
 
-def _by_tls(link: str) -> Callable[[LocalBroker, House], None]:
-    def strangers(broker: LocalBroker, house: House) -> None:
+def _by_tls(link: str) -> Callable[[LocalBroker, SecuredSite], None]:
+    def strangers(broker: LocalBroker, site: SecuredSite) -> None:
         """Half of them say nothing at all, half speak without TLS."""
         host, _, port = broker.endpoints[link].partition("://")[2].partition(":")
         with contextlib.ExitStack() as silent:
@@ -74,20 +74,20 @@ def _meanwhile(work: Callable[[], None]) -> Iterator[threading.Thread]:
     [("nfp", _by_curve), ("memo", _by_tls("memo")), ("http", _by_tls("http"))],
 )
 def test_an_honest_client_is_served_among_strangers(
-    tmp_path: Path, link: str, strangers: Callable[[LocalBroker, House], None]
+    tmp_path: Path, link: str, strangers: Callable[[LocalBroker, SecuredSite], None]
 ) -> None:
-    house = House(tmp_path / "house")
+    site = SecuredSite(tmp_path / "house")
     registry = KeyRegistry.open(tmp_path / "registry.json")
-    _, anna, keys = house.peer("anna")
+    _, anna, keys = site.peer("anna")
     for key in keys:
         registry.add(key, "anna", now=time.time(), roles=("admin",))
     security = {"enabled": True, "registry": registry.path}
-    # What the honest one asks is answered by the house itself, over the listener in question.
-    with house.broker(link, security=security, ledger={"seal": False}) as broker:
+    # What the honest one asks is answered by the broker itself, over the listener in question.
+    with site.broker(link, security=security, ledger={"seal": False}) as broker:
         url = broker.endpoints[link] if link == "http" else broker.url(link)
         with (
             Client(url, credentials=anna) as client,
-            _meanwhile(lambda: strangers(broker, house)) as flood,
+            _meanwhile(lambda: strangers(broker, site)) as flood,
         ):
             served = 0
             while served < CALLS or flood.is_alive():

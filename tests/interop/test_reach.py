@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop.harness import run_dragoman
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 
 from dragoman.testing.harness import LINKS, LocalBroker
 
@@ -81,8 +81,8 @@ def test_plain_listeners_cannot_be_reached_from_another_machine(elsewhere: str) 
 
 
 def test_a_listener_with_a_key_can(elsewhere: str, tmp_path: Path) -> None:
-    house = House(tmp_path / "house")
-    with house.broker("nfp", listen={"nfp": f"tcp://{HERE}:0"}) as broker:
+    site = SecuredSite(tmp_path / "house")
+    with site.broker("nfp", listen={"nfp": f"tcp://{HERE}:0"}) as broker:
         assert _reached(elsewhere, _port(broker, "nfp"))
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.interop.harness import until
-from tests.interop.secured import HOSTS, House
+from tests.interop.secured import HOSTS, SecuredSite
 
 from dragoman.sdk.issuing import new_certificate
 from dragoman.testing.harness import LocalBroker
@@ -26,10 +26,10 @@ TALK = {
 
 
 @contextmanager
-def line(house: House, broker: LocalBroker, link: str) -> Iterator[ssl.SSLSocket]:
+def line(site: SecuredSite, broker: LocalBroker, link: str) -> Iterator[ssl.SSLSocket]:
     """Shake hands with a listener."""
     place = urlsplit(broker.endpoints[link])
-    _, made, _ = house.peer(f"peer-{link}")
+    _, made, _ = site.peer(f"peer-{link}")
     context = PeerTls(made.authority, made.certificate, made.key).context()
     with socket.create_connection((place.hostname or "", place.port or 0), 20) as plain:
         if link == "nats":
@@ -38,8 +38,8 @@ def line(house: House, broker: LocalBroker, link: str) -> Iterator[ssl.SSLSocket
             yield tls
 
 
-def shown(house: House, broker: LocalBroker, link: str) -> str:
-    with line(house, broker, link) as tls:
+def shown(site: SecuredSite, broker: LocalBroker, link: str) -> str:
+    with line(site, broker, link) as tls:
         return key_of_certificate(tls.getpeercert(binary_form=True))
 
 
@@ -47,19 +47,19 @@ def shown(house: House, broker: LocalBroker, link: str) -> str:
 def test_connections_after_the_swap_see_the_new_certificate_and_old_ones_live_on(
     tmp_path: Path, link: str
 ) -> None:
-    house = House(tmp_path / "house")
+    site = SecuredSite(tmp_path / "house")
     words, answer = TALK[link]
-    with house.broker(link) as broker, line(house, broker, link) as old:
+    with site.broker(link) as broker, line(site, broker, link) as old:
         first = key_of_certificate(old.getpeercert(binary_form=True))
-        assert shown(house, broker, link) == first
-        new = new_certificate(house.authority, "broker", HOSTS)
+        assert shown(site, broker, link) == first
+        new = new_certificate(site.authority, "broker", HOSTS)
         # As a tool would that knows nothing of us: one file after the other.
-        house.files["certificate"].write_text(new.certificate)
-        assert shown(house, broker, link) == first, "half a swap is none"
-        house.files["key"].write_text(new.secret)
-        until(lambda: shown(house, broker, link) == new.key, "the new certificate is shown")
+        site.files["certificate"].write_text(new.certificate)
+        assert shown(site, broker, link) == first, "half a swap is none"
+        site.files["key"].write_text(new.secret)
+        until(lambda: shown(site, broker, link) == new.key, "the new certificate is shown")
         old.sendall(words)
         assert old.recv(len(answer)) == answer
-        with line(house, broker, link) as another:
+        with line(site, broker, link) as another:
             another.sendall(words)
             assert another.recv(len(answer)) == answer

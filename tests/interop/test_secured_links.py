@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.interop.harness import until
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 
 from dragoman import Client, Worker
 from dragoman.dialects.listeners import LISTENERS
@@ -36,15 +36,15 @@ class Scene:
     """A broker with a registry, and people in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.house = House(folder / "house")
+        self.site = SecuredSite(folder / "house")
         self.registry = KeyRegistry.open(folder / "registry.json")
         self.admin = self.enrol("admin", "admin")[0]
         security = {"enabled": True, "registry": self.registry.path}
-        self.broker = self.house.broker(*LINKS, security=security, ledger={"seal": False})
+        self.broker = self.site.broker(*LINKS, security=security, ledger={"seal": False})
 
     def enrol(self, name: str, *roles: str) -> tuple[Credentials, tuple[str, ...]]:
         """Make credentials and let them in."""
-        _, made, keys = self.house.peer(name)
+        _, made, keys = self.site.peer(name)
         for key in keys:
             self.registry.add(key, name, now=time.time(), roles=roles)
         return made, keys
@@ -117,7 +117,7 @@ def test_others_are_not_let_in(scene: Scene, dialect: str, state: str) -> None:
 
 
 def _unknown(scene: Scene, name: str) -> tuple[Credentials, tuple[str, ...]]:
-    _, made, keys = scene.house.peer(name)
+    _, made, keys = scene.site.peer(name)
     return made, keys
 
 
@@ -155,14 +155,14 @@ def _refused(broker: LocalBroker, dialect: str) -> int:
 
 
 def test_peers_move_from_one_key_of_the_broker_to_the_next(tmp_path: Path) -> None:
-    house = House(tmp_path / "house")
+    site = SecuredSite(tmp_path / "house")
     old_public, old_secret = new_curve()
-    old_file = house.folder / "old.curve"
+    old_file = site.folder / "old.curve"
     old_file.write_text(old_secret)
     old_file.chmod(0o600)
-    curve = [house.files["curve"], old_file]
+    curve = [site.files["curve"], old_file]
     both = {"nfp": "tcp://127.0.0.1:0,tcp://127.0.0.1:0"}
-    _, made, _ = house.peer("anna")
+    _, made, _ = site.peer("anna")
     with LocalBroker("nfp", listen=both, credentials={"curve": curve}) as broker:
         new_place, old_place = (
             place.replace("tcp:", "nfp:") for place in broker.endpoints["nfp"].split(",")
@@ -177,17 +177,17 @@ def test_peers_move_from_one_key_of_the_broker_to_the_next(tmp_path: Path) -> No
 def test_a_nats_server_of_somebody_else_knows_the_broker_by_its_seed(tmp_path: Path) -> None:
     scene_folder = tmp_path / "scene"
     scene_folder.mkdir()
-    house = House(scene_folder / "house")
+    site = SecuredSite(scene_folder / "house")
     registry = KeyRegistry.open(scene_folder / "registry.json")
-    _, admin, keys = house.peer("admin")
-    _, wanda, wandas = house.peer("wanda")
+    _, admin, keys = site.peer("admin")
+    _, wanda, wandas = site.peer("wanda")
     for name, each, role in (("admin", keys, "admin"), ("wanda", wandas, "worker")):
         for key in each:
             registry.add(key, name, now=time.time(), roles=(role,))
     nodes = Nodes(lambda: {wandas[0].removeprefix("nkey:"): ("wanda",)}, NclSubjects())
     with _somebody_elses(tmp_path / "nats", nodes) as (url, seed):
         security = {"enabled": True, "registry": registry.path}
-        credentials = {"curve": [house.files["curve"]], "nats": seed}
+        credentials = {"curve": [site.files["curve"]], "nats": seed}
         broker = LocalBroker(
             *("nfp", "nats"), listen={"nats": url}, security=security, credentials=credentials
         )

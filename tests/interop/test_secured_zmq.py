@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.interop.harness import Fleet, run_dragoman, until
 from tests.interop.norfab_peers import SERVER_KEY, RealClient, start_worker
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 
 from dragoman import Client, JobFailed, Worker
 from dragoman.sdk.credentials import NONE
@@ -16,15 +16,15 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path / "house")
+def site(tmp_path: Path) -> SecuredSite:
+    return SecuredSite(tmp_path / "house")
 
 
 def test_real_norfab_peers_with_zmq_auth_on_work_with_our_key(
-    house: House, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    site: SecuredSite, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SERVER_KEY, house.public)
-    with house.broker("nfp") as broker:
+    monkeypatch.setenv(SERVER_KEY, site.public)
+    with site.broker("nfp") as broker:
         start_worker(fleet, broker.endpoints["nfp"], "real-worker")
         client = RealClient(fleet, broker.endpoints["nfp"])
 
@@ -33,7 +33,7 @@ def test_real_norfab_peers_with_zmq_auth_on_work_with_our_key(
             return bool(reply["result"]) and reply["result"]["real-worker"]["result"] == 5
 
         until(answered, "NorFab's worker answers")
-        path, _, _ = house.peer("anna")
+        path, _, _ = site.peer("anna")
         with Client(broker.url("nfp"), credentials=path) as ours:
             assert ours.call("probe", "add", x=4, y=5, timeout=20) == 9
 
@@ -47,9 +47,9 @@ def _answer(client: Client) -> object:
 
 
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss"])
-def test_our_peers_of_every_zeromq_dialect_use_keys(house: House, dialect: str) -> None:
-    _, made, _ = house.peer("anna")
-    with house.broker("nfp", "dcp", "zss", "zss_backend") as broker:
+def test_our_peers_of_every_zeromq_dialect_use_keys(site: SecuredSite, dialect: str) -> None:
+    _, made, _ = site.peer("anna")
+    with site.broker("nfp", "dcp", "zss", "zss_backend") as broker:
         url = broker.url(dialect, for_workers=True)
         worker = Worker(url, "probe", own_process_beats=False, credentials=made)
         worker.task(_add, name="add")
@@ -62,10 +62,10 @@ def _add(x: int, y: int) -> int:
 
 
 def test_a_worker_process_finds_its_keys_in_a_file_and_shows_them_to_nobody(
-    house: House, fleet: Fleet
+    site: SecuredSite, fleet: Fleet
 ) -> None:
-    path, made, _ = house.peer("anna")
-    with house.broker("nfp") as broker:
+    path, made, _ = site.peer("anna")
+    with site.broker("nfp") as broker:
         task = ("worker", "tests.interop.tasks", "--service", "probe", "--url", broker.url("nfp"))
         worker = fleet.dragoman("--key", str(path), *task)
         call = ("call", "probe", "add", '{"x": 1, "y": 1}', "--url", broker.url("nfp"))
@@ -75,10 +75,10 @@ def test_a_worker_process_finds_its_keys_in_a_file_and_shows_them_to_nobody(
         assert made.secret not in worker.log
 
 
-def test_plain_peers_and_peers_with_the_wrong_key_are_told_what_is_wrong(house: House) -> None:
-    elsewhere = House(house.folder / "elsewhere")
+def test_plain_peers_and_peers_with_the_wrong_key_are_told_what_is_wrong(site: SecuredSite) -> None:
+    elsewhere = SecuredSite(site.folder / "elsewhere")
     _, wrong, _ = elsewhere.peer("otto")
-    with house.broker("nfp") as broker:
+    with site.broker("nfp") as broker:
         url = broker.url("nfp")
         with Client(url, credentials=NONE) as client, pytest.raises(Refused, match="wants CURVE"):
             client.call("probe", "add", timeout=20)
@@ -89,8 +89,8 @@ def test_plain_peers_and_peers_with_the_wrong_key_are_told_what_is_wrong(house: 
         assert "wants CURVE" in done.stderr
 
 
-def test_a_peer_with_keys_says_nothing_to_a_broker_without(house: House) -> None:
-    _, made, _ = house.peer("anna")
+def test_a_peer_with_keys_says_nothing_to_a_broker_without(site: SecuredSite) -> None:
+    _, made, _ = site.peer("anna")
     with (
         LocalBroker("nfp") as broker,
         Client(broker.url("nfp"), credentials=made) as client,

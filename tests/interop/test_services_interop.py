@@ -1,4 +1,4 @@
-"""The services of the house, used by NorFab's own client and workers, unchanged."""
+"""Built-in services, used by NorFab's own client and workers, unchanged."""
 
 import hashlib
 import os

@@ -28,7 +28,7 @@ def start_worker(fleet: Fleet, broker: Broker, dialect: str, service: str) -> Pr
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker with a worker of each dialect, whose service is named after it."""
     fleet = Fleet(tmp_path_factory.mktemp("pairs"))
     broker = fleet.broker(LINKS)
@@ -42,10 +42,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]} to {pair[1]}")
-def pair(request: pytest.FixtureRequest, house: Broker) -> Iterator[tuple[Client, str]]:
+def pair(request: pytest.FixtureRequest, site: Broker) -> Iterator[tuple[Client, str]]:
     """A client, and the service of a worker."""
     asking, working = request.param
-    with Client(house.url(asking)) as client:
+    with Client(site.url(asking)) as client:
         yield client, f"tasks-{working}"
 
 
@@ -101,26 +101,26 @@ def test_a_cancel_crosses_and_is_confirmed(pair: tuple[Client, str]) -> None:
     assert caught.value.fault.code == "cancelled"
 
 
-def test_a_service_nobody_offers_is_said_to_be_unknown(house: Broker) -> None:
-    with Client(house.url("zss")) as client, pytest.raises(JobFailed) as caught:
+def test_a_service_nobody_offers_is_said_to_be_unknown(site: Broker) -> None:
+    with Client(site.url("zss")) as client, pytest.raises(JobFailed) as caught:
         client.call("ghost", "add", timeout=20)
     assert caught.value.fault.code == "no_worker"
 
 
 @pytest.mark.parametrize("working", DIALECTS)
 def test_the_jobs_of_a_worker_that_dies_go_to_another(
-    house: Broker, fleet: Fleet, working: str
+    site: Broker, fleet: Fleet, working: str
 ) -> None:
     service = f"mortal-{working}"
-    first = start_worker(fleet, house, working, service)
-    clients = [Client(house.url(asking)) for asking in DIALECTS]
+    first = start_worker(fleet, site, working, service)
+    clients = [Client(site.url(asking)) for asking in DIALECTS]
     try:
         until(lambda: _is_served(clients[0], service), f"{service} is there", every=0.2)
         jobs = [client.submit(service, "slow", seconds=3.0) for client in clients]
         for job in jobs:
             until(lambda job=job: _workers(job), "it is with a worker")  # type: ignore[misc]
         first.kill()
-        start_worker(fleet, house, working, service)
+        start_worker(fleet, site, working, service)
         assert [job.result(timeout=45) for job in jobs] == [3.0] * 3
     finally:
         for client in clients:

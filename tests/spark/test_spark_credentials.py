@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 from tests.spark.test_spark_call import answers, numbers
 
 from dragoman import Client, Worker
@@ -88,7 +88,7 @@ def test_without_credentials_every_call_has_the_same_definite_fault() -> None:
 class SecuredBroker:
     """A secured broker with a service, and what clients of it may be given."""
 
-    def __init__(self, broker: LocalBroker, house: House, registry: KeyRegistry) -> None:
+    def __init__(self, broker: LocalBroker, house: SecuredSite, registry: KeyRegistry) -> None:
         self.broker = broker
         self._house = house
         self._registry = registry
@@ -107,7 +107,7 @@ class SecuredBroker:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     folder = tmp_path_factory.mktemp("secured-spark")
-    house, registry = House(folder / "house"), KeyRegistry.open(folder / "registry.json")
+    house, registry = SecuredSite(folder / "house"), KeyRegistry.open(folder / "registry.json")
     security = {"enabled": True, "registry": registry.path}
     (folder / "drop").mkdir()
     files = {"roots": {"drop": folder / "drop"}, "writable": ["drop"]}

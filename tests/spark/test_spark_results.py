@@ -12,7 +12,13 @@ import pytest
 from dragoman import Client
 from dragoman.sdk.errors import JobFailed, Unreachable
 from dragoman.sdk.files import Files
-from dragoman.spark.results import FileServiceFolder, ResultFolder, ResultTooLarge, Sweeper, reply
+from dragoman.spark.results import (
+    FileServiceFolder,
+    ResultFolder,
+    SparkResultTooLarge,
+    Sweeper,
+    reply,
+)
 from dragoman.spark.retention import Retention
 from dragoman.spark.settings import SparkLimits
 from dragoman.testing.harness import LocalBroker
@@ -67,7 +73,8 @@ def test_more_is_put_through_the_file_service_and_can_be_fetched(tmp_path: Path)
         assert copy.stat().st_size == answer["bytes"]
         nowhere = FileServiceFolder(lambda: Client(broker.url("nfp")), "nf://elsewhere")
         with pytest.raises(
-            ResultTooLarge, match=r"cannot upload the result to nf://elsewhere/job-3.result.parquet"
+            SparkResultTooLarge,
+            match=r"cannot upload the result to nf://elsewhere/job-3.result.parquet",
         ):
             reply(numbers(50), LIMITS, nowhere, "job-3")
 
@@ -173,12 +180,14 @@ def test_a_broker_that_is_away_has_time_to_remove_results() -> None:
 
 
 def test_without_a_place_more_is_refused_with_advice() -> None:
-    with pytest.raises(ResultTooLarge, match=r"4 rows .* add a LIMIT, or start it with --results"):
+    with pytest.raises(
+        SparkResultTooLarge, match=r"4 rows .* add a LIMIT, or start it with --results"
+    ):
         reply(numbers(4), LIMITS, None, "j")
 
 
 @pytest.mark.parametrize("count", [101, 20_000])
 def test_too_much_is_refused_wherever_it_could_go(tmp_path: Path, count: int) -> None:
-    with pytest.raises(ResultTooLarge, match="more than 100 rows or 100,000 bytes"):
+    with pytest.raises(SparkResultTooLarge, match="more than 100 rows or 100,000 bytes"):
         reply(numbers(count), LIMITS, ResultFolder(str(tmp_path), "nf://x"), "j")
     assert not list(tmp_path.iterdir())

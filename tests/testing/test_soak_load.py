@@ -6,7 +6,7 @@ import pytest
 
 from dragoman import Worker
 from dragoman.testing.harness import LocalBroker
-from dragoman.testing.soak.load import Caller
+from dragoman.testing.soak.load import SoakCaller
 
 
 @pytest.mark.process
@@ -19,7 +19,7 @@ def test_every_answer_is_on_the_list_and_a_refused_job_is_lost() -> None:
             return value if value["n"] != 3 else "wrong"
 
         with worker:
-            caller = Caller("nfp", broker.url("nfp"), ["soak-x"], seed=1)
+            caller = SoakCaller("nfp", broker.url("nfp"), ["soak-x"], seed=1)
             caller.start()
             enough = threading.Event()
             while caller.tally.answered < 6:

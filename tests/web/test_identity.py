@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop.harness import until
-from tests.interop.secured import House
+from tests.interop.secured import SecuredSite
 from tests.web.caller import Caller, HttpResponse
 
 from dragoman import Client, Worker
@@ -27,8 +27,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> KeyRegistry:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    return House(tmp_path_factory.mktemp("house") / "files")
+def house(tmp_path_factory: pytest.TempPathFactory) -> SecuredSite:
+    return SecuredSite(tmp_path_factory.mktemp("house") / "files")
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_session_ends_when_nobody_uses_it() -> None:
 
 @pytest.mark.process
 def test_https_takes_certificates_tokens_and_nothing_in_the_clear(
-    house: House, tmp_path: Path
+    house: SecuredSite, tmp_path: Path
 ) -> None:
     registry = KeyRegistry.open(tmp_path / "registry.json")
     _, anna, keys = house.peer("anna")
@@ -224,7 +224,7 @@ def test_https_takes_certificates_tokens_and_nothing_in_the_clear(
             assert client.call("mmi.service.broker", "list_workers", timeout=20) is not None
         for wrong, words in (
             (stranger, "not admitted"),
-            (Credentials(authority=House(tmp_path / "b").authority.certificate), "no TLS"),
+            (Credentials(authority=SecuredSite(tmp_path / "b").authority.certificate), "no TLS"),
         ):
             with Client(url, credentials=wrong) as client, pytest.raises(Refused, match=words):
                 client.call("mmi.service.broker", "list_workers", timeout=20)

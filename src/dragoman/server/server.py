@@ -294,6 +294,6 @@ def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:
     """Write the bound endpoints atomically."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(endpoints) + "\n")
-    # It holds no secret, and whoever waits for the broker may be another user.
+    # It holds no secret, and another user may wait for the broker.
     part.chmod(0o644)
     part.rename(path)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _BYTES = (bytes, bytearray, memoryview)
 
 
-class ResultTooLarge(Exception):
+class SparkResultTooLarge(Exception):
     """The result is larger than this worker allows. The message says what to do."""
 
 
@@ -111,7 +111,7 @@ class FileServiceFolder:
                     Files(client).put(path, url)
                     self._tidy(Files(client), time.time())
             except DragomanError as error:
-                raise ResultTooLarge(f"cannot upload the result to {url}: {error}") from None
+                raise SparkResultTooLarge(f"cannot upload the result to {url}: {error}") from None
         return {"file": url, **details, **self._retention.announcement(time.time())}
 
     def sweep(self, now: float) -> list[str]:
@@ -179,9 +179,9 @@ def _write(table: pa.Table, path: Path) -> dict[str, Any]:
 def reply(
     table: pa.Table, limits: SparkLimits, store: ResultStore | None, name: str
 ) -> dict[str, Any]:
-    """Return a client's reply: the rows, or the file with them. Raises `ResultTooLarge`."""
+    """Return a client's reply: the rows, or the file with them. Raises `SparkResultTooLarge`."""
     if table.num_rows > limits.rows or table.nbytes > limits.bytes:
-        raise ResultTooLarge(
+        raise SparkResultTooLarge(
             f"the result has more than {limits.rows:,} rows or {limits.bytes:,} bytes; "
             f"aggregate it, or add a LIMIT"
         )
@@ -189,7 +189,7 @@ def reply(
     if table.num_rows <= limits.reply_rows and table.nbytes <= limits.reply_bytes:
         return {**summary, "rows": _rows(table)}
     if store is None:
-        raise ResultTooLarge(
+        raise SparkResultTooLarge(
             f"{table.num_rows:,} rows of {table.nbytes:,} bytes are more than a reply holds "
             f"({limits.reply_rows:,} rows, {limits.reply_bytes:,} bytes), and this worker "
             f"stores no files; add a LIMIT, or start it with --results"

@@ -30,7 +30,7 @@ from dragoman.spark.results import (
     FileServiceFolder,
     ResultFolder,
     ResultStore,
-    ResultTooLarge,
+    SparkResultTooLarge,
     Sweeper,
     reply,
 )
@@ -153,7 +153,7 @@ class SparkTasks:
         """Turn expected errors into `TaskFailed`, without a traceback for the caller."""
         try:
             yield
-        except (NotAllowed, ResultTooLarge, DeadlineExceeded, Stopped, ValueError) as error:
+        except (NotAllowed, SparkResultTooLarge, DeadlineExceeded, Stopped, ValueError) as error:
             raise TaskFailed(str(error)) from None
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(explain(error, query)) from None

@@ -48,7 +48,7 @@ class _PendingCall:
     tries: int = 1
 
 
-class Caller(threading.Thread):
+class SoakCaller(threading.Thread):
     """Keeps a few jobs open until `end`, then waits for the rest."""
 
     def __init__(

@@ -11,7 +11,7 @@ from dragoman.server.server import LEDGER_FILE
 from dragoman.testing.fabric import Fabric, client_dialects, link_of, worker_dialects
 from dragoman.testing.gauges import open_files, read_metrics, resident_bytes
 from dragoman.testing.soak.faults import Faults
-from dragoman.testing.soak.load import Caller
+from dragoman.testing.soak.load import SoakCaller
 from dragoman.testing.soak.proxy import Proxy
 from dragoman.testing.soak.verdict import Figures, Sample, read_ledger
 
@@ -78,7 +78,7 @@ class Soak:
     def _run(self, seconds: float, every: float, spared: float) -> Figures:
         workers = self._set_up()
         callers = [
-            Caller(d, self._url(d), [f"soak-{w}" for w in worker_dialects()], self._seed)
+            SoakCaller(d, self._url(d), [f"soak-{w}" for w in worker_dialects()], self._seed)
             for d in client_dialects()
         ]
         faults = Faults(self.fabric, self._proxies, workers, self._seed, every)
@@ -146,7 +146,7 @@ class Soak:
         if resident := resident_bytes(pid):
             self._samples.append(Sample(minute, resident, open_files(pid)))
 
-    def _count(self, callers: list[Caller], faults: Faults, seconds: float) -> Figures:
+    def _count(self, callers: list[SoakCaller], faults: Faults, seconds: float) -> Figures:
         problems = [f"a fault failed: {faults.error}"] if faults.error else []
         self._wait_no_open_jobs()
         self._sample(seconds / 60)

@@ -187,6 +187,8 @@ CASES = {
         "too large",
     ),
     "endless frames": (GREETING_NULL + ready(b"a") + frame(b"x" * 4000, 1) * 6, "too large"),
+    "a handshake command with MORE": (GREETING_NULL + frame(ready(b"a")[2:], 5), "no ZeroMQ"),
+    "a command with MORE": (GREETING_NULL + ready(b"a") + frame(b"\x04PING\0\0", 5), "no ZeroMQ"),
     "flags of no meaning": (GREETING_NULL + ready(b"a") + b"\x08\x00", "no ZeroMQ"),
     "its own no": (GREETING_NULL + ready(b"a") + frame(b"\x05ERROR\x00", 4), "handshake broken"),
 }

@@ -103,12 +103,19 @@ def test_a_modified_frame_is_refused(spoil: Callable[[bytes], bytes]) -> None:
         lambda hello: hello[:-1],
         lambda hello: hello[:6] + b"\x02" + hello[7:],
         lambda hello: hello[:80] + bytes(32) + hello[112:],
+        lambda hello: hello[:40] + b"\x01" + hello[41:],
     ],
-    ids=["box", "short", "version", "no point"],
+    ids=["box", "short", "version", "no point", "padding"],
 )
 def test_a_hello_that_is_none_is_refused(spoil: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ConnectionRejected, match="no CURVE, or another broker's key"):
         Curve([OWN], None).receive(spoil(CurvePeer(OWN.public).hello()))
+
+
+def test_a_hello_whose_box_is_not_of_zeros_is_refused() -> None:
+    peer = CurvePeer(OWN.public)
+    with pytest.raises(ConnectionRejected, match="no CURVE, or another broker's key"):
+        Curve([OWN], None).receive(peer.hello(bytes(63) + b"\x01"))
 
 
 def test_who_knows_another_brokers_key_is_refused() -> None:

@@ -46,10 +46,10 @@ class CurvePeer:
         self.number += 1
         return self.number.to_bytes(8)
 
-    def hello(self) -> bytes:
+    def hello(self, zeros: bytes = bytes(64)) -> bytes:
         number = self._next()
         shared = crypto_box_beforenm(self.server, self.now_secret)
-        box = crypto_box_easy_afternm(bytes(64), b"CurveZMQHELLO---" + number, shared)
+        box = crypto_box_easy_afternm(zeros, b"CurveZMQHELLO---" + number, shared)
         return b"\x05HELLO\x01\x00" + bytes(72) + self.now + number + box
 
     def welcome(self, body: bytes) -> None:

@@ -59,6 +59,20 @@ def test_a_connection_that_ended_is_let_go_of_at_once(request_line: bytes) -> No
         gc.enable()
 
 
+@pytest.mark.parametrize(("size", "status"), [(60_000, b"200"), (66_000, b"400"), (70_000, b"400")])
+def test_the_limit_of_a_head_holds_however_it_arrives(size: int, status: bytes) -> None:
+    async def scene() -> None:
+        transport = HttpTransport("http://127.0.0.1:0", HttpSettings(), lambda: "id")
+        endpoint = await transport.open(lambda: None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint.split(":")[2]))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * size + b"\r\n\r\n")
+        assert status in await reader.readline()
+        writer.close()
+        await transport.close()
+
+    asyncio.run(scene())
+
+
 def test_a_port_that_is_taken_is_said_so_by_name() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -228,6 +228,9 @@ class ZmtpConnection(AcceptedConnection):
             if unseal is not None:
                 flags, body = unseal(body)
             if flags & COMMAND:
+                if flags & MORE:
+                    # RFC 37: a command is one frame.
+                    raise ConnectionRejected(_NOT_ZMTP)
                 self._handle_command(body)
                 unseal, is_open = self._unseal, self.is_open
             elif not is_open:

@@ -41,6 +41,8 @@ _KEY: Final = 32
 _COOKIE: Final = 96
 _VOUCH: Final = 96
 _HELLO: Final = 194
+#: The content of the box in HELLO.
+_ZEROS: Final = bytes(64)
 _MESSAGE: Final = b"\x07MESSAGE"
 #: Bytes that encryption adds to a frame.
 OVERHEAD: Final = 33
@@ -97,7 +99,7 @@ class Curve:
 
     def _hello(self, data: bytes) -> bytes:
         """Version, padding, C', nonce, box of zeros from C' to S. Answer WELCOME."""
-        if len(data) != _HELLO or data[:2] != b"\x01\x00":
+        if len(data) != _HELLO or data[:2] != b"\x01\x00" or any(data[2:74]):
             raise ConnectionRejected(NO_CURVE)
         self._peer_short_term, number, box = data[74:106], data[106:114], data[114:]
         self._own_pair, shared = self._find_own_pair(box, b"CurveZMQHELLO---" + number)
@@ -115,8 +117,8 @@ class Curve:
         for own in self._own:
             shared = CurveBox(crypto_box_beforenm(self._peer_short_term, own.secret))
             with suppress(CryptoError):
-                shared.open(box, nonce)
-                return own, shared
+                if shared.open(box, nonce) == _ZEROS:
+                    return own, shared
         raise ConnectionRejected(NO_CURVE)
 
     def _initiate(self, data: bytes) -> bytes:

@@ -37,6 +37,8 @@ from dragoman.web.view_routes import ViewSource
 GRACE: Final = 2
 #: Largest request head, in bytes.
 LARGEST_HEAD: Final = 65_536
+#: Bytes of a head that are parsed at a time.
+_PIECE: Final = 4096
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -68,7 +70,7 @@ class EmbeddedServer(uvicorn.Server):
 
 
 class HeadTimeoutProtocol(H11Protocol):
-    """Closes a connection if no complete request head arrives in time."""
+    """Closes a connection if no complete request head arrives in time, or if it is too large."""
 
     #: Set by `HttpTransport`, for all its connections.
     patience = 10.0
@@ -83,6 +85,18 @@ class HeadTimeoutProtocol(H11Protocol):
         self.connections_open.add(self)
         super().connection_made(transport)
         self._head_due = self.loop.call_later(self.patience, self._check_head)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse a head in pieces: h11 limits only heads that are not complete yet."""
+        while data and self._awaits_head():
+            super().data_received(data[:_PIECE])
+            data = data[_PIECE:]
+        if data:
+            super().data_received(data)
+
+    def _awaits_head(self) -> bool:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        return is_idle and not self.transport.is_closing()
 
     def on_response_complete(self) -> None:
         """Start the timer of the next request head."""
@@ -182,7 +196,7 @@ class HttpTransport(WebBrokerConnection):
             limit_concurrency=settings.connections,
             timeout_keep_alive=int(settings.keep_alive),
             timeout_graceful_shutdown=GRACE,
-            h11_max_incomplete_event_size=LARGEST_HEAD,
+            h11_max_incomplete_event_size=LARGEST_HEAD - _PIECE,
         )
         self._server = server = EmbeddedServer(config)
         self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http")

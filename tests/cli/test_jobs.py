@@ -6,6 +6,7 @@ import pytest
 from tests.cli.conftest import Run
 
 from dragoman.cli import jobs
+from dragoman.sdk.blocking import Job
 
 
 @pytest.mark.parametrize("arguments", ['{"x": 2, "y": 3}', "[2, 3]"])
@@ -45,10 +46,10 @@ def test_a_call_that_waits_says_what_for(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_interrupted_call_prints_the_jobs_id(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(job: object, url: str, timeout: float) -> None:
+    def interrupted(job: object, timeout: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jobs, "_result", interrupted)
+    monkeypatch.setattr(Job, "result", interrupted)
     code, _, err = run("call", "math", "add", "[1, 2]")
     assert code == 130
     job = err.split()[2]

@@ -66,6 +66,7 @@ def anchor(
     to: str = typer.Option("", help="The target; without it, the line is printed."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write one signed head of the ledger, beside a running broker or without.
 
@@ -83,11 +84,15 @@ def anchor(
     report = audit(settings.data / LEDGER_FILE, read_key(settings.security.audit_key))
     key = open_signing_key(anchor_key_file(settings))
     line = sign(key, report.last, report.head, time.time())
+    public = key.verify_key.encode().hex()
     if to:
         open_target(to).write([line])
-    else:
+    if as_json:
+        print_json({"anchor": line.decode().rstrip(), "public_key": public})
+        return
+    if not to:
         typer.echo(line.decode().rstrip())
-    typer.echo(f"public key {key.verify_key.encode().hex()}", err=True)
+    typer.echo(f"public key {public}", err=True)
 
 
 def anchor_key_file(settings: "BrokerSettings") -> Path:

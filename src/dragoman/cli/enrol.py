@@ -10,6 +10,7 @@ from typing import Final
 
 import typer
 
+from dragoman.cli.output import AS_JSON, print_done
 from dragoman.sdk.credentials import SERVER_VARIABLE, Credentials, write_credentials
 from dragoman.sdk.errors import Refused, Unreachable
 
@@ -23,6 +24,7 @@ def enrol(
     authority: Path | None = typer.Option(
         None, help="The broker's authority, in PEM (from its peers.txt)."
     ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make a CURVE key and register it with a one-time token, read from standard input.
 
@@ -45,7 +47,7 @@ def enrol(
     )
     server = os.environ.get(SERVER_VARIABLE, "")
     write_credentials(out, Credentials(public, secret, server, authority=authority_pem))
-    typer.echo(f"wrote {out}: you are {principal}")
+    print_done(f"wrote {out}: you are {principal}", as_json, file=out, principal=principal)
 
 
 def exchange_token(url: str, body: dict[str, str], authority_pem: str) -> str:

@@ -15,7 +15,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from dragoman.cli.output import AS_JSON, URL, print_json
+from dragoman.cli.output import AS_JSON, URL, print_done, print_json
 from dragoman.sdk.blocking import Client
 from dragoman.sdk.files import SCHEME, Files
 
@@ -48,7 +48,7 @@ def list_files(
 
 
 @app.command()
-def details(file: str = FILE, url: str = URL) -> None:
+def details(file: str = FILE, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Print size and digests of a file, as JSON."""
     with Client(url) as client:
         print_json(Files(client).details(as_url(file)))
@@ -60,6 +60,7 @@ def fetch(
     destination: Path = typer.Argument(None, help="A file or folder here (default: its name)."),
     url: str = URL,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Download a file. Resumes an interrupted download."""
     source = as_url(file)
@@ -67,7 +68,7 @@ def fetch(
     target = destination / name if destination and destination.is_dir() else destination
     with Client(url) as client, _bar(name, quiet) as report:
         found = Files(client).fetch(source, target or Path(name), report)
-    typer.echo(str(found))
+    print_done(str(found), as_json, file=found)
 
 
 @app.command()
@@ -76,12 +77,15 @@ def put(
     file: str = FILE,
     url: str = URL,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress bar."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Upload a file into a folder that the broker allows."""
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
     with Client(url) as client, _bar(path.name, quiet) as report:
         Files(client).put(path, as_url(file), report)
+    if as_json:
+        print_json({"file": as_url(file)})
 
 
 @contextmanager

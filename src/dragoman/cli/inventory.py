@@ -22,13 +22,18 @@ def _ask(url: str, task: str, **kwargs: Any) -> Any:
 
 
 @app.command()
-def show(url: str = URL) -> None:
+def show(url: str = URL, as_json: bool = AS_JSON) -> None:
     """Print the version, the patterns, and errors in the files, if any."""
     print_json(_ask(url, "show"))
 
 
 @app.command()
-def get(name: str = NAME, path: str = typer.Argument("", help=PATH.help), url: str = URL) -> None:
+def get(
+    name: str = NAME,
+    path: str = typer.Argument("", help=PATH.help),
+    url: str = URL,
+    as_json: bool = AS_JSON,
+) -> None:
     """Print a worker's inventory, without secrets."""
     print_json(_ask(url, "get", name=name, path=path))
 
@@ -40,6 +45,7 @@ def set_(
     value: str = typer.Argument(help="JSON, or plain text."),
     version: int | None = VERSION,
     url: str = URL,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Set the value at a path for all workers that match a pattern."""
     arguments = {"pattern": pattern, "path": path, "value": _value(value), "version": version}
@@ -48,7 +54,11 @@ def set_(
 
 @app.command()
 def delete(
-    pattern: str = PATTERN, path: str = PATH, version: int | None = VERSION, url: str = URL
+    pattern: str = PATTERN,
+    path: str = PATH,
+    version: int | None = VERSION,
+    url: str = URL,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Delete the value at a path for all workers that match a pattern."""
     print_json(_ask(url, "delete", pattern=pattern, path=path, version=version))
@@ -58,6 +68,7 @@ def delete(
 def undo(
     change: int | None = typer.Argument(None, help="The change; the last if not given."),
     url: str = URL,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Undo a change."""
     print_json(_ask(url, "undo", version=change))
@@ -76,7 +87,7 @@ def history(
 
 
 @app.command()
-def reload(url: str = URL) -> None:
+def reload(url: str = URL, as_json: bool = AS_JSON) -> None:
     """Read the files again. If one is broken, print its error and keep the last good files."""
     print_json(_ask(url, "reload"))
 

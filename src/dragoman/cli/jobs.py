@@ -11,9 +11,8 @@ import typer
 from dragoman.cli.broker_call import ask_broker, require_broker, start_job
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
-from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.blocking import Client, Job
-from dragoman.sdk.errors import DragomanError, Expired, JobFailed, StillRunning
+from dragoman.sdk.errors import DragomanError, StillRunning
 from dragoman.sdk.jobs import Chunk, Progress
 
 SERVICE = typer.Argument(help="The service to call.")
@@ -62,7 +61,7 @@ def call(
                     typer.echo(f"{event.worker}: {_progress_text(event.event)}", err=True)
                 elif isinstance(event, Chunk):
                     typer.echo(event.data, nl=False)
-            print_json(_result(job, url, timeout + 5.0))
+            print_json(job.result(timeout + 5.0))
 
 
 def submit(
@@ -133,19 +132,6 @@ def _reason(job: Job, url: str) -> dict[str, Any]:
         return dict(ask_broker(url, "why", job.id))
     except (DragomanError, OSError):
         return {}
-
-
-def _result(job: Job, url: str, timeout: float) -> Any:
-    """Return the result. A job that no worker got cannot have run: say what it waited for."""
-    try:
-        return job.result(timeout)
-    except JobFailed as error:
-        if error.fault.is_definite or job.workers:
-            raise
-        # Raised anew as a definite failure of the queue: `may have run` would be wrong.
-        words = _reason(job, url).get("words") or "no worker took it"
-        fault = Fault(FaultCode.QUEUE_TIMEOUT, f"no worker took it in time: {words}")
-        raise Expired(job.id, fault) from None
 
 
 def _call(task: str, arguments: str, timeout: float) -> Call:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
-from dragoman.cli.output import AS_JSON, print_rows
+from dragoman.cli.output import AS_JSON, print_done, print_rows
 from dragoman.security.keys import KeyState, brief
 from dragoman.security.policy_file import PolicyFile
 
@@ -41,6 +41,7 @@ def new(
     days: float = DAYS,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make and register the credentials of a principal.
 
@@ -54,11 +55,12 @@ def new(
     if key:
         for each in key:
             registry.add(each, name, now=now, roles=tuple(role), expires_at=until)
-        typer.echo(f"registered {len(key)} key(s) of {name}")
+        print_done(f"registered {len(key)} key(s) of {name}", as_json, principal=name, keys=key)
         return
     path = out or Path(f"{name}.key")
     keys = issue(settings, registry, name, tuple(role), path, until)
-    typer.echo(f"wrote {path} ({', '.join(brief(each) for each in keys)})")
+    shown = ", ".join(brief(each) for each in keys)
+    print_done(f"wrote {path} ({shown})", as_json, principal=name, file=path, keys=list(keys))
 
 
 @app.command("list")
@@ -93,12 +95,14 @@ def approve(
     role: list[str] = ROLE,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Approve a pending key."""
     registry = open_registry(find_settings(config, data))
     found = find_key(registry, key)
     registry.approve(found, name, tuple(role))
-    typer.echo(f"approved {brief(found)} for {registry.principal_of(found)}")
+    principal = registry.principal_of(found)
+    print_done(f"approved {brief(found)} for {principal}", as_json, key=found, principal=principal)
 
 
 @app.command()
@@ -106,12 +110,13 @@ def revoke(
     whom: str = typer.Argument(help="A key, or the name of a principal: all of its keys."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Revoke a key, or all keys of a principal, for good. Their connections close at once."""
     registry = open_registry(find_settings(config, data))
     is_name = bool(registry.keys_of(whom))
     keys = registry.revoke(whom if is_name else find_key(registry, whom))
-    typer.echo(f"revoked {', '.join(brief(key) for key in keys)}")
+    print_done(f"revoked {', '.join(brief(key) for key in keys)}", as_json, keys=list(keys))
 
 
 @app.command()
@@ -120,10 +125,12 @@ def roles(
     role: list[str] = typer.Argument(None, help="All roles of the principal; without: no roles."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Replace the roles of a principal."""
     open_registry(find_settings(config, data)).set_roles(name, tuple(role or ()))
-    typer.echo(f"{name}: {', '.join(role or ()) or 'no roles'}")
+    shown = ", ".join(role or ()) or "no roles"
+    print_done(f"{name}: {shown}", as_json, principal=name, roles=list(role or ()))
 
 
 @app.command()
@@ -135,6 +142,7 @@ def rotate(
     finish: bool = typer.Option(False, help="For `broker`: serve only the new key from now on."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make new credentials for a principal; its old keys expire after --grace.
 
@@ -146,7 +154,8 @@ def rotate(
         from dragoman.cli import rotation
 
         done = rotation.finish if finish else rotation.begin
-        typer.echo(done(settings, config))
+        steps = done(settings, config)
+        print_done(steps, as_json, next_steps=steps)
         return
     registry = open_registry(settings)
     now = time.time()
@@ -157,7 +166,13 @@ def rotate(
     issue(settings, registry, name, (), path, now + days * _DAY if days else 0.0)
     for key in old:
         registry.expire(key, now + grace * 3600)
-    typer.echo(f"wrote {path}; {len(old)} old key(s) expire in {grace:g} h")
+    print_done(
+        f"wrote {path}; {len(old)} old key(s) expire in {grace:g} h",
+        as_json,
+        principal=name,
+        file=path,
+        expiring=old,
+    )
 
 
 @app.command()
@@ -169,6 +184,7 @@ def invite(
     days: float = typer.Option(0.0, min=0, help="Days until the enrolled key expires; 0: never."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make a one-time token with which a worker registers its own key.
 
@@ -189,7 +205,7 @@ def invite(
         roles=tuple(role),
         key_life=days * _DAY,
     )
-    typer.echo(token)
+    print_done(token, as_json, token=token)
 
 
 @app.command()
@@ -198,6 +214,7 @@ def enrol(
     name: str = typer.Option("", help="The name of the principal; must match the token's globs."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Register a key with a one-time token, read from standard input.
 
@@ -208,7 +225,9 @@ def enrol(
     registry = open_registry(settings)
     policy = PolicyFile(policy_file(settings)).policy
     principal = registry.enrol(token, key, time.time(), name, policy=policy)
-    typer.echo(f"registered {brief(key)} for {brief(principal)}")
+    print_done(
+        f"registered {brief(key)} for {brief(principal)}", as_json, key=key, principal=principal
+    )
 
 
 def issue(
@@ -267,4 +286,4 @@ def find_key(registry: "KeyRegistry", text: str) -> str:
 
 
 def _date(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at)) if at else ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else ""

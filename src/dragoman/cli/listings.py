@@ -1,12 +1,21 @@
 """Listings of a broker's services, workers, clients, jobs and events."""
 
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import typer
 
 from dragoman.cli.broker_call import ask_broker
-from dragoman.cli.output import AS_JSON, URL, print_json_line, print_rows
+from dragoman.cli.output import (
+    AS_JSON,
+    URL,
+    ago,
+    duration,
+    local_time,
+    print_json_line,
+    print_rows,
+)
 from dragoman.model.job import JobState
 from dragoman.sdk.blocking import Client
 
@@ -15,8 +24,22 @@ _WORKER: Final = ("name", "dialect", "services", "status", "holding", "silent_fo
 _JOB: Final = ("job", "state", "service", "task", "workers", "attempts", "fault")
 
 
-def _short(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: row[name] for name in names}
+#: How a member is shown to people: its heading and its text.
+_SHOWN: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
+    "silent_for": ("silent for", duration),
+    "alive_for": ("connected for", duration),
+    "first_seen_at": ("first seen", local_time),
+    "seen_at": ("last seen", ago),
+}
+
+
+def _short(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the members for a table, with durations and local times."""
+    found = {}
+    for name in names:
+        heading, write = _SHOWN.get(name, (name, None))
+        found[heading] = row[name] if write is None or row[name] is None else write(row[name])
+    return found
 
 
 def services(url: str = URL, as_json: bool = AS_JSON) -> None:
@@ -33,7 +56,8 @@ def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
 
 def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
     """List the clients that sent something lately."""
-    print_rows(ask_broker(url, "list_clients"), as_json, "no clients")
+    rows = ask_broker(url, "list_clients")
+    print_rows(rows if as_json else [_short(row, row) for row in rows], as_json, "no clients")
 
 
 def jobs(
@@ -56,6 +80,7 @@ def events(
     ),
     limit: int = typer.Option(0, help="Stop after this many events; 0: no limit."),
     url: str = URL,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Print the broker's events, one JSON object a line.
 

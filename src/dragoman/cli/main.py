@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from dragoman.cli import (
     audit,
+    context,
     enrol,
     files,
     init,
@@ -30,15 +33,29 @@ from dragoman.cli import (
     up,
     worker,
 )
+from dragoman.cli.contexts import Contexts, contexts_file
 from dragoman.cli.demo.command import demo
 from dragoman.cli.doctor.command import doctor
 from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
 
+#: Whether the command line asks for help, in the meta data of its context.
+_IS_HELP: Final = "dragoman.is_help"
+
+
+class _Group(TyperGroup):
+    """Notes whether help is asked for: the callback below does not see the command's arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_IS_HELP] = "--help" in args
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
     name="dragoman",
+    cls=_Group,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     help="One service broker that speaks five published protocols. "
     "Start one with `dragoman up`, workers with `dragoman worker`, and give them work with "
@@ -60,6 +77,7 @@ app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
+app.add_typer(context.app, name="context")
 app.add_typer(ledger.app, name="ledger")
 app.command("init")(init.init)
 app.command("enrol")(enrol.enrol)
@@ -78,6 +96,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    asked: typer.Context,
     show_version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
@@ -93,11 +112,17 @@ def _root(
         envvar=SERVER_VARIABLE,
         help="The broker's public CURVE key, if the credentials file does not contain it.",
     ),
+    use_context: str = typer.Option(
+        "", "--context", envvar="DRAGOMAN_CONTEXT", help="A broker of `dragoman context list`."
+    ),
 ) -> None:
-    """Pass the credentials to the command, and to the processes it starts."""
+    """Pass credentials and context to the command, and to the processes it starts."""
     for name, value in ((FILE_VARIABLE, str(key or "")), (SERVER_VARIABLE, server_key)):
         if value:
             os.environ[name] = value
+    # A stale context must not keep a user from the help, or from choosing another one.
+    if asked.invoked_subcommand != "context" and not asked.meta[_IS_HELP]:
+        Contexts(contexts_file()).apply(use_context)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
-from dragoman.cli.output import AS_JSON, print_json, print_rows
+from dragoman.cli.output import AS_JSON, print_done, print_json, print_rows
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.verbs import AccessRequest, TargetClass, Verb, canonical_service
 
@@ -50,13 +50,16 @@ def check(
     file: Path | None = typer.Argument(None, help="A policy; the broker's if not given."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Read a policy and print its first error, if there is one."""
     path = file or policy_file(find_settings(config, data))
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     policy = PolicyFile(path).policy
-    typer.echo(f"{path}: {len(policy.roles)} roles, {len(policy.grants)} rules about principals")
+    roles, rules = len(policy.roles), len(policy.grants)
+    text = f"{path}: {roles} roles, {rules} rules about principals"
+    print_done(text, as_json, file=path, roles=roles, rules=rules)
 
 
 @app.command()

@@ -3,6 +3,9 @@
 import importlib
 import os
 import sys
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -52,6 +55,14 @@ def _is_function(thing: Any) -> bool:
     return callable(thing) and not isinstance(thing, type) and hasattr(thing, "__code__")
 
 
+def own_frames(error: BaseException) -> str:
+    """Write a traceback with the user's own frames only, without those of Python and of ours."""
+    ours = (str(Path(__file__).parents[1]), "<frozen importlib", sysconfig.get_path("stdlib"))
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = traceback.format_list(f for f in frames if not f.filename.startswith(ours))
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
+
+
 def find(what: str) -> Any:
     """Import MODULE:OBJECT, also from the current folder."""
     module_name, _, attribute = what.partition(":")
@@ -61,8 +72,10 @@ def find(what: str) -> Any:
         thing: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
-            raise
+            raise ValueError(f"{module_name} failed to import:\n{own_frames(error)}") from None
         raise ValueError(f"no module {module_name!r} in this folder or on the path") from None
+    except Exception as error:
+        raise ValueError(f"{module_name} failed to import:\n{own_frames(error)}") from None
     for part in attribute.split(".") if attribute else ():
         if not hasattr(thing, part):
             raise ValueError(f"{module_name} has no {part!r}")

@@ -31,7 +31,8 @@ DEFAULT: Final = "default"
 FLAG: Final = "flag"
 #: Variables that are not settings of the broker; a name close to one is no misspelt setting.
 OTHER_VARIABLES: Final = tuple(
-    VARIABLE_PREFIX + name for name in ("URL", "CONFIG", "CONTEXT", "KEY_FILE", "SERVER_KEY")
+    VARIABLE_PREFIX + name
+    for name in ("URL", "CONFIG", "CONTEXT", "JSON", "KEY_FILE", "SERVER_KEY")
 )
 _CLOSE: Final = 0.8
 _AT: Final = re.compile(r" \(at line (\d+), column (\d+)\)$")

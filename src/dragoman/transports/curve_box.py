@@ -78,4 +78,7 @@ def _new_buffer(size: int) -> tuple[Any, Any]:
     return pointer, ffi.buffer(pointer)
 
 
-CurveBox = FastCurveBox if all(hasattr(lib, name) for name in _NEEDED) else PublicCurveBox
+#: The one to use with the installed PyNaCl.
+CurveBox: type[PublicCurveBox] = (
+    FastCurveBox if all(hasattr(lib, name) for name in _NEEDED) else PublicCurveBox
+)

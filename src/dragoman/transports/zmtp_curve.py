@@ -19,7 +19,7 @@ from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
 from dragoman.transports.base import Admits, Key
-from dragoman.transports.curve_box import CurveBox
+from dragoman.transports.curve_box import CurveBox, PublicCurveBox
 from dragoman.transports.zmtp_mechanism import (
     BROKEN_OFF,
     NO_CURVE,
@@ -112,7 +112,7 @@ class Curve:
         self._steps = {b"INITIATE": self._initiate}
         return command(b"WELCOME", nonce + boxed)
 
-    def _find_own_pair(self, box: bytes, nonce: bytes) -> tuple[CurveKeyPair, CurveBox]:
+    def _find_own_pair(self, box: bytes, nonce: bytes) -> tuple[CurveKeyPair, PublicCurveBox]:
         """Find which of our key pairs a HELLO is for: the one that opens its box."""
         for own in self._own:
             shared = CurveBox(crypto_box_beforenm(self._peer_short_term, own.secret))

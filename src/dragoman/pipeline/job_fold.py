@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from dragoman.model.record import Kind
 from dragoman.pipeline.job_records import KEY
-from dragoman.pipeline.schema import fields, is_kind
+from dragoman.pipeline.schema import is_kind, struct_of
 
 _GIVEN: Final = {
     "submitted_seq": "seq",
@@ -64,11 +64,11 @@ def _reduced() -> list[Column]:
     has_state = (F.col("state") != "") & ~is_kind(Kind.GATHERED)
     names = F.split(F.col("detail"), "\n")
     reduced = {
-        "given": F.when(is_kind(Kind.SUBMITTED), fields(_GIVEN)),
-        "end": F.when(is_kind(Kind.ENDED), fields(_END)),
+        "given": F.when(is_kind(Kind.SUBMITTED), struct_of(_GIVEN)),
+        "end": F.when(is_kind(Kind.ENDED), struct_of(_END)),
         "came": F.when(has_state, F.struct("seq", "state")),
-        "dispatched": F.when(is_kind(Kind.DISPATCHED), fields(_DISPATCH)),
-        "accepted": F.when(is_kind(Kind.ACCEPTED), fields(_ACCEPT)),
+        "dispatched": F.when(is_kind(Kind.DISPATCHED), struct_of(_DISPATCH)),
+        "accepted": F.when(is_kind(Kind.ACCEPTED), struct_of(_ACCEPT)),
         "stopped": F.when(is_kind(Kind.REQUEUED, Kind.FORWARDED, Kind.GATHERED), _stop()),
         "bound_parts": F.when(is_kind(Kind.BOUND), F.size(names)),
         # A part whose resources moved to several workers is split into more parts.

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dragoman.model.record import Kind
-from dragoman.pipeline.schema import JOB_KINDS, RECORD, cast_to, columns, fields, is_kind
+from dragoman.pipeline.schema import JOB_KINDS, RECORD, cast_to, columns, is_kind, struct_of
 
 TABLE: Final = "carried_life"
 _NOT_CARRIED: Final = frozenset({"digest", "key", "count", "version"})
@@ -91,7 +91,7 @@ def annotate(records: DataFrame) -> DataFrame:
 
 def _of_kind(kind: Kind, names: dict[str, str]) -> Column:
     """Return fields of the records of one kind, the number first; null for other kinds."""
-    return F.when(is_kind(kind), fields(names))
+    return F.when(is_kind(kind), struct_of(names))
 
 
 def notable_candidates(records: DataFrame) -> DataFrame:

@@ -84,7 +84,7 @@ def cast_to(rows: DataFrame, schema: StructType) -> DataFrame:
     return rows.selectExpr(*casts)
 
 
-def fields(names: dict[str, str]) -> Column:
+def struct_of(names: dict[str, str]) -> Column:
     """Put columns into one struct: `{field name: column}`.
 
     Aggregating one struct is much cheaper than aggregating each of its fields.

@@ -19,7 +19,9 @@ from dragoman import Client
 
 pytestmark = pytest.mark.interop
 
-LINKS = dict.fromkeys(("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http"), "127.0.0.1:0")
+LINKS = dict.fromkeys(
+    ("nfp", "dcp", "zss", "zss_backend", "memo", "nats", "http", "mdp"), "127.0.0.1:0"
+)
 #: The dialect of each worker, and the link that it connects to.
 WORKERS = {
     "nfp": "nfp",
@@ -28,6 +30,7 @@ WORKERS = {
     "memo": "memo",
     "ncl": "nats",
     "http": "http",
+    "mdp": "mdp",
 }
 #: When jobs end, in seconds after their start: before, during and after the outage.
 BEFORE, DURING, AFTER = 0.2, 4.0, 12.0

@@ -17,6 +17,11 @@ from dragoman.dialects.base import Frames, Send
 from dragoman.dialects.dcp.broker_side import DcpBrokerSide
 from dragoman.dialects.dcp.wire import DcpReply, DcpRequest, Registration, decode, encode
 from dragoman.dialects.dcp.worker_side import DcpWorkerSide
+from dragoman.dialects.mdp.broker_side import MdpBrokerSide
+from dragoman.dialects.mdp.wire import MdpReady, WorkerReply, WorkerRequest
+from dragoman.dialects.mdp.wire import decode as decode_mdp
+from dragoman.dialects.mdp.wire import encode as encode_mdp
+from dragoman.dialects.mdp.worker_side import MdpWorkerSide
 from dragoman.dialects.peer_sides import Assigned, SendNow
 from dragoman.dialects.registry import body_codecs
 from dragoman.dialects.zss.broker_side import broker_sides
@@ -108,7 +113,12 @@ def zss_sides() -> dict[str, Any]:
     return {front.link: front, back.link: back}
 
 
+def mdp_sides() -> dict[str, Any]:
+    return {"mdp": MdpBrokerSide(codecs=CODECS, ids=iter("abcdef").__next__)}
+
+
 CASES = [
+    pytest.param(mdp_sides, "mdp", lambda: MdpWorkerSide("math", name="w"), id="mdp"),
     pytest.param(dcp_sides, "dcp", lambda: DcpWorkerSide("math", name="w"), id="dcp"),
     pytest.param(zss_sides, "zss_backend", lambda: ZssWorkerSide(["math"]), id="zss"),
 ]
@@ -186,3 +196,24 @@ def test_a_raw_dcp_worker_answers_after_a_restart() -> None:
     stage.hear([encode(DcpReply(request.client, (*metadata, b"", b"done")))])
     assert [r.state for r in stage.results] == [JobState.SUCCEEDED]
     assert isinstance(stage.broker, Broker)
+
+
+def test_a_raw_mdp_worker_answers_after_a_restart() -> None:
+    stage = Stage(mdp_sides, "mdp")
+    stage.hear([encode_mdp(MdpReady(b"math"))])
+    stage.submit()
+    requests = [m for m in map(decode_mdp, stage.take()) if isinstance(m, WorkerRequest)]
+    stage.restart()
+    (request,) = requests
+    stage.hear([encode_mdp(WorkerReply(request.client, (b"done",)))])
+    assert [r.state for r in stage.results] == [JobState.SUCCEEDED]
+    assert stage.to_worker, "it is told to register again"
+
+
+def test_a_raw_mdp_worker_that_is_ready_after_a_restart_holds_nothing() -> None:
+    stage = Stage(mdp_sides, "mdp")
+    stage.hear([encode_mdp(MdpReady(b"math"))])
+    stage.submit()
+    stage.restart()
+    stage.hear([encode_mdp(MdpReady(b"math"))])
+    assert stage.kinds.count(Kind.DISPATCHED) == 2

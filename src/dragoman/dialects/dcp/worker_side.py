@@ -175,7 +175,8 @@ class DcpWorkerSide:
         tickets = (t for t, k in self._tasks.items() if mark_of(k.client, k.tail) == mark)
         ticket = next(tickets, None)
         if report["kind"] == "poll":
-            return [] if ticket is not None else [SendNow(self._missing(client, tail))]
+            result = self._unconfirmed.result_of(mark) or self._missing(client, tail)
+            return [] if ticket is not None else [SendNow(result)]
         if ticket is None:
             return []
         if report["kind"] == "cancel":
@@ -232,7 +233,7 @@ class DcpWorkerSide:
             tail = with_report(tail, fault_note(answer.fault))
         frames = encode(DcpReply(task.client, tail, self._width))
         if self._has_notes:
-            self._unconfirmed.keep(task.job, frames)
+            self._unconfirmed.keep(task.job, mark_of(task.client, task.tail), frames)
         return [frames]
 
     def hand_back(self, ticket: str) -> list[Frames]:

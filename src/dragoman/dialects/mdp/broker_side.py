@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.core.effects import Effect, RequestKind, SendReply, SendStatus
+from dragoman.core.effects import Effect, RequestKind, SendReply, SendStatus, SendWork
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
@@ -125,7 +125,8 @@ class MdpBrokerSide:
 
     def _joined(self, address: Address, worker: MdpWorker, note: Note) -> WorkerJoined:
         settings, has_notes = self._settings, worker.has_notes
-        holds = frozenset(map(JobId, read_names(note.get("holds")))) if has_notes else None
+        # The text has one request at a time, so a worker that is READY holds none.
+        holds = frozenset(map(JobId, read_names(note.get("holds")))) if has_notes else frozenset()
         return WorkerJoined(
             worker.peer,
             WorkerName(read_text(note.get("name")) or text_of(address)),
@@ -145,7 +146,22 @@ class MdpBrokerSide:
         worker = self._workers.present.get(address)
         if worker is None:
             return [self._disconnect(address, m.version)]
-        return [BeatReceived(worker.peer)]
+        note = read_note(m.surplus[0]) if m.surplus and worker.has_notes else None
+        if note is None:
+            return [BeatReceived(worker.peer)]
+        return [BeatReceived(worker.peer), self._confirm(address, worker, note)]
+
+    def _confirm(self, address: Address, worker: MdpWorker, note: Note) -> Send:
+        """Tell our own worker which of its finished jobs this broker still waits for.
+
+        The answer is strict: it leaves when every result that came before is on disk.
+        """
+        jobs = read_names(note.get("unconfirmed"))
+        waits = [job for job in jobs if worker.find(JobId(job)) is not None]
+        recorded = [job for job in jobs if job not in waits]
+        answer = write_note({"recorded": recorded, "open": waits})
+        heartbeat = encode(MdpHeartbeat((answer,), worker.version))
+        return Send(address, heartbeat, is_strict=True)
 
     def _left(self, address: Address, m: MdpDisconnect, now: float) -> Received:
         worker = self._workers.leave(address)
@@ -158,9 +174,11 @@ class MdpBrokerSide:
         return [*answers, PeerLeft(worker.peer, detail)] if worker is not None else answers
 
     def _reply(self, address: Address, m: WorkerReply, now: float) -> Received:
-        worker = self._workers.present.get(address)
-        if worker is None:
+        worker = self._workers.find(address)
+        if worker is None or (not worker.service and m.client not in worker.held):
             return self._unexpected(address, m.version, "a reply of an unregistered worker")
+        if not worker.service:
+            return self._reply_after_restart(address, worker, m)
         found = worker.held.get(m.client)
         if found is None:
             rejected = self._rejected(address, "a reply that matches no request of this worker")
@@ -176,6 +194,18 @@ class MdpBrokerSide:
             return [reply]
         worker.drop(found)
         return [reply, CreditGranted(worker.peer)]
+
+    def _reply_after_restart(self, address: Address, worker: MdpWorker, m: WorkerReply) -> Received:
+        """Decode a reply to what an earlier process sent; have the worker register again."""
+        found = worker.held[m.client]
+        if read_note(m.body[0]) is not None:
+            return [*self._noted_reply(worker, found, m), self._disconnect(address, m.version)]
+        kind = ReplyKind.FINAL if m.is_final else ReplyKind.CHUNK
+        if m.is_final:
+            worker.drop(found)
+        body, attempt = Body(NAME, m.body), found.attempt
+        reply = ReplyReceived(worker.peer, found.job, kind, body, attempt=attempt)
+        return [reply, self._disconnect(address, m.version)]
 
     def _noted_reply(self, worker: MdpWorker, found: MdpAssignment, m: WorkerReply) -> Received:
         """Decode a reply of our own worker, whose first frame is a note."""
@@ -274,6 +304,10 @@ class MdpBrokerSide:
         return peer_id(self.link, text_of(address))
 
     # --- effects ----------------------------------------------------------------------------
+
+    def resume_work(self, effect: SendWork, now: float) -> None:
+        """Remember a request that an earlier process sent to a worker of this link."""
+        self._deliveries.resume_work(effect, now)
 
     def render(self, effect: Effect, now: float) -> list[Send]:
         """Encode one effect for a peer of this link."""

@@ -65,6 +65,11 @@ class MdpDeliveries:
         head = (write_note(_work_note(effect, now)),) if worker.has_notes else ()
         return [self._send(worker, found, (*head, *body))]
 
+    def resume_work(self, effect: SendWork, now: float) -> None:
+        """Remember a request that an earlier process sent, so that its reply is recognised."""
+        found = MdpAssignment(effect.job, effect.attempt, effect.service)
+        self._workers.restore(raw_of(name_of(effect.worker)), effect.worker, found, now)
+
     def _about(self, peer: PeerId, job: JobId, note: Note, data: Parts = ()) -> list[Send]:
         """Send our own worker a note about a request that it holds."""
         worker = self._find(peer)

@@ -32,6 +32,7 @@ from dragoman.dialects.peer_sides import (
     Unsupported,
     WorkerNotice,
 )
+from dragoman.dialects.unconfirmed import UnconfirmedResults
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId
@@ -59,6 +60,7 @@ class MdpWorkerSide:
         self._declared |= {"labels": dict(labels)} if labels else {}
         #: The job, envelope, and whether the request was parts, by ticket.
         self._running: dict[str, tuple[str, bytes, bool]] = {}
+        self._unconfirmed = UnconfirmedResults()
         #: Whether the broker has sent anything since READY, which the text leaves unanswered.
         self.is_joined = False
         #: Whether the broker uses notes.
@@ -72,7 +74,8 @@ class MdpWorkerSide:
     def join(self) -> list[Frames]:
         """Register, with the jobs that we hold."""
         self.is_joined = False
-        note = self._declared | {"holds": [job for job, _, _ in self._running.values()]}
+        running = [job for job, _, _ in self._running.values()]
+        note = self._declared | {"holds": [*running, *self._unconfirmed.jobs()]}
         return [encode(MdpReady(self._service, (write_note(note),)))]
 
     def receive(self, frames: Frames) -> list[WorkerNotice]:
@@ -86,9 +89,22 @@ class MdpWorkerSide:
             return self._request(message)
         if isinstance(message, MdpHeartbeat):
             self._has_notes = self._has_notes or bool(message.surplus)
-            return [Alive()]
+            return [*self._lost(message), Alive()]
         is_end = isinstance(message, MdpDisconnect)
         return [Dismissed("the broker disconnected this worker")] if is_end else []
+
+    def confirm(self) -> list[Frames]:
+        """Ask which of the finished jobs the broker still waits for, if it uses notes."""
+        jobs = self._unconfirmed.jobs()
+        if not jobs or not self._has_notes:
+            return []
+        return [encode(MdpHeartbeat((write_note({"unconfirmed": jobs}),)))]
+
+    def _lost(self, m: MdpHeartbeat) -> list[WorkerNotice]:
+        """Return the results that the broker still waits for, to send them again."""
+        note = (read_note(m.surplus[0]) if m.surplus else None) or {}
+        recorded, waits = read_names(note.get("recorded")), read_names(note.get("open"))
+        return [SendNow(frames) for frames in self._unconfirmed.settle(recorded, waits)]
 
     def _request(self, m: WorkerRequest) -> list[WorkerNotice]:
         note = read_note(m.body[0]) if self._has_notes else None
@@ -116,6 +132,8 @@ class MdpWorkerSide:
     def _about(self, ticket: str, m: WorkerRequest, note: Note) -> list[WorkerNotice]:
         """Decode a note about a running request."""
         kind = note.get("kind")
+        if kind == "poll" and (result := self._unconfirmed.result_of(ticket)) is not None:
+            return [SendNow(result)]
         if ticket not in self._running:
             # Lost on the way, or its reply is on the way: the broker recognises both.
             fault = Fault(FaultCode.HANDED_BACK, "the worker does not have it")
@@ -169,7 +187,10 @@ class MdpWorkerSide:
             answer = Answer(fault=Fault(error.code, str(error)))
             data = answer_parts(answer)
         note = fault_note(answer.fault) if answer.fault else {"kind": "result"}
-        return self._final(found[1], note, data)
+        (frames,) = self._final(found[1], note, data)
+        if self._has_notes:
+            self._unconfirmed.keep(found[0], ticket, frames)
+        return [frames]
 
     def _final(self, envelope: bytes, note: Note, data: Parts) -> list[Frames]:
         body = (write_note(note), *data) if self._has_notes else data

@@ -71,18 +71,29 @@ class MdpWorkers:
 
     def __init__(self) -> None:
         self.present: dict[bytes, MdpWorker] = {}
+        #: What workers hold that did not register since the broker started.
+        self._restored: dict[bytes, MdpWorker] = {}
 
     def join(
         self, address: bytes, peer: PeerId, service: bytes, version: int, has_notes: bool
     ) -> MdpWorker:
         """Register a worker. Our own worker that registers again keeps its assignments."""
         worker = MdpWorker(peer, service, version, has_notes)
-        old = self.present.get(address)
+        old = self.present.get(address) or self._restored.pop(address, None)
         if old is not None and has_notes:
             worker.held, worker._active_at = old.held, old._active_at
             worker.questions = old.questions
         self.present[address] = worker
         return worker
+
+    def restore(self, address: bytes, peer: PeerId, found: MdpAssignment, now: float) -> None:
+        """Add an assignment that an earlier process sent."""
+        worker = self._restored.setdefault(address, MdpWorker(peer, b"", 2, False))
+        worker.hold(found, now)
+
+    def find(self, address: bytes) -> MdpWorker | None:
+        """Return the worker at an address, also one that did not register again yet."""
+        return self.present.get(address) or self._restored.get(address)
 
     def leave(self, address: bytes) -> MdpWorker | None:
         """Remove a worker, and return it if it was registered."""

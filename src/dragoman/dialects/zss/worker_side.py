@@ -153,7 +153,8 @@ class ZssWorkerSide:
         tickets = (t for t, r in self._requests.items() if (r.identity, r.rid) == mark)
         ticket = next(tickets, None)
         if m.status == b"102":
-            return [] if ticket is not None else [SendNow(_reply(m, Answer(fault=_MISSING)))]
+            result = self._unconfirmed.result_of(mark) or _reply(m, Answer(fault=_MISSING))
+            return [] if ticket is not None else [SendNow(result)]
         if ticket is None:
             return []
         if m.status == b"410":
@@ -200,7 +201,7 @@ class ZssWorkerSide:
         if m is None:
             return []
         frames = _reply(m, answer)
-        self._unconfirmed.keep(_job(m), frames)
+        self._unconfirmed.keep(_job(m), (m.identity, m.rid), frames)
         return [frames]
 
     def hand_back(self, ticket: str) -> list[Frames]:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = {
     "README.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
-    "docs/pipeline.md": 1,  # not run: needs segments of a ledger
+    "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
     "docs/security-transports.md": 2,  # not run: needs a broker with certificates
     "docs/services.md": 1,
     "docs/spark.md": 3,
@@ -59,6 +59,7 @@ def test_the_worker_and_the_client_of_the_readme_run_on_a_fresh_broker(
     assert "\n5\n" in f"\n{capsys.readouterr().out}"
 
 
+@pytest.mark.process
 def test_the_program_about_resources_runs() -> None:
     with LocalBroker("nfp") as broker:
         worker = Worker(broker.url("nfp"), "net", own_process_beats=False)

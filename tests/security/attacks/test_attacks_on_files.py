@@ -1,6 +1,5 @@
 """Files that would exhaust the broker: YAML aliases, Jinja loops, and TOML without an end."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,9 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_an_inventory_that_would_exhaust_the_broker_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "inventory.yaml").write_text(BOMBS[name])
-    began = time.process_time()
+    # The test's time-out fails it if the file is read to its end.
     with pytest.raises(BrokenInventory, match=r"inventory\.yaml"):
         read_source(tmp_path)
-    assert time.process_time() - began < 10
 
 
 def test_a_policy_that_is_nested_without_an_end_is_refused() -> None:

@@ -44,6 +44,8 @@ from dragoman.transports.base import Transport
 log = structlog.get_logger("dragoman.worker")
 #: Seconds between two looks for a refusal while `wait_ready` waits.
 _CHECK_EVERY = 0.2
+#: A key that was added just now is accepted within a second or so; NATS reloads its users.
+_REFUSAL_GRACE = 3.0
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -235,9 +237,11 @@ class Worker:
         Raises `Refused` if the broker refuses the credentials, and `Unreachable` if
         it does not answer in time.
         """
-        deadline = time.monotonic() + timeout
+        started = time.monotonic()
+        deadline = started + timeout
         while not self._is_ready.wait(min(_CHECK_EVERY, max(0.0, deadline - time.monotonic()))):
-            if refusal := self._membership.refusal:
+            refusal = self._membership.refusal
+            if refusal and time.monotonic() - started >= min(_REFUSAL_GRACE, timeout):
                 raise Refused(f"{self.endpoint}: {refusal}")
             is_dead = self._thread is not None and not self._thread.is_alive()
             if is_dead or time.monotonic() >= deadline:

@@ -236,7 +236,7 @@ class MdpBrokerSide:
             return answers
         job, service = JobId(self._ids()), service_name(m.service)
         self._replies.expect(job, client, MdpPendingRequest(m.service, m.version))
-        terms = self._settings.services.get(service, self._settings.terms)
+        terms = self._settings.terms_of(service)
         return [JobSubmitted(job, client, service, Body(NAME, m.body), terms=terms)]
 
     def _noted_request(self, client: PeerId, m: ClientRequest, note: Note) -> Received:
@@ -281,7 +281,7 @@ class MdpBrokerSide:
         return JobCancelled(job, client) if is_cancel else ResultRequested(job, client)
 
     def _terms(self, service: ServiceName, note: Note) -> Terms:
-        terms = self._settings.services.get(service, self._settings.terms)
+        terms = self._settings.terms_of(service)
         timeout, priority = read_number(note.get("timeout")), note.get("priority")
         if timeout is not None:
             terms = replace(terms, timeout=timeout)

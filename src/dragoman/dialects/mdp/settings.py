@@ -1,6 +1,7 @@
 """Settings of an MDP link. The defaults work with the workers of the Guide's examples."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 from dragoman.model.setting import setting
@@ -22,6 +23,9 @@ class MdpSettings:
     #: Other terms for single services, by service name.
     services: Mapping[str, Terms] = field(default_factory=dict)
     titanic: Terms = TITANIC
+    patience: float = setting(
+        default=60.0, ge=0, help="Seconds that a request waits if no worker can take it."
+    )
     beat_every: float = setting(default=2.5, gt=0, help="Seconds between two heartbeats.")
     missed_allowed: int = setting(
         default=4, ge=1, help="Silent heartbeat intervals after which an idle worker is lost."
@@ -44,3 +48,7 @@ class MdpSettings:
     )
     #: Titanic requests that were closed; the oldest is forgotten first.
     remembered_closed: int = 100_000
+
+    def terms_of(self, service: str) -> Terms:
+        """Return the terms of a plain request to a service."""
+        return self.services.get(service) or replace(self.terms, patience=self.patience)

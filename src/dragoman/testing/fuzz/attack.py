@@ -45,6 +45,8 @@ queue_timeout = 0.2
 [http]
 patience = 0.05
 timeout = 1
+[mdp]
+patience = 0.05
 [ncl]
 remember = 2000
 heartbeat_interval = 2

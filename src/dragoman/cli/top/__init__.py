@@ -1,0 +1,1 @@
+"""`dragoman top`: the terminal view."""

@@ -1,0 +1,82 @@
+"""Planted bugs of outages: the broker blames its peers for its own restart, pause or clock."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Final
+
+from dragoman.dialects.unconfirmed import UnconfirmedResults
+from dragoman.ledger import snapshots
+from dragoman.server.clock import Clock
+from dragoman.server.engine import BrokerEngine
+from dragoman.server.side_recovery import SideRecovery
+from dragoman.testing import server
+from dragoman.testing.bugs.planting import Bugs, replaced
+
+BUGS: Final = Bugs()
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""
+
+
+@BUGS.add
+def leases_judged_right_after_a_pause() -> Iterator[None]:
+    """After a pause, leases end before the messages of that time are read."""
+    with replaced(BrokerEngine, "_hold_if_late", _nothing):
+        yield
+
+
+@BUGS.add
+def old_joins_believed() -> Iterator[None]:
+    """A join that waited unread decides about work that was dispatched after it was sent."""
+    with replaced(BrokerEngine, "_as_known", lambda engine, joined, now: joined):
+        yield
+
+
+@BUGS.add
+def past_of_sides_forgotten() -> Iterator[None]:
+    """After a restart, sides do not learn which requests an earlier process gave out."""
+    with replaced(SideRecovery, "restore", _nothing):
+        yield
+
+
+@BUGS.add
+def results_not_kept() -> Iterator[None]:
+    """A worker forgets its results before the broker has recorded them."""
+    with replaced(UnconfirmedResults, "keep", _nothing):
+        yield
+
+
+@BUGS.add
+def wall_clock_followed() -> Iterator[None]:
+    """The broker's clock jumps with the wall clock while it runs."""
+    walls: dict[int, Callable[[], float]] = {}
+
+    def begin(clock: Clock, at_least: float, wall: Callable[[], float], *rest: Any) -> None:
+        old(clock, at_least, wall, *rest)
+        walls[id(clock)] = wall
+
+    def now(clock: Clock) -> float:
+        return walls[id(clock)]()
+
+    old = Clock.__init__
+    with replaced(Clock, "__init__", begin), replaced(Clock, "now", now):
+        yield
+
+
+@BUGS.add
+def any_clock_accepted_at_start() -> Iterator[None]:
+    """A start with a clock that is days ahead expires the queue."""
+    with replaced(server, "require_plausible", _nothing):
+        yield
+
+
+@BUGS.add
+def damaged_snapshots_believed() -> Iterator[None]:
+    """The checksums of a snapshot are not compared."""
+
+    def read(file: BinaryIO) -> Any:
+        length, _ = snapshots._FRAME.unpack(file.read(snapshots._FRAME.size))
+        return snapshots._decode(file.read(length))
+
+    with replaced(snapshots, "_read", read):
+        yield

@@ -1,0 +1,17 @@
+"""The worlds with outages catch each planted bug of outages within few seeds."""
+
+import pytest
+
+from dragoman.testing.bugs.outages import BUGS
+from dragoman.testing.outage_simulation import simulate_outages
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.mark.parametrize("name", list(BUGS))
+def test_the_simulator_catches(name: str) -> None:
+    with BUGS[name]():
+        for seed in range(1, 201):
+            if simulate_outages(seed, every=25).failure:
+                return
+    pytest.fail(f"{name} was not caught in 200 seeds")

@@ -1,0 +1,72 @@
+"""Schedules, dead letters and paused services: what operators and the clock ask for."""
+
+from dragoman.core.dispatch import fill_worker
+from dragoman.core.events import (
+    DeadLetterDropped,
+    ScheduleDeclared,
+    ScheduleTicked,
+    ServicePaused,
+)
+from dragoman.core.state import BrokerState
+from dragoman.core.submissions import job_submitted
+from dragoman.model.record import Kind
+from dragoman.model.schedule import schedule_text
+
+
+def schedule_declared(state: BrokerState, event: ScheduleDeclared) -> None:
+    """Record a new or changed schedule, or that it is removed."""
+    if event.schedule is not None:
+        state.record(Kind.SCHEDULED, detail=schedule_text(event.schedule))
+    elif event.name in state.store.queue.schedules:
+        state.record(Kind.UNSCHEDULED, detail=event.name)
+
+
+def schedule_ticked(state: BrokerState, event: ScheduleTicked) -> None:
+    """Submit the job of a tick, once, in the same batch as the record of the tick."""
+    found = state.store.queue.schedules.get(event.name)
+    if found is None or event.tick <= found.last_tick:
+        return
+    last = state.store.jobs.get(found.last_job)
+    is_open = last is not None and not last.is_final
+    job = None if is_open and found.schedule.overlap == "skip" else event.job
+    state.record(
+        Kind.TICKED,
+        detail=schedule_text(found.schedule),
+        count=event.tick,
+        job=job.job if job else "",
+        service=found.schedule.service,
+        task=found.schedule.task,
+    )
+    if job is not None:
+        job_submitted(state, job)
+
+
+def dead_letter_dropped(state: BrokerState, event: DeadLetterDropped) -> None:
+    """Drop a dead letter; submit the job that repeats it, if it is retried."""
+    if event.job not in state.store.queue.dead:
+        return
+    again = event.again
+    detail = f"retried as {again.job}" if again is not None else "dropped"
+    letter = state.store.queue.dead[event.job]
+    state.record(
+        Kind.DROPPED,
+        job=event.job,
+        detail=detail,
+        service=letter.service,
+        task=letter.task,
+        principal=event.principal,
+    )
+    if again is not None:
+        job_submitted(state, again)
+
+
+def service_paused(state: BrokerState, event: ServicePaused) -> None:
+    """Stop or resume the dispatch of a service's jobs. Running jobs go on."""
+    is_paused = event.service in state.store.queue.paused
+    if event.is_paused == is_paused:
+        return
+    kind = Kind.PAUSED if event.is_paused else Kind.RESUMED
+    state.record(kind, service=event.service, detail=event.reason, principal=event.principal)
+    if not event.is_paused:
+        for worker in list(state.registry.workers.values()):
+            fill_worker(state, worker)

@@ -1,0 +1,133 @@
+"""Retries and delays through the SDK, over every dialect that carries them, on a real broker."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dragoman import Client, JobFailed, Permanent, Retry, Worker
+from dragoman.dialects.peer_sides import Unsupported
+from dragoman.testing.harness import LocalBroker
+
+LINKS = ("nfp", "dcp", "zss", "zss_backend", "memo", "http", "mdp")
+QUICK = Retry(2, backoff=0.01)
+SERVICES = {
+    "served": {
+        "retries": 1,
+        "retry_backoff": 0.01,
+        "tasks": {"often": {"retries": 3, "retry_backoff": 0.01}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    data: Path = tmp_path_factory.mktemp("queue")
+    with LocalBroker(*LINKS, data=data, services=SERVICES) as broker:
+        yield broker
+
+
+class Shaky:
+    """A worker whose tasks fail so many times before they succeed."""
+
+    def __init__(self, broker: LocalBroker, service: str, dialect: str = "nfp") -> None:
+        url = broker.url(dialect, for_workers=True)
+        self.worker = Worker(url, service, own_process_beats=False)
+        self.runs: Counter[str] = Counter()
+        self.worker.task(self.shaky)
+        self.worker.task(self.shaky, name="often")
+        self.worker.task(self.hopeless)
+        self.worker.task(self.shaky, name="own", retries=QUICK)
+        self.worker.task(retry_on=(OSError,), retries=QUICK, name="picky")(self.picky)
+
+    def shaky(self, name: str, failures: int) -> int:
+        self.runs[name] += 1
+        if self.runs[name] <= failures:
+            raise ConnectionError(f"run {self.runs[name]} failed")
+        return self.runs[name]
+
+    def hopeless(self, name: str) -> None:
+        self.runs[name] += 1
+        raise Permanent("there is no such user")
+
+    def picky(self, name: str, error: str) -> int:
+        self.runs[name] += 1
+        if self.runs[name] > 1:
+            return self.runs[name]
+        raise (ConnectionError if error == "connection" else ValueError)(error)
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
+def test_the_retries_of_a_call_reach_the_broker_over(broker: LocalBroker, dialect: str) -> None:
+    shaky = Shaky(broker, f"shaky-{dialect}")
+    with shaky.worker, Client(broker.url(dialect)) as client:
+        caller = client.options(timeout=20, retries=QUICK)
+        assert caller.call(f"shaky-{dialect}", "shaky", "a", 2) == 3
+        with pytest.raises(JobFailed, match="run 3 failed"):
+            caller.call(f"shaky-{dialect}", "shaky", "b", 3)
+        with pytest.raises(JobFailed, match="Permanent: there is no such user"):
+            caller.call(f"shaky-{dialect}", "hopeless", "c")
+        assert shaky.runs["c"] == 1
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "http", "mdp"])
+def test_a_worker_announces_the_retries_of_a_task_over(broker: LocalBroker, dialect: str) -> None:
+    service = f"own-{dialect}"
+    shaky = Shaky(broker, service, dialect)
+    with shaky.worker, Client(broker.url("nfp")) as client:
+        assert client.options(timeout=20).call(service, "own", "a", 2) == 3
+
+
+def test_a_task_says_after_which_exceptions_a_retry_helps(broker: LocalBroker) -> None:
+    shaky = Shaky(broker, "picky")
+    with shaky.worker, Client(broker.url("nfp")) as client:
+        assert client.options(timeout=20).call("picky", "picky", "a", "connection") == 2
+        with pytest.raises(JobFailed, match="Permanent: ValueError: value"):
+            client.options(timeout=20).call("picky", "picky", "b", "value")
+
+
+def test_the_settings_of_a_service_apply_where_a_dialect_has_no_room(broker: LocalBroker) -> None:
+    shaky = Shaky(broker, "served")
+    with shaky.worker, Client(broker.url("memo")) as client:
+        assert client.options(timeout=20).call("served", "shaky", "a", 1) == 2
+
+
+def test_the_settings_of_a_task_come_before_those_of_its_service(broker: LocalBroker) -> None:
+    shaky = Shaky(broker, "served")
+    with shaky.worker, Client(broker.url("nfp")) as client:
+        assert client.options(timeout=20).call("served", "often", "b", 3) == 4
+        with pytest.raises(JobFailed):
+            client.options(timeout=20).call("served", "shaky", "c", 2)
+
+
+def test_memo_says_that_it_has_no_options(broker: LocalBroker) -> None:
+    with (
+        Client(broker.url("memo")) as client,
+        pytest.raises(Unsupported, match="no options"),
+    ):
+        client.options(retries=1, timeout=5).call("any", "thing")
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
+def test_a_delay_and_an_instant_reach_the_broker_over(broker: LocalBroker, dialect: str) -> None:
+    with Client(broker.url(dialect)) as client, Client(broker.url("nfp")) as asking:
+        tomorrow = datetime.now().astimezone() + timedelta(days=1)
+        for options in ({"delay": timedelta(hours=1)}, {"at": tomorrow}):
+            job = client.options(**options).submit("nobody", "task")
+            assert job.wait_until_acknowledged(10) or not client.is_acknowledged
+            why = asking.options(timeout=20).call("mmi.service.broker", "why", job.id)
+            assert why["reason"] == "delayed"
+            job.cancel()
+
+
+def test_a_delayed_job_runs(broker: LocalBroker) -> None:
+    shaky = Shaky(broker, "later")
+    with shaky.worker, Client(broker.url("http")) as client:
+        assert client.options(delay=0.05, timeout=20).call("later", "shaky", "a", 0) == 1
+
+
+def test_an_option_that_cannot_be_meant_is_refused(broker: LocalBroker) -> None:
+    with Client(broker.url("http")) as client, pytest.raises(JobFailed, match="delay: must be"):
+        client.options(delay=-1.0, timeout=5).call("later", "shaky")

@@ -14,6 +14,8 @@ Frames = Sequence[bytes]
 Key = str
 #: Called at every handshake: whether the broker accepts a peer with this key.
 Admits = Callable[[Key], bool]
+#: Called with a refused key, and the name and address that its peer shows.
+Refused = Callable[[Key, str], None]
 
 
 def is_loopback(host: str) -> bool:

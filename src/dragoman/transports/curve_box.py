@@ -73,7 +73,7 @@ class FastCurveBox(PublicCurveBox):
         return view[: size - MAC_BYTES]  # type: ignore[no-any-return]
 
 
-def _new_buffer(size: int) -> tuple[Any, Any]:
+def _new_buffer(size: int) -> tuple[object, Any]:
     pointer = ffi.new("unsigned char[]", size)
     return pointer, ffi.buffer(pointer)
 

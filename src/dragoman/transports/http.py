@@ -71,7 +71,7 @@ class HttpConnection:
             elif type(event) is h11.EndOfMessage:
                 return
 
-    async def _next(self) -> Any:
+    async def _next(self) -> object:
         while True:
             event = self._event()
             if event is not h11.NEED_DATA:
@@ -84,7 +84,7 @@ class HttpConnection:
             self.first_bytes = self.first_bytes or data[:16]
             self._http.receive_data(data)
 
-    def _event(self) -> Any:
+    def _event(self) -> object:
         """Return the next event. A truncated answer is a dead broker, not a protocol error."""
         try:
             return self._http.next_event()
@@ -198,7 +198,7 @@ class HttpRequester:
             if len(lane) == 1:
                 self._task(self._run_lane(request.lane))
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _task(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -281,7 +281,7 @@ class HttpRequester:
             connection.close()
         self._idle.clear()
 
-    async def _until_done(self, attempt: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    async def _until_done(self, attempt: Callable[[], Coroutine[object, object, object]]) -> Any:
         pause = _PAUSE[0]
         while True:
             try:

@@ -49,6 +49,11 @@ class Listener(Generic[C]):
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open."""
+        return len(self._accepted)
+
     def _protocol(self, number: int, is_ipc: bool) -> Callable[[], asyncio.Protocol]:
         """Return the protocol factory for the connections of one endpoint."""
         raise NotImplementedError

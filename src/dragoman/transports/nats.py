@@ -19,15 +19,17 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import nats.errors
 from nats.aio.client import Client
 
 from dragoman.transports.base import Address, Frames, Key, Sent
-from dragoman.transports.nkeys import Nkey
 from dragoman.transports.tls import PeerTls
+
+if TYPE_CHECKING:
+    from dragoman.transports.nkeys import Nkey
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ _MAX_UNSENT: Final = 100_000
 _MAX_UNSENT_BYTES: Final = 256 * 1024 * 1024
 #: Seconds between attempts to connect.
 _RECONNECT: Final = 0.25
-_OPTIONS: Final[dict[str, Any]] = {
+_OPTIONS: Final[dict[str, object]] = {
     "max_reconnect_attempts": -1,
     "reconnect_time_wait": _RECONNECT,
     "ping_interval": 10,
@@ -64,12 +66,16 @@ class SupervisedServer(Protocol):
         ...
 
     @property
-    def nkey(self) -> Nkey | None:
+    def nkey(self) -> "Nkey | None":
         """The key with which its owner authenticates; None: no authentication."""
         ...
 
     def refresh(self) -> None:
         """Pass the current users to the server now."""
+        ...
+
+    def background_tasks(self) -> "list[asyncio.Task[None]]":
+        """Return the tasks that run as long as the server."""
         ...
 
 
@@ -84,11 +90,11 @@ class Nats:
         name: str = "dragoman",
         server: SupervisedServer | None = None,
         connects_in_background: bool = False,
-        nkey: Nkey | None = None,
+        nkey: "Nkey | None" = None,
         jwt: str = "",
         tls: PeerTls | None = None,
         keys: Callable[[str], Key] | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         """Prepare a connection.
 
@@ -149,6 +155,11 @@ class Nats:
                 message = f"no NATS server at {_without_secrets(self._url)}: {self.last_error}"
                 raise ConnectionError(message) from None
         return _without_secrets(self._url)
+
+    def background_tasks(self) -> "list[asyncio.Task[None]]":
+        """Return the tasks that run as long as the transport is open."""
+        own = [self._runner] if self._runner is not None else []
+        return own + (self.server.background_tasks() if self.server is not None else [])
 
     def drain(self, limit: int) -> Iterable[tuple[Address, list[bytes]]]:
         """Yield at most `limit` messages that have arrived."""
@@ -232,7 +243,7 @@ class Nats:
 
     def _credentials(self) -> dict[str, Any]:
         """Return nats-py's options for authentication and TLS."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         if self._nkey is not None:
             found["signature_cb"] = self._nkey.sign
         if self._jwt:
@@ -243,7 +254,7 @@ class Nats:
             context.check_hostname = self.server is None
         return found
 
-    def _receive(self, subject: str, reply: str, data: bytes, headers: Any, **_: Any) -> None:
+    def _receive(self, subject: str, reply: str, data: bytes, headers: Any, **_: object) -> None:
         if len(self._arrived) >= _MAX_ARRIVED:
             self.dropped += 1
             if self.dropped % 1000 == 1:

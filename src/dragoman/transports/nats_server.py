@@ -137,6 +137,10 @@ class NatsServer:
             )
         return self.url
 
+    def background_tasks(self) -> "list[asyncio.Task[None]]":
+        """Return the tasks that run as long as the server."""
+        return [task for task in (self._watcher, self._refresher) if task is not None]
+
     async def _refresh_forever(self) -> None:
         while True:
             await asyncio.sleep(_REFRESH_EVERY)

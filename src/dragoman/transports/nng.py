@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pynng
 
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
+from dragoman.transports.nng_refusals import RefusalProbe
 from dragoman.transports.tls import PeerTls
 
 #: NNG's own default; a healthy broker answers sooner.
@@ -99,6 +100,12 @@ class NngRequester:
         self._ending: set[asyncio.Task[bytes | None]] = set()
         self._waiting: dict[bytes, tuple[bytes, float | None]] = {}
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
+        self._probe: RefusalProbe | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Why the broker refuses this peer's certificate; empty if it does not."""
+        return "" if self._probe is None else self._probe.refusal
 
     async def open(self, wake: Callable[[], None]) -> str:
         """Start to connect; requests wait for the connection."""
@@ -112,6 +119,8 @@ class NngRequester:
         )
         if self._tls is not None:
             self._socket.tls_config = self._config(self._tls)
+            self._probe = RefusalProbe(self._endpoint, self._tls)
+            self._probe.watch(self._socket)
         self._socket.dial(self._endpoint, block=False)
         return self._endpoint
 
@@ -203,6 +212,8 @@ class NngRequester:
     async def close(self) -> None:
         """Cancel open requests, then close the contexts, then the socket."""
         sock, self._socket = self._socket, None
+        if self._probe is not None:
+            await self._probe.close()
         self._waiting.clear()
         tasks = [*self._ending, *(task for _, task in self._open.values())]
         for task in tasks:

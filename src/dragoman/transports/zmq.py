@@ -1,4 +1,4 @@
-"""A peer's end of ZeroMQ: libzmq's DEALER, driven by its file descriptor.
+"""A peer's end of ZeroMQ: libzmq's DEALER, driven by its file descriptor. Clients use `dealer`.
 
 A ZeroMQ descriptor is edge-triggered: it signals a change once, then not again until the socket is
 drained. So `drain` reads until the socket is empty, or up to its limit and then calls `wake`; and
@@ -14,24 +14,25 @@ from typing import Final
 import zmq
 
 from dragoman.transports.base import Address, Frames, Sent
+from dragoman.transports.zmq_peers import (
+    LINGER_MS,
+    MAX_FRAME,
+    NO_CURVE,
+    NO_KEYS,
+    RECV_HWM,
+    SEND_HWM,
+    UNKNOWN_KEY,
+    CurveKeys,
+)
 
-#: Messages that ZeroMQ queues for one peer before `send` answers `Sent.FULL`.
-SEND_HWM: Final = 10_000
-RECV_HWM: Final = 10_000
-#: Frames above this size end the connection they came on.
-MAX_FRAME: Final = 64 * 1024 * 1024
-#: Milliseconds that accepted messages have to be written when the socket closes.
-LINGER_MS: Final = 500
+__all__ = ["HANDSHAKE_EVENTS", "MAX_FRAME", "CurveKeys", "HandshakeMonitor", "ZmqDealer"]
+
+
 _EVENT: Final = Struct("=Hi")
 _AUTH_FAILED: Final = int(zmq.Event.HANDSHAKE_FAILED_AUTH)
 _NO_DETAIL: Final = int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL)
 _MISMATCH: Final = int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 _SUCCEEDED: Final = int(zmq.Event.HANDSHAKE_SUCCEEDED)
-_UNKNOWN_KEY: Final = (
-    "the broker refuses this key: it is unknown there, waits for approval, or has ended"
-)
-_NO_CURVE: Final = "no CURVE handshake came about: that is not the broker's key, or it has none"
-_NO_KEYS: Final = "the handshake failed: the broker wants CURVE, and this peer was given no keys"
 #: The monitor events about handshakes.
 HANDSHAKE_EVENTS: Final = _AUTH_FAILED | _NO_DETAIL | _MISMATCH | _SUCCEEDED
 _LAST: Final = int(zmq.NOBLOCK)
@@ -40,27 +41,6 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 def _not_open(frame: bytes, flags: int) -> object:
     raise AssertionError("the transport is not open")
-
-
-class CurveKeys:
-    """A peer's CURVE keys: its own pair and the broker's public key, in Z85."""
-
-    __slots__ = ("public", "secret", "server")
-
-    def __init__(self, public: bytes, secret: bytes, server: bytes) -> None:
-        self.public = public
-        self.secret = secret
-        self.server = server
-
-    def __repr__(self) -> str:
-        """Show the public keys only."""
-        return f"CurveKeys({self.public!r}, ..., {self.server!r})"
-
-    def prepare(self, socket: "zmq.Socket[bytes]") -> None:
-        """Set the keys on a socket; call it before the socket connects."""
-        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
-        socket.setsockopt(zmq.CURVE_SECRETKEY, self.secret)
-        socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
 
 
 class HandshakeMonitor:
@@ -84,9 +64,9 @@ class HandshakeMonitor:
             self._has_succeeded = True
             self.refusal = ""
         elif number == _AUTH_FAILED:
-            self.refusal = _UNKNOWN_KEY
+            self.refusal = UNKNOWN_KEY
         elif number == _MISMATCH or (self._has_keys and not self._has_succeeded):
-            self.refusal = _NO_CURVE if self._has_keys else _NO_KEYS
+            self.refusal = NO_CURVE if self._has_keys else NO_KEYS
         return self.refusal
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.accepted_connection import ConnectionLimits
-from dragoman.transports.base import Address, Admits, Frames, Key, Sent
+from dragoman.transports.base import Address, Admits, Frames, Key, Refused, Sent
 from dragoman.transports.listener import Listener
 from dragoman.transports.zmtp_connection import ZmtpConnection
 from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
@@ -55,6 +55,7 @@ class Router(Listener[ZmtpConnection]):
         *,
         secrets: Sequence[bytes] = (),
         admits: Admits | None = None,
+        refused: Refused | None = None,
         max_frame: int = MAX_FRAME,
         limits: ConnectionLimits | None = None,
     ) -> None:
@@ -64,12 +65,14 @@ class Router(Listener[ZmtpConnection]):
             endpoints: the endpoints, separated by commas.
             secrets: the broker's secret keys in Z85; peers may use any. None: no encryption.
             admits: called with each peer's key at its handshake.
+            refused: called with a refused key, and the name and address that its peer shows.
             max_frame: bytes of the largest frame.
             limits: replaces the default limits.
 
         """
         super().__init__(endpoints, limits or _limits(max_frame), admits)
         self._key_pairs = [CurveKeyPair(secret) for secret in secrets]
+        self._refused = refused
         guarded = self._endpoints if secrets else []
         self._limiters = [AcceptLimiter(self._count_over_limit) for _ in guarded]
         self._by_address: dict[Address, ZmtpConnection] = {}
@@ -93,7 +96,7 @@ class Router(Listener[ZmtpConnection]):
         return lambda: ZmtpConnection(self, is_ipc, self._mechanism(), number)
 
     def _mechanism(self) -> Mechanism:
-        return Curve(self._key_pairs, self.admits) if self._key_pairs else Null()
+        return Curve(self._key_pairs, self.admits, self._refused) if self._key_pairs else Null()
 
     def _listens(self, number: int, fd: int) -> None:
         if self._limiters:
@@ -163,6 +166,9 @@ class Router(Listener[ZmtpConnection]):
         """Count a new connection and keep it if the limits allow it."""
         if self._limiters:
             self._limiters[connection.number].arrived()
+        name = connection.transport.get_extra_info("peername")
+        if isinstance(connection.mechanism, Curve) and isinstance(name, tuple):
+            connection.mechanism.address = f"{name[0]}:{name[1]}"
         return super().admit(connection)
 
     def schedule_handshake(self, connection: ZmtpConnection, body: bytes) -> None:

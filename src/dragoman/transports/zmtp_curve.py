@@ -18,7 +18,7 @@ from nacl.bindings import crypto_box_beforenm, crypto_box_keypair, crypto_scalar
 from nacl.exceptions import CryptoError
 from zmq.utils import z85
 
-from dragoman.transports.base import Admits, Key
+from dragoman.transports.base import Admits, Key, Refused
 from dragoman.transports.curve_box import CurveBox, PublicCurveBox
 from dragoman.transports.zmtp_mechanism import (
     BROKEN_OFF,
@@ -43,11 +43,11 @@ _VOUCH: Final = 96
 _HELLO: Final = 194
 #: The content of the box in HELLO.
 _ZEROS: Final = bytes(64)
-_MESSAGE: Final = b"\x07MESSAGE"
+MESSAGE: Final = b"\x07MESSAGE"
 #: Bytes that encryption adds to a frame.
 OVERHEAD: Final = 33
 #: The flags byte inside a MESSAGE, by the flags of the frame.
-_FLAGS_BYTE: Final = {0: b"\0", MORE: b"\1", COMMAND: b"\2"}
+FLAGS_BYTE: Final = {0: b"\0", MORE: b"\1", COMMAND: b"\2"}
 _FORGED: Final = "forged or repeated frame"
 #: ZAP's status for a permanent refusal (ZeroMQ RFC 27).
 _NOT_ADMITTED: Final = error(b"400")
@@ -67,14 +67,21 @@ class Curve:
     name = b"CURVE"
     is_server = True
 
-    def __init__(self, own: Sequence[CurveKeyPair], admits: Admits | None) -> None:
+    def __init__(
+        self,
+        own: Sequence[CurveKeyPair],
+        admits: Admits | None,
+        refused: Refused | None = None,
+    ) -> None:
         """Create a mechanism; the peer may use any of our own keys."""
         self.key: Key = ""
         self.properties: dict[bytes, bytes] | None = None
         self.unseal: Unseal | None = None
         self.seal: Seal | None = None
+        #: Where the peer connects from; set by the connection.
+        self.address = ""
         self._own = own
-        self._admits = admits
+        self._admits, self._refused = admits, refused
         self._steps = {b"HELLO": self._hello}
         #: The last nonce received and the last one sent: each nonce is used once.
         self._last_received = self._last_sent = 0
@@ -134,7 +141,7 @@ class Curve:
         found = read_properties(plain[_KEY + _VOUCH :])
         if found is None:
             raise ConnectionRejected(BROKEN_OFF)
-        self._admit(public)
+        self._admit(public, found.get(b"identity", b""))
         self.properties, self.unseal, self.seal = found, self._unseal, self._seal
         ready = self._boxes.close(ROUTER, b"CurveZMQREADY---" + self._next())
         return command(b"READY", self._last_sent.to_bytes(8) + ready)
@@ -146,17 +153,25 @@ class Curve:
         if not compare_digest(plain, self._peer_short_term + self._own_pair.public):
             raise ConnectionRejected(NO_CURVE)
 
-    def _admit(self, public: bytes) -> None:
+    def _admit(self, public: bytes, identity: bytes) -> None:
         key = f"curve:{z85.encode(public).decode()}"
         if self._admits is not None and not self._admits(key):
+            if self._refused is not None:
+                self._refused(key, self._source(identity))
             raise ConnectionRejected("key refused", _NOT_ADMITTED)
         self.key = key
+
+    def _source(self, identity: bytes) -> str:
+        """Return the name and address that the peer shows."""
+        text = identity.decode(errors="replace")
+        name = "".join(c if c.isprintable() else "?" for c in text)
+        return f"{name or 'unnamed'} from {self.address or 'this machine'}"
 
     # --- encrypted frames ---------------------------------------------------------------------
 
     def _unseal(self, body: bytes) -> tuple[int, bytes]:
         """Decrypt one frame. Raises `ConnectionRejected` if it is forged or repeated."""
-        if len(body) < OVERHEAD or not body.startswith(_MESSAGE):
+        if len(body) < OVERHEAD or not body.startswith(MESSAGE):
             raise ConnectionRejected(_FORGED)
         number = body[8:16]
         self._check_nonce(number)
@@ -170,8 +185,8 @@ class Curve:
     def _seal(self, flags: int, body: bytes) -> bytes:
         """Encrypt one frame."""
         number = self._next()
-        plain = _FLAGS_BYTE[flags] + body
-        return _MESSAGE + number + self._boxes.close(plain, b"CurveZMQMESSAGES" + number)
+        plain = FLAGS_BYTE[flags] + body
+        return MESSAGE + number + self._boxes.close(plain, b"CurveZMQMESSAGES" + number)
 
     def _check_nonce(self, number: bytes) -> None:
         """Require that nonces increase, so that no frame can be replayed."""

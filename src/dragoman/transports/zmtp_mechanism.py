@@ -30,14 +30,11 @@ class ConnectionRejected(Exception):
         self.answer = answer
 
 
-class Mechanism(Protocol):
-    """One connection's handshake, the listener's end."""
+class PeerMechanism(Protocol):
+    """One connection's handshake, at either end."""
 
     #: Its name in the greeting.
     name: bytes
-    is_server: bool
-    #: The key that the peer has proved; empty before that.
-    key: Key
     #: The peer's properties; None until the handshake is over.
     properties: dict[bytes, bytes] | None
     #: Set if frames are encrypted.
@@ -53,6 +50,14 @@ class Mechanism(Protocol):
         ...
 
 
+class Mechanism(PeerMechanism, Protocol):
+    """One connection's handshake, the listener's end."""
+
+    is_server: bool
+    #: The key that the peer has proved; empty before that.
+    key: Key
+
+
 class Null:
     """No authentication, no encryption: each end sends READY with its properties."""
 
@@ -62,12 +67,13 @@ class Null:
     unseal: Unseal | None = None
     seal: Seal | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, own_properties: bytes = ROUTER) -> None:
+        self._own_properties = own_properties
         self.properties: dict[bytes, bytes] | None = None
 
     def begin(self) -> list[bytes]:
         """Return our READY."""
-        return [command(b"READY", ROUTER)]
+        return [command(b"READY", self._own_properties)]
 
     def receive(self, body: bytes) -> list[bytes]:
         """Read the peer's READY."""

@@ -6,6 +6,8 @@ Peers are addresses of a link. Messages to a peer wait in its `inbox`. Only `wai
 from collections import defaultdict
 from collections.abc import Iterable
 
+from tests.kept_bodies import KeptBodies
+
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Dismiss, Effect, SendReply, SendStatus, SendWork
 from dragoman.core.events import DeliveryFailed, Event, TimeAdvanced
@@ -26,6 +28,7 @@ class Fabric:
         self.now = 1_000_000.0
         self.inbox: dict[tuple[str, bytes], list[Frames]] = defaultdict(list)
         self.records: list[Record] = []
+        self._bodies = KeptBodies()
         self.malformed: list[str] = []
         #: Addresses of peers that are gone.
         self.gone: set[tuple[str, bytes]] = set()
@@ -82,8 +85,10 @@ class Fabric:
     def _apply(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
+            self._bodies.keep(effect)
             to_row(effect.record)  # a record that cannot be stored would stop a real broker
             return
+        effect = self._bodies.fill(effect)
         peer = _peer_of(effect)
         link = link_of(peer)
         if link not in self.sides:

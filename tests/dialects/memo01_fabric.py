@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from dragoman.core.effects import Append, Effect, SendReply
+from dragoman.core.effects import Append, Effect, SendReply, SendWork
 from dragoman.core.events import Event, TimeAdvanced
 from dragoman.core.recovery import fold, resume
 from dragoman.dialects.base import BodyCodecs, Frames, Send
@@ -28,6 +28,7 @@ from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind, Record
+from dragoman.server.side_recovery import SideRecovery
 
 
 class MemoFabric:
@@ -50,8 +51,9 @@ class MemoFabric:
         numbers = count(len(self.records))
         codecs: BodyCodecs = {"memo": MemoBodyCodec()}
         self.side = MemoBrokerSide(lambda: f"{next(numbers):012x}", codecs, self.settings)
-        self.side.restore(self.records, self.bodies.get, self.now)
-        self.broker, first = resume(fold(self.records), self.bodies.get, self.now)
+        self.broker, first = resume(fold(self.records), self.now)
+        self.recovery = SideRecovery({"memo": self.side}, self.broker, self.bodies.get)
+        self.recovery.restore(self.now)
         self.carry_out(first)
 
     def connect(self) -> bytes:
@@ -87,6 +89,9 @@ class MemoFabric:
             if isinstance(effect, SendReply) and effect.seq:
                 body = self.bodies[effect.seq] or EMPTY
                 effect = replace(effect, body=body)
+            if isinstance(effect, SendWork) and effect.body_seq:
+                effect = replace(effect, body=self.bodies[effect.body_seq] or EMPTY)
+            self.recovery.before(effect, self.now)
             for send in self.side.render(effect, self.now):
                 self._send(send)
 

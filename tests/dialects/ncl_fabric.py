@@ -6,10 +6,11 @@ has every message, so that a test can inspect the wire.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect, SendReply, SendStatus
+from dragoman.core.effects import Append, Effect, SendReply, SendStatus, SendWork
 from dragoman.core.events import DeliveryFailed, Event, JobCancelled, JobSubmitted, TimeAdvanced
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold, resume
@@ -22,13 +23,14 @@ from dragoman.dialects.ncl.store import NodeStore
 from dragoman.dialects.ncl.worker_side import NclWorkerSide
 from dragoman.dialects.peer_sides import Assigned, SendNow, Stop, WorkerNotice
 from dragoman.ledger.rows import to_row
-from dragoman.model.body import Body
+from dragoman.model.body import EMPTY, Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Record
 from dragoman.model.target import ANY, Target
 from dragoman.model.terms import Terms
+from dragoman.server.side_recovery import SideRecovery
 
 CLIENT = PeerId("test/client")
 CODECS = {"ncl": NclBodyCodec()}
@@ -243,6 +245,9 @@ class Fabric:
         self.broker.validate()
 
     def _render(self, effect: Effect) -> None:
+        if isinstance(effect, SendWork) and effect.body_seq:
+            bodies = {record.seq: body for record, body in self.entries}
+            effect = replace(effect, body=bodies[effect.body_seq] or EMPTY)
         try:
             sends = self.side.render(effect, self.now)
         except Unmappable as error:
@@ -280,8 +285,8 @@ class Fabric:
         bodies = {record.seq: body for record, body in self.entries}
         records = [record for record, _ in self.entries]
         self.side = self._new_side()
-        self.side.restore(records, bodies.get, self.now)
-        self.broker, first = resume(fold(records), bodies.get, self.now, self.limits)
+        self.broker, first = resume(fold(records), self.now, self.limits)
+        SideRecovery({"ncl": self.side}, self.broker, bodies.get).restore(self.now)
         self._do(first)
         self.settle()
 

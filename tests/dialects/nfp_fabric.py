@@ -4,6 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 import msgspec
+from tests.kept_bodies import KeptBodies
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, SendWork
@@ -25,6 +26,7 @@ class NfpFabric:
         self.side = side or NfpBrokerSide("nfp")
         self.now = 1000.0
         self.records: list[Record] = []
+        self._bodies = KeptBodies()
         self.subscriptions: list[Subscribed] = []
         self._inboxes: dict[bytes, list[wire.Message]] = defaultdict(list)
         self._raw: dict[bytes, list[Frames]] = defaultdict(list)
@@ -51,8 +53,10 @@ class NfpFabric:
     def _apply(self, effect: Effect) -> None:
         if isinstance(effect, Append):
             self.records.append(effect.record)
+            self._bodies.keep(effect)
             to_row(effect.record)  # a record that cannot be stored would stop a real broker
             return
+        effect = self._bodies.fill(effect)
         try:
             sends = self.side.render(effect, self.now)
         except Unmappable as why:

@@ -62,11 +62,18 @@ def test_bytes_that_look_like_a_call_are_still_two_arguments() -> None:
     assert codec.read_call(codec.write_call(odd)) == odd
 
 
-def test_keys_that_are_not_text_become_text_and_are_never_lost() -> None:
-    told = codec.read_answer(Body("dcp", (b"", msgpack.packb({1: "a", None: "b"}))))
-    assert told == Answer({"1": "a", "None": "b"})
-    both = msgpack.packb({1: "a", "1": "b"})
-    assert codec.read_answer(Body("dcp", (b"", both))) == Answer(raw=both)
+@pytest.mark.parametrize("value", [{1: "a", "1": "b"}, {None: 1, 2.5: {b"k": [{3: 4}]}}])
+def test_keys_that_are_not_text_come_back_as_they_went(value: object) -> None:
+    assert codec.read_answer(codec.write_answer(Answer(value))) == Answer(value)
+    assert codec.read_answer(Body("dcp", (b"", msgpack.packb(value)))) == Answer(value)
+
+
+@pytest.mark.parametrize("value", [{(1, 2): 3}, [{"a": ({(): 1},)}], {frozenset(): 1}])
+def test_keys_without_a_form_are_refused_and_never_raw_bytes(value: object) -> None:
+    with pytest.raises(Unmappable, match="map key"):
+        codec.write_answer(Answer(value))
+    with pytest.raises(Unmappable, match="map key"):
+        codec.write_call(Call("add", (value,)))
 
 
 def test_a_request_without_data_is_raw_and_empty() -> None:

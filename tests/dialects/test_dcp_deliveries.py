@@ -12,7 +12,7 @@ from dragoman.dialects.dcp.deliveries import Deliveries
 from dragoman.dialects.dcp.settings import DcpSettings
 from dragoman.dialects.dcp.wire import WIDE, DcpRequest, Pong, Reconnect, decode, encode
 from dragoman.dialects.dcp.workers import DcpWorkers, Widths
-from dragoman.dialects.notes import read_note
+from dragoman.dialects.notes import read_note, write_note
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.names import JobId, PeerId, ServiceName
@@ -101,7 +101,8 @@ def test_only_a_silent_busy_worker_is_checked() -> None:
 
 def test_a_dismissed_worker_is_asked_to_register_again_unless_it_left() -> None:
     desk, crew = fabric()
-    assert desk.render(Dismiss(WORKER, "silent"), 0.0) == [Send(b"W1", encode(Reconnect(WIDE)))]
+    told = encode(Reconnect(WIDE, (write_note({"reason": "silent"}),)))
+    assert desk.render(Dismiss(WORKER, "silent"), 0.0) == [Send(b"W1", told)]
     assert crew.present == {}
     crew.join(b"W1", WORKER).has_left = True
     assert desk.render(Dismiss(WORKER, "left"), 0.0) == []

@@ -182,7 +182,7 @@ def test_a_cancel_reaches_our_worker_and_is_confirmed() -> None:
     peer.send(worker.finish(ticket, Answer(fault=fault)))
     finished, standing = caller.heard()
     assert finished.state == JobState.CANCELLED
-    assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped")
+    assert standing == StatusNotice(JobId("j1"), "cancelled", "stopped", "cancelled")
 
 
 def test_a_result_is_fetched_later_and_another_job_is_unknown() -> None:
@@ -268,7 +268,7 @@ def test_our_worker_registers_again_on_request_and_keeps_its_jobs() -> None:
     fabric = make_fabric(missed_allowed=2)
     caller, _, peer, worker, ticket = start(fabric)
     fabric.wait(2.5)
-    assert peer.heard()[-1] == Dismissed("the broker asks for a new registration")
+    assert peer.heard()[-1] == Dismissed("silent for 2.0 s")
     peer.send(worker.join())
     peer.send(worker.finish(ticket, Answer(5)))
     assert caller.heard()[-1].answers == (Answer(5, worker="W1"),)

@@ -180,6 +180,18 @@ def test_a_job_is_forwarded_between_services_and_its_client_gets_the_reply() -> 
     assert hear(fabric, W) == [ask(b"next", b"raw", b"front", client=C)]
 
 
+def test_a_job_that_is_passed_on_with_other_metadata_keeps_its_client() -> None:
+    fabric = make_fabric()
+    register(fabric, W, b"front")
+    register(fabric, W2, b"back")
+    say(fabric, C, ask(b"meta", b"raw", b"front"))
+    say(fabric, W, ask(b"other", b"partly done", b"back", client=C))
+    assert hear(fabric, W2) == [ask(b"other", b"partly done", b"back", client=C)]
+    say(fabric, W2, DcpReply(C, (b"other", b"", b"done")))
+    assert hear(fabric, C) == [DcpReply(C, (b"other", b"", b"done"))]
+    assert fabric.kinds("job-1") == ["submitted", "dispatched", "forwarded", "dispatched", "ended"]
+
+
 def test_a_worker_that_sends_a_request_to_its_own_service_returns_it() -> None:
     fabric = make_fabric()
     for address in (W, W2):
@@ -200,7 +212,7 @@ def test_a_worker_may_ask_for_work_of_its_own() -> None:
     assert hear(fabric, W) == [DcpReply(W, (b"mine", b"", b"yours"))]
 
 
-def test_a_client_that_names_another_gets_the_reply_itself_and_it_is_recorded() -> None:
+def test_a_client_that_may_not_name_another_gets_the_reply_itself_and_it_is_recorded() -> None:
     fabric = make_fabric()
     register(fabric, W, b"echo")
     say(fabric, C, ask(client=C2))
@@ -210,7 +222,7 @@ def test_a_client_that_names_another_gets_the_reply_itself_and_it_is_recorded() 
     ]
 
 
-def test_a_client_may_name_another_if_the_settings_allow_it() -> None:
+def test_a_client_may_name_another_which_gets_the_reply() -> None:
     fabric = make_fabric(takes_named_clients=True)
     register(fabric, W, b"echo")
     say(fabric, C, ask(client=C2))

@@ -53,8 +53,6 @@ def test_a_worker_that_left_while_busy_may_still_reply() -> None:
     assert found.holding(JobId("j1")) == held("j1")
     assert workers.find(b"W2") is None
     assert workers.join(b"W1", PeerId("dcp/W1")) is found
-    workers.forget(b"W1")
-    assert workers.find(b"W1") is None
 
 
 def test_the_table_of_departed_workers_is_bounded() -> None:
@@ -94,3 +92,12 @@ def test_requests_that_look_the_same_are_not_polled_for() -> None:
     assert worker.overdue(10.0, 20.0) == []
     worker.drop(JobId("j1"))
     assert worker.overdue(20.0, 30.0) == [held("j2")]
+
+
+def test_a_declaration_drops_all_but_what_it_names_and_what_may_have_crossed_it() -> None:
+    worker = DcpWorkers().join(b"W1", PeerId("dcp/W1"))
+    for job, at in (("old", 0.0), ("named", 0.0), ("new", 8.0)):
+        worker.hold(held(job), at)
+    worker.keep_only(frozenset({JobId("named")}), 10.0)
+    found = [job for job in ("old", "named", "new") if worker.holding(JobId(job))]
+    assert found == ["named", "new"]

@@ -2,13 +2,12 @@
 
 import pytest
 
+from dragoman.core.effects import LinkPast, RecoveredWork, SendWork
 from dragoman.dialects.memo01 import late_results
 from dragoman.dialects.memo01.late_results import LateResults, LostAssignment
-from dragoman.dialects.memo01.request_recovery import RecoveredRequests
 from dragoman.dialects.memo01.workers import MemoWorker
-from dragoman.model.body import Body
-from dragoman.model.names import JobId, PeerId
-from dragoman.model.record import Kind, Record
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.names import JobId, PeerId, ServiceName
 
 ONE, TWO = b"connect1", b"connect2"
 GIVEN, NEXT = ONE + b"1111", ONE + b"2222"
@@ -19,6 +18,11 @@ def busy(id_: bytes, job: str = "j") -> MemoWorker:
     worker = MemoWorker(id_, PeerId(f"memo/{id_.hex()}"), ONE + b"0000")
     worker.job, worker.attempt, worker.last_request = JobId(job), 2, GIVEN
     return worker
+
+
+def work_for(worker: str, job: str, attempt: int) -> SendWork:
+    client = PeerId("memo/c")
+    return SendWork(PeerId(worker), JobId(job), attempt, ServiceName("s"), client, EMPTY)
 
 
 @pytest.fixture
@@ -59,14 +63,12 @@ def test_the_oldest_are_forgotten_first(late: LateResults, monkeypatch: pytest.M
 
 
 def test_a_new_process_knows_what_the_workers_of_the_old_one_held(late: LateResults) -> None:
-    records = [
-        Record(1, 0.0, Kind.DISPATCHED, "first", peer="memo/aa", attempt=1),
-        Record(2, 0.0, Kind.ENDED, "first", peer="memo/aa", nbytes=3, state="succeeded"),
-        Record(3, 0.0, Kind.DISPATCHED, "second", peer="memo/aa", attempt=1),
-        Record(4, 0.0, Kind.DISPATCHED, "third", peer="memo/bb", attempt=3),
+    work = [
+        RecoveredWork(work_for("memo/aa", "second", 1), 0.0, last_result_seq=2),
+        RecoveredWork(work_for("memo/bb", "third", 3), 0.0),
     ]
     bodies = {2: Body("memo", (b"o", b"ut"))}
-    late.restore(RecoveredRequests("memo", records, 0.0), bodies.get)
+    late.restore(LinkPast(4, work=work), bodies.get)
     assert late.take(b"\xaa", NEXT, b"out") is None
     assert late.take(b"\xaa", NEXT, b"new") == LostAssignment(
         PeerId("memo/aa"), JobId("second"), 1, previous_payload=b"out"

@@ -12,10 +12,8 @@ from dragoman.dialects.peer_sides import Assigned, SendNow, Unsupported
 from dragoman.model.content import Answer, Call
 
 
-@pytest.mark.parametrize(
-    "answer", [[b"0"], [b"0", b"nonsense"], [b"0", bytes.fromhex("83666d656d6f30310541aa")]]
-)
-def test_a_slot_that_is_dismissed_or_not_understood_starts_anew(answer: Frames) -> None:
+@pytest.mark.parametrize("answer", [[b"0"], [b"0", b"nonsense"]])
+def test_a_slot_without_an_answer_starts_anew(answer: Frames) -> None:
     side = MemoWorkerSide(("s",))
     (ready,) = side.join()
     assert side.receive(answer) == [SendNow(ready)]
@@ -67,3 +65,33 @@ def test_a_worker_is_told_what_memo_has_no_words_for(say: Callable[[MemoWorkerSi
     assert side.take("t") == side.beat() == []
     with pytest.raises(Unsupported, match="memo has no"):
         say(side)
+
+
+DISCONNECT = [b"0", bytes.fromhex("83666d656d6f30310541aa")]
+HEARTBEAT = [b"0", bytes.fromhex("83666d656d6f30310441aa")]
+
+
+def test_a_registered_slot_that_is_dropped_registers_again_at_once() -> None:
+    side = MemoWorkerSide(("s",))
+    (ready,) = side.join()
+    side.receive(HEARTBEAT)
+    assert side.is_joined
+    assert side.receive(DISCONNECT) == [SendNow(ready)]
+    assert side.refusal == ""
+
+
+def test_a_refused_slot_waits_longer_each_time_and_says_what_may_be_wrong() -> None:
+    side = MemoWorkerSide(("s",))
+    (ready,) = side.join()
+    pauses = []
+    for _ in range(7):
+        assert side.receive(DISCONNECT) == []
+        pauses.append(1)
+        while not (sent := side.beat()):
+            pauses[-1] += 1
+        assert sent == [ready]
+    assert pauses == [1, 2, 4, 8, 16, 16, 16]
+    assert "right to register" in side.refusal
+    side.receive(HEARTBEAT)
+    assert side.refusal == ""
+    assert side.beat() == []

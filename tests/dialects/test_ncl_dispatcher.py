@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.core.effects import SendPoll, SendWork
+from dragoman.core.effects import RecoveredWork, SendPoll, SendWork
 from dragoman.dialects.base import Send
 from dragoman.dialects.ncl import wire
 from dragoman.dialects.ncl.body_codec import NclBodyCodec
@@ -12,7 +12,6 @@ from dragoman.dialects.ncl.log_follower import LogFollower
 from dragoman.dialects.ncl.messages import NAMES
 from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, NodeInfo
 from dragoman.dialects.ncl.nodes import Node
-from dragoman.dialects.ncl.recovery import OpenDispatch
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Call, Unmappable
@@ -150,7 +149,7 @@ def test_a_claim_of_nothing_known_stops_it_on_the_node(stage: Stage) -> None:
 
 
 def test_what_was_out_before_a_restart_is_sent_again_when_claimed(stage: Stage) -> None:
-    stage.dispatcher.restore(OpenDispatch(work(seq=10), NOW, accepted=12))
+    stage.dispatcher.restore(RecoveredWork(work(seq=10), NOW, accept_seq=12))
     assert stage.live() == BID_ACCEPTED
     assert stage.leave() == []
     stage.node.connect(50, "", NOW)
@@ -170,5 +169,5 @@ def test_what_has_no_form_is_refused(stage: Stage) -> None:
 
 def test_what_was_out_and_has_no_form_is_left_out(stage: Stage) -> None:
     lost = SendWork(PEER, JobId("j"), 1, ServiceName("s"), PeerId("test/c"), Body("ncl", (b"[]",)))
-    stage.dispatcher.restore(OpenDispatch(lost, NOW))
+    stage.dispatcher.restore(RecoveredWork(lost, NOW))
     assert stage.executions.live == {}

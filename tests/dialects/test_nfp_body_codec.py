@@ -97,12 +97,31 @@ def test_every_captured_result_is_an_answer_of_its_worker() -> None:
     assert {a.worker for a in answers} >= {"demo-worker-1", "demo-worker-2", "fs-worker-1"}
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"task":1}', b'{"task":"x","args":{"a":1}}', b"\xff", b"[" * 9000]
-)
-def test_what_is_no_call_is_unmappable(body: bytes) -> None:
-    with pytest.raises(Unmappable):
-        codec.read_call(Body("nfp", (body,)))
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"task":1}', b"\xff", b"[" * 9000])
+def test_what_is_no_call_is_a_raw_request(body: bytes) -> None:
+    assert codec.read_call(Body("nfp", (body,))) == Call(raw=body)
+
+
+def test_a_call_with_bad_arguments_or_several_frames_is_unmappable() -> None:
+    for parts in ((b'{"task":"x","args":{"a":1}}',), (b'{"task":"x"}', b"more")):
+        with pytest.raises(Unmappable):
+            codec.read_call(Body("nfp", parts))
+
+
+def test_a_failing_status_is_a_fault_with_the_text_of_its_body() -> None:
+    def fault(status: bytes, body: bytes) -> Fault | None:
+        return codec.read_answer(Body("nfp", (body, status))).fault
+
+    assert fault(b"400", b'{"error":"no"}') == Fault(FaultCode.BAD_REQUEST, "no")
+    assert fault(b"500", b'{"errors":["a","b"]}') == Fault(FaultCode.TASK_FAILED, "a; b")
+    assert fault(b"500", b"boom\n") == Fault(FaultCode.TASK_FAILED, "boom")
+    assert fault(b"408", b"") == Fault(FaultCode.TASK_FAILED, "status 408")
+
+
+def test_several_content_frames_are_a_list() -> None:
+    body = Body("nfp", (b"1", b"\xff", b"200"))
+    assert codec.read_answer(body) == Answer([1, b"\xff"])
+    assert codec.read_answer(Body("nfp", (b"",))) == Answer()
 
 
 @pytest.mark.parametrize(

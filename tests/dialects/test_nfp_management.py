@@ -106,7 +106,9 @@ def test_the_texts_functions_are_there() -> None:
     ]
     assert management.show_broker(known, NfpSettings(), {})["workers count"] == 1
     assert management.get_status(known, NfpSettings(), {})["status"] == "active"
-    assert answer(known, "show_broker_version", {}) == {"dragoman": "0.1"}
+    versions: Any = answer(known, "show_broker_version", {})
+    assert versions["dragoman"] == "0.1"
+    assert {"norfab", "psutil", "tornado"} <= set(versions)
 
 
 def test_a_restart_is_not_a_task_with_norfabs_form() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.base import MalformedMessage
+from dragoman.dialects.nfp.bodies import OpenBody
 from dragoman.dialects.nfp.peers import Bounded, NfpWorker, Peers, read_name
 
 
@@ -55,3 +56,21 @@ def test_a_name_that_is_none_is_malformed_and_says_which(raw: bytes) -> None:
 
 def test_a_name_may_be_any_printable_text() -> None:
     assert read_name("é 1".encode(), "job id", 8) == "é 1"
+
+
+def test_the_variant_or_the_declaration_tells_a_synchronous_client() -> None:
+    def told(is_binary: bool, push: bool | None) -> tuple[bool, bool]:
+        peer = Peers("nfp", 2).touch(b"c1")
+        peer.is_binary, peer.declared = is_binary, OpenBody(push=push)
+        return peer.is_synchronous, peer.takes_results
+
+    assert told(False, None) == (False, False)
+    assert told(True, None) == (True, False)
+    assert told(True, True) == (False, True)
+    assert told(False, False) == (True, False)
+
+
+def test_an_identity_that_zeromq_made_up_has_a_name_of_ours() -> None:
+    peers = Peers("nfp", 2)
+    assert peers.touch(b"\x00k\x8bEg").worker_name == "worker-006b8b4567"
+    assert peers.touch(b"w1").worker_name == "w1"

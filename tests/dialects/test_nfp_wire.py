@@ -50,6 +50,7 @@ def test_every_direction_has_vectors() -> None:
 
 frame = st.binary(max_size=12)
 flag = st.booleans()
+more = st.lists(frame, max_size=3).map(tuple)
 some = st.binary(min_size=1, max_size=4)
 messages = st.one_of(
     st.builds(wire.Open, st.sampled_from([wire.CLIENT, wire.WORKER, wire.BROKER]), frame, flag),
@@ -67,6 +68,7 @@ messages = st.one_of(
         st.sampled_from([wire.POST, wire.GET, wire.DELETE, wire.PUT, wire.MMI]),
         *[frame] * 4,
         flag,
+        more,
     ),
     st.builds(wire.UnknownCommand, st.binary(min_size=5, max_size=9), *[frame] * 4),
     st.builds(
@@ -74,21 +76,23 @@ messages = st.one_of(
         st.sampled_from([wire.POST, wire.GET, wire.DELETE, wire.PUT]),
         *[frame] * 3,
         flag,
-        frame,
+        more,
     ),
     st.builds(
         wire.NfpReport,
         st.sampled_from([wire.RESPONSE, wire.EVENT, wire.STREAM]),
         *[frame] * 4,
         flag,
-        frame,
+        more,
     ),
     st.builds(
         wire.NfpReport,
         st.just(wire.RESPONSE),
         st.none(),
-        *[frame] * 3,
+        st.binary(min_size=1),
+        *[frame] * 2,
         flag,
+        more,
         service=frame,
     ),
     st.builds(
@@ -96,6 +100,7 @@ messages = st.one_of(
         st.sampled_from([wire.RESPONSE, wire.EVENT, wire.STREAM, wire.MMI]),
         *[frame] * 4,
         flag,
+        more,
     ),
 )
 
@@ -148,6 +153,16 @@ def test_a_short_report_is_read_as_the_table_of_the_text_has_it() -> None:
     assert message == wire.NfpReport(
         wire.RESPONSE, None, b"u1", b"200", b"{}", is_binary=True, service=b"math"
     )
+
+
+@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize("content", [[], [b"a"], [b"a", b"", b"c"]])
+def test_a_report_has_any_number_of_content_frames(long: bool, content: list[bytes]) -> None:
+    head = [b"c1", b"", b"u1"] if long else [b"math", b"u1"]
+    message = wire.decode([b"", wire.WORKER, b"\x05", *head, b"500", *content])
+    assert isinstance(message, wire.NfpReport)
+    assert (message.uuid, message.status) == (b"u1", b"500")
+    assert (message.body, *message.more) == tuple(content or [b""])
 
 
 def test_a_worker_may_not_send_a_request() -> None:

@@ -24,7 +24,7 @@ ADD = Submission(J1, "math", Call("add", (1,), {"y": b"\x00"}, timeout=20.0))
 
 
 def task(command: str, body: bytes = b"", uuid: bytes = b"j1", attempt: bytes = b"") -> Frames:
-    return wire.encode(wire.NfpTask(command, b"c1", uuid, body, attempt=attempt))
+    return wire.encode(wire.NfpTask(command, b"c1", uuid, body, more=(attempt,) if attempt else ()))
 
 
 def worker() -> NfpWorkerSide:
@@ -72,15 +72,15 @@ def test_the_same_post_again_is_the_same_run_under_its_newest_attempt() -> None:
     side.take("j1")
     (again,) = replies(side.receive(task(wire.POST, body, attempt=b"3")))
     assert isinstance(again, wire.NfpReport)
-    assert (again.status, again.attempt) == (b"201", b"3")
+    assert (again.status, again.more) == (b"201", (b"3",))
     side.finish("j1", Answer(5))
     (result,) = replies(side.receive(task(wire.POST, body, attempt=b"4")))
     assert isinstance(result, wire.NfpReport)
-    assert (result.status, result.attempt) == (b"200", b"4")
+    assert (result.status, result.more) == (b"200", (b"4",))
 
 
 def test_a_call_that_cannot_be_read_is_answered_as_failed() -> None:
-    (failed, _) = replies(worker().receive(task(wire.POST, b"[]")))
+    (failed, _) = replies(worker().receive(task(wire.POST, b'{"task":"x","args":1}')))
     assert body_of(failed)["w1"]["failed"] is True
 
 

@@ -64,15 +64,16 @@ def test_a_refusal_of_smi_has_the_words_of_upstreams_broker() -> None:
     assert (said["code"], said["errorCode"]) == (500, 500)
 
 
-def test_smi_must_be_in_capitals_and_other_sids_are_refused() -> None:
+def test_smi_is_not_case_sensitive_and_other_sids_are_refused() -> None:
     broker = fabric()
     serve(
         broker,
         S,
-        replace(smi("UP"), address=write_address("smi", "UP")),
+        replace(smi("UP"), address=write_address("smi", "up")),
         replace(ask(), identity=S),
+        replace(smi("UP"), address=write_address("Smi", "heartBeat")),
     )
-    assert [m.status for m in heard(broker, BACK, S)] == [b"500", b"500"]
+    assert [m.status for m in heard(broker, BACK, S)] == [b"200", b"500", b"200"]
 
 
 @pytest.mark.parametrize("payload", [NIL, b"\x80", b"\xc1", b"\x05", b"\xa0"])
@@ -84,7 +85,7 @@ def test_smi_about_no_sid_is_malformed_and_gets_no_reply(payload: bytes) -> None
 
 
 def test_one_instance_may_offer_several_sids() -> None:
-    broker = fabric()
+    broker = fabric(credit=4)
     up(broker, S, "one")
     up(broker, S, "two")
     call(broker, C, ask(address=write_address("ONE", "x")))

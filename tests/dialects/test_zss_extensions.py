@@ -32,8 +32,21 @@ from dragoman.dialects.zss.wire import (
 # --- versions --------------------------------------------------------------------------------
 
 
-def test_the_wildcard_goes_to_the_newest_version_and_others_are_exact() -> None:
+def test_the_wildcard_takes_a_pre_release_only_if_there_is_nothing_else() -> None:
     broker = fabric()
+    up(broker, S, "PONG@2.0.0-rc1")
+    call(broker, C, ask(b"r1"))
+    (request,) = heard(broker, BACK, S)
+    serve(broker, S, reply(request))
+    up(broker, S2, "PONG@1.10.0")
+    call(broker, C, ask(b"r2"))
+    assert [m.rid for m in heard(broker, BACK, S2)] == [b"r2"]
+    call(broker, C, ask(b"r3", address=write_address("PONG", "PING", "2.0.0-rc1")))
+    assert [m.rid for m in heard(broker, BACK, S)] == [b"r3"]
+
+
+def test_the_wildcard_goes_to_the_newest_version_and_others_are_exact() -> None:
+    broker = fabric(credit=4)
     up(broker, S, "PONG@1.9.0")
     up(broker, S2, "pong@1.10.0")
     call(broker, C, ask(b"r1"))
@@ -78,7 +91,7 @@ def test_the_same_request_id_with_another_payload_is_a_conflict() -> None:
 
 
 def test_a_request_id_that_is_no_uuid_is_no_ones_name() -> None:
-    broker = fabric()
+    broker = fabric(credit=4)
     up(broker)
     call(broker, C, ask(b"7"))
     call(broker, C2, ask(b"7", payload=b"\xa3you"))

@@ -51,12 +51,14 @@ def test_bytes_are_the_buffers_of_javascript() -> None:
 
 def test_integers_beyond_32_bits_are_floats() -> None:
     assert encode(2**31 - 1)[0] == 0xCE
-    for value in (2**31, 4_294_967_295, 1_795_000_000_000, -(2**40), 2**53, 2**60):
+    for value in (2**31, 4_294_967_295, 1_795_000_000_000, -(2**40), 2**53):
         assert encode(value)[0] == 0xCB
         assert decode(encode(value)) == value
 
 
-@pytest.mark.parametrize("value", [2**53 + 1, 2**64 + 1, 10**400, object(), {1, 2}, "\ud800"])
+@pytest.mark.parametrize(
+    "value", [2**53 + 1, 2**60, 2**100, -(2**64), 10**400, object(), {1, 2}, "\ud800"]
+)
 def test_what_it_cannot_hold_exactly_is_unmappable(value: object) -> None:
     with pytest.raises(Unmappable, match="ZSS"):
         encode([value])

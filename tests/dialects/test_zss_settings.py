@@ -17,5 +17,5 @@ def test_what_titanic_keeps_is_durable_and_waits_for_a_day() -> None:
     assert titanic.patience == 86_400
 
 
-def test_instances_hold_any_number_of_requests() -> None:
-    assert ZssSettings().credit is None
+def test_an_instance_holds_one_request_at_a_time() -> None:
+    assert ZssSettings().credit == 1

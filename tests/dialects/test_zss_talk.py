@@ -82,8 +82,17 @@ def test_the_sid_reaches_the_instance_in_capitals_and_the_rest_as_it_came() -> N
     )
 
 
-def test_instances_take_turns_in_the_order_they_came() -> None:
+def test_an_instance_gets_the_next_request_when_it_has_answered() -> None:
     broker = fabric()
+    up(broker)
+    call(broker, C, ask(b"r1"), ask(b"r2"))
+    (first,) = heard(broker, BACK, S)
+    serve(broker, S, reply(first))
+    assert [m.rid for m in heard(broker, BACK, S)] == [b"r2"]
+
+
+def test_instances_take_turns_in_the_order_they_came() -> None:
+    broker = fabric(credit=4)
     instances = [b"PONG#%d" % n for n in range(3)]
     for instance in instances:
         up(broker, instance)
@@ -96,7 +105,7 @@ def test_instances_take_turns_in_the_order_they_came() -> None:
 
 @pytest.mark.parametrize("balance", ["least_loaded", "least_recently_used"])
 def test_the_way_to_share_work_is_chosen_per_service(balance: str) -> None:
-    broker = fabric(services={"pong": replace(TERMS, balance=balance)})
+    broker = fabric(services={"pong": replace(TERMS, balance=balance)}, credit=4)
     for instance in (S, S2):
         up(broker, instance)
     call(broker, C, ask(b"r1"), ask(b"r2"))
@@ -112,7 +121,7 @@ def test_the_way_to_share_work_is_chosen_per_service(balance: str) -> None:
 
 
 def test_answers_out_of_order_reach_the_right_callers() -> None:
-    broker = fabric()
+    broker = fabric(credit=4)
     up(broker)
     call(broker, C, ask(b"r1"))
     call(broker, C2, ask(b"r1"), ask(b"r2"))

@@ -9,7 +9,7 @@ never imports another.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
@@ -68,7 +68,7 @@ def topic_of(record: Record) -> str:
     return record.detail if record.kind == Kind.PUBLISHED else f"broker.{record.kind}"
 
 
-def record_object(record: Record) -> dict[str, Any]:
+def record_object(record: Record) -> dict[str, object]:
     """Return a record as an object, without its empty fields."""
     found = {f.name: getattr(record, f.name) for f in fields(record)}
     return {name: value for name, value in found.items() if value not in ("", 0)}

@@ -19,7 +19,7 @@ OFF: Final = "off"
 Ids = Callable[[], str]
 Clock = Callable[[], float]
 #: Answers one management task in a dialect's own form.
-ManagementTask = Callable[[BrokerFacts, Mapping[str, Any]], object]
+ManagementTask = Callable[[BrokerFacts, Mapping[str, object]], object]
 
 
 class Carrier(StrEnum):
@@ -146,12 +146,12 @@ class Dialect:
         """Make its body codec."""
         raise NotImplementedError
 
-    def settings_type(self) -> type[Any] | None:
+    def settings_type(self) -> type[object] | None:
         """Return the class of its settings."""
         return None
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
+        self, codecs: BodyCodecs, ids: Ids, settings: object = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's ends, one for each listener."""
         raise NotImplementedError

@@ -4,7 +4,7 @@ The server collects them. The protocols name only the fields of the core's view 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from dragoman.model.value import field, value
 
@@ -121,5 +121,5 @@ class BrokerFacts:
     messaging: MessageCounts = MessageCounts()
     #: Package names and versions.
     versions: Mapping[str, str] = field(default_factory=dict)
-    directories: Mapping[str, Any] = field(default_factory=dict)
-    security: Mapping[str, Any] = field(default_factory=dict)
+    directories: Mapping[str, object] = field(default_factory=dict)
+    security: Mapping[str, object] = field(default_factory=dict)

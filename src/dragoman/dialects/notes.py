@@ -10,9 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from dragoman.dialects.base import MalformedMessage
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job_options import apply_options
 from dragoman.model.names import JobId
 from dragoman.model.target import ANY, Target, parse_target
+from dragoman.model.terms import Terms
 
 Note = dict[str, Any]
 
@@ -21,11 +24,11 @@ PREFIX: Final = b"dragoman:"
 _LONGEST: Final = 256 * 1024
 _LONGEST_NAME: Final = 256
 _MOST_CREDIT: Final = 10_000
-_READ: Final = msgspec.json.Decoder(dict[str, Any])
+_READ: Final = msgspec.json.Decoder(dict[str, object])
 _WRITE: Final = msgspec.json.Encoder()
 
 
-def write_note(value: Mapping[str, Any]) -> bytes:
+def write_note(value: Mapping[str, object]) -> bytes:
     """Encode a note."""
     return PREFIX + _WRITE.encode(value)
 
@@ -96,6 +99,14 @@ def read_credit(value: object) -> int:
 def read_target(value: object) -> Target:
     """Decode the target of a request. Raises ValueError."""
     return parse_target(read_text(value)) if value else ANY
+
+
+def note_options(terms: Terms, note: Note) -> Terms:
+    """Return terms with the options of a note."""
+    try:
+        return apply_options(terms, note.get("options"))
+    except ValueError as error:
+        raise MalformedMessage(str(error)) from None
 
 
 _CODES: Final = frozenset(code.value for code in FaultCode)

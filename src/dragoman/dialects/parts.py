@@ -21,6 +21,8 @@ from dragoman.model.fault import Fault
 
 Parts = tuple[bytes, ...]
 FAULT: Final = "dragoman-fault"
+#: Types that read back as the same key of a map.
+_KEYS: Final = (str, int, float, bytes, type(None))
 
 
 def read_call(parts: Parts) -> Call:
@@ -58,7 +60,15 @@ def answer_parts(answer: Answer) -> Parts:
     if answer.fault is not None:
         fault = {"code": answer.fault.code.value, "message": answer.fault.message}
         return (pack({FAULT: fault}),)
-    return (pack(answer.value) if answer.raw is None else _raw_part(answer.raw),)
+    if answer.raw is not None:
+        return (_raw_part(answer.raw),)
+    if _is_fault(answer.value):
+        raise Unmappable(f"a map whose only key is {FAULT!r} would be read as a fault")
+    return (pack(answer.value),)
+
+
+def _is_fault(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {FAULT} and isinstance(value[FAULT], dict)
 
 
 def _raw_part(raw: bytes) -> bytes:
@@ -73,10 +83,26 @@ def _raw_part(raw: bytes) -> bytes:
 def pack(value: Any) -> bytes:
     """Encode a value as MessagePack. Raises `Unmappable`."""
     try:
+        _check_keys(value)
         packed: bytes = msgpack.packb(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unmappable(f"no MessagePack form: {error}") from None
     return packed
+
+
+def _check_keys(value: Any) -> None:
+    """Refuse maps that would not read back: MessagePack has no tuple, so no such key.
+
+    Raises `Unmappable`.
+    """
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if not isinstance(key, _KEYS):
+                raise Unmappable(f"the map key {key!r:.60} has no form in MessagePack")
+            _check_keys(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _check_keys(each)
 
 
 def unpack(part: bytes) -> Any:
@@ -89,17 +115,11 @@ def unpack(part: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Refuse extension types at any depth, and turn keys into text.
-
-    Raises ValueError for an extension type, and if two keys are equal as text.
-    """
+    """Refuse extension types at any depth. Raises ValueError."""
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
         raise ValueError("a MessagePack extension has no form in content")
     if isinstance(value, dict):
-        found = {k if isinstance(k, str) else str(k): _plain(v) for k, v in value.items()}
-        if len(found) < len(value):
-            raise ValueError("two keys of a MessagePack map are equal as text")
-        return found
+        return {_plain(key): _plain(each) for key, each in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list) else value
 
 
@@ -114,6 +134,8 @@ def _as_call(parts: Parts) -> Call | None:
     args, kwargs = arguments
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         return None
+    if not all(isinstance(name, str) for name in kwargs):
+        return None
     return Call(task, tuple(args), kwargs)
 
 
@@ -122,7 +144,7 @@ def _one_answer(part: bytes) -> Answer:
         value = unpack(part)
     except ValueError:
         return Answer(raw=part)
-    if isinstance(value, dict) and value.keys() == {FAULT} and isinstance(value[FAULT], dict):
+    if _is_fault(value):
         return Answer(fault=_fault(value[FAULT]))
     return Answer(value)
 

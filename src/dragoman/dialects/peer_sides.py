@@ -4,6 +4,7 @@ A side converts these objects to frames and frames to these objects. The SDK see
 and a side sees no socket.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from dragoman.dialects.base import Frames
@@ -12,7 +13,7 @@ from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ANY, Target
-from dragoman.model.value import value
+from dragoman.model.value import field, value
 
 
 @value
@@ -35,6 +36,8 @@ class Submission:
     target: Target = ANY
     priority: int = 0
     key: str = ""
+    #: Further options, as `model.job_options` reads them.
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @value
@@ -76,7 +79,7 @@ class InputAsked:
 
     job: JobId
     request: str
-    question: Any
+    question: object
     worker: str = ""
 
 
@@ -97,6 +100,8 @@ class StatusNotice:
     job: JobId
     state: str
     detail: str = ""
+    #: The code of the fault, if the broker refused the question.
+    code: str = ""
 
 
 @value
@@ -148,7 +153,7 @@ class ClientSide(Protocol):
         """Request that a job stops."""
         ...
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question."""
         ...
 
@@ -192,7 +197,7 @@ class InputGiven:
 
     ticket: str
     request: str
-    answer: Any
+    answer: object
 
 
 @value
@@ -202,7 +207,10 @@ class Alive:
 
 @value
 class Dismissed:
-    """The broker does not know this worker, or no longer: join again."""
+    """The broker does not know this worker, or no longer: join again.
+
+    A broker that refuses the registration says so in `reason`, where the dialect has a place.
+    """
 
     reason: str = ""
 
@@ -240,7 +248,7 @@ class WorkerSide(Protocol):
         """Confirm that the job has arrived and runs."""
         ...
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress."""
         ...
 
@@ -248,7 +256,7 @@ class WorkerSide(Protocol):
         """Send a piece of a stream."""
         ...
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         ...
 
@@ -264,7 +272,7 @@ class WorkerSide(Protocol):
         """Forward the job to another service."""
         ...
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Publish an event to its subscribers."""
         ...
 

@@ -59,6 +59,7 @@ from dragoman.dialects.dcp.wire import (
 from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
 from dragoman.dialects.notes import (
     Note,
+    note_options,
     read_credit,
     read_fault,
     read_holds,
@@ -117,12 +118,15 @@ class DcpBrokerSide:
         self._answers = DcpReplies(codecs, self._settings.faults)
         self._widths = Widths(self._settings.width, self._settings.remembered_peers)
         self._deliveries = Deliveries(link, codecs, self._settings, self._workers, self._widths)
+        #: When the last message arrived.
+        self._now = 0.0
 
     # --- messages of peers ------------------------------------------------------------------
 
     def receive(self, address: Address, frames: Frames, now: float) -> list[Event | Send]:
         """Decode one message."""
         message = decode(frames)
+        self._now = now
         self._widths.store(address, message.width)
         decoded = _RECEIVERS[type(message)](self, address, message)
         worker = self._workers.present.get(address)
@@ -134,11 +138,9 @@ class DcpBrokerSide:
         """Register the sender as a worker of this service, in place of an earlier one."""
         note = read_note(m.surplus[0]) if m.surplus else None
         holds = read_holds((note or {}).get("holds"))
-        if holds == frozenset():
-            self._workers.forget(address)
         worker = self._workers.join(address, self._peer(address))
         if holds is not None:
-            worker.keep_only(holds)
+            worker.keep_only(holds, self._now)
         worker.service, worker.is_free, worker.reads_notes = m.service, True, note is not None
         worker.answers_polls = (note or {}).get("polls") is True
         echo = Registration(m.service, m.surplus[:1] if note is not None else (), m.width)
@@ -235,10 +237,11 @@ class DcpBrokerSide:
         worker = self._workers.present.get(address)
         names_other = m.client not in (b"", address)
         if worker is not None and names_other:
-            held = worker.find(m.client, m.tail)
+            held = worker.find(m.client, m.tail) or worker.oldest_of(m.client)
             if held is not None:
                 return self._handed_over(address, worker, held, m)
-        if names_other and not self._settings.takes_named_clients:
+        if names_other and worker is None and not self._settings.takes_named_clients:
+            # A stranger could send replies to others; a worker passes requests on.
             text = f"named the client {text_of(m.client)}; replaced by its own address"
             own = replace(m, client=b"")
             return [self._rejected(address, text), *self._submitted(address, own, note)]
@@ -265,13 +268,14 @@ class DcpBrokerSide:
             terms = replace(terms, timeout=timeout)
         if type(priority) is int and priority and abs(priority) < 2**31:
             terms = replace(terms, priority=priority)
-        return terms
+        return note_options(terms, note)
 
     def _handed_over(
         self, address: Address, worker: DcpWorker, held: DcpAssignment, m: DcpRequest
     ) -> list[Event | Send]:
         """Forward a worker's job. The same request to its own service returns the job unrun."""
         service, body = service_name(m.service), Body(NAME, m.tail)
+        self._answers.follow(held.job, self._peer(m.client), metadata_of(m.tail))
         event: Event = JobForwarded(worker.peer, held.job, service, body, attempt=held.attempt)
         if service == held.service and m.tail == held.body.parts:
             fault = Fault(FaultCode.HANDED_BACK, "the worker sent the request back")
@@ -330,7 +334,7 @@ class DcpBrokerSide:
 
     def resume_request(self, job: JobId, client: PeerId, body: Body, now: float) -> None:
         """Remember a request that a client sent to an earlier process."""
-        if body.dialect == NAME:
+        if body.dialect == NAME and not self._answers.is_pending(job, client):
             reads_notes = request_note(body.parts) is not None
             pending = DcpPendingRequest(metadata_of(body.parts), reads_notes)
             self._answers.expect(job, client, pending)

@@ -7,7 +7,7 @@ progress.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec
@@ -60,7 +60,7 @@ class DcpClientSide:
         """Request that a job stops."""
         return [self._question({"ask": "cancel", "job": job})]
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question."""
         note = {"ask": "input", "job": job, "worker": worker, "request": request}
         return [self._question(note, answer_parts(Answer(answer)))]
@@ -121,7 +121,8 @@ class DcpClientSide:
         return self._final(job, note, data)
 
     def _status(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
-        return [StatusNotice(job, _text(note, "state"), _text(note, "detail"))]
+        state, detail, code = (_text(note, name) for name in ("state", "detail", "code"))
+        return [StatusNotice(job, state, detail, code)]
 
     def _queued(self, job: JobId, note: Note, data: Tail) -> list[ClientNotice]:
         return [Queued(job)]
@@ -161,11 +162,13 @@ def _submission_note(submission: Submission) -> Note:
         note["timeout"] = submission.call.timeout
     if submission.priority:
         note["priority"] = submission.priority
+    if submission.options:
+        note["options"] = submission.options
     target = str(submission.target)
     return note if target == "any" else note | {"target": target}
 
 
-def _content(answer: Answer) -> Any:
+def _content(answer: Answer) -> object:
     return answer.value if answer.raw is None else answer.raw
 
 
@@ -188,7 +191,7 @@ def _each(data: Tail) -> list[Answer]:
     return [_part(str(w), p) for w, p in parts.items()] if isinstance(parts, dict) else []
 
 
-def _part(worker: str, part: Any) -> Answer:
+def _part(worker: str, part: object) -> Answer:
     if not isinstance(part, dict):
         return Answer(part, worker=worker)
     worker, resources = _text(part, "worker") or worker, read_names(part.get("resources"))

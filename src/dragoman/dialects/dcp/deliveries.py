@@ -145,7 +145,8 @@ class Deliveries:
         self._workers.leave(address)
         if worker is None or worker.has_left:
             return []
-        return [Send(address, encode(Reconnect(self._widths.of(address))))]
+        reason = (write_note({"reason": effect.reason}),) if worker.reads_notes else ()
+        return [Send(address, encode(Reconnect(self._widths.of(address), reason)))]
 
 
 def _foreign(effect: SendWork, now: float) -> Note:

@@ -22,7 +22,7 @@ class DcpDialect(Dialect):
 
         return DcpBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.dcp.settings import DcpSettings
 

@@ -5,7 +5,7 @@ without notes gets one reply per request and nothing else.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
@@ -46,6 +46,19 @@ class DcpReplies:
     def expect(self, job: JobId, client: PeerId, pending: DcpPendingRequest) -> None:
         """Add a pending request."""
         self._pending.setdefault(job, {})[client] = pending
+
+    def follow(self, job: JobId, client: PeerId, metadata: tuple[bytes, ...]) -> None:
+        """Take the metadata of a request that its worker passed on: the reply will have them.
+
+        A client with notes finds its job by its own metadata, so it keeps them.
+        """
+        pending = self._pending.get(job, {}).get(client)
+        if pending is not None and not pending.reads_notes:
+            pending.metadata = metadata
+
+    def is_pending(self, job: JobId, client: PeerId) -> bool:
+        """Return whether a client's request has no reply yet."""
+        return client in self._pending.get(job, ())
 
     def expect_status(self, job: JobId, client: PeerId, asked: RequestKind, tail: Tail) -> None:
         """Add a pending question about a job."""
@@ -136,7 +149,7 @@ class DcpReplies:
 
     def _part(
         self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is not None:
             return {"fault": fault.code.value, "message": fault.message, **served}

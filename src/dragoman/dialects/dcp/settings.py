@@ -43,7 +43,8 @@ class DcpSettings:
     )
     takes_named_clients: bool = setting(
         default=False,
-        help="Whether a plain client may name another client, which then gets the reply.",
+        help="Whether a client may name another client, which then gets the reply, as in the "
+        "protocol text. If not, the sender's address replaces the name. Workers always may.",
     )
     faults: Literal["empty", "silent"] = setting(
         default="empty",

@@ -70,6 +70,8 @@ class Reconnect:
     """The broker does not know the worker, which must register again."""
 
     width: int = NARROW
+    #: A note with the reason, to our own workers only.
+    surplus: Tail = ()
 
 
 Message = Registration | Ping | Pong | DcpRequest | DcpReply | Reconnect
@@ -137,7 +139,7 @@ _SHAPES: Final[dict[int, Callable[[Frames, int], Message]]] = {
     3: lambda frames, width: Pong(width),
     4: _request,
     5: _reply,
-    6: lambda frames, width: Reconnect(width),
+    6: lambda frames, width: Reconnect(width, tuple(frames[3:])),
 }
 _READERS: Final = {
     code.to_bytes(width, "little"): (read, width)
@@ -183,5 +185,5 @@ _WRITERS: Final[dict[type, Callable[..., Frames]]] = {
     Pong: lambda m: _PONG[m.width],
     DcpRequest: _write_request,
     DcpReply: _write_reply,
-    Reconnect: lambda m: _RECONNECT[m.width],
+    Reconnect: lambda m: (*_RECONNECT[m.width], *m.surplus),
 }

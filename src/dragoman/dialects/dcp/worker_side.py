@@ -6,7 +6,7 @@ and heartbeats. In the text a ping of a busy worker requests more work.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec
@@ -99,6 +99,11 @@ class DcpWorkerSide:
         """Whether a ping would request more work than the worker can run."""
         return not self._has_notes and len(self._tasks) >= self._concurrency
 
+    @property
+    def can_give_back(self) -> bool:
+        """Whether the broker gives a returned job to another worker."""
+        return self._has_notes
+
     def join(self) -> list[Frames]:
         """Register."""
         self.is_joined = False
@@ -138,7 +143,9 @@ class DcpWorkerSide:
         if type(message) is Ping:
             return [SendNow(encode(Pong(self._width))), Alive()]
         if type(message) is Reconnect:
-            return [Dismissed("the broker asks for a new registration")]
+            note = (read_note(message.surplus[0]) if message.surplus else None) or {}
+            asked = "the broker asks for a new registration"
+            return [Dismissed(str(note.get("reason") or asked))]
         return []
 
     def _request(self, m: DcpRequest) -> list[WorkerNotice]:
@@ -196,7 +203,7 @@ class DcpWorkerSide:
         """Return nothing: DCP has no confirmation."""
         return []
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress, if the broker uses notes."""
         return self._report(ticket, "progress", answer_parts(Answer(event)))
 
@@ -204,13 +211,13 @@ class DcpWorkerSide:
         """Send a piece of a stream, if the broker uses notes."""
         return self._report(ticket, "chunk", (pack(data),))
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         if not self._has_notes:
             raise Unsupported("DCP has no questions to clients, and this broker uses no notes")
         return self._report(ticket, "input_asked", answer_parts(Answer(question)), request=request)
 
-    def _report(self, ticket: str, kind: str, data: Tail, **more: Any) -> list[Frames]:
+    def _report(self, ticket: str, kind: str, data: Tail, **more: object) -> list[Frames]:
         task = self._tasks.get(ticket)
         if task is None or not self._has_notes:
             return []
@@ -254,7 +261,7 @@ class DcpWorkerSide:
         tail = (*metadata_of(task.tail), b"", *call_parts(call))
         return [encode(DcpRequest(service_bytes(service), task.client, tail, self._width))]
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Raise `Unsupported`: DCP has no events."""
         raise Unsupported("DCP has no events: publish them over NFP")
 
@@ -276,5 +283,5 @@ def _result(task: _Task, answer: Answer, has_notes: bool) -> Tail:
     return answer_parts(answer)
 
 
-def _is_parts(value: Any) -> bool:
+def _is_parts(value: object) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(type(p) is bytes for p in value)

@@ -19,6 +19,8 @@ Mark = tuple[bytes, tuple[bytes, ...]]
 _MOST_HELD: Final = 100_000
 #: Bound of the workers that left and may still send a late reply.
 _MOST_DEPARTED: Final = 10_000
+#: A request that was sent less than this many seconds ago may not have reached its worker yet.
+CROSSING: Final = 3.0
 
 
 def mark_of(client: bytes, tail: Tail) -> Mark:
@@ -117,6 +119,10 @@ class DcpWorker:
             return self._held[of_client[0]][0]
         return None
 
+    def oldest_of(self, client: bytes) -> DcpAssignment | None:
+        """Return the oldest assignment of a client, whatever its metadata."""
+        return next((held for held in self._ages.values() if held.mark[0] == client), None)
+
     def overdue(self, before: float, now: float) -> list[DcpAssignment]:
         """Return the assignments that got no poll since `before`, and mark them as polled now.
 
@@ -132,9 +138,13 @@ class DcpWorker:
                 found.append(held)
         return found
 
-    def keep_only(self, jobs: frozenset[JobId]) -> None:
-        """Forget the assignments of all other jobs: the worker does not have them."""
-        for job in [job for job in self._ages if job not in jobs]:
+    def keep_only(self, jobs: frozenset[JobId], now: float) -> None:
+        """Forget the assignments of all other jobs: the worker does not have them.
+
+        A request that was sent a moment ago may have crossed its declaration, so it stays.
+        """
+        crossed = {job for job, at in self._polled_at.items() if now - at < CROSSING}
+        for job in [job for job in self._ages if job not in jobs and job not in crossed]:
             self.drop(job)
 
     def holding(self, job: JobId) -> DcpAssignment | None:
@@ -173,11 +183,6 @@ class DcpWorkers:
             if len(self._departed) > _MOST_DEPARTED:
                 self._departed.popitem(last=False)
         return True
-
-    def forget(self, address: bytes) -> None:
-        """Forget an address: a new worker has it."""
-        self.present.pop(address, None)
-        self._departed.pop(address, None)
 
     def find(self, address: bytes) -> DcpWorker | None:
         """Return the worker at an address, also one that left while busy."""

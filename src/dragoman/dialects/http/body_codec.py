@@ -19,8 +19,8 @@ NAME: Final = "http"
 
 class _Call(msgspec.Struct, omit_defaults=True):
     task: str = ""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
     headers: dict[str, str] = {}
     timeout: float | None = None
 
@@ -31,7 +31,7 @@ class _Fault(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct, omit_defaults=True):
-    value: Any = None
+    value: object = None
     fault: _Fault | None = None
     worker: str = ""
     #: The name of a question, in the question and in its answer.
@@ -77,9 +77,22 @@ class HttpBodyCodec:
         return _body(_Answer(_plain(answer.value), fault, answer.worker), answer.raw)
 
 
-def question(request: str, content: Any) -> Body:
-    """Write a question, or the answer to it, with the name of the question."""
-    return _body(_Answer(_plain(content), request=request), None)
+def json_call(call: Call) -> Body:
+    """Write a request whose arguments came as JSON: bytes are `$bytes` objects already."""
+    args, kwargs = list(call.args), dict(call.kwargs)
+    content = _Call(call.task, args, kwargs, dict(call.headers), call.timeout)
+    return _body(content, call.raw)
+
+
+def json_answer(answer: Answer) -> Body:
+    """Write a result whose value came as JSON."""
+    fault = _Fault(answer.fault.code.value, answer.fault.message) if answer.fault else None
+    return _body(_Answer(answer.value, fault, answer.worker), answer.raw)
+
+
+def question(request: str, content: object) -> Body:
+    """Write a question, or the answer to it, in JSON, with the name of the question."""
+    return _body(_Answer(content, request=request), None)
 
 
 def code_of(text: str) -> FaultCode:
@@ -95,20 +108,20 @@ def members(body: Body) -> dict[str, Any]:
 
     Raw bytes are the member `value`, beside `raw`.
     """
-    content: dict[str, Any] = dict(_MEMBERS.decode(body.parts[0])) if body.parts else {}
+    content: dict[str, object] = dict(_MEMBERS.decode(body.parts[0])) if body.parts else {}
     if len(body.parts) > 1:
-        content |= {"value": to_jsonable(body.parts[1]), "raw": True}
+        content |= {"value": msgspec.Raw(write(body.parts[1])), "raw": True}
     return content
 
 
-def _plain(content: Any) -> Any:
+def _plain(content: object) -> Any:
     try:
         return to_jsonable(content)
     except RecursionError:
         raise Unmappable("nested too deeply for JSON") from None
 
 
-def write(content: Any) -> bytes:
+def write(content: object) -> bytes:
     """Write JSON, bytes as `$bytes`. Raises `Unmappable`."""
     try:
         return msgspec.json.encode(_plain(content))

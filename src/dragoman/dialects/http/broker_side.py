@@ -128,7 +128,7 @@ class HttpBrokerSide:
         streamed = StreamedRecord(subscription.tag, record.seq, topic, data)
         return [_send(name_of(subscription.peer), streamed, record.at)]
 
-    def _event(self, record: Record, body: Body | None) -> Any:
+    def _event(self, record: Record, body: Body | None) -> object:
         if record.kind != Kind.PUBLISHED:
             found = ((name, getattr(record, name)) for name in _FIELDS)
             return {name: value for name, value in found if value not in ("", 0, 0.0)}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dragoman.dialects.base import Frames
 from dragoman.dialects.http.body_codec import code_of
 from dragoman.dialects.http.exchange import FIRST, STREAM, Response, read, request, segment
-from dragoman.dialects.json_values import from_jsonable, to_jsonable
+from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.peer_sides import (
     Chunk,
     ClientNotice,
@@ -56,7 +56,7 @@ class HttpClientSide:
             "cancel": self._cancelled,
             "input": lambda job, response: [],
         }
-        self._notices: dict[str, Callable[[JobId, dict[str, Any]], list[ClientNotice]]] = {
+        self._notices: dict[str, Callable[[JobId, dict[str, object]], list[ClientNotice]]] = {
             "queued": lambda job, content: [Queued(job)],
             "dispatched": _dispatched,
             "progress": lambda job, content: [
@@ -75,7 +75,7 @@ class HttpClientSide:
         """Submit a job."""
         self._jobs.setdefault(submission.job, False)
         call = submission.call
-        terms: dict[str, Any] = {
+        terms: dict[str, object] = {
             "job": submission.job,
             "service": submission.service,
             "task": call.task,
@@ -83,13 +83,14 @@ class HttpClientSide:
             "priority": submission.priority,
             "key": submission.key,
         }
+        terms |= submission.options
         if call.timeout is not None:
             terms["timeout"] = call.timeout
         if call.raw is not None:
             return [
                 self._ask("submit", submission.job, "POST", "/v1/jobs", raw=call.raw, query=terms)
             ]
-        content = terms | {"args": to_jsonable(call.args), "kwargs": to_jsonable(call.kwargs)}
+        content = terms | {"args": call.args, "kwargs": call.kwargs}
         content["headers"] = dict(call.headers)
         return [self._ask("submit", submission.job, "POST", "/v1/jobs", content)]
 
@@ -106,7 +107,7 @@ class HttpClientSide:
         # Outside the lane: the response waits until the worker confirms.
         return [self._ask("cancel", job, "DELETE", f"/v1/jobs/{segment(job)}", lane="")]
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question."""
         content = {"request": request, "value": answer, "worker": worker}
         return [self._ask("input", job, "POST", f"/v1/jobs/{segment(job)}/input", content)]
@@ -124,7 +125,7 @@ class HttpClientSide:
         self._to_cancel.discard(job)
 
     def _ask(
-        self, what: str, job: JobId, method: str, path: str, content: Any = None, **more: Any
+        self, what: str, job: JobId, method: str, path: str, content: object = None, **more: Any
     ) -> Frames:
         lane = more.pop("lane", _LANE)
         headers = self._headers
@@ -189,7 +190,7 @@ class HttpClientSide:
         ended = JobState(state) if state in _STATES else None
         return [Finished(job, answers, fault, ended)]
 
-    def _final(self, job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+    def _final(self, job: JobId, content: dict[str, object]) -> list[ClientNotice]:
         state, worker = str(content.get("state", "")), _worker(content)
         if state and not worker and "fault" not in content:
             # The job had several parts; one request returns all results.
@@ -225,18 +226,18 @@ class HttpClientSide:
 _STATES: Final = frozenset(state.value for state in JobState)
 
 
-def _worker(content: dict[str, Any]) -> str:
+def _worker(content: dict[str, object]) -> str:
     return str(content.get("worker", ""))
 
 
-def _fault(content: dict[str, Any]) -> Fault | None:
+def _fault(content: dict[str, object]) -> Fault | None:
     found = content.get("fault")
     if not isinstance(found, dict):
         return None
     return Fault(code_of(str(found.get("code"))), str(found.get("message", "")))
 
 
-def _answer(worker: str, content: dict[str, Any]) -> Answer:
+def _answer(worker: str, content: dict[str, object]) -> Answer:
     found, names = from_jsonable(content.get("value")), content.get("resources")
     resources = tuple(map(str, names)) if isinstance(names, list) else ()
     worker = _worker(content) or worker
@@ -245,19 +246,19 @@ def _answer(worker: str, content: dict[str, Any]) -> Answer:
     return Answer(found, fault=_fault(content), worker=worker, resources=resources)
 
 
-def _dispatched(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+def _dispatched(job: JobId, content: dict[str, object]) -> list[ClientNotice]:
     names = content.get("workers")
     workers = tuple(map(str, names)) if isinstance(names, list) else ()
     return [Dispatched(job, tuple(map(WorkerName, workers)))]
 
 
-def _chunk(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+def _chunk(job: JobId, content: dict[str, object]) -> list[ClientNotice]:
     piece = from_jsonable(content.get("value"))
     data = piece if isinstance(piece, bytes) else str(piece).encode()
     return [Chunk(job, data, _worker(content))]
 
 
-def _input_asked(job: JobId, content: dict[str, Any]) -> list[ClientNotice]:
+def _input_asked(job: JobId, content: dict[str, object]) -> list[ClientNotice]:
     """Return a worker's question; one without a name is named by its job."""
     request = str(content.get("request") or job)
     return [InputAsked(job, request, from_jsonable(content.get("value")), _worker(content))]

@@ -1,7 +1,5 @@
 """The descriptor of HTTP."""
 
-from typing import Any
-
 from dragoman.dialects.base import BodyCodec, BodyCodecs, BrokerSide
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, ListenerSpec, PeerTools, WorkerSpec
 from dragoman.dialects.peer_sides import ClientSide, WorkerSide
@@ -21,14 +19,14 @@ class HttpDialect(Dialect):
 
         return HttpBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.http.settings import HttpSettings
 
         return HttpSettings
 
     def broker_sides(
-        self, codecs: BodyCodecs, ids: Ids, settings: Any = None
+        self, codecs: BodyCodecs, ids: Ids, settings: object = None
     ) -> tuple[BrokerSide, ...]:
         """Make the broker's end."""
         from dragoman.dialects.http.broker_side import HttpBrokerSide

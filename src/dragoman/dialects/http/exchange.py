@@ -45,12 +45,12 @@ def request(
     tag: str,
     method: str,
     path: str,
-    content: Any = None,
+    content: object = None,
     *,
     lane: str = "",
     mode: bytes = ONCE,
     raw: bytes | None = None,
-    query: Mapping[str, Any] | None = None,
+    query: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Frames:
     """Write a request. Raises `Unmappable` if the content has no JSON form."""

@@ -50,7 +50,12 @@ class HttpSettings:
         gt=0,
         help="Seconds that a reader of an event stream may take no data before the stream ends.",
     )
-    connections: int = setting(default=1000, ge=1, help="Most connections; one more gets 503.")
+    connections: int = setting(
+        default=1000,
+        ge=1,
+        help="Most connections. The one that takes longest to send its request gives way; if all"
+        " have sent theirs, one more gets 503.",
+    )
     stream_window: int = setting(
         default=1000, ge=1, help="Most events buffered for one reader of the ledger."
     )

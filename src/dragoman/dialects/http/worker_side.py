@@ -50,6 +50,8 @@ class HttpWorkerSide:
     beat_every = 5.0
     #: Silence does not mean a lost broker: the transport repeats each request until it is answered.
     hold: float | None = None
+    #: The broker gives a returned job to another worker.
+    can_give_back = True
 
     def __init__(
         self,
@@ -66,6 +68,8 @@ class HttpWorkerSide:
             "labels": dict(labels or {}),
         }
         self._session = ""
+        #: Why the broker refused the registration; empty if it did not.
+        self.refusal = ""
         self.is_joined = False
         self._after = 0
         self._held: dict[str, _HeldJob] = {}
@@ -75,7 +79,7 @@ class HttpWorkerSide:
         #: Tags of the reports made before the first session.
         self._early: list[str] = []
         self._count = 0
-        self._readers: dict[str, Callable[[dict[str, Any]], list[WorkerNotice]]] = {
+        self._readers: dict[str, Callable[[dict[str, object]], list[WorkerNotice]]] = {
             "job": self._job,
             "cancel": self._cancel,
             "input": self._input,
@@ -86,7 +90,7 @@ class HttpWorkerSide:
     def join(self) -> list[Frames]:
         """Register, or resume the session with the jobs still held."""
         self.is_joined = False
-        content: dict[str, Any] = dict(self._offer)
+        content: dict[str, object] = dict(self._offer)
         if self._session:
             jobs = {held.job for held in self._held.values()}
             content |= {"session": self._session, "holds": sorted(jobs)}
@@ -122,7 +126,10 @@ class HttpWorkerSide:
     def _joined(self, response: Response) -> list[WorkerNotice]:
         content = response.json()
         if response.status != 201 or not isinstance(content.get("session"), str):
+            is_refused = response.status in (401, 403)
+            self.refusal = str(content.get("detail", "")) if is_refused else ""
             return []
+        self.refusal = ""
         self._session = content["session"]
         self._set_path_of_early_events()
         # A new session numbers its messages from 1.
@@ -173,11 +180,11 @@ class HttpWorkerSide:
         resources = tuple(map(str, names)) if isinstance(names, list) else ()
         return [Assigned(ticket, JobId(job), call, service, client, call.timeout, resources)]
 
-    def _cancel(self, content: dict[str, Any]) -> list[WorkerNotice]:
+    def _cancel(self, content: dict[str, object]) -> list[WorkerNotice]:
         ticket = f"{content.get('job')}/{content.get('attempt')}"
         return [Stop(ticket)] if ticket in self._held else []
 
-    def _input(self, content: dict[str, Any]) -> list[WorkerNotice]:
+    def _input(self, content: dict[str, object]) -> list[WorkerNotice]:
         """Return a client's input; without a name it answers the open question."""
         found: list[WorkerNotice] = []
         for ticket, held in self._held.items():
@@ -208,7 +215,7 @@ class HttpWorkerSide:
         """Return no request: the next poll acknowledges the message."""
         return []
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress."""
         return [self._report(ticket, {"kind": "progress", "value": event})]
 
@@ -216,7 +223,7 @@ class HttpWorkerSide:
         """Send a piece of a stream."""
         return [self._report(ticket, raw=data, kind="chunk")]
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         self._held[ticket].question = request
         return [self._report(ticket, {"kind": "ask", "request": request, "value": question})]
@@ -224,7 +231,7 @@ class HttpWorkerSide:
     def finish(self, ticket: str, answer: Answer) -> list[Frames]:
         """Send the result."""
         if answer.fault is None:
-            content: dict[str, Any] = {"kind": "final", "value": answer.value}
+            content: dict[str, object] = {"kind": "final", "value": answer.value}
         elif answer.fault.code is FaultCode.CANCELLED:
             content = {"kind": "cancelled"}
         else:
@@ -253,7 +260,7 @@ class HttpWorkerSide:
         }
         return [self._end(ticket, content)]
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Publish an event."""
         tag = self._tag()
         content = {"topic": topic, "event": event}
@@ -270,7 +277,7 @@ class HttpWorkerSide:
         return f"/v1/workers/{self._session}/events"
 
     def _end(
-        self, ticket: str, content: Any = None, *, raw: bytes | None = None, kind: str = ""
+        self, ticket: str, content: object = None, *, raw: bytes | None = None, kind: str = ""
     ) -> Frames:
         """Write the last report on a job."""
         frames = self._report(ticket, content, raw=raw, kind=kind)
@@ -280,7 +287,7 @@ class HttpWorkerSide:
         return frames
 
     def _report(
-        self, ticket: str, content: Any = None, *, raw: bytes | None = None, kind: str = ""
+        self, ticket: str, content: object = None, *, raw: bytes | None = None, kind: str = ""
     ) -> Frames:
         held = self._held[ticket]
         path = f"/v1/workers/{self._session}/jobs/{segment(held.job)}/{held.attempt}"

@@ -13,13 +13,13 @@ NAME: Final = "local"
 
 class _LocalCall(msgspec.Struct, array_like=True):
     task: str
-    args: list[Any]
-    kwargs: dict[str, Any]
+    args: list[object]
+    kwargs: dict[str, object]
     raw: bytes | None
 
 
 class _LocalAnswer(msgspec.Struct, array_like=True):
-    value: Any
+    value: object
     raw: bytes | None
     fault: str
     message: str

@@ -44,6 +44,7 @@ from dragoman.dialects.mdp.wire import (
 from dragoman.dialects.mdp.workers import MdpAssignment, MdpWorker, MdpWorkers
 from dragoman.dialects.notes import (
     Note,
+    note_options,
     read_credit,
     read_fault,
     read_labels,
@@ -55,6 +56,7 @@ from dragoman.dialects.notes import (
     write_note,
 )
 from dragoman.model.body import Body
+from dragoman.model.fault import Fault
 from dragoman.model.names import (
     EVERY_SERVICE,
     JobId,
@@ -105,6 +107,17 @@ class MdpBrokerSide:
         """Decode one message."""
         message = decode(frames)
         return _RECEIVERS[type(message)](self, address, message, now)
+
+    def deny(
+        self,
+        address: Address,
+        frames: Frames,
+        sends: list[Send] | None,
+        fault: Fault,
+        now: float,
+    ) -> list[Send]:
+        """Do not confirm a refused READY; the core's answer is DISCONNECT."""
+        return [] if isinstance(decode(frames), MdpReady) else sends or []
 
     def _ready(self, address: Address, m: MdpReady, now: float) -> Received:
         note = read_note(m.surplus[0]) if m.surplus else None
@@ -287,7 +300,7 @@ class MdpBrokerSide:
             terms = replace(terms, timeout=timeout)
         if type(priority) is int and priority and abs(priority) < 2**31:
             terms = replace(terms, priority=priority)
-        return terms
+        return note_options(terms, note)
 
     def _wrong_way(self, address: Address, m: WorkerRequest | ClientReply, now: float) -> Received:
         if address in self._workers.present:

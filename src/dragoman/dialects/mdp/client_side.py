@@ -7,7 +7,7 @@ worker: use a plain MDP client there.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.mdp.wire import ClientReply, ClientRequest, Parts, decode, encode
@@ -58,7 +58,7 @@ class MdpClientSide:
         """Request that a job stops."""
         return [_question({"ask": "cancel", "job": job})]
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question."""
         note = {"ask": "input", "job": job, "worker": worker, "request": request}
         return [_question(note, answer_parts(Answer(answer)))]
@@ -102,6 +102,7 @@ def _submission_note(submission: Submission) -> Note:
         "timeout": submission.call.timeout,
         "priority": submission.priority,
         "key": submission.key,
+        "options": submission.options,
     }
     note |= {name: value for name, value in wanted.items() if value}
     target = str(submission.target)
@@ -135,7 +136,7 @@ def _gathered(job: JobId, note: Note, data: Parts) -> list[ClientNotice]:
     return [Finished(job, answers, fault, _state(note))]
 
 
-def _part(worker: str, part: Any) -> Answer:
+def _part(worker: str, part: object) -> Answer:
     if not isinstance(part, dict):
         return Answer(part, worker=worker)
     worker, resources = _text(part, "worker") or worker, read_names(part.get("resources"))
@@ -166,7 +167,7 @@ def _input_asked(job: JobId, note: Note, data: Parts) -> list[ClientNotice]:
     return [InputAsked(job, _text(note, "request"), _content(data), _text(note, "worker"))]
 
 
-def _content(data: Parts) -> Any:
+def _content(data: Parts) -> object:
     answer = read_answer(data)
     return answer.value if answer.raw is None else answer.raw
 
@@ -187,7 +188,7 @@ _READERS: Final[dict[str, Callable[[JobId, Note, Parts], list[ClientNotice]]]] =
     "fault": _fault,
     "gathered": _gathered,
     "status": lambda job, note, data: [
-        StatusNotice(job, _text(note, "state"), _text(note, "detail"))
+        StatusNotice(job, *(_text(note, name) for name in ("state", "detail", "code")))
     ],
     "queued": lambda job, note, data: [Queued(job)],
     "dispatched": _dispatched,

@@ -110,7 +110,8 @@ class MdpDeliveries:
         worker = self._workers.leave(address)
         if worker is None:
             return []
-        return [Send(address, encode(MdpDisconnect(worker.version)))]
+        reason = (write_note({"reason": effect.reason}),) if worker.has_notes else ()
+        return [Send(address, encode(MdpDisconnect(worker.version, reason)))]
 
 
 def _work_note(effect: SendWork, now: float) -> Note:

@@ -20,7 +20,7 @@ class MdpDialect(Dialect):
 
         return MdpBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.mdp.settings import MdpSettings
 

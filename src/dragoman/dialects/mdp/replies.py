@@ -5,7 +5,7 @@ A plain client gets the final reply, and in 0.2 the pieces of a stream as PARTIA
 """
 
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
@@ -198,7 +198,7 @@ class MdpReplies:
 
     def _part(
         self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is None:
             try:

@@ -95,6 +95,8 @@ class MdpDisconnect:
     """Broker or worker ends the registration."""
 
     version: int = V2
+    #: A note with the reason, to our own workers only.
+    surplus: Parts = ()
 
 
 Message = (
@@ -174,7 +176,7 @@ def _readers(version: int) -> dict[bytes, _Reader]:
         _REQUEST[version]: lambda rest, v: WorkerRequest(*_envelope(rest), v),
         _FINAL[version]: _reply(is_final=True),
         _HEARTBEAT[version]: lambda rest, v: MdpHeartbeat(tuple(rest), v),
-        _DISCONNECT[version]: lambda rest, v: MdpDisconnect(v),
+        _DISCONNECT[version]: lambda rest, v: MdpDisconnect(v, tuple(rest)),
     }
     return found if version == V1 else {**found, _PARTIAL: _reply(is_final=False)}
 
@@ -215,5 +217,5 @@ _WRITERS: Final[dict[type, Callable[..., Frames]]] = {
     ),
     WorkerReply: _write_worker_reply,
     MdpHeartbeat: lambda m: (*_head(_WORKER, m.version), _HEARTBEAT[m.version], *m.surplus),
-    MdpDisconnect: lambda m: (*_head(_WORKER, m.version), _DISCONNECT[m.version]),
+    MdpDisconnect: lambda m: (*_head(_WORKER, m.version), _DISCONNECT[m.version], *m.surplus),
 }  # fmt: skip

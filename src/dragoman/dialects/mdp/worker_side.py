@@ -6,7 +6,7 @@ With any other broker it keeps to the text: one request at a time, PARTIAL, and 
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.mdp.client_side import service_bytes
@@ -71,6 +71,11 @@ class MdpWorkerSide:
         """Return how long the broker may be silent. It sends heartbeats at its own interval."""
         return max(15.0, self.beat_every * _MISSED_ALLOWED)
 
+    @property
+    def can_give_back(self) -> bool:
+        """Whether the broker gives a returned job to another worker."""
+        return self._has_notes
+
     def join(self) -> list[Frames]:
         """Register, with the jobs that we hold."""
         self.is_joined = False
@@ -90,8 +95,7 @@ class MdpWorkerSide:
         if isinstance(message, MdpHeartbeat):
             self._has_notes = self._has_notes or bool(message.surplus)
             return [*self._lost(message), Alive()]
-        is_end = isinstance(message, MdpDisconnect)
-        return [Dismissed("the broker disconnected this worker")] if is_end else []
+        return [_dismissed(message)] if isinstance(message, MdpDisconnect) else []
 
     def confirm(self) -> list[Frames]:
         """Ask which of the finished jobs the broker still waits for, if it uses notes."""
@@ -151,7 +155,7 @@ class MdpWorkerSide:
         """Return nothing: MDP has no confirmation."""
         return []
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress, if the broker uses notes."""
         return self._report(ticket, "progress", answer_parts(Answer(event)))
 
@@ -162,13 +166,13 @@ class MdpWorkerSide:
         found = self._running.get(ticket)
         return [encode(WorkerReply(found[1], (data,), is_final=False))] if found else []
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         if not self._has_notes:
             raise Unsupported("MDP has no questions to clients, and this broker uses no notes")
         return self._report(ticket, "input_asked", answer_parts(Answer(question)), request=request)
 
-    def _report(self, ticket: str, kind: str, data: Parts, **more: Any) -> list[Frames]:
+    def _report(self, ticket: str, kind: str, data: Parts, **more: object) -> list[Frames]:
         found = self._running.get(ticket)
         if found is None or not self._has_notes:
             return []
@@ -210,7 +214,7 @@ class MdpWorkerSide:
             return []
         return self._final(found[1], {"kind": "forward", "service": service}, call_parts(call))
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Raise `Unsupported`: MDP has no events."""
         raise Unsupported("MDP has no events: publish them over NFP")
 
@@ -235,3 +239,8 @@ def _result(answer: Answer, is_parts: bool) -> Parts:
     if is_list and value and all(type(part) is bytes for part in value):
         return tuple(value)
     return answer_parts(answer)
+
+
+def _dismissed(m: MdpDisconnect) -> Dismissed:
+    note = (read_note(m.surplus[0]) if m.surplus else None) or {}
+    return Dismissed(str(note.get("reason") or "the broker disconnected this worker"))

@@ -29,7 +29,7 @@ _CODES: Final = frozenset(map(str, FaultCode))
 #: The header that names the resources of a call.
 RESOURCES: Final = "dragoman-resources"
 _CALL_KEYS: Final = frozenset({"task", "args", "kwargs", "headers"})
-_OPTIONAL: Final[tuple[tuple[str, Any], ...]] = (("args", []), ("kwargs", {}), ("headers", {}))
+_OPTIONAL: Final[tuple[tuple[str, object], ...]] = (("args", []), ("kwargs", {}), ("headers", {}))
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 
 
@@ -54,13 +54,14 @@ class MemoBodyCodec:
         call = raw_as_argument(call)
         if call.raw is not None:
             return Body(NAME, (_raw(call.raw),))
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "task": call.task,
             "args": list(call.args),
             "kwargs": dict(call.kwargs),
         }
         if call.headers:
             content["headers"] = dict(call.headers)
+        _check(content)
         return Body(NAME, (TAG + _dump(content),))
 
     def read_answer(self, body: Body) -> Answer:
@@ -82,7 +83,16 @@ class MemoBodyCodec:
             raise Unmappable(f"memo has no form for a fault ({answer.fault.code})")
         if answer.raw is not None:
             return Body(NAME, (_raw(answer.raw),))
-        return Body(NAME, (TAG + _dump(answer.value),))
+        _check(answer.value)
+        payload = TAG + _dump(answer.value)
+        if fault_in(payload) is not None:
+            raise Unmappable("a map of `fault` and `message` would be read as a fault by memo")
+        return Body(NAME, (payload,))
+
+
+def tagged(raw: bytes) -> bytes:
+    """Write raw bytes so that no reader takes them for a value."""
+    return TAG + _dump(cbor2.CBORTag(_ENCODED, raw))
 
 
 def write_fault(fault: Fault) -> bytes:
@@ -124,14 +134,30 @@ def _payload(body: Body) -> bytes:
     return b"".join(body.parts)
 
 
-def _dump(content: Any) -> bytes:
+def _check(value: object, depth: int = 0) -> None:
+    """Raise `Unmappable` for what a reader would refuse, before it is sent."""
+    if depth >= _DEPTH - 1:
+        raise Unmappable(f"nested deeper than {_DEPTH} levels, which memo cannot carry")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if type(key) is not str:
+                raise Unmappable(f"the map key {key!r:.60} is not text; memo has no form for it")
+            _check(each, depth + 1)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _check(each, depth + 1)
+    elif type(value) not in _PLAIN and not isinstance(value, bytearray | str | int | float):
+        raise Unmappable(f"a {type(value).__name__} has no form in memo")
+
+
+def _dump(content: object) -> bytes:
     try:
         return cbor2.dumps(content, canonical=True)
     except (cbor2.CBORError, RecursionError, TypeError, ValueError) as error:
         raise Unmappable(f"memo cannot write this as CBOR: {error!s:.80}") from None
 
 
-def _load(payload: bytes) -> Any:
+def _load(payload: bytes) -> object:
     """Read exactly one item, after the tag if there is one."""
     stream = BytesIO(payload.removeprefix(TAG))
     try:
@@ -143,7 +169,7 @@ def _load(payload: bytes) -> Any:
     return found
 
 
-def _load_or_none(payload: bytes) -> Any:
+def _load_or_none(payload: bytes) -> object:
     """Read exactly one item; None if the payload is not that."""
     try:
         return _load(payload)
@@ -161,7 +187,7 @@ def is_cbor(payload: bytes) -> bool:
 
 
 def _raw(raw: bytes) -> bytes:
-    return TAG + _dump(cbor2.CBORTag(_ENCODED, raw)) if raw.startswith(TAG) else raw
+    return tagged(raw) if raw.startswith(TAG) else raw
 
 
 def _unwrapped(tag: cbor2.CBORTag) -> bytes:
@@ -170,11 +196,11 @@ def _unwrapped(tag: cbor2.CBORTag) -> bytes:
     return tag.value
 
 
-def _is_call(found: dict[Any, Any]) -> bool:
+def _is_call(found: dict[object, object]) -> bool:
     return type(found.get("task")) is str and _CALL_KEYS.issuperset(found)
 
 
-def _call(found: Any) -> Call:
+def _call(found: object) -> Call:
     if type(found) is not dict or not _is_call(found):
         raise Unmappable("a tagged memo request must be a map of task, args and kwargs")
     args, kwargs, headers = (found.get(k, d) for k, d in _OPTIONAL)

@@ -8,14 +8,14 @@ malformed messages raise `MalformedMessage`, refused ones are `Noted`, faults ar
 records.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from dragoman.core.effects import Dismiss, Effect, SendBeat, SendReply, SendWork
+from dragoman.core.effects import Dismiss, Effect, LinkPast, SendBeat, SendReply, SendWork
 from dragoman.dialects.base import Address, BodyCodecs, Frames, MalformedMessage, Send
 from dragoman.dialects.memo01.body_codec import NAME
 from dragoman.dialects.memo01.client_handler import MemoClientHandler, speaker_at
-from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
+from dragoman.dialects.memo01.request_recovery import LoadBody
 from dragoman.dialects.memo01.requests import CONNECTION, connection_of
 from dragoman.dialects.memo01.settings import MemoSettings
 from dragoman.dialects.memo01.wire import MemoHeartbeat, MemoJob, MemoReady, MemoResult, decode
@@ -25,8 +25,9 @@ from dragoman.dialects.memo01.worker_handler import (
     disconnect_unknown,
 )
 from dragoman.dialects.memo01.workers import MemoWorkers
+from dragoman.model.body import Body
 from dragoman.model.fault import Fault
-from dragoman.model.record import Record
+from dragoman.model.names import JobId, PeerId
 
 
 class MemoBrokerSide:
@@ -62,11 +63,14 @@ class MemoBrokerSide:
         """Number of requests that were resent while open or just answered."""
         return self._workers.resends + self._clients.resends
 
-    def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
-        """Restore the requests and assignments of an earlier process from its records."""
-        recovered = RecoveredRequests(self.link, records, now - self._settings.resend_window)
-        self._clients.restore(recovered, load_body)
-        self._workers.restore(recovered, load_body)
+    def restore(self, past: LinkPast, load_body: LoadBody, now: float) -> None:
+        """Restore the requests and assignments of an earlier process."""
+        self._clients.restore(past, load_body, now - self._settings.resend_window)
+        self._workers.restore(past, load_body)
+
+    def resume_request(self, job: JobId, client: PeerId, body: Body, now: float) -> None:
+        """Learn the body of a restored request, just before it is answered."""
+        self._clients.resume_request(job, body)
 
     def speaker(self, address: Address) -> str:
         """Return the peer name of an address: its connection, because clients have no name."""
@@ -94,10 +98,14 @@ class MemoBrokerSide:
         fault: Fault,
         now: float,
     ) -> list[Send]:
-        """Answer DISCONNECT to a message with another worker's ID; a client gets no answer."""
+        """Answer DISCONNECT to a worker that is refused; a client gets no answer."""
+        message = decode(frames[0])
+        if isinstance(message, MemoReady):
+            # In place of the HEARTBEAT that would confirm the registration.
+            return [disconnect_unknown(send.address, _id(send)) for send in sends or ()]
         if sends is not None:
             return sends
-        id_ = getattr(decode(frames[0]), "id", b"")
+        id_ = getattr(message, "id", b"")
         return [disconnect_unknown(address, id_)] if id_ else []
 
     # --- messages from peers ------------------------------------------------------------------
@@ -137,3 +145,8 @@ class MemoBrokerSide:
     def advance(self, now: float) -> EventsAndSends:
         """Send the heartbeats that are due; drop the workers whose answers are overdue."""
         return self._workers.advance(now)
+
+
+def _id(send: Send) -> bytes:
+    """Return the worker's ID in a message of ours."""
+    return bytes(getattr(decode(send.frames[0]), "id", b""))

@@ -9,24 +9,19 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 
-from dragoman.core.effects import SendReply
+from dragoman.core.effects import LinkPast, SendReply
 from dragoman.core.events import JobSubmitted, Noted, ReplyKind
 from dragoman.dialects.base import Address, BodyCodecs, MalformedMessage, Send, convert_answer
 from dragoman.dialects.memo01.body_codec import NAME, TAG, untagged
-from dragoman.dialects.memo01.request_recovery import (
-    LoadBody,
-    RecoveredRequests,
-    job_id_for,
-    key_of_job,
-)
+from dragoman.dialects.memo01.request_recovery import LoadBody, job_id_for, key_of_job
 from dragoman.dialects.memo01.requests import MemoRequest, MemoRequests, connection_of, key_of
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
 from dragoman.dialects.memo01.wire import MemoJob, MemoResult, encode
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
 from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, ServiceName, name_of, peer_id
-from dragoman.model.record import Kind, Record
-from dragoman.model.terms import Terms, read_terms
+from dragoman.model.record import Kind
+from dragoman.model.terms import Terms
 
 
 def speaker_at(address: Address) -> str:
@@ -61,23 +56,25 @@ class MemoClientHandler:
         self._jobs = count(1)
         self.resends = 0
 
-    def restore(self, recovered: RecoveredRequests, load_body: LoadBody) -> None:
-        """Restore the requests of an earlier process."""
-        for submitted in recovered.open.values():
-            self._restore_request(submitted, load_body)
-        for submitted, at in recovered.answered.values():
-            self._requests.answered(self._restore_request(submitted, load_body), at)
+    def restore(self, past: LinkPast, load_body: LoadBody, since: float) -> None:
+        """Restore the requests of an earlier process: open, or answered after `since`."""
+        for found in past.requests:
+            key, answered_at = key_of_job(found.job), found.answered_at
+            if key is None or (answered_at is not None and answered_at < since):
+                continue
+            run_timeout = found.terms.run_timeout
+            timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
+            request = MemoRequest(key, found.job, found.client, timeout_ms, is_tagged=False)
+            self._requests.open(request)
+            if answered_at is not None:
+                request.is_tagged = _is_tagged(load_body(found.seq))
+                self._requests.answered(request, answered_at)
 
-    def _restore_request(self, submitted: Record, load_body: LoadBody) -> MemoRequest:
-        body = load_body(submitted.seq)
-        run_timeout = read_terms(submitted.terms).run_timeout
-        timeout_ms = round(run_timeout * 1000) if run_timeout else LONGEST_TIMEOUT_MS
-        is_tagged = body is not None and b"".join(body.parts).startswith(TAG)
-        key, client = key_of_job(submitted.job), PeerId(submitted.client)
-        assert key is not None
-        request = MemoRequest(key, JobId(submitted.job), client, timeout_ms, is_tagged)
-        self._requests.open(request)
-        return request
+    def resume_request(self, job: JobId, body: Body) -> None:
+        """Learn the body of a restored request that is about to be answered."""
+        request = self._requests.of_job(job)
+        if request is not None:
+            request.is_tagged = _is_tagged(body)
 
     def receive(
         self, address: Address, job: MemoJob, raw: bytes, now: float
@@ -171,6 +168,10 @@ class MemoClientHandler:
         body = convert_answer(self._codecs, reply.body, NAME, reply.worker)
         payload = b"".join(body.parts)
         return payload if request.is_tagged else untagged(payload)
+
+
+def _is_tagged(body: Body | None) -> bool:
+    return body is not None and b"".join(body.parts).startswith(TAG)
 
 
 @lru_cache(maxsize=1024)

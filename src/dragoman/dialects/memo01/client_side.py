@@ -8,7 +8,7 @@ frame holds how many milliseconds the answer may take.
 * in: `[ticket, RESULT]`, or `[ticket]` alone if no answer came in time
 """
 
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.memo01.body_codec import NAME, MemoBodyCodec
@@ -51,6 +51,9 @@ class MemoClientSide:
         """Write a JOB. The same submission again has the same ticket."""
         if submission.target != ANY:
             _unsupported("targets", "use target='any'")
+        if submission.options:
+            names = ", ".join(submission.options)
+            raise Unsupported(f"memo01 requests have no options ({names}): set the service's")
         if submission.key:
             _unsupported("idempotency keys", "repeat the same request instead")
         timeout_ms, wait_ms = self._times(submission.call.timeout)
@@ -110,7 +113,7 @@ class MemoClientSide:
         """Refuse: jobs cannot be cancelled."""
         _unsupported("cancelling", "let the job's timeout end it")
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Refuse: running jobs take no input."""
         _unsupported("input to a running job", "put everything into the request")
 

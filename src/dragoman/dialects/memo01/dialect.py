@@ -21,7 +21,7 @@ class MemoDialect(Dialect):
 
         return MemoBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.memo01.settings import MemoSettings
 
@@ -47,7 +47,7 @@ class MemoDialect(Dialect):
 
         return MemoWorkerSide(spec.services, spec.concurrency, spec.labels)
 
-    def client_window(self) -> Any:
+    def client_window(self) -> object:
         """Return what bounds a client's open requests to those that the broker can serve."""
         from dragoman.dialects.memo01.window import Window
 

@@ -7,8 +7,9 @@ decides what happens to such a result.
 
 from typing import Final
 
+from dragoman.core.effects import LinkPast
 from dragoman.dialects.base import Address
-from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
+from dragoman.dialects.memo01.request_recovery import LoadBody
 from dragoman.dialects.memo01.requests import has_same_id
 from dragoman.dialects.memo01.workers import MemoWorker
 from dragoman.model.names import JobId, PeerId, name_of
@@ -44,16 +45,16 @@ class LateResults:
         #: By worker ID; at most one job each, and only jobs that reached their worker.
         self._assignments: dict[bytes, LostAssignment] = {}
 
-    def restore(self, past: RecoveredRequests, load_body: LoadBody) -> None:
+    def restore(self, past: LinkPast, load_body: LoadBody) -> None:
         """Restore the assignments of an earlier process."""
-        for record in past.held():
-            peer, seq = PeerId(record.peer), past.last_result(record.peer)
-            body = load_body(seq) if seq is not None else None
+        for found in past.work:
+            work, seq = found.work, found.last_result_seq
+            body = load_body(seq) if seq else None
             previous_payload = b"".join(body.parts) if body else None
             lost = LostAssignment(
-                peer, JobId(record.job), record.attempt, previous_payload=previous_payload
+                work.worker, work.job, work.attempt, previous_payload=previous_payload
             )
-            self._assignments[bytes.fromhex(name_of(peer))] = lost
+            self._assignments[bytes.fromhex(name_of(work.worker))] = lost
 
     def expect(self, worker: MemoWorker) -> None:
         """Keep the assignment of a worker that is being dropped, if its JOB was sent."""

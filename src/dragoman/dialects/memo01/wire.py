@@ -93,7 +93,7 @@ def decode(message: bytes) -> MemoMessage:
     return read(id_, header[3:], payload)
 
 
-def _split(message: bytes) -> tuple[list[Any], bytes]:
+def _split(message: bytes) -> tuple[list[object], bytes]:
     """Read one CBOR array; the rest is the payload."""
     stream = BytesIO(message)
     try:
@@ -107,25 +107,16 @@ def _split(message: bytes) -> tuple[list[Any], bytes]:
     return header, message[stream.tell() :]
 
 
-def _read_ready(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
+def _read_ready(id_: bytes, rest: list[object], payload: bytes) -> MemoMessage:
     if id_ or payload or len(rest) != 1 or type(rest[0]) is not list:
         raise MalformedMessage("READY takes an empty ID, a list of names and no payload")
     names = rest[0]
     if len(names) > MAX_SERVICES:
         raise MalformedMessage(f"READY names {len(names)} services; {MAX_SERVICES} are allowed")
-    _check_names(names)
-    return MemoReady(tuple(names))
-
-
-def _check_names(names: list[Any]) -> None:
-    """Check the order: shorter names first, then by bytes, each once. Upstream ignores others."""
-    before = (0, b"")
     for name in names:
         _check_name(name)
-        raw = name.encode()
-        if (len(raw), raw) <= before:
-            raise MalformedMessage(f"READY names are not in order at {name!r:.40}")
-        before = (len(raw), raw)
+    # The text sets no order. MemoDB's broker ignores a READY whose names are not in its order.
+    return MemoReady(in_order(tuple(names)))
 
 
 def _check_name(name: object) -> None:
@@ -145,25 +136,25 @@ def _read_job(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
     return MemoJob(id_, service, timeout, payload)
 
 
-def _read_result(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
+def _read_result(id_: bytes, rest: list[object], payload: bytes) -> MemoMessage:
     if len(rest) > 1 or (rest and type(rest[0]) is not bool):
         raise MalformedMessage("RESULT takes three fields, or a bool as the fourth")
     return MemoResult(id_, payload, bool(rest and rest[0]))
 
 
-def _read_heartbeat(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
+def _read_heartbeat(id_: bytes, rest: list[object], payload: bytes) -> MemoMessage:
     if rest or payload or not id_:
         raise MalformedMessage("HEARTBEAT takes an ID, no more fields and no payload")
     return MemoHeartbeat(id_)
 
 
-def _read_disconnect(id_: bytes, rest: list[Any], payload: bytes) -> MemoMessage:
+def _read_disconnect(id_: bytes, rest: list[object], payload: bytes) -> MemoMessage:
     if rest or payload:
         raise MalformedMessage("DISCONNECT takes three fields and no payload")
     return MemoDisconnect(id_)
 
 
-_READERS: Final[dict[int, Callable[[bytes, list[Any], bytes], MemoMessage]]] = {
+_READERS: Final[dict[int, Callable[[bytes, list[object], bytes], MemoMessage]]] = {
     READY: _read_ready,
     JOB: _read_job,
     RESULT: _read_result,

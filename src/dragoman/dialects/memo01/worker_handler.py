@@ -9,7 +9,7 @@ from hashlib import blake2b
 from math import ceil
 from typing import Final
 
-from dragoman.core.effects import Dismiss, SendBeat, SendWork
+from dragoman.core.effects import Dismiss, LinkPast, SendBeat, SendWork
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
@@ -24,7 +24,7 @@ from dragoman.dialects.memo01.body_codec import NAME, RESOURCES, TAG, as_value, 
 from dragoman.dialects.memo01.client_handler import refusal
 from dragoman.dialects.memo01.labels import read_labels
 from dragoman.dialects.memo01.late_results import LateResults
-from dragoman.dialects.memo01.request_recovery import LoadBody, RecoveredRequests
+from dragoman.dialects.memo01.request_recovery import LoadBody
 from dragoman.dialects.memo01.requests import has_same_id
 from dragoman.dialects.memo01.settings import LONGEST_TIMEOUT_MS, MemoSettings
 from dragoman.dialects.memo01.wire import (
@@ -71,9 +71,9 @@ class MemoWorkerHandler:
         self._late = LateResults()
         self.resends = 0
 
-    def restore(self, recovered: RecoveredRequests, load_body: LoadBody) -> None:
+    def restore(self, past: LinkPast, load_body: LoadBody) -> None:
         """Restore the assignments of an earlier process."""
-        self._late.restore(recovered, load_body)
+        self._late.restore(past, load_body)
 
     # --- messages from workers ----------------------------------------------------------------
 

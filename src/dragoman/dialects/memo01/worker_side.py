@@ -9,7 +9,7 @@ the broker, and its answer unread. So `DISCONNECT` restarts only the slot that g
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.memo01.body_codec import (
@@ -17,6 +17,8 @@ from dragoman.dialects.memo01.body_codec import (
     RESOURCES,
     TAG,
     MemoBodyCodec,
+    is_cbor,
+    tagged,
     untagged,
     write_fault,
 )
@@ -43,10 +45,19 @@ from dragoman.model.target import resources_of
 _HANDED_BACK: Final = Fault(FaultCode.HANDED_BACK, "returned unrun")
 
 
+#: Most beats between two READYs of a refused slot.
+_MOST_BEATS: Final = 16
+#: memo01 has no field for a reason.
+_REFUSAL: Final = (
+    "the broker disconnects this worker: its key may have no right to register; "
+    "the broker's `denied` records have the reason"
+)
+
+
 class _WorkerSlot:
     """One memo01 worker: its name in this process, its ID at the broker, its job."""
 
-    __slots__ = ("id", "is_open", "is_tagged", "name", "ticket")
+    __slots__ = ("beats_to_wait", "id", "is_open", "is_tagged", "name", "refusals", "ticket")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,6 +67,14 @@ class _WorkerSlot:
         self.ticket = ""
         #: Whether the job's payload has the tag; then its caller reads tagged results.
         self.is_tagged = False
+        #: READYs in a row that got DISCONNECT, and beats until the next READY.
+        self.refusals = 0
+        self.beats_to_wait = 0
+
+    def refuse(self) -> None:
+        """Wait one beat, then two, four and so on."""
+        self.beats_to_wait = min(2**self.refusals, _MOST_BEATS)
+        self.refusals += 1
 
 
 class MemoWorkerSide:
@@ -77,6 +96,8 @@ class MemoWorkerSide:
         self._codec = MemoBodyCodec()
         self._is_leaving = False
         self._jobs = 0
+        #: Why the broker probably refused the registration; empty if it did not.
+        self.refusal = ""
         #: Whether the broker has answered a READY.
         self.is_joined = False
 
@@ -101,15 +122,28 @@ class MemoWorkerSide:
         if isinstance(message, MemoJob):
             return self._work(slot, message)
         if isinstance(message, MemoHeartbeat):
-            slot.id = message.id
+            self._registered(slot, message.id)
             return [Alive(), SendNow(self._request(slot, encode(MemoHeartbeat(slot.id))))]
         if isinstance(message, MemoDisconnect):
-            slot.id = b""
-        # DISCONNECT, no answer, or an unreadable one: register the slot again.
+            return self._disconnected(slot)
+        # No answer, or an unreadable one: register the slot again.
         return [] if self._is_leaving else [SendNow(self._request(slot, self._ready))]
 
+    def _disconnected(self, slot: _WorkerSlot) -> list[WorkerNotice]:
+        """Register a dropped slot again at once; a refused one waits for `beat`."""
+        was_registered, slot.id = bool(slot.id), b""
+        if was_registered and not self._is_leaving:
+            return [SendNow(self._request(slot, self._ready))]
+        self.refusal = _REFUSAL
+        slot.refuse()
+        return []
+
+    def _registered(self, slot: _WorkerSlot, id_: bytes) -> None:
+        slot.id, slot.refusals, slot.beats_to_wait = id_, 0, 0
+        self.refusal = ""
+
     def _work(self, slot: _WorkerSlot, job: MemoJob) -> list[WorkerNotice]:
-        slot.id = job.id
+        self._registered(slot, job.id)
         self._jobs += 1
         slot.ticket = f"{slot.name}.{self._jobs}"
         slot.is_tagged = job.payload.startswith(TAG)
@@ -142,6 +176,9 @@ class MemoWorkerSide:
             return write_fault(answer.fault)
         try:
             payload = b"".join(self._codec.write_answer(answer).parts)
+            if slot.is_tagged and answer.raw is not None and is_cbor(payload):
+                # The broker takes an untagged answer to a call for a CBOR value.
+                payload = tagged(answer.raw)
             check_result_size([payload], MemoSettings().payload_limit)
         except Unmappable as error:
             return write_fault(Fault(error.code, str(error)))
@@ -161,12 +198,17 @@ class MemoWorkerSide:
         return []
 
     def beat(self) -> list[Frames]:
-        """Return no message: a worker only answers the broker's HEARTBEAT."""
-        return []
+        """Register refused slots whose pause is over. Others only answer the broker."""
+        if self._is_leaving:
+            return []
+        waiting = [slot for slot in self._slots.values() if slot.beats_to_wait]
+        for slot in waiting:
+            slot.beats_to_wait -= 1
+        return [self._request(slot, self._ready) for slot in waiting if not slot.beats_to_wait]
 
     # --- not in memo01 ------------------------------------------------------------------------
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Refuse: there is nothing between a job and its result."""
         _unsupported("progress reports", "log them, or return them with the result")
 
@@ -174,7 +216,7 @@ class MemoWorkerSide:
         """Refuse: a result comes in one piece."""
         _unsupported("streams", "return the whole result")
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Refuse: a client cannot be asked."""
         _unsupported("questions to the client", "take everything from the request")
 
@@ -182,7 +224,7 @@ class MemoWorkerSide:
         """Refuse: a job stays with its service."""
         _unsupported("forwarding", "call the other service as a client")
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Refuse: there are no events."""
         _unsupported("events", "use an nfp:// worker")
 

@@ -57,14 +57,14 @@ class NclBodyCodec:
         return Body(NAME, (dump(result_of(answer)),))
 
 
-def _params(body: Body) -> dict[str, Any]:
+def _params(body: Body) -> dict[str, object]:
     try:
-        return msgspec.json.decode(body.parts[0], type=dict[str, Any])
+        return msgspec.json.decode(body.parts[0], type=dict[str, object])
     except (*BAD_JSON, IndexError) as error:
         raise Unmappable(f"not an NCL request body: {error}") from None
 
 
-def params_of(call: Call) -> dict[str, Any]:
+def params_of(call: Call) -> dict[str, object]:
     """Write a call as engine parameters.
 
     The keyword arguments of a call without task, positional arguments and headers become the
@@ -85,7 +85,7 @@ def params_of(call: Call) -> dict[str, Any]:
     return params
 
 
-def call_of(params: Mapping[str, Any]) -> Call:
+def call_of(params: Mapping[str, object]) -> Call:
     """Read engine parameters as a call."""
     if set(params) == {"raw"} and isinstance(params["raw"], str):
         return Call(raw=_from_base64(params["raw"]))
@@ -99,8 +99,8 @@ def call_of(params: Mapping[str, Any]) -> Call:
 
 class _NclCall(msgspec.Struct):
     task: str
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
     headers: dict[str, str] = {}
     timeout: float | None = None
 
@@ -131,7 +131,7 @@ def result_of(answer: Answer, printed: Printed | None = None) -> RunResult:
     printed = printed or Printed()
     if answer.fault is not None:
         fault = answer.fault
-        params: dict[str, Any] = {"fault": fault.code.value, "message": fault.message}
+        params: dict[str, object] = {"fault": fault.code.value, "message": fault.message}
         output = CommandResult(ExitCode=1, ErrorMsg=fault.message or fault.code.value)
     elif answer.raw is not None:
         params = {"raw": b64encode(answer.raw).decode()}
@@ -174,7 +174,7 @@ def answer_of(result: RunResult) -> Answer:
     return Answer(value=_command_output(output, published))
 
 
-def _published(params: Mapping[str, Any]) -> Answer:
+def _published(params: Mapping[str, object]) -> Answer:
     if "fault" in params:
         return Answer(fault=Fault(_fault_code(params["fault"]), str(params.get("message", ""))))
     if "raw" in params:
@@ -189,8 +189,8 @@ def _fault_code(text: Any) -> FaultCode:
         return FaultCode.TASK_FAILED
 
 
-def _command_output(output: CommandResult, published: SpecConfig | None) -> dict[str, Any]:
-    output_value: dict[str, Any] = {
+def _command_output(output: CommandResult, published: SpecConfig | None) -> dict[str, object]:
+    output_value: dict[str, object] = {
         "stdout": output.Stdout,
         "stderr": output.stderr,
         "exit_code": output.ExitCode,

@@ -5,10 +5,18 @@ and log follower do the work. The broker acks a data message with `{}` after its
 disk. It never refuses one on the wire; it records what is wrong with it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dragoman.core.effects import Dismiss, Effect, SendCancel, SendInput, SendPoll, SendWork
+from dragoman.core.effects import (
+    Dismiss,
+    Effect,
+    LinkPast,
+    SendCancel,
+    SendInput,
+    SendPoll,
+    SendWork,
+)
 from dragoman.core.events import Event, Noted, ReplyKind
 from dragoman.dialects.base import (
     Address,
@@ -35,13 +43,12 @@ from dragoman.dialects.ncl.messages import BacError
 from dragoman.dialects.ncl.models import WireObject
 from dragoman.dialects.ncl.node_timers import NodeTimers
 from dragoman.dialects.ncl.nodes import REJECTED, Node
-from dragoman.dialects.ncl.recovery import Fold, LoadBody
+from dragoman.dialects.ncl.recovery import LoadBody, read_nodes
 from dragoman.dialects.ncl.results import ResultHandler, rejected
 from dragoman.dialects.ncl.settings import OrchestratorSettings
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import name_of
-from dragoman.model.record import Record
 
 CONTROL_SOURCE: Final = "orchestrator-control"
 REQUESTS_SOURCE: Final = "orchestrator-data-plane-responder"
@@ -133,18 +140,17 @@ class NclBrokerSide:
         outputs: Outputs = [node.joined_event()] if node.is_connected else []
         return [*outputs, node.state_note(now)]
 
-    def restore(self, records: Iterable[Record], load_body: LoadBody, now: float) -> None:
-        """Restore nodes and executions from the records of an earlier process. Call it first."""
-        fold = Fold(self.link, records)
-        self.dispatcher.newest_seq = max(self.dispatcher.newest_seq, fold.last)
-        for state in fold.nodes(load_body):
+    def restore(self, past: LinkPast, load_body: LoadBody, now: float) -> None:
+        """Restore nodes and executions of an earlier process. Call it first."""
+        self.dispatcher.newest_seq = max(self.dispatcher.newest_seq, past.last_seq)
+        for state in read_nodes(past, load_body):
             node = Node(self.link, state.Info, self.settings)
             node.restore(state, now)
             self.nodes[node.id] = node
             self._timers.schedule(node)
-        for dispatch in fold.dispatches(load_body):
-            if name_of(dispatch.work.worker) in self.nodes:
-                self.dispatcher.restore(dispatch)
+        for found in sorted(past.work, key=lambda found: found.work.seq):
+            if name_of(found.work.worker) in self.nodes:
+                self.dispatcher.restore(found)
 
     # --- in -------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """NCL has no client role. Clients submit NCL work through any other dialect."""
 
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from dragoman.dialects.base import Frames
 from dragoman.dialects.peer_sides import ClientNotice, Submission, Unsupported
@@ -32,7 +32,7 @@ class NclClientSide:
         """Refuse."""
         _refuse()
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Refuse."""
         _refuse()
 

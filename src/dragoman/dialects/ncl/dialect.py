@@ -46,7 +46,7 @@ class NclDialect(Dialect):
 
         return NclBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.ncl.settings import OrchestratorSettings
 

@@ -5,7 +5,7 @@ version 1.
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.ncl.envelope import dump
 from dragoman.dialects.ncl.times import time_text
@@ -46,8 +46,8 @@ class Discovery:
         names = [n for n in self._services if wanted in ("", n)]
         return [dump(self._answer(verb, name, runs, failures)) for name in names]
 
-    def _answer(self, verb: str, name: str, runs: int, failures: int) -> dict[str, Any]:
-        answer: dict[str, Any] = {
+    def _answer(self, verb: str, name: str, runs: int, failures: int) -> dict[str, object]:
+        answer: dict[str, object] = {
             "type": f"{_SCHEMA}.{verb.lower()}_response",
             "name": name,
             "id": self._node,
@@ -56,7 +56,7 @@ class Discovery:
         }
         if verb == "PING":
             return answer
-        endpoint: dict[str, Any] = {
+        endpoint: dict[str, object] = {
             "name": name,
             "subject": compute_subject(self._node, IN_MSGS),
             "queue_group": "",

@@ -6,7 +6,7 @@ record that caused it, raised where one record causes two messages.
 
 import msgspec
 
-from dragoman.core.effects import SendPoll, SendWork
+from dragoman.core.effects import RecoveredWork, SendPoll, SendWork
 from dragoman.core.events import Event
 from dragoman.dialects.base import BodyCodecs, Send, convert_call
 from dragoman.dialects.ncl import wire
@@ -18,7 +18,6 @@ from dragoman.dialects.ncl.log_follower import LogFollower
 from dragoman.dialects.ncl.messages import BidAccepted, BidRejected, CancelExecution
 from dragoman.dialects.ncl.models import BID_ACCEPTED, CANCELLED, NEW, RUN, WireObject
 from dragoman.dialects.ncl.nodes import Node
-from dragoman.dialects.ncl.recovery import OpenDispatch
 from dragoman.dialects.ncl.settings import OVERHEAD, OrchestratorSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
@@ -60,20 +59,18 @@ class Dispatcher:
         self._executions.add(execution)
         self.queue(node, execution, ask, work.seq)
 
-    def restore(self, dispatch: OpenDispatch) -> None:
+    def restore(self, found: RecoveredWork) -> None:
         """Restore an execution after a restart. What reached its node is unknown."""
-        work = dispatch.work
+        work = found.work
         execution = LiveExecution(work.job, work.worker, work.attempt, work.needs)
         try:
-            ask = ask_for_bid(work, self.params(work.body), self._settings, dispatch.at)
+            ask = ask_for_bid(work, self.params(work.body), self._settings, found.at)
         except Unmappable:
             return
         execution.sent.append(OrderedMessage(work.seq, ask))
-        if dispatch.accepted:
-            execution.sent.append(
-                OrderedMessage(dispatch.accepted, BidAccepted(None, execution.id))
-            )
-        if dispatch.accepted or ask.Execution.DesiredState.StateType == RUN:
+        if found.accept_seq:
+            execution.sent.append(OrderedMessage(found.accept_seq, BidAccepted(None, execution.id)))
+        if found.accept_seq or ask.Execution.DesiredState.StateType == RUN:
             execution.state = BID_ACCEPTED
         execution.is_delivery_unknown = True
         self._executions.add(execution)

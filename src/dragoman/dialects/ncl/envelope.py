@@ -11,7 +11,7 @@ stays bytes here; `wire` decodes it. Checks run in upstream's order: size, versi
 
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -55,7 +55,7 @@ _encoder: Final = msgspec.json.Encoder()
 _body_decoder: Final = msgspec.json.Decoder(_Body)
 
 
-def dump(thing: Any) -> bytes:
+def dump(thing: object) -> bytes:
     """Write compact JSON, byte for byte as upstream does."""
     text = _encoder.encode(thing)
     for plain, escaped in _ESCAPES:

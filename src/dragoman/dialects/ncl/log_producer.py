@@ -6,7 +6,7 @@ may overtake the work it is about, so a request for an unknown execution waits a
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.json_values import to_jsonable
@@ -112,7 +112,7 @@ class LogProducer:
             out += self._serve(stream, now, False)
         return out
 
-    def progress(self, execution: str, event: Any) -> list[Frames]:
+    def progress(self, execution: str, event: object) -> list[Frames]:
         """Send a progress report to all followers."""
         return self._send_line(execution, logs.progress_line(to_jsonable(event)))
 

@@ -187,7 +187,7 @@ def read_non_active(data: bytes) -> dict[str, list[str]]:
 # --- progress and chunks as lines ---------------------------------------------------------------
 
 
-def progress_line(event: Any) -> LogLine:
+def progress_line(event: object) -> LogLine:
     """Write a progress report as a line."""
     return LogLine(dump({"progress": event}).decode() + "\n")
 
@@ -197,7 +197,7 @@ def chunk_line(data: bytes) -> LogLine:
     return LogLine(dump({"chunk": b64encode(data).decode()}).decode() + "\n")
 
 
-def read_line(line: LogLine) -> tuple[Any, bytes | None]:
+def read_line(line: LogLine) -> tuple[object, bytes | None]:
     """Read a line as (event, None) or (None, chunk). A line of another node is an event."""
     if line.stream == STDOUT and line.text.startswith("{"):
         try:

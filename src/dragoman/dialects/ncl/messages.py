@@ -1,6 +1,6 @@
 """The payloads of NCL messages by type name. Members and their order follow the wire."""
 
-from typing import Any, Final
+from typing import Final
 
 from msgspec import field
 
@@ -87,7 +87,7 @@ class BacError(WireObject):
     FailsExecution: bool = always(False)
     Component: str = always("")
     HTTPStatusCode: int = always(0)
-    Details: dict[str, Any] | None = always(None)
+    Details: dict[str, object] | None = always(None)
     Code: str = always("")
 
 

@@ -6,7 +6,7 @@ default, which the encoder never omits. No class has the name of a member annota
 Python would read the annotation as the member. No behaviour belongs here.
 """
 
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -125,7 +125,7 @@ class SpecConfig(WireObject):
     """A type of engine, publisher or source, with free parameters."""
 
     Type: str = always("")
-    Params: dict[str, Any] | None = None
+    Params: dict[str, object] | None = None
 
 
 class InputSource(WireObject):

@@ -5,7 +5,7 @@ other nodes). The record has the format of upstream's stored node state, so that
 can read it.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.events import BeatReceived, Noted, PeerLeft, WorkerJoined
 from dragoman.dialects.ncl.dataplane import Publisher
@@ -229,7 +229,7 @@ class Node:
             return "gone"
         return "lost" if self.is_lost else "unknown"
 
-    def row(self, now: float) -> dict[str, Any]:
+    def row(self, now: float) -> dict[str, object]:
         """Return its status as plain values, for listings."""
         maximum, compute = self.info.ComputeNodeInfo.MaxCapacity, self.info.ComputeNodeInfo
         return {

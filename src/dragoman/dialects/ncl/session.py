@@ -56,6 +56,8 @@ class NodeSession:
         self.state = DISCONNECTED
         #: Why the last attempt or session ended.
         self.last_error = ""
+        #: Why the orchestrator refused the last handshake; empty if it did not.
+        self.refusal = ""
         self._failures = 0
         self._attempt_at = 0.0
         self._heartbeat_at = 0.0
@@ -162,6 +164,7 @@ class NodeSession:
     def _handshake_answered(
         self, request: HandshakeRequest, response: HandshakeResponse, now: float
     ) -> HandshakeResponse | None:
+        self.refusal = "" if response.accepted else response.reason or "refused"
         if not response.accepted:
             self._failed(request, response.reason or "refused", now)
             return None

@@ -60,7 +60,12 @@ class NodeStore:
 
     def add(self, stored: StoredExecution) -> None:
         """Add a new execution."""
-        line: dict[str, Any] = {"k": "new", "id": stored.id, "job": stored.job, "kind": stored.kind}
+        line: dict[str, object] = {
+            "k": "new",
+            "id": stored.id,
+            "job": stored.job,
+            "kind": stored.kind,
+        }
         line["state"] = stored.state
         if stored.spec is not None and stored.kind in RESTARTED_JOB_TYPES:
             line["spec"] = stored.spec
@@ -104,7 +109,7 @@ class NodeStore:
             oldest, _ = self._ended.popitem(last=False)
             self.executions.pop(oldest, None)
 
-    def _write_line(self, line: dict[str, Any]) -> None:
+    def _write_line(self, line: dict[str, object]) -> None:
         if self._write is not None:
             self._write(dump(line))
 

@@ -215,7 +215,7 @@ def header_of(headers: bytes, name: str) -> str:
 # --- tolerance ----------------------------------------------------------------------------------
 
 
-def tolerate(kind: Any, found: Any) -> Any:
+def tolerate(kind: object, found: object) -> object:
     """Convert decoded JSON to the member names of `kind`.
 
     As upstream reads it: member names match without regard to case, unknown members are dropped,
@@ -234,7 +234,7 @@ def tolerate(kind: Any, found: Any) -> Any:
     return found
 
 
-def _members(kind: type[WireObject], found: dict[str, Any]) -> dict[str, Any]:
+def _members(kind: type[WireObject], found: dict[str, object]) -> dict[str, object]:
     names, out = _spellings(kind), {}
     for name, item in found.items():
         known = names.get(name.lower())
@@ -247,11 +247,11 @@ def _members(kind: type[WireObject], found: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _spellings(kind: type[WireObject]) -> dict[str, tuple[str, Any, bool]]:
+def _spellings(kind: type[WireObject]) -> dict[str, tuple[str, object, bool]]:
     """Map each member's lower-case name to (name, annotation, whether it takes null)."""
     hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return {name.lower(): (name, hint, _takes_null(hint)) for name, hint in hints.items()}
 
 
-def _takes_null(hint: Any) -> bool:
-    return type(None) in get_args(hint) or hint is Any
+def _takes_null(hint: object) -> bool:
+    return type(None) in get_args(hint) or hint is object

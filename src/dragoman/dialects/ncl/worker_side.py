@@ -6,7 +6,7 @@ comes from `clock`. A message with an empty subject means that the NATS connecti
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.ncl import wire
@@ -115,6 +115,11 @@ class NclWorkerSide:
     def is_connected(self) -> bool:
         """Whether the orchestrator has accepted this node."""
         return self._session.state == CONNECTED
+
+    @property
+    def refusal(self) -> str:
+        """Why the orchestrator refused this node's handshake; empty if it did not."""
+        return self._session.refusal
 
     @property
     def last_error(self) -> str:
@@ -299,7 +304,7 @@ class NclWorkerSide:
         self._compute.begin(ticket)
         return []
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Send a progress report as a log line to all followers."""
         return self._log_producer.progress(ticket, event)
 
@@ -324,7 +329,7 @@ class NclWorkerSide:
         self._compute.hand_back(ticket, now)
         return [*self._log_producer.close_streams(ticket), *self._pump(now)]
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Raise `Unsupported`: NCL has no message for it."""
         raise Unsupported("NCL cannot ask a client for input; use an nfp or http worker")
 
@@ -334,7 +339,7 @@ class NclWorkerSide:
             "NCL cannot forward a job; finish it and submit the next one from the client"
         )
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Raise `Unsupported`: NCL has no message for it."""
         raise Unsupported("NCL cannot publish events; report progress of a job instead")
 

@@ -6,8 +6,9 @@ order are NorFab's. Our additions (`error`, `code`) come last; NorFab's peers ig
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -36,14 +37,16 @@ class PostHead(msgspec.Struct):
     kwargs: msgspec.Raw = _OBJECT
     priority: _Number = 0
     key: str = ""
+    options: dict[str, object] | None = None
 
 
 class OpenBody(msgspec.Struct):
     """What a peer declares in OPEN. Unknown members belong to later versions."""
 
     agent: str = ""
-    #: The client accepts results without a GET, and a 202 for a queued job.
-    push: bool = False
+    #: True: the client accepts results without a GET, and a 202 for a queued job.
+    #: False: it is strictly synchronous. None: its variant decides.
+    push: bool | None = None
     #: The worker can stop a job, and confirms that it did.
     can_cancel: bool = False
     #: The worker wants the attempt number, and repeats it in its reports.
@@ -69,7 +72,7 @@ class InputRequest(msgspec.Struct):
     """A worker's question."""
 
     id: str = ""
-    question: Any = None
+    question: object = None
 
 
 class _Extras(msgspec.Struct):
@@ -90,8 +93,8 @@ class EventHead(msgspec.Struct):
 
 class _ResultHead(msgspec.Struct):
     failed: bool | None = False
-    errors: Any = None
-    messages: Any = None
+    errors: object = None
+    messages: object = None
 
 
 class _StatusHead(msgspec.Struct):
@@ -107,6 +110,10 @@ class _Clean(msgspec.Struct):
     clean: bool = False
 
 
+class _Reason(msgspec.Struct):
+    reason: str = ""
+
+
 _POST: Final = msgspec.json.Decoder(PostHead)
 _OPEN: Final = msgspec.json.Decoder(OpenBody)
 _EVENT: Final = msgspec.json.Decoder(EventHead)
@@ -114,6 +121,7 @@ _RESULT: Final = msgspec.json.Decoder(dict[str, _ResultHead])
 _STATUS: Final = msgspec.json.Decoder(_StatusHead)
 _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 _CLEAN: Final = msgspec.json.Decoder(_Clean)
+_REASON: Final = msgspec.json.Decoder(_Reason)
 _SUBSCRIPTION: Final = msgspec.json.Decoder(Subscription)
 _KEYED: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode: Final = msgspec.json.encode
@@ -135,6 +143,15 @@ def read_post(body: bytes) -> PostHead:
     if bytes(head.args)[:1] not in b"[n" or bytes(head.kwargs)[:1] not in b"{n":
         raise ValueError("args must be a JSON array and kwargs a JSON object")
     return head
+
+
+def is_call(body: bytes) -> bool:
+    """Return whether NorFab's worker can read a request body."""
+    try:
+        read_post(body)
+    except ValueError:
+        return False
+    return True
 
 
 def _finite(text: str) -> float:
@@ -189,6 +206,14 @@ def is_clean(body: bytes | None) -> bool:
         return False
 
 
+def read_reason(body: bytes | None) -> str:
+    """Return the reason in a DISCONNECT of a Dragoman broker; empty if it has none."""
+    try:
+        return _REASON.decode(body).reason if body else ""
+    except _UNREADABLE:
+        return ""
+
+
 def read_subscription(body: bytes) -> Subscription:
     """Decode a subscription. An empty body means all future events. Raises ValueError."""
     try:
@@ -235,9 +260,10 @@ def read_resources(call: bytes) -> tuple[str, ...]:
         return ()
 
 
-def with_terms(call: bytes, priority: int, key: str) -> bytes:
+def with_terms(call: bytes, priority: int, key: str, options: Mapping[str, object]) -> bytes:
     """Add the fields that only our own broker reads."""
-    return _encode(_KEYED.decode(call) | {"priority": priority, "key": key})
+    terms = {"priority": priority, "key": key} | ({"options": options} if options else {})
+    return _encode(_KEYED.decode(call) | terms)
 
 
 def dispatched(workers: tuple[str, ...], uuid: str, target: str, service: str) -> bytes:
@@ -278,7 +304,7 @@ class _QuestionEvent(msgspec.Struct):
     extras: _Question
 
 
-def question(event: bytes) -> dict[str, Any]:
+def question(event: bytes) -> dict[str, object]:
     """Return the question of an event, as the field that a 102 body repeats."""
     try:
         raw = msgspec.json.decode(event, type=_QuestionEvent).extras.input_request
@@ -287,7 +313,7 @@ def question(event: bytes) -> dict[str, Any]:
     return {"input_request": raw}
 
 
-def job_status(worker: str | None, uuid: str, service: str, status: str, **more: Any) -> bytes:
+def job_status(worker: str | None, uuid: str, service: str, status: str, **more: object) -> bytes:
     """Encode the body of a 300, 102, 404 or cancel answer: the job's status at a worker."""
     return write({"worker": worker, "uuid": uuid, "service": service, "status": status, **more})
 
@@ -307,10 +333,10 @@ def event(
     event_type: str = "progress",
     status: str = "running",
     task: str | None = None,
-    extras: dict[str, Any] | None = None,
+    extras: dict[str, object] | None = None,
 ) -> bytes:
     """Encode an EVENT body."""
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "worker": worker,
         "service": service,
         "uuid": uuid,
@@ -341,13 +367,13 @@ def raw_json(body: bytes) -> object:
     return msgspec.Raw(body)
 
 
-def error_object(fault: Fault) -> dict[str, Any]:
+def error_object(fault: Fault) -> dict[str, object]:
     """Return the body of a failed management call."""
     text = fault.message or fault.code.value
     return {"status": "FAILED", "errors": [text], "error": text, "code": fault.code.value}
 
 
-def input_answer(request: str, answer: Any) -> bytes:
+def input_answer(request: str, answer: object) -> bytes:
     """Encode the body of a PUT that answers a worker's question."""
     return write({"input_id": request, "value": answer, "cancel": False, "metadata": {}})
 
@@ -358,7 +384,7 @@ def timestamp(now: float) -> str:
     return text[:-3]
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """Encode the result of a management task, as text if it has no JSON form."""
     try:
         return write(value)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects.json_values import BYTES, from_jsonable, to_jsonable
+from dragoman.dialects.nfp.contents import OK, Content, error_text, split_answer
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
 from dragoman.model.fault import Fault, FaultCode
@@ -29,10 +30,12 @@ class NfpBodyCodec:
     name = NAME
 
     def read_call(self, body: Body) -> Call:
-        """Decode a POST body."""
-        content = _read(body)
+        """Decode a POST body. One that is not NorFab's call is a raw request."""
+        if len(body.parts) > 1:
+            raise Unmappable(f"the nfp request has {len(body.parts)} body frames; others have one")
+        content = _read_or_none(body.parts)
         if not isinstance(content, dict) or not isinstance(content.get("task"), str):
-            raise Unmappable("an nfp call is a JSON object with a task")
+            return Call(raw=b"".join(body.parts))
         args, kwargs = content.get("args") or [], content.get("kwargs") or {}
         if not isinstance(args, list) or not isinstance(kwargs, dict):
             raise Unmappable("the args of an nfp call are an array and its kwargs an object")
@@ -69,10 +72,15 @@ class NfpBodyCodec:
 
     def read_answer(self, body: Body) -> Answer:
         """Decode a result. A body that is not in NorFab's form is itself the value."""
+        frames, status = split_answer(body.parts)
+        if status != OK:
+            return Answer(fault=status_fault(status, frames))
+        if len(frames) > 1:
+            return Answer([_value_or_bytes(frame) for frame in frames])
         try:
-            content = _read(body)
+            content = _read(frames)
         except Unmappable:
-            return Answer(raw=b"".join(body.parts))
+            return Answer(raw=b"".join(frames)) if any(frames) else Answer()
         if not isinstance(content, dict):
             return Answer(from_jsonable(content))
         if "input_id" in content and "value" in content:
@@ -108,7 +116,9 @@ def result_object(
 ) -> dict[str, Any]:
     """Make NorFab's result object. Unknown fields are null."""
     fault = answer.fault
-    result = answer.value if answer.raw is None else to_jsonable(answer.raw) | {"raw": True}
+    result = answer.value
+    if answer.raw is not None:
+        result = {BYTES: to_jsonable(answer.raw)[BYTES], "raw": True}
     return {
         "result": None if fault else result,
         "failed": fault is not None,
@@ -165,9 +175,33 @@ def _timeout(content: dict[str, Any]) -> float | None:
     return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None
 
 
-def _read(body: Body) -> Any:
+def status_fault(status: bytes, content: Content) -> Fault:
+    """Return the fault of a worker's failing status, with the text of its body."""
+    said = _read_or_none(content)
+    text = (said.get("error") or said.get("status")) if isinstance(said, dict) else None
+    if isinstance(said, dict) and not text and isinstance(errors := said.get("errors"), list):
+        text = "; ".join(map(str, errors))
+    code = FaultCode.BAD_REQUEST if status == b"400" else FaultCode.TASK_FAILED
+    return Fault(code, str(text) if text else error_text(content, status))
+
+
+def _value_or_bytes(frame: bytes) -> Any:
     try:
-        return msgspec.json.decode(b"".join(body.parts))
+        return from_jsonable(_read((frame,)))
+    except Unmappable:
+        return frame
+
+
+def _read_or_none(frames: Content) -> Any:
+    try:
+        return _read(frames)
+    except Unmappable:
+        return None
+
+
+def _read(frames: Content) -> Any:
+    try:
+        return msgspec.json.decode(b"".join(frames))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unmappable(f"an nfp body is JSON: {error}") from None
 

@@ -100,7 +100,7 @@ class NfpBrokerSide:
             SendInput: self.workers.give_input,
             SendCancel: self.workers.cancel,
             SendPoll: self.workers.poll,
-            Dismiss: lambda effect, now: self.workers.dismiss(effect.peer),
+            Dismiss: lambda effect, now: self.workers.dismiss(effect.peer, effect.reason),
         }
 
     def receive(self, address: Address, frames: Frames, now: float) -> Received:
@@ -130,8 +130,10 @@ class NfpBrokerSide:
         self.workers.assignments.validate()
         workers = self.workers
         assert {w.name for w in workers.workers.values()} == set(workers.by_name)
+        workers.validate()
         assert len(self.peers) <= self.peers.bound
-        for bounded in (self.client_jobs.open, self.client_jobs.gets, workers.announcements):
+        jobs = self.client_jobs
+        for bounded in (jobs.open, jobs.gets, jobs.posts, workers.announcements):
             assert len(bounded) <= bounded.bound
 
     def deny(
@@ -147,16 +149,16 @@ class NfpBrokerSide:
         is_for_us = isinstance(message, wire.NfpRequest) and message.service == _EVENTS
         if isinstance(message, wire.NfpRequest) and (sends is None or is_for_us):
             return [answer for answer in refuse(peer, message, fault) if isinstance(answer, Send)]
-        return sends or []
+        # A refused READY is not confirmed; the core's answer is DISCONNECT.
+        return [] if isinstance(message, wire.NfpReady) else sends or []
 
     # --- OPEN -----------------------------------------------------------------------------------
 
     def _open(self, peer: Peer, message: wire.Open, now: float) -> Received:
-        """Store what a peer declares, and declare ourselves."""
+        """Store what a peer declares, and declare ourselves. OPEN counts as a heartbeat."""
         peer.declared = bodies.read_open(message.body)
-        return [
-            Send(peer.address, wire.encode(wire.Open(wire.BROKER, self._hello, peer.is_binary)))
-        ]
+        hello = wire.encode(wire.Open(wire.BROKER, self._hello, peer.is_binary))
+        return [Send(peer.address, hello), *self.workers.heard(peer, now)]
 
     # --- clients --------------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class NfpBrokerSide:
         if message.command == wire.MMI:
             text = f"send MMI to {MANAGEMENT}, and POST to workers"
             answer = refuse(peer, message, Fault(FaultCode.BAD_REQUEST, text))
-            return [_as_mmi(answer[0]), *answer]
+            return answer if peer.is_synchronous else [_as_mmi(answer[0]), *answer]
         if message.service == _EVENTS:
             return self._subscription(peer, message)
         return self.requests.take(peer, message)
@@ -199,6 +201,8 @@ class NfpBrokerSide:
             wanted = bodies.read_subscription(message.body)
             if message.command not in (wire.GET, wire.DELETE):
                 raise ValueError(f"subscribe with GET, not {message.command}")
+            if peer.is_synchronous:
+                raise ValueError('events are pushed: declare {"push": true} in OPEN first')
         except (MalformedMessage, ValueError) as error:
             return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(error)))
         topics = tuple(wanted.topics) if message.command == wire.GET else ()

@@ -6,7 +6,7 @@ A job is complete when as many workers have answered as the broker announced.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -14,6 +14,7 @@ from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.nfp import bodies, wire
 from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec
+from dragoman.dialects.nfp.contents import error_text
 from dragoman.dialects.nfp.faults import code_of
 from dragoman.dialects.nfp.settings import EVENTS, INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.targets import write_target
@@ -72,6 +73,12 @@ class _OpenJob:
         #: By worker and the resources it answers for.
         self.answers: dict[tuple[str, tuple[str, ...]], Answer] = {}
 
+    @property
+    def next_worker(self) -> str:
+        """The worker of an answer that names none: the first one without an answer."""
+        known = {worker for worker, _ in self.answers}
+        return next((name for name in self.workers if name not in known), "")
+
 
 class NfpClientSide:
     """The client side of NFP. `new_id` makes ids for subscriptions."""
@@ -87,7 +94,7 @@ class NfpClientSide:
             wire.EVENT: self._event,
             wire.STREAM: self._stream,
         }
-        self._statuses: dict[bytes, Callable[[JobId, _OpenJob, Any], list[ClientNotice]]] = {
+        self._statuses: dict[bytes, Callable[[JobId, _OpenJob, object], list[ClientNotice]]] = {
             b"200": self._result,
             b"202": self._accepted,
             b"201": lambda job, open_job, content: [],
@@ -104,8 +111,9 @@ class NfpClientSide:
         open_job = _OpenJob(submission.service, write_target(submission.target))
         self._jobs[submission.job] = open_job
         body = _CODEC.write_call(submission.call).parts[0]
-        if submission.priority or submission.key:
-            body = bodies.with_terms(body, submission.priority, submission.key)
+        if submission.priority or submission.key or submission.options:
+            s = submission
+            body = bodies.with_terms(body, s.priority, s.key, s.options)
         return [self._request(wire.POST, submission.job, open_job, body)]
 
     def ask(self, job: JobId) -> list[Frames]:
@@ -121,7 +129,7 @@ class NfpClientSide:
         self._cancels.add(job)
         return [self._request(wire.DELETE, job, open_job, b"")]
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question."""
         open_job = self._jobs.get(job) or _OpenJob(EVERY_SERVICE, b"all")
         body = bodies.input_answer(request, answer)
@@ -167,8 +175,11 @@ class NfpClientSide:
 
     def _response(self, job: JobId, message: wire.NfpReply) -> list[ClientNotice]:
         open_job = self._jobs.get(job)
-        content = _json(message.body)
         status = message.status[:3]
+        try:
+            content = _json(message.body)
+        except _UNREADABLE:
+            return self._opaque(job, status, message)
         if isinstance(content, dict) and content.get("command") == wire.DELETE:
             self._cancels.discard(job)
             return [
@@ -179,7 +190,7 @@ class NfpClientSide:
         handle = self._statuses.get(status)
         return handle(job, open_job, content) if handle else self._failed(job, status, content)
 
-    def _nothing_to_cancel(self, job: JobId, content: Any) -> list[ClientNotice]:
+    def _nothing_to_cancel(self, job: JobId, content: object) -> list[ClientNotice]:
         if job not in self._cancels or not isinstance(content, dict):
             return []
         self._cancels.discard(job)
@@ -187,7 +198,7 @@ class NfpClientSide:
             StatusNotice(job, "unknown", str(content.get("error") or content.get("status", "")))
         ]
 
-    def _accepted(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+    def _accepted(self, job: JobId, open_job: _OpenJob, content: object) -> list[ClientNotice]:
         names = content.get("workers") if isinstance(content, dict) else None
         if not names:
             return [Queued(job)]
@@ -198,15 +209,30 @@ class NfpClientSide:
         open_job.workers = tuple(map(str, names))
         return [Dispatched(job, tuple(map(WorkerName, open_job.workers)))]
 
-    def _result(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+    def _result(self, job: JobId, open_job: _OpenJob, content: object) -> list[ClientNotice]:
         if open_job.service in (MANAGEMENT, INVENTORY):
             # A management answer is the value itself, not an object by worker.
             del self._jobs[job]
             return [Finished(job, (Answer(from_jsonable(content)),), state=JobState.SUCCEEDED)]
-        if isinstance(content, dict):
+        if _is_norfabs(content):
             found = [_answer(w, result) for w, result in content.items()]
-            # One worker may have several parts of a job, each for other resources.
-            open_job.answers |= {(a.worker, a.resources): a for a in found}
+        else:
+            found = [Answer(from_jsonable(content), worker=open_job.next_worker)]
+        return self._answered(job, open_job, found)
+
+    def _opaque(self, job: JobId, status: bytes, message: wire.NfpReply) -> list[ClientNotice]:
+        """Take a body that is not JSON, of a worker that is neither ours nor NorFab's."""
+        open_job = self._jobs.get(job)
+        if open_job is None:
+            return []
+        if status != b"200":
+            return self._failed(job, status, {"error": error_text((message.body,), status)})
+        answer = Answer(raw=message.body, worker=open_job.next_worker)
+        return self._answered(job, open_job, [answer])
+
+    def _answered(self, job: JobId, open_job: _OpenJob, found: list[Answer]) -> list[ClientNotice]:
+        # One worker may have several parts of a job, each for other resources.
+        open_job.answers |= {(a.worker, a.resources): a for a in found}
         if len(open_job.answers) < max(1, len(open_job.workers)):
             return []
         del self._jobs[job]
@@ -214,12 +240,12 @@ class NfpClientSide:
         is_failed = any(answer.fault for answer in answers)
         return [Finished(job, answers, state=JobState.FAILED if is_failed else JobState.SUCCEEDED)]
 
-    def _status(self, job: JobId, open_job: _OpenJob, content: Any) -> list[ClientNotice]:
+    def _status(self, job: JobId, open_job: _OpenJob, content: object) -> list[ClientNotice]:
         text = str(content.get("status", "")) if isinstance(content, dict) else ""
         state = JobState.QUEUED if text == "PENDING" else JobState.RUNNING
         return [StatusNotice(job, state.value, text)]
 
-    def _failed(self, job: JobId, status: bytes, content: Any) -> list[ClientNotice]:
+    def _failed(self, job: JobId, status: bytes, content: object) -> list[ClientNotice]:
         if status[:1] not in (b"4", b"5"):
             return []
         del self._jobs[job]
@@ -249,6 +275,13 @@ class NfpClientSide:
         return [Chunk(job, message.body)] if job in self._jobs else []
 
 
+def _is_norfabs(content: object) -> TypeGuard[dict[str, object]]:
+    """Return whether a result is keyed by worker, with NorFab's result objects."""
+    if not isinstance(content, dict) or not content:
+        return False
+    return all(isinstance(each, dict) and "result" in each for each in content.values())
+
+
 def _json(body: bytes) -> Any:
     return msgspec.json.decode(body) if body else None
 
@@ -257,12 +290,12 @@ def _names(names: list[str]) -> bytes:
     return write_target(Named(tuple(map(WorkerName, names)))) if names else b""
 
 
-def _answer(worker: str, result: Any) -> Answer:
-    answer = _CODEC.read_answer(Body(NAME, (bodies.to_json({worker: result}),)))
+def _answer(worker: str, result: object) -> Answer:
+    answer = _CODEC.read_answer(Body(NAME, (msgspec.json.encode({worker: result}),)))
     return replace(answer, worker=worker)
 
 
-def _report(content: Any) -> Any:
+def _report(content: object) -> object:
     """Return the reported value, if our worker or broker made the event, else the event."""
     extras = content.get("extras") if isinstance(content, dict) else None
     if isinstance(extras, dict) and "event" in extras:

@@ -32,7 +32,7 @@ class NfpDialect(Dialect):
 
         return NfpBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.nfp.settings import NfpSettings
 
@@ -60,7 +60,7 @@ class NfpDialect(Dialect):
             spec.name, spec.only_service, credit=spec.concurrency, labels=spec.labels
         )
 
-    def management_tasks(self, settings: Any) -> Mapping[str, ManagementTask]:
+    def management_tasks(self, settings: object) -> Mapping[str, ManagementTask]:
         """Return NorFab's management tasks."""
         from dragoman.dialects.nfp.management import TASKS
 
@@ -68,7 +68,7 @@ class NfpDialect(Dialect):
 
 
 def _answer(
-    task: Callable[..., object], settings: Any, facts: BrokerFacts, kwargs: Mapping[str, Any]
+    task: Callable[..., object], settings: object, facts: BrokerFacts, kwargs: Mapping[str, object]
 ) -> object:
     return task(facts, settings, kwargs)
 

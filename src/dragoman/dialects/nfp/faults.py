@@ -20,6 +20,7 @@ STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.NO_WORKER: b"400",
     FaultCode.QUEUE_FULL: b"500",
     FaultCode.DRAINING: b"500",
+    FaultCode.UNAVAILABLE: b"500",
     FaultCode.QUEUE_TIMEOUT: b"408",
     FaultCode.RUN_TIMEOUT: b"408",
     FaultCode.JOB_TIMEOUT: b"408",

@@ -11,9 +11,15 @@ from typing import Any, Final
 from dragoman.dialects.facts import BrokerFacts, MessageCounts, ProcessFacts, WorkerFacts
 from dragoman.dialects.nfp.settings import NfpSettings
 
+#: The packages that NorFab's broker reports.
+_PACKAGES: Final = (
+    *("norfab", "pyyaml", "pyzmq", "psutil", "pydantic", "tornado", "jinja2"),
+    *("python", "platform"),
+)
+
 
 def show_workers(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
 ) -> list[dict[str, str]]:
     """List workers as text rows. Without workers there is one empty row."""
     rows = [_worker_text(facts, row) for row in facts.workers]
@@ -46,7 +52,7 @@ def _holdtime(row: WorkerFacts) -> float:
 
 
 def get_stats(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return the strict statistics object."""
     return {
@@ -66,7 +72,7 @@ def get_stats(
     }
 
 
-def _worker_stats(facts: BrokerFacts, row: WorkerFacts) -> dict[str, Any]:
+def _worker_stats(facts: BrokerFacts, row: WorkerFacts) -> dict[str, object]:
     return {
         "name": row.name,
         "service": ",".join(row.services),
@@ -82,13 +88,13 @@ def _status(facts: BrokerFacts) -> str:
     return "stopping" if facts.is_stopping else "active"
 
 
-def _object(row: ProcessFacts | MessageCounts) -> dict[str, Any]:
+def _object(row: ProcessFacts | MessageCounts) -> dict[str, object]:
     return {f.name: getattr(row, f.name) for f in fields(row)}
 
 
 def get_status(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
+) -> dict[str, object]:
     """Return name, status and endpoint of the broker."""
     return {
         "name": facts.name,
@@ -101,8 +107,8 @@ def get_status(
 
 
 def show_broker(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
+) -> dict[str, object]:
     """Return status and counts in one object, for the text and older releases."""
     return get_status(facts, settings, kwargs) | {
         "keepalives": {
@@ -115,15 +121,15 @@ def show_broker(
 
 
 def show_broker_version(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
 ) -> dict[str, str]:
-    """Return the versions of the broker's packages."""
-    return dict(facts.versions)
+    """Return the versions of the broker's packages. NorFab's own keys come first."""
+    return dict.fromkeys(_PACKAGES, "") | dict(facts.versions)
 
 
 def show_services(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
+) -> list[dict[str, object]]:
     """List services with their workers and jobs."""
     return [
         {"name": s.name, "workers": s.workers, "queued": s.queued, "running": s.running}
@@ -132,8 +138,8 @@ def show_services(
 
 
 def show_clients(
-    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    facts: BrokerFacts, settings: NfpSettings, kwargs: Mapping[str, object]
+) -> list[dict[str, object]]:
     """List the clients that were active lately."""
     return [
         {
@@ -146,7 +152,7 @@ def show_clients(
     ]
 
 
-TASKS: Final[dict[str, Callable[[BrokerFacts, NfpSettings, Mapping[str, Any]], object]]] = {
+TASKS: Final[dict[str, Callable[[BrokerFacts, NfpSettings, Mapping[str, object]], object]]] = {
     "show_workers": show_workers,
     "get_stats": get_stats,
     "get_status": get_status,

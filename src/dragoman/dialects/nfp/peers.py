@@ -52,12 +52,34 @@ class Peer:
         return not self.name.startswith("0x")
 
     @property
-    def takes_results(self) -> bool:
-        """Whether results are pushed to it, instead of an event that announces them.
+    def has_made_up_identity(self) -> bool:
+        """Whether ZeroMQ made its identity up, because the peer has set none."""
+        return len(self.address) == 5 and self.address[0] == 0
 
-        The text has no such event.
+    @property
+    def worker_name(self) -> WorkerName:
+        """Its name as a worker. Without an identity of its own it gets a name from us."""
+        name = f"worker-{self.address.hex()}" if self.has_made_up_identity else self.name
+        return WorkerName(name)
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether results are pushed to it, instead of an event that announces them."""
+        return bool(self.declared.push)
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether it gets exactly one reply to each request, and nothing else.
+
+        The text's client is strictly synchronous and should use a REQ socket, which cannot read a
+        second reply. NorFab's client is a DEALER that needs several.
         """
-        return self.declared.push or self.is_binary
+        return self.is_binary if self.declared.push is None else not self.declared.push
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a peer of our SDK."""
+        return self.declared.agent == "dragoman"
 
 
 class Peers:
@@ -92,11 +114,13 @@ class Peers:
 class NfpWorker:
     """A registered worker, until it disconnects or is dismissed."""
 
-    __slots__ = ("beats_sent", "heard_at", "name", "peer", "service", "service_frame")
+    __slots__ = ("beats_sent", "credit", "heard_at", "name", "peer", "service", "service_frame")
 
     def __init__(self, peer: Peer, service: bytes, now: float) -> None:
         self.peer = peer
-        self.name = WorkerName(peer.name)
+        self.name = peer.worker_name
+        #: How many jobs it may hold now; grows with its answers. None: it declared its own.
+        self.credit: int | None = None
         self.service = ServiceName(service.decode())
         self.service_frame = service
         self.heard_at = now

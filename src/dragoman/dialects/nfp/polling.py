@@ -21,6 +21,7 @@ class Assignment:
         "due",
         "input_id",
         "is_accepted",
+        "is_cancelled",
         "is_missing",
         "job",
         "worker",
@@ -39,6 +40,8 @@ class Assignment:
         self.announcement: bytes | None = None
         self.input_id = ""
         self.is_accepted = False
+        #: Whether the worker was told to stop it.
+        self.is_cancelled = False
         #: Whether the worker answered 404 once. A stalled worker may answer a GET before it has
         #: stored an earlier POST, so one 404 is not enough.
         self.is_missing = False

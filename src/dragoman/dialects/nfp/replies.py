@@ -12,20 +12,21 @@ from dragoman.core.effects import SendReply
 from dragoman.core.events import ReplyKind
 from dragoman.dialects.base import BodyCodecs, Send
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.body_codec import NAME, write
+from dragoman.dialects.nfp.body_codec import NAME, result_object, write
 from dragoman.dialects.nfp.client_jobs import (
     ClientJobs,
     ClientJobState,
     name_for,
     renamed,
-    result_body,
+    result_content,
 )
+from dragoman.dialects.nfp.contents import OK, Content
 from dragoman.dialects.nfp.faults import status_of
 from dragoman.dialects.nfp.peers import Peer, Peers
 from dragoman.dialects.nfp.settings import INVENTORY, MANAGEMENT
 from dragoman.dialects.nfp.workers import NfpWorkers
 from dragoman.model.body import Body
-from dragoman.model.content import Unmappable
+from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
 
 #: Services whose answer is the value itself, not an object by worker name.
@@ -66,9 +67,31 @@ class NfpReplies:
 
     def render(self, effect: SendReply, now: float) -> list[Send]:
         """Encode one reply."""
+        peer = self.peers.of(effect.client)
         if effect.service in _MANAGED:
-            return self._managed(self.peers.of(effect.client), effect)
-        return self._kinds[effect.kind](self.peers.of(effect.client), effect, now)
+            return self._managed(peer, effect)
+        if peer.is_synchronous:
+            return self._reply_to_post(peer, effect)
+        return self._kinds[effect.kind](peer, effect, now)
+
+    def _reply_to_post(self, peer: Peer, effect: SendReply) -> list[Send]:
+        """Send a synchronous client the one reply to its POST. It fetches the rest with GET."""
+        key = effect.client, effect.job
+        state = self.client_jobs.open.get(key) or ClientJobState(effect.service)
+        if effect.kind is ReplyKind.FINAL:
+            self._forget(effect)
+        if not self.client_jobs.take_post(*key):
+            return []
+        is_refused = effect.kind is ReplyKind.FINAL and not effect.worker
+        if is_refused and effect.fault is not None:
+            return [self._failure(peer, effect, effect.fault, state)]
+        state.announced = effect.workers
+        return [self._announce(peer, effect, state)]
+
+    def _forget(self, effect: SendReply) -> ClientJobState | None:
+        """Forget a job that has ended; return what its client was told."""
+        self.workers.assignments.drop_job(effect.job)
+        return self.client_jobs.open.pop((effect.client, effect.job), None)
 
     def _managed(self, peer: Peer, effect: SendReply) -> list[Send]:
         """Answer a management call: once, when the job ends."""
@@ -78,12 +101,18 @@ class NfpReplies:
         return managed(peer, effect.service.encode(), effect.job.encode(), result, effect.fault)
 
     def _send(
-        self, peer: Peer, command: str, effect: SendReply, status: bytes, body: bytes
+        self,
+        peer: Peer,
+        command: str,
+        effect: SendReply,
+        status: bytes,
+        body: bytes,
+        more: Content = (),
     ) -> Send:
         """Send a reply with the worker's service, which differs from the service `all`."""
         service = self.workers.service_of(effect.worker) or effect.service
         uuid = effect.job.encode()
-        reply = wire.NfpReply(command, service.encode(), uuid, status, body, peer.is_binary)
+        reply = wire.NfpReply(command, service.encode(), uuid, status, body, peer.is_binary, more)
         return Send(peer.address, wire.encode(reply))
 
     def _state(self, effect: SendReply) -> ClientJobState | None:
@@ -113,6 +142,8 @@ class NfpReplies:
         return Send(peer.address, wire.encode(reply))
 
     def _accepted(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
+        if peer.is_binary:
+            return []  # The text has no 201.
         body = _own(effect.body)
         if body is None:
             body = bodies.accepted(effect.worker, effect.job, effect.service)
@@ -185,8 +216,7 @@ class NfpReplies:
         return self._result(peer, effect, state or ClientJobState(effect.service))
 
     def _final(self, peer: Peer, effect: SendReply, now: float) -> list[Send]:
-        self.workers.assignments.drop_job(effect.job)
-        state = self.client_jobs.open.pop((effect.client, effect.job), None)
+        state = self._forget(effect)
         if effect.body.parts or (effect.worker and effect.fault is None):
             return self._result(peer, effect, state or ClientJobState(effect.service))
         if effect.fault is None or (not effect.worker and _is_answered(effect.fault, state)):
@@ -202,8 +232,10 @@ class NfpReplies:
         """Send a result, or announce it to a client that fetches results with GET."""
         job, service = effect.job, effect.service
         args = (effect.worker, effect.body, effect.fault, job, service, effect.resources)
-        body = result_body(self.codecs, *args)
-        worker = effect.worker or bodies.owner(body)
+        status, content = result_content(self.codecs, peer, *args)
+        if status != OK and peer.is_ours and effect.fault is not None:
+            return [self._own_failure(peer, effect, effect.fault, state)]
+        worker = effect.worker or bodies.owner(content[0])
         name = worker if peer.declared.push else name_for(worker, state.announced)
         announcement = self.workers.announcements.pop((job, effect.worker), None)
         if announcement is not None and name == worker and not peer.takes_results:
@@ -213,19 +245,33 @@ class NfpReplies:
             # A repeated or memoised answer was never dispatched.
             state.announced = (worker,)
             sends.append(self._announce(peer, effect, state))
-        result = renamed(body, worker, name)
-        return [*sends, self._send(peer, wire.RESPONSE, effect, b"200", result)]
+        content = renamed(content, worker, name) if status == OK or peer.is_binary else content
+        result = self._send(peer, wire.RESPONSE, effect, status, content[0], content[1:])
+        return [*sends, result]
+
+    def _own_failure(
+        self, peer: Peer, effect: SendReply, fault: Fault, state: ClientJobState
+    ) -> Send:
+        """Encode a worker's failing status for our SDK: any 4xx would end all parts of the job."""
+        if effect.kind is ReplyKind.FINAL:
+            return self._failure(peer, effect, fault, state)
+        answer = Answer(fault=fault, resources=effect.resources)
+        result = result_object(answer, job=effect.job, service=effect.service)
+        return self._send(peer, wire.RESPONSE, effect, OK, write({effect.worker: result}))
 
 
 def managed(
     peer: Peer, service: bytes, uuid: bytes, result: object, fault: Fault | None
 ) -> list[Send]:
-    """Encode the answer to a management call twice: old clients read RESPONSE, new ones MMI."""
+    """Encode the answer to a management call twice: old clients read RESPONSE, new ones MMI.
+
+    A synchronous client gets the first one only.
+    """
     status = b"200" if fault is None else b"400"
     body = bodies.to_json(result if fault is None else bodies.error_object(fault))
     replies = [
         wire.NfpReply(command, service, uuid, status, body, peer.is_binary)
-        for command in (wire.RESPONSE, wire.MMI)
+        for command in ((wire.RESPONSE,) if peer.is_synchronous else (wire.RESPONSE, wire.MMI))
     ]
     return [Send(peer.address, wire.encode(reply)) for reply in replies]
 

@@ -23,6 +23,7 @@ from dragoman.dialects.nfp.settings import NfpSettings
 from dragoman.dialects.nfp.targets import only_name, read_target
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.job_options import apply_options
 from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.terms import Terms
@@ -54,12 +55,16 @@ class NfpRequests:
             return refuse(peer, message, Fault(FaultCode.BAD_REQUEST, str(error)))
 
     def _post(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
-        if len(message.body) > self.settings.max_body:
-            text = f"the body has {len(message.body)} bytes; the limit is {self.settings.max_body}"
+        content = (message.body, *message.more)
+        size = sum(map(len, content))
+        if size > self.settings.max_body:
+            text = f"the body has {size} bytes; the limit is {self.settings.max_body}"
             return refuse(peer, message, Fault(FaultCode.TOO_LARGE, text))
         target_text = message.target.decode()
         target = read_target(target_text, message.is_binary)
-        head = bodies.read_post(message.body)
+        head = self._head(message)
+        if peer.is_synchronous:
+            self.client_jobs.add_post(peer.id, job)
         if (peer.id, job) not in self.client_jobs.open:
             self.client_jobs.open.remember((peer.id, job), ClientJobState(service, target_text))
         return [
@@ -67,7 +72,7 @@ class NfpRequests:
                 job,
                 peer.id,
                 ServiceName(service),
-                Body(NAME, (message.body,)),
+                Body(NAME, content),
                 target,
                 self._terms_of(head),
                 head.task,
@@ -75,19 +80,30 @@ class NfpRequests:
             )
         ]
 
+    def _head(self, message: wire.NfpRequest) -> bodies.PostHead:
+        """Decode the head of a body. In the text a body is opaque; for NorFab it must be a call."""
+        try:
+            return bodies.read_post(message.body)
+        except ValueError:
+            if not message.is_binary:
+                raise
+            return bodies.PostHead("")
+
     def _terms_of(self, head: bodies.PostHead) -> Terms:
         timeout = head.timeout if head.timeout and head.timeout > 0 else self.settings.timeout
         terms = self._terms.get((timeout, head.priority))
         if terms is None:
             terms = Terms(patience=self.settings.patience, timeout=timeout, priority=head.priority)
             self._terms.remember((timeout, head.priority), terms)
-        return terms
+        return apply_options(terms, head.options)
 
     def _get(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
         self.client_jobs.add_get(peer.id, job, message.target.decode())
+        self.client_jobs.services.remember((peer.id, job), service)
         return [ResultRequested(job, peer.id)]
 
     def _delete(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
+        self.client_jobs.services.remember((peer.id, job), service)
         return [JobCancelled(job, peer.id)]
 
     def _put(self, peer: Peer, job: JobId, service: str, message: wire.NfpRequest) -> Received:
@@ -97,7 +113,11 @@ class NfpRequests:
         # The only worker of a job may have changed after the announcement.
         is_only = state is not None and len(state.announced) == 1
         name = WorkerName(worker) if worker and not is_only else None
-        return [InputReceived(job, peer.id, Body(NAME, (message.body,)), name)]
+        given = InputReceived(job, peer.id, Body(NAME, (message.body,)), name)
+        if not peer.is_synchronous:
+            return [given]
+        # A synchronous client needs a reply to its PUT, too: the status of the job.
+        return [given, *self._get(peer, job, service, message)]
 
 
 def refuse(peer: Peer, message: wire.NfpRequest | wire.UnknownCommand, fault: Fault) -> Received:

@@ -23,6 +23,12 @@ class NfpSettings:
         ge=1,
         help="Jobs that one worker may hold. Other jobs wait in the broker's durable queue.",
     )
+    first_credit: int = setting(
+        default=1,
+        ge=1,
+        help="Jobs that a worker may hold when it registers, unless it declares its own number. "
+        "Each job that it confirms or answers adds one, up to `worker_credit`.",
+    )
     beat_every: float = setting(
         default=2.5, gt=0, help="Seconds between two heartbeats. NorFab's value."
     )

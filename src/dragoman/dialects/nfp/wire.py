@@ -98,6 +98,8 @@ class NfpRequest:
     uuid: bytes
     body: bytes
     is_binary: bool = False
+    #: Further body frames: the text has "7 or more".
+    more: tuple[bytes, ...] = ()
 
 
 @value
@@ -120,8 +122,8 @@ class NfpTask:
     uuid: bytes
     body: bytes
     is_binary: bool = False
-    #: An eighth frame for workers that declared `attempts`: the attempt number.
-    attempt: bytes = b""
+    #: For workers that declared `attempts` the attempt number; then further body frames.
+    more: tuple[bytes, ...] = ()
 
 
 @value
@@ -133,10 +135,11 @@ class NfpReport:
     client: bytes | None
     uuid: bytes
     status: bytes
+    #: Empty, too, if the message has no body frame.
     body: bytes
     is_binary: bool = False
-    #: A ninth frame of workers that declared `attempts`: the attempt number.
-    attempt: bytes = b""
+    #: Of workers that declared `attempts` the attempt number; then further body frames.
+    more: tuple[bytes, ...] = ()
     service: bytes = b""
 
 
@@ -150,6 +153,8 @@ class NfpReply:
     status: bytes
     body: bytes
     is_binary: bool = False
+    #: Further body frames.
+    more: tuple[bytes, ...] = ()
 
 
 Message = (
@@ -215,32 +220,41 @@ def _disconnect(frames: Frames, command: str, is_binary: bool) -> Message:
 
 def _request(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    return NfpRequest(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+    service, target, uuid, body, *more = frames[3:]
+    return NfpRequest(command, service, target, uuid, body, is_binary, tuple(more))
 
 
 def _task(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    attempt = frames[7] if len(frames) > 7 else b""
-    return NfpTask(command, frames[3], frames[5], frames[6], is_binary, attempt)
+    return NfpTask(command, frames[3], frames[5], frames[6], is_binary, tuple(frames[7:]))
 
 
 def _report(frames: Frames, command: str, is_binary: bool) -> Message:
-    if len(frames) == 7:
+    """Decode a report. The empty frame after the client tells the long form from the short one."""
+    _need(frames, 6, command)
+    if frames[4]:
         return _short_report(frames, command, is_binary)
-    _need(frames, 8, command)
-    attempt = frames[8] if len(frames) > 8 else b""
-    return NfpReport(command, frames[3], frames[5], frames[6], frames[7], is_binary, attempt)
+    _need(frames, 7, command)
+    body, more = _content(frames[7:])
+    return NfpReport(command, frames[3], frames[5], frames[6], body, is_binary, more)
 
 
 def _short_report(frames: Frames, command: str, is_binary: bool) -> Message:
     """Decode the form of the text's table: service, uuid, status, body."""
-    _, _, _, service, uuid, status, body = frames
-    return NfpReport(command, None, uuid, status, body, is_binary, service=service)
+    _, _, _, service, uuid, status, *content = frames
+    body, more = _content(content)
+    return NfpReport(command, None, uuid, status, body, is_binary, more, service)
+
+
+def _content(frames: Frames) -> tuple[bytes, tuple[bytes, ...]]:
+    """Split "zero or more content frames" into the first one and the others."""
+    return (frames[0], tuple(frames[1:])) if frames else (b"", ())
 
 
 def _reply(frames: Frames, command: str, is_binary: bool) -> Message:
     _need(frames, 7, command)
-    return NfpReply(command, frames[3], frames[4], frames[5], frames[6], is_binary)
+    service, uuid, status, body, *more = frames[3:]
+    return NfpReply(command, service, uuid, status, body, is_binary, tuple(more))
 
 
 #: Header and command determine sender and receiver, and so the other frames.
@@ -288,7 +302,7 @@ def _write_disconnect(m: NfpDisconnect) -> Frames:
 
 def _write_request(m: NfpRequest) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
-    return (b"", CLIENT, command, m.service, m.target, m.uuid, m.body)
+    return (b"", CLIENT, command, m.service, m.target, m.uuid, m.body, *m.more)
 
 
 def _write_unsupported(m: UnknownCommand) -> Frames:
@@ -296,21 +310,20 @@ def _write_unsupported(m: UnknownCommand) -> Frames:
 
 
 def _write_task(m: NfpTask) -> Frames:
-    frames = (b"", BROKER, _SPELLINGS[m.is_binary][m.command], m.client, b"", m.uuid, m.body)
-    return (*frames, m.attempt) if m.attempt else frames
+    command = _SPELLINGS[m.is_binary][m.command]
+    return (b"", BROKER, command, m.client, b"", m.uuid, m.body, *m.more)
 
 
 def _write_report(m: NfpReport) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
     if m.client is None:
-        return (b"", WORKER, command, m.service, m.uuid, m.status, m.body)
-    frames = (b"", WORKER, command, m.client, b"", m.uuid, m.status, m.body)
-    return (*frames, m.attempt) if m.attempt else frames
+        return (b"", WORKER, command, m.service, m.uuid, m.status, m.body, *m.more)
+    return (b"", WORKER, command, m.client, b"", m.uuid, m.status, m.body, *m.more)
 
 
 def _write_reply(m: NfpReply) -> Frames:
     command = _SPELLINGS[m.is_binary][m.command]
-    return (b"", BROKER, command, m.service, m.uuid, m.status, m.body)
+    return (b"", BROKER, command, m.service, m.uuid, m.status, m.body, *m.more)
 
 
 _WRITERS: Final[dict[type, Callable[..., Frames]]] = {

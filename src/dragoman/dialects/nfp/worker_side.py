@@ -50,7 +50,7 @@ class _RunningJob:
         self.task = task
         self.is_taken = False
         #: The open question, for the body of a 102.
-        self.question: dict[str, Any] = {}
+        self.question: dict[str, object] = {}
 
 
 class NfpWorkerSide:
@@ -73,7 +73,7 @@ class NfpWorkerSide:
     ) -> None:
         self.name = name
         self.service = service
-        self._declared: dict[str, Any] = {
+        self._declared: dict[str, object] = {
             "agent": "dragoman",
             "can_cancel": can_cancel,
             "attempts": True,
@@ -89,12 +89,24 @@ class NfpWorkerSide:
         self._is_ours = False
         self._held: dict[str, _RunningJob] = {}
         self._results: Bounded[str, tuple[bytes, bytes]] = Bounded(results_kept)
+        #: The attempts of kept results that say that the task failed.
+        self._failed: Bounded[str, bytes] = Bounded(results_kept)
         self._handlers: dict[str, Callable[[wire.NfpTask, str], list[WorkerNotice]]] = {
             wire.POST: self._post,
             wire.GET: self._get,
             wire.DELETE: self._delete,
             wire.PUT: self._put,
         }
+
+    @property
+    def can_give_back(self) -> bool:
+        """Whether the broker gives a returned job to another worker. NorFab's fails it."""
+        return self._is_ours
+
+    @property
+    def result_confirms(self) -> bool:
+        """Whether a result may come without a 201 before it."""
+        return self._is_ours
 
     # --- registration ---------------------------------------------------------------------------
 
@@ -128,7 +140,8 @@ class NfpWorkerSide:
         except (MalformedMessage, UnicodeDecodeError):
             return []
         if isinstance(message, wire.NfpDisconnect):
-            return [Dismissed()]
+            self.is_joined = False
+            return [Dismissed(bodies.read_reason(message.body))]
         if isinstance(message, wire.Open):
             self._opened(bodies.read_open(message.body))
         return [Alive()] if isinstance(message, wire.KeepAlive | wire.Open) else []
@@ -142,20 +155,22 @@ class NfpWorkerSide:
             self.hold = max(declared.hold, self.beat_every)
 
     def _post(self, message: wire.NfpTask, ticket: str) -> list[WorkerNotice]:
-        """Take a job. The same job again is the same run, whatever its attempt number."""
+        """Take a job. The same job again is the same run, unless it retries a failed one."""
+        attempt = message.more[0] if message.more else b""
         if held := self._held.get(ticket):
-            held.client, held.attempt = message.client, message.attempt
+            held.client, held.attempt = message.client, attempt
             return [SendNow(frames) for frames in self._confirm(ticket)] if held.is_taken else []
-        if ticket in self._results:
+        if ticket in self._results and self._failed.get(ticket, attempt) == attempt:
             return [SendNow(self._answer(message, ticket))]
+        self._results.pop(ticket, None)
         try:
-            call = _CODEC.read_call(Body(NAME, (message.body,)))
+            call = _CODEC.read_call(Body(NAME, (message.body, *message.more[1:])))
         except Unmappable as error:
-            self._held[ticket] = _RunningJob(message.client, message.attempt, "")
+            self._held[ticket] = _RunningJob(message.client, attempt, "")
             answer = Answer(fault=Fault(FaultCode.BAD_REQUEST, str(error)))
             return [SendNow(frames) for frames in self.finish(ticket, answer)]
         resources = bodies.read_resources(message.body)
-        held = _RunningJob(message.client, message.attempt, call.task, resources)
+        held = _RunningJob(message.client, attempt, call.task, resources)
         self._held[ticket] = held
         client = message.client.decode(errors="backslashreplace")
         return [
@@ -177,8 +192,9 @@ class NfpWorkerSide:
             status, body = b"102", self._status_body(ticket, "WAITING_CLIENT_INPUT", **question)
         else:
             status, body = b"300", self._status_body(ticket, "STARTED")
+        attempt = message.more[:1]
         report = wire.NfpReport(
-            wire.RESPONSE, message.client, message.uuid, status, body, attempt=message.attempt
+            wire.RESPONSE, message.client, message.uuid, status, body, more=attempt
         )
         return wire.encode(report)
 
@@ -212,7 +228,7 @@ class NfpWorkerSide:
         body = bodies.accepted(self.name, ticket, self.service)
         return [self._report(wire.RESPONSE, ticket, b"201", body)]
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress. NorFab's clients show the message, ours get the whole value."""
         message = event if isinstance(event, str) else "progress"
         return [self._event(ticket, message, extras={"event": event})]
@@ -221,7 +237,7 @@ class NfpWorkerSide:
         """Send a piece of a stream."""
         return [self._report(wire.STREAM, ticket, b"200", data)]
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         asked = {"id": request, "question": question, "default": None, "metadata": {}}
         self._held[ticket].question = asked
@@ -249,6 +265,8 @@ class NfpWorkerSide:
         except Unmappable as error:
             fault = Fault(error.code, f"the result cannot be sent: {error}")
             return self.finish(ticket, Answer(fault=fault))
+        if answer.fault is not None:
+            self._failed.remember(ticket, held.attempt)
         announcement = self._event(
             ticket, "completed", event_type="result_ready", status="completed"
         )
@@ -267,7 +285,7 @@ class NfpWorkerSide:
         """Raise `Unsupported`: NFP has no forwarding."""
         raise Unsupported("nfp cannot forward a job: submit a new job from the task instead")
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Publish an event: an EVENT without a client, whose job id frame is the topic."""
         report = wire.NfpReport(wire.EVENT, b"", topic.encode(), b"200", write(event))
         return [wire.encode(report)]
@@ -281,9 +299,8 @@ class NfpWorkerSide:
     def _report(self, command: str, ticket: str, status: bytes, body: bytes) -> Frames:
         held = self._held[ticket]
         uuid = ticket.encode()
-        return wire.encode(
-            wire.NfpReport(command, held.client, uuid, status, body, attempt=held.attempt)
-        )
+        attempt = (held.attempt,) if held.attempt else ()
+        return wire.encode(wire.NfpReport(command, held.client, uuid, status, body, more=attempt))
 
     def _event(self, ticket: str, message: str, **more: Any) -> Frames:
         task = self._held[ticket].task
@@ -292,5 +309,5 @@ class NfpWorkerSide:
         )
         return self._report(wire.EVENT, ticket, b"200", body)
 
-    def _status_body(self, ticket: str, status: str, **more: Any) -> bytes:
+    def _status_body(self, ticket: str, status: str, **more: object) -> bytes:
         return bodies.job_status(self.name, ticket, self.service, status, **more)

@@ -11,6 +11,7 @@ from typing import Final
 from dragoman.core.effects import SendCancel, SendInput, SendPoll, SendWork
 from dragoman.core.events import (
     BeatReceived,
+    CreditGranted,
     Event,
     Noted,
     PeerLeft,
@@ -20,8 +21,8 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import BodyCodecs, MalformedMessage, Send, convert_answer, convert_call
 from dragoman.dialects.nfp import bodies, wire
-from dragoman.dialects.nfp.body_codec import NAME
-from dragoman.dialects.nfp.faults import code_of
+from dragoman.dialects.nfp.body_codec import NAME, NfpBodyCodec, status_fault
+from dragoman.dialects.nfp.contents import OK, store_answer
 from dragoman.dialects.nfp.peers import Bounded, NfpWorker, Peer, Peers, read_name, read_service
 from dragoman.dialects.nfp.polling import Assignment, Assignments
 from dragoman.dialects.nfp.settings import RESERVED, NfpSettings
@@ -33,6 +34,7 @@ from dragoman.model.target import resources_of
 
 Received = list[Event | Send]
 
+_CODEC: Final = NfpBodyCodec()
 _KINDS: Final = {
     "input_request": ReplyKind.INPUT_ASKED,
     "result_ready": ReplyKind.FINAL,
@@ -53,6 +55,8 @@ class NfpWorkers:
         self.announcements: Bounded[tuple[JobId, WorkerName], bytes] = Bounded(4096)
         #: Results fetched by a poll before their announcement, which is then dropped.
         self._overtaken: Bounded[tuple[JobId, WorkerName], bool] = Bounded(1024)
+        #: Jobs that were sent to a worker, ended or not.
+        self._given: Bounded[tuple[JobId, PeerId], bool] = Bounded(settings.remembered_jobs)
         self._reports: dict[str, Callable[[NfpWorker, JobId, wire.NfpReport, float], Received]] = {
             wire.RESPONSE: self._response,
             wire.EVENT: self._event,
@@ -61,7 +65,7 @@ class NfpWorkers:
         self._statuses: dict[
             bytes, Callable[[NfpWorker, JobId, wire.NfpReport, float], Received]
         ] = {
-            b"200": self._done,
+            OK: self._done,
             b"201": self._accepted,
             b"102": self._running,
             b"300": self._running,
@@ -80,7 +84,8 @@ class NfpWorkers:
             service = read_service(message.service, self.settings.max_name)
         except MalformedMessage as error:
             return self._refuse(peer, message.service, str(error))
-        if not peer.has_text_name or len(peer.address) > self.settings.max_name:
+        has_name = peer.has_text_name or peer.has_made_up_identity
+        if not has_name or len(peer.address) > self.settings.max_name:
             return self._refuse(
                 peer,
                 message.service,
@@ -88,10 +93,15 @@ class NfpWorkers:
             )
         if service in RESERVED:
             return self._refuse(peer, message.service, f"the service name {service!r} is reserved")
+        if peer.is_binary and peer.id in self.workers:
+            # NorFab's workers come back with READY on a new socket; the text forbids a second one.
+            return self._expel(self.workers[peer.id], "a second READY")
         worker = NfpWorker(peer, message.service, now)
+        if (peer.declared.credit or 0) <= 0:
+            worker.credit = min(self.settings.first_credit, self.settings.worker_credit)
         self.workers[peer.id] = self.by_name[worker.name] = worker
         # NFP does not answer READY. A KEEPALIVE at once tells SDK workers that they are registered.
-        confirmation = self.beat(peer.id) if peer.declared.agent == "dragoman" else []
+        confirmation = self.beat(peer.id) if peer.is_ours else []
         return [self._joined(worker), *confirmation]
 
     def _joined(self, worker: NfpWorker) -> WorkerJoined:
@@ -101,7 +111,7 @@ class NfpWorkers:
             worker.peer.id,
             worker.name,
             (worker.service,),
-            credit=declared.credit if (declared.credit or 0) > 0 else settings.worker_credit,
+            credit=declared.credit if worker.credit is None else worker.credit,
             credit_returns=True,
             beat_every=settings.beat_every,
             missed_allowed=settings.missed_allowed,
@@ -111,6 +121,14 @@ class NfpWorkers:
             holds=None if holds is None else frozenset(map(JobId, holds)),
             dialect=NAME,
         )
+
+    def heard(self, peer: Peer, now: float) -> Received:
+        """Note that a peer sent something, if it is a registered worker."""
+        worker = self.workers.get(peer.id)
+        if worker is None:
+            return []
+        worker.heard_at = now
+        return [BeatReceived(peer.id)]
 
     def keepalive(self, peer: Peer, message: wire.KeepAlive, now: float) -> Received:
         """Take a heartbeat. An unregistered worker is told to register."""
@@ -130,13 +148,13 @@ class NfpWorkers:
             return [PeerLeft(peer.id, "stopped")]
         return [PeerLeft(peer.id, "disconnected", grace=self.settings.hold)]
 
-    def dismiss(self, id: PeerId) -> list[Send]:
-        """Tell a worker to register again."""
+    def dismiss(self, id: PeerId, reason: str = "") -> list[Send]:
+        """Tell a worker to register again; an SDK worker learns the reason, too."""
         worker = self.workers.pop(id, None)
         if worker is not None:
             self.by_name.pop(worker.name, None)
         service = worker.service_frame if worker else b""
-        return [self._disconnect(self.peers.of(id), service)]
+        return [self._disconnect(self.peers.of(id), service, reason)]
 
     def beat(self, id: PeerId) -> list[Send]:
         """Send a heartbeat to a worker."""
@@ -148,17 +166,27 @@ class NfpWorkers:
         message = wire.KeepAlive(wire.BROKER, worker.service_frame, peer.is_binary)
         return [Send(peer.address, wire.encode(message))]
 
-    def _disconnect(self, peer: Peer, service: bytes) -> Send:
-        message = wire.NfpDisconnect(wire.BROKER, service, is_binary=peer.is_binary)
+    def _disconnect(self, peer: Peer, service: bytes, reason: str) -> Send:
+        """Encode a DISCONNECT. The text has a body frame, NorFab has none."""
+        body = reason.encode() if peer.is_binary else None
+        if reason and peer.declared.agent == "dragoman":
+            body = bodies.to_json({"reason": reason})
+        message = wire.NfpDisconnect(wire.BROKER, service, body, peer.is_binary)
         return Send(peer.address, wire.encode(message))
 
     def _refuse(self, peer: Peer, service: bytes, error: str) -> Received:
-        return [self._disconnect(peer, service), self._noted(peer, f"READY refused: {error}")]
+        refusal = self._disconnect(peer, service, error)
+        return [refusal, self._noted(peer, f"READY refused: {error}")]
+
+    def _expel(self, worker: NfpWorker, error: str) -> Received:
+        """Disconnect a worker that broke the text's rules. It may register again."""
+        left = PeerLeft(worker.peer.id, error, grace=self.settings.hold)
+        return [*self.dismiss(worker.peer.id, error), left, self._noted(worker.peer, error)]
 
     def _unknown(self, peer: Peer, service: bytes, command: str) -> Received:
-        if not peer.has_text_name:
+        if not peer.has_text_name and not peer.has_made_up_identity:
             return self._stray(peer, command)
-        answer: Received = [self._disconnect(peer, service)]
+        answer: Received = [self._disconnect(peer, service, "not registered; send READY")]
         if command != wire.KEEPALIVE:
             answer.append(self._noted(peer, f"{command} from a worker that is not registered"))
         return answer
@@ -177,9 +205,24 @@ class NfpWorkers:
         worker = self.workers.get(peer.id)
         if worker is None:
             return self._unknown(peer, message.service, message.command)
-        uuid = read_name(message.uuid, "job id", self.settings.max_name)
+        job = JobId(read_name(message.uuid, "job id", self.settings.max_name))
         worker.heard_at = now
-        return self._reports[message.command](worker, JobId(uuid), message, now)
+        found = self._reports[message.command](worker, job, message, now)
+        if message.command != wire.RESPONSE:
+            return found
+        if peer.is_binary and (job, peer.id) not in self._given:
+            return [*found, *self._expel(worker, f"RESPONSE for job {job}, which it never got")]
+        return [*found, *self._more_credit(worker, message.status[:3])]
+
+    def _more_credit(self, worker: NfpWorker, status: bytes) -> Received:
+        """Let a worker hold one job more for each job that it confirms or answers."""
+        has_answered = status not in (b"300", b"102", b"404")
+        if worker.credit is None or worker.credit >= self.settings.worker_credit:
+            return []
+        if not has_answered or self.workers.get(worker.peer.id) is not worker:
+            return []
+        worker.credit += 1
+        return [CreditGranted(worker.peer.id, 1)]
 
     def _response(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
@@ -197,10 +240,16 @@ class NfpWorkers:
         kind: ReplyKind,
         fault: Fault | None = None,
     ) -> ReplyReceived:
-        # No attempt number has ten digits.
-        digits = message.attempt
-        attempt = int(digits) if digits.isdigit() and len(digits) < 10 else None
-        return ReplyReceived(worker.peer.id, job, kind, Body(NAME, (message.body,)), fault, attempt)
+        attempt, more = None, message.more
+        if worker.peer.declared.attempts and more:
+            # No attempt number has ten digits.
+            digits, *rest = more
+            attempt = int(digits) if digits.isdigit() and len(digits) < 10 else None
+            more = tuple(rest)
+        parts: tuple[bytes, ...] = (message.body,)
+        if kind is ReplyKind.FINAL:
+            parts = store_answer(message.status, (message.body, *more))
+        return ReplyReceived(worker.peer.id, job, kind, Body(NAME, parts), fault, attempt)
 
     def _done(self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float) -> Received:
         found = self.assignments.find(worker.peer.id, job)
@@ -250,12 +299,14 @@ class NfpWorkers:
     def _failed(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
     ) -> Received:
+        found = self.assignments.find(worker.peer.id, job)
         self.assignments.drop(worker.peer.id, job)
-        text = bodies.read_status(message.body)
-        code = code_of(message.status[:3])
-        if code is not FaultCode.CANCELLED:
-            code = FaultCode.TASK_FAILED
-        return [self._received(worker, job, message, ReplyKind.FINAL, Fault(code, text))]
+        fault = status_fault(message.status[:3], (message.body,))
+        if message.status.startswith(b"417") and (
+            fault.message == "CANCELLED" or (found is not None and found.is_cancelled)
+        ):
+            fault = Fault(FaultCode.CANCELLED, fault.message)
+        return [self._received(worker, job, message, ReplyKind.FINAL, fault)]
 
     def _event(
         self, worker: NfpWorker, job: JobId, message: wire.NfpReport, now: float
@@ -309,20 +360,35 @@ class NfpWorkers:
 
     def work(self, effect: SendWork, now: float) -> list[Send]:
         """Encode a job for a worker."""
-        body = convert_call(self.codecs, effect.body, NAME).parts[0]
+        body, more = self._request(effect)
         if effect.run_until is not None and effect.body.dialect != NAME:
             body = bodies.with_timeout(body, effect.run_until - now)
-        if resources := resources_of(effect.target):
+        resources = resources_of(effect.target)
+        if resources and (effect.task or bodies.is_call(body)):
             body = bodies.with_resources(body, resources)
         client = self._client_frame(effect.client)
         self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
-        return [self._task(wire.POST, effect.worker, effect.job, client, body, effect.attempt)]
+        self._given.remember((effect.job, effect.worker), True)
+        args = (effect.worker, effect.job, client, body, effect.attempt, more)
+        return [self._task(wire.POST, *args)]
+
+    def _request(self, effect: SendWork) -> tuple[bytes, tuple[bytes, ...]]:
+        """Return the body frames of a job.
+
+        A body that is no call stops NorFab's worker, so it gets the call of the task `raw`.
+        """
+        body, *more = convert_call(self.codecs, effect.body, NAME).parts
+        is_norfabs = not self.peers.of(effect.worker).is_binary
+        if is_norfabs and not effect.task and not bodies.is_call(body):
+            return _CODEC.write_call(_CODEC.read_call(effect.body)).parts[0], ()
+        return body, tuple(more)
 
     def poll(self, effect: SendPoll, now: float) -> list[Send]:
         """Poll a worker that came back. It got the job long ago, so its 404 is final."""
         client = self._client_frame(effect.client)
         found = self.assignments.track(effect.worker, effect.job, client, effect.attempt, now)
         found.is_accepted, found.asked_at = True, now
+        self._given.remember((effect.job, effect.worker), True)
         return [self._task(wire.GET, effect.worker, effect.job, client)]
 
     def give_input(self, effect: SendInput, now: float) -> list[Send]:
@@ -340,6 +406,8 @@ class NfpWorkers:
         """Tell a worker to stop a job. NorFab's workers ignore it."""
         client = self._client_frame(effect.client)
         attempt = effect.attempt
+        if found := self.assignments.find(effect.worker, effect.job):
+            found.is_cancelled = True
         return [self._task(wire.DELETE, effect.worker, effect.job, client, attempt=attempt)]
 
     def advance(self, now: float) -> list[Send]:
@@ -374,11 +442,18 @@ class NfpWorkers:
         client: bytes,
         body: bytes = b"",
         attempt: int = 0,
+        more: tuple[bytes, ...] = (),
     ) -> Send:
         peer = self.peers.of(worker)
-        number = str(attempt).encode() if attempt and peer.declared.attempts else b""
-        task = wire.NfpTask(command, client, job.encode(), body, peer.is_binary, number)
+        if attempt and peer.declared.attempts:
+            more = (str(attempt).encode(), *more)
+        task = wire.NfpTask(command, client, job.encode(), body, peer.is_binary, more)
         return Send(peer.address, wire.encode(task))
+
+    def validate(self) -> None:
+        """Assert that no worker's credit exceeds the setting."""
+        most = self.settings.worker_credit
+        assert all(w.credit is None or 0 < w.credit <= most for w in self.workers.values())
 
     def service_of(self, worker: WorkerName) -> ServiceName | None:
         """Return the service of a worker of this link."""

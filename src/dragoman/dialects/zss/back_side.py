@@ -34,7 +34,7 @@ from dragoman.dialects.zss.instances import ServiceInstances
 from dragoman.dialects.zss.outstanding import OutstandingRequest, OutstandingRequests
 from dragoman.dialects.zss.replies import ZssReplies
 from dragoman.dialects.zss.settings import ZssSettings
-from dragoman.dialects.zss.statuses import fault_code, refusal_payload
+from dragoman.dialects.zss.statuses import denied_payload, fault_code, refusal_payload
 from dragoman.dialects.zss.wire import (
     NAME,
     PROTOCOL,
@@ -118,7 +118,7 @@ class ZssBackSide:
         """Read a request of an instance: to SMI, or to forward a request that it holds."""
         to = read_address(m.address)
         peer = self._peer(address)
-        if to.sid == SMI:
+        if to.sid.upper() == SMI:
             act = _SMI.get(to.verb.upper())
             if act is None:
                 return self._smi(address, m, None)
@@ -143,7 +143,7 @@ class ZssBackSide:
     ) -> list[Send]:
         """Answer a request to SMI with 500. Other messages have no answer."""
         m = decode(frames)
-        return [Send(address, encode(_smi_failed(m)))] if m.kind == REQ else []
+        return [Send(address, encode(_smi_denied(m, fault)))] if m.kind == REQ else []
 
     def _smi(
         self, address: Address, m: ZssMessage, events: list[Event] | None
@@ -168,18 +168,18 @@ class ZssBackSide:
         reply = replace(m, kind=REP, identity=None, status=b"200", address=oldpack.encode(fields))
         return [*events, Send(address, encode(reply), is_strict=True)]
 
-    def _up(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+    def _up(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
         # An SDK worker that declares what it holds starts a new session under its old identity.
         is_new = self._instances.up(peer, sid) or _holds(extra) is not None
         return [self._joined(peer, extra)] if is_new else None
 
-    def _heartbeat(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+    def _heartbeat(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
         """Keep an instance, or register it: services never send UP a second time."""
         if self._instances.is_up(peer, sid):
             return [BeatReceived(peer)]
         return self._up(peer, sid, extra)
 
-    def _down(self, peer: PeerId, sid: str, extra: Any) -> list[Event] | None:
+    def _down(self, peer: PeerId, sid: str, extra: object) -> list[Event] | None:
         if not self._instances.down(peer, sid):
             return None
         if self._instances.services(peer):
@@ -196,6 +196,7 @@ class ZssBackSide:
             self._answers_polls.add(peer)
         credit, labels = extra.get("credit"), extra.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
+        # "Workers will handle at most one request a time": only an SDK worker declares another.
         credit = min(max(credit, 1), _MOST_CREDIT) if type(credit) is int else settings.credit
         return WorkerJoined(
             peer,
@@ -392,6 +393,11 @@ def _smi_failed(m: ZssMessage) -> ZssMessage:
     return replace(m, kind=REP, identity=None, status=b"500", payload=refusal_payload(500))
 
 
+def _smi_denied(m: ZssMessage, fault: Fault) -> ZssMessage:
+    """Write SMI's answer to a request that the policy refused: 500 with the reason."""
+    return replace(_smi_failed(m), payload=denied_payload(fault))
+
+
 def _sid(payload: bytes) -> str:
     """Read the sid in the payload of an SMI request."""
     try:
@@ -427,7 +433,7 @@ _RECEIVERS: Final[
     REP: ZssBackSide._reply,
     PRT: ZssBackSide._part,
 }
-_SMI: Final[dict[str, Callable[[ZssBackSide, PeerId, str, Any], list[Event] | None]]] = {
+_SMI: Final[dict[str, Callable[[ZssBackSide, PeerId, str, object], list[Event] | None]]] = {
     "UP": ZssBackSide._up,
     "DOWN": ZssBackSide._down,
     "HEARTBEAT": ZssBackSide._heartbeat,

@@ -115,7 +115,7 @@ def read_headers(frame: bytes) -> dict[str, str]:
     return {k: v for k, v in content.items() if isinstance(k, str) and isinstance(v, str)}
 
 
-def _payload(call: Call) -> Any:
+def _payload(call: Call) -> object:
     args, kwargs = list(call.args), dict(call.kwargs)
     if not args:
         return {"args": [], "kwargs": kwargs} if kwargs.keys() == _WRAPPED else kwargs or None
@@ -125,7 +125,7 @@ def _payload(call: Call) -> Any:
     return {"args": args, "kwargs": kwargs}
 
 
-def _arguments(content: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(content: object) -> tuple[tuple[object, ...], dict[str, object]]:
     if content is None:
         return (), {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -136,7 +136,7 @@ def _arguments(content: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (), content
 
 
-def _value(payload: bytes) -> Any:
+def _value(payload: bytes) -> object:
     try:
         return oldpack.decode(payload) if payload else None
     except ValueError as error:

@@ -6,7 +6,7 @@ then sends progress. Upstream's broker ignores it and sends the one reply.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage
 from dragoman.dialects.peer_sides import (
@@ -68,9 +68,11 @@ class ZssClientSide:
         """Write a request. The same job id again is the same job."""
         if submission.key:
             raise Unsupported("ZSS has no idempotency keys: use the same job id instead")
-        extra: dict[str, Any] = {"job": submission.job, "partial": True}
+        extra: dict[str, object] = {"job": submission.job, "partial": True}
         if submission.priority:
             extra["priority"] = submission.priority
+        if submission.options:
+            extra["options"] = submission.options
         if str(submission.target) != "any":
             extra["target"] = str(submission.target)
         sid, rid = submission.service.upper(), submission.job.encode()
@@ -88,7 +90,7 @@ class ZssClientSide:
         address, payload = write_address("TITANIC", verb), oldpack.encode(str(job))
         return encode(ZssMessage(REQ, (prefix + job).encode(), address, payload=payload))
 
-    def give_input(self, job: JobId, request: str, answer: Any, worker: str) -> list[Frames]:
+    def give_input(self, job: JobId, request: str, answer: object, worker: str) -> list[Frames]:
         """Answer a worker's question with a further part of the request."""
         address = write_address("", "", job=job, request=request, worker=worker)
         payload = oldpack.encode(answer)
@@ -152,7 +154,8 @@ class ZssClientSide:
         content = _value(m)
         if m.status == b"200":
             return StatusNotice(job, _text(content, "state"), _text(content, "detail"))
-        return StatusNotice(job, "unknown", _text(content, "developerMessage"))
+        detail, code = _text(content, "developerMessage"), _text(content, "fault")
+        return StatusNotice(job, "unknown", detail, code)
 
     # --- parts --------------------------------------------------------------------------------
 
@@ -179,18 +182,18 @@ class ZssClientSide:
         return [StatusNotice(job, "unknown", _text(_value(m), "developerMessage"))]
 
 
-def _value(m: ZssMessage) -> Any:
+def _value(m: ZssMessage) -> object:
     try:
         return oldpack.decode(m.payload) if m.payload else None
     except ValueError:
         return None
 
 
-def _items(content: Any) -> list[tuple[Any, Any]]:
+def _items(content: object) -> list[tuple[object, object]]:
     return list(content.items()) if isinstance(content, dict) else []
 
 
-def _text(content: Any, name: str) -> str:
+def _text(content: object, name: str) -> str:
     found = content.get(name) if isinstance(content, dict) else None
     return found if isinstance(found, str) else ""
 
@@ -209,7 +212,7 @@ def _resources(m: ZssMessage) -> tuple[str, ...]:
         return ()
 
 
-def _part(worker: str, content: Any) -> Answer:
+def _part(worker: str, content: object) -> Answer:
     status = content.get("status") if isinstance(content, dict) else None
     if not isinstance(status, int) or not isinstance(content, dict):
         return Answer(content, worker=worker)

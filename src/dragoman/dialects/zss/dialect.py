@@ -24,7 +24,7 @@ class ZssDialect(Dialect):
 
         return ZssBodyCodec()
 
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[object]:
         """Return the class of its settings."""
         from dragoman.dialects.zss.settings import ZssSettings
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.effects import Effect, RequestKind, SendReply, SendStatus
 from dragoman.core.events import (
@@ -38,6 +38,7 @@ from dragoman.dialects.zss.wire import (
 )
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
+from dragoman.model.job_options import apply_options
 from dragoman.model.names import (
     JobId,
     PeerId,
@@ -130,7 +131,10 @@ class ZssFrontSide:
             terms = replace(terms, timeout=float(timeout))
         if type(priority) is int and priority and abs(priority) < 2**31:
             terms = replace(terms, priority=priority)
-        return terms
+        try:
+            return apply_options(terms, to.extra.get("options"))
+        except ValueError as error:
+            raise MalformedMessage(str(error)) from None
 
     def _part_of_request(self, client: PeerId, m: ZssMessage, to: ZssAddress) -> Event:
         """Read a further part of a request: it is input for the job of the first part."""
@@ -163,7 +167,7 @@ class ZssFrontSide:
 
     def resume_request(self, job: JobId, client: PeerId, body: Body, now: float) -> None:
         """Remember a request that a client sent to an earlier process."""
-        if body.dialect == NAME:
+        if body.dialect == NAME and not self._replies.is_open(job, client):
             m = message_of(body, REQ)
             partial = read_address(m.address).extra.get("partial") is True
             self._replies.expect(job, client, ZssOpenRequest(m, now, partial))
@@ -208,7 +212,7 @@ def _without_titanic(address: bytes, to: ZssAddress) -> bytes:
 
 def _payload_text(payload: bytes) -> str:
     try:
-        job: Any = oldpack.decode(payload)
+        job: object = oldpack.decode(payload)
     except ValueError as error:
         raise MalformedMessage(f"the payload is {error}") from None
     if not isinstance(job, str) or not 0 < len(job) <= _LONGEST:

@@ -115,6 +115,7 @@ class ServiceInstances:
         if not versions[offer.version]:
             del versions[offer.version]
         if versions:
-            self._newest[offer.service] = max(versions, key=age)
+            released = [version for version in versions if "-" not in version]
+            self._newest[offer.service] = max(released or versions, key=age)
         else:
             del self._versions[offer.service], self._newest[offer.service]

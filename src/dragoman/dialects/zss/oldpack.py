@@ -25,7 +25,7 @@ _WHOLE: Final = 2**53
 # --- writing --------------------------------------------------------------------------------
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Write a value. Raises `Unmappable` on what the old specification cannot hold."""
     out: list[bytes] = []
     _write(value, out, 0)
@@ -39,6 +39,8 @@ def _write(value: Any, out: list[bytes], depth: int) -> None:
     if kind is dict:
         out.append(_head(len(value), 0x80, 16, 0xDE))
         for key, each in value.items():
+            if isinstance(key, tuple | frozenset):
+                raise Unmappable(f"the map key {key!r:.60} has no form in ZSS")
             _write(key, out, depth + 1)
             _write(each, out, depth + 1)
     elif kind is list or kind is tuple:
@@ -57,7 +59,7 @@ def _head(count: int, fix: int, limit: int, code: int) -> bytes:
     return bytes([code + 1]) + count.to_bytes(4)
 
 
-def _scalar(value: Any) -> bytes:
+def _scalar(value: object) -> bytes:
     if isinstance(value, str):
         return _raw(value)
     if isinstance(value, bytes | bytearray):
@@ -85,9 +87,14 @@ def _buffer(raw: bytes) -> bytes:
 
 
 def _large(value: int) -> bytes:
-    """Write an integer beyond 32 bits as a float; raises `Unmappable` if it is not exact."""
-    if abs(value) > _WHOLE and int(float(min(abs(value), 2**1000))) != abs(value):
-        raise Unmappable(f"the integer {str(value)[:40]} has no exact form in ZSS")
+    """Write an integer beyond 32 bits as a float. Raises `Unmappable` beyond 53 bits.
+
+    A larger one may be exact as a float, but its neighbours are not, so no reader can rely on it.
+    """
+    if abs(value) > _WHOLE:
+        text = hex(value)
+        shown = text if len(text) < 40 else f"{text[:36]}..."
+        raise Unmappable(f"the integer {shown} exceeds 53 bits; ZSS peers would read it inexactly")
     return _FLOAT.pack(0xCB, float(value))
 
 
@@ -103,7 +110,7 @@ def decode(data: bytes) -> Any:
     return value if end == len(data) else _modern(data)
 
 
-def _modern(data: bytes) -> Any:
+def _modern(data: bytes) -> object:
     try:
         value = msgpack.unpackb(data, strict_map_key=False, timestamp=0)
     except (ValueError, TypeError, msgpack.exceptions.UnpackException) as reason:
@@ -111,7 +118,7 @@ def _modern(data: bytes) -> Any:
     return _without_extensions(value)
 
 
-def _without_extensions(value: Any) -> Any:
+def _without_extensions(value: object) -> object:
     if isinstance(value, msgpack.ExtType | msgpack.Timestamp):
         raise ValueError("MessagePack extensions are not supported")
     if isinstance(value, dict):
@@ -119,7 +126,7 @@ def _without_extensions(value: Any) -> Any:
     return [_without_extensions(v) for v in value] if isinstance(value, list) else value
 
 
-def _read(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+def _read(data: bytes, at: int, depth: int) -> tuple[object, int]:
     if depth > _DEEPEST:
         raise ValueError(f"nested deeper than {_DEEPEST}")
     code = data[at]
@@ -145,7 +152,7 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     return take(data, at + 1 + length.size, count, depth)
 
 
-def _map(data: bytes, at: int, count: int, depth: int) -> tuple[dict[Any, Any], int]:
+def _map(data: bytes, at: int, count: int, depth: int) -> tuple[dict[object, object], int]:
     found = {}
     for _ in range(count):
         key, at = _read(data, at, depth + 1)
@@ -153,7 +160,7 @@ def _map(data: bytes, at: int, count: int, depth: int) -> tuple[dict[Any, Any], 
     return found, at
 
 
-def _list(data: bytes, at: int, count: int, depth: int) -> tuple[list[Any], int]:
+def _list(data: bytes, at: int, count: int, depth: int) -> tuple[list[object], int]:
     found = []
     for _ in range(count):
         each, at = _read(data, at, depth + 1)
@@ -192,7 +199,7 @@ _NUMBERS: Final = {
         0xD3: ">q",
     }.items()
 }
-_SIZED: Final[dict[int, tuple[Struct, Callable[..., tuple[Any, int]]]]] = {
+_SIZED: Final[dict[int, tuple[Struct, Callable[..., tuple[object, int]]]]] = {
     0xD8: (Struct(">H"), _bytes),
     0xD9: (Struct(">I"), _bytes),
     0xDA: (Struct(">H"), _text),

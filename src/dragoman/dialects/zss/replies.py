@@ -7,7 +7,7 @@ a client whose address says `partial` gets parts.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.effects import JobStatus, RequestKind, SendReply, SendStatus
 from dragoman.core.events import ReplyKind
@@ -84,6 +84,10 @@ class ZssReplies:
         """Keep a request until its reply."""
         self._requests.setdefault(job, {})[client] = request
 
+    def is_open(self, job: JobId, client: PeerId) -> bool:
+        """Return whether a client's request has no reply yet."""
+        return client in self._requests.get(job, ())
+
     def expect_status(
         self, job: JobId, client: PeerId, asked: RequestKind, request: ZssOpenRequest
     ) -> None:
@@ -150,10 +154,10 @@ class ZssReplies:
 
     def _with_worker(self, m: ZssMessage, effect: SendReply) -> ZssMessage:
         """Name the instance in the address, for clients that read parts."""
-        origin: dict[str, Any] = {"worker": effect.worker}
+        origin: dict[str, object] = {"worker": effect.worker}
         origin |= {"resources": list(effect.resources)} if effect.resources else {}
         # A question from another dialect has no name; the job id stands for it.
-        extra: dict[str, Any] = {"request": effect.job} if m.kind == PRT else {}
+        extra: dict[str, object] = {"request": effect.job} if m.kind == PRT else {}
         try:
             address = oldpack.encode(extra | address_map(m.address) | origin)
         except (MalformedMessage, Unmappable):
@@ -198,7 +202,7 @@ class ZssReplies:
 
     def _one(
         self, body: Body, fault: Fault | None, worker: str, resources: tuple[str, ...]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write one of several results, with its own status."""
         served = {"resources": list(resources), "worker": worker} if resources else {}
         if fault is None:
@@ -219,7 +223,10 @@ class ZssReplies:
         if effect.body.dialect == NAME:
             part = self._passed_through(effect.body, request, now)
         elif status == b"202":
-            content: dict[str, Any] = {"state": effect.kind.value, "workers": list(effect.workers)}
+            content: dict[str, object] = {
+                "state": effect.kind.value,
+                "workers": list(effect.workers),
+            }
             part = self._write(request, status, oldpack.encode(content), now)
         else:
             payload = self._converted(effect.body, None, effect.worker)[1]

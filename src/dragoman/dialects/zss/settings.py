@@ -36,10 +36,11 @@ class ZssSettings:
     missed_allowed: int = setting(
         default=3, ge=1, help="Silent heartbeat intervals after which an instance is lost."
     )
-    credit: int | None = setting(
-        default=None,
+    credit: int = setting(
+        default=1,
         ge=1,
-        help="Requests that an instance may hold; not set: any number, as upstream.",
+        help="Requests that an instance may hold unless it declares its own number. The protocol "
+        "text assumes one at a time; upstream's broker sends any number.",
     )
     grace: float = setting(
         default=1.0,

@@ -5,7 +5,7 @@ are always written. `fault` holds the fault code, for Dragoman's own peers.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.zss import oldpack
 from dragoman.model.fault import Fault, FaultCode
@@ -20,6 +20,7 @@ _STATUS: Final = {
     FaultCode.NO_WORKER: 404,
     FaultCode.QUEUE_FULL: 429,
     FaultCode.DRAINING: 503,
+    FaultCode.UNAVAILABLE: 503,
     FaultCode.QUEUE_TIMEOUT: 503,
     FaultCode.RUN_TIMEOUT: 504,
     FaultCode.JOB_TIMEOUT: 504,
@@ -63,13 +64,18 @@ def refusal_payload(status: int) -> bytes:
     return _payload(*_MESSAGES[status], status)
 
 
+def denied_payload(fault: Fault) -> bytes:
+    """Write the payload of a refused registration: the standard one with the reason."""
+    return _payload(fault.message, _MESSAGES[500][1], 500, fault.code)
+
+
 def _payload(developer: str, user: str, status: int, fault: str = "") -> bytes:
-    content: dict[str, Any] = {"developerMessage": developer, "userMessage": user}
+    content: dict[str, object] = {"developerMessage": developer, "userMessage": user}
     content |= {"errorCode": status, "code": status}
     return oldpack.encode(content | {"fault": fault} if fault else content)
 
 
-def read_fault(status: int | None, content: Any) -> Fault:
+def read_fault(status: int | None, content: object) -> Fault:
     """Read the fault in a reply's status and payload."""
     if not isinstance(content, Mapping):
         message = f"status {status}" if status is not None else "no status"

@@ -10,7 +10,7 @@ header is added by raising the map's count. Only the address is decoded: it name
 from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 
@@ -55,7 +55,7 @@ class ZssAddress:
     verb: str = ""
     sversion: str = "*"
     #: All other members of the map; Dragoman's own peers add `job`, `timeout` and more.
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def decode(frames: Frames) -> ZssMessage:
@@ -112,7 +112,7 @@ def _address(frame: bytes) -> ZssAddress:
 _cached_address = lru_cache(maxsize=4096)(_address)
 
 
-def address_map(frame: bytes) -> dict[str, Any]:
+def address_map(frame: bytes) -> dict[str, object]:
     """Read an address as a map, keys in their order."""
     try:
         fields = msgpack.unpackb(frame, strict_map_key=False)
@@ -126,7 +126,7 @@ def address_map(frame: bytes) -> dict[str, Any]:
     return fields
 
 
-def write_address(sid: str, verb: str, sversion: str = "*", **extra: Any) -> bytes:
+def write_address(sid: str, verb: str, sversion: str = "*", **extra: object) -> bytes:
     """Write an address, with its keys in the JavaScript peers' order."""
     return oldpack.encode({"sid": sid, "sversion": sversion, "verb": verb, **extra})
 

@@ -68,6 +68,8 @@ class ZssWorkerSide:
         self._requests: dict[str, ZssMessage] = {}
         self._unconfirmed = UnconfirmedResults()
         self._count = 0
+        #: Why the policy refused the registration; empty if it did not.
+        self.refusal = ""
         #: The sids whose UP or HEARTBEAT the broker has accepted since `join`.
         self._accepted: set[str] = set()
 
@@ -75,6 +77,11 @@ class ZssWorkerSide:
     def is_joined(self) -> bool:
         """Return whether every sid is registered."""
         return self._accepted.issuperset(self._sids)
+
+    @property
+    def can_give_back(self) -> bool:
+        """Whether the broker gives a returned job to another service: ours names its jobs."""
+        return all(_job(m) for m in self._requests.values())
 
     def join(self) -> list[Frames]:
         """Register every sid. The broker refuses a known one, which does no harm."""
@@ -127,6 +134,9 @@ class ZssWorkerSide:
         # UP of a known sid gets 500; its next HEARTBEAT gets 200.
         if m.status == b"200":
             self._accepted.add(m.rid.decode(errors="replace").partition("-")[2])
+            self.refusal = ""
+        elif m.status == b"500":
+            self.refusal = _denial(m)
         extra = _address(m).extra
         recorded, waits = read_names(extra.get("recorded")), read_names(extra.get("open"))
         return [SendNow(frames) for frames in self._unconfirmed.settle(recorded, waits)]
@@ -172,7 +182,7 @@ class ZssWorkerSide:
         """Return no message: ZSS has no confirmation of delivery."""
         return []
 
-    def progress(self, ticket: str, event: Any) -> list[Frames]:
+    def progress(self, ticket: str, event: object) -> list[Frames]:
         """Report progress, if the client reads parts."""
         return self._part_message(ticket, b"102", event)
 
@@ -180,14 +190,16 @@ class ZssWorkerSide:
         """Send a piece of a stream, if the client reads parts."""
         return self._part_message(ticket, b"206", data)
 
-    def ask_input(self, ticket: str, request: str, question: Any) -> list[Frames]:
+    def ask_input(self, ticket: str, request: str, question: object) -> list[Frames]:
         """Ask the client a question."""
         m = self._requests.get(ticket)
         if m is not None and not _reads_parts(m):
             raise Unsupported("this ZSS client reads no parts, so it cannot be asked")
         return self._part_message(ticket, b"100", question, request=request)
 
-    def _part_message(self, ticket: str, status: bytes, content: Any, **extra: Any) -> list[Frames]:
+    def _part_message(
+        self, ticket: str, status: bytes, content: object, **extra: object
+    ) -> list[Frames]:
         m = self._requests.get(ticket)
         if m is None or not _reads_parts(m):
             return []
@@ -218,7 +230,7 @@ class ZssWorkerSide:
         forwarded = call_message(call, service.upper(), m.rid, **extra)
         return [encode(replace(forwarded, identity=m.identity, protocol=m.protocol))]
 
-    def publish(self, topic: str, event: Any) -> list[Frames]:
+    def publish(self, topic: str, event: object) -> list[Frames]:
         """Refuse: ZSS has no events."""
         raise Unsupported("ZSS has no events: publish them over NFP")
 
@@ -259,3 +271,13 @@ def _reads_parts(m: ZssMessage) -> bool:
     """Return whether the client reads parts, or Dragoman's broker in its place."""
     extra = _address(m).extra
     return extra.get("partial") is True or "job" in extra
+
+
+def _denial(m: ZssMessage) -> str:
+    """Read why SMI refused; empty if it gives no reason, as for a known sid."""
+    try:
+        content = oldpack.decode(m.payload)
+    except ValueError:
+        return ""
+    is_denied = isinstance(content, dict) and content.get("fault") == FaultCode.DENIED
+    return str(content.get("developerMessage", "")) if is_denied else ""

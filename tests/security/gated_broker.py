@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
+from tests.kept_bodies import KeptBodies
 from tests.security.keyring import NOW
 
 from dragoman.core.broker import Broker
@@ -42,6 +43,7 @@ class GatedBroker:
         self.broker = Broker()
         self.bells = AddressKeys()
         self.records: list[Record] = []
+        self._bodies = KeptBodies()
         self.subscribed: list[Subscribed] = []
         codecs = {**body_codecs(), "http": HttpDress()}
         ids = lambda: f"id-{next(numbers)}"  # noqa: E731 - one word is enough for a counter
@@ -80,16 +82,17 @@ class GatedBroker:
         sends: list[Send] = []
         for effect in effects:
             if isinstance(effect, Append):
+                self._bodies.keep(effect)
                 self.records.append(effect.record)
                 self.gate.meter.observe(effect.record)
                 continue
-            effect_: Any = effect
+            effect_: Any = self._bodies.fill(effect)
             peer = next(
                 getattr(effect_, name)
                 for name in ("client", "worker", "peer")
                 if hasattr(effect_, name) and not (name == "client" and hasattr(effect_, "attempt"))
             )
-            sends += self.sides[link_of(peer)].render(effect, self.now)
+            sends += self.sides[link_of(peer)].render(effect_, self.now)
         return sends
 
     def kinds(self) -> list[str]:

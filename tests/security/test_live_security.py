@@ -2,6 +2,7 @@
 
 import io
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +16,14 @@ from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.main import app
 from dragoman.ledger.audit import audit
 from dragoman.sdk.credentials import read_credentials
-from dragoman.sdk.errors import Denied, DragomanError
+from dragoman.sdk.errors import Denied, DragomanError, Refused
 from dragoman.security.policy import Policy
 from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
 
 pytestmark = pytest.mark.interop
 
-DIALECTS = ("nfp", "dcp", "zss", "memo", "http")
+DIALECTS = ("nfp", "dcp", "zss", "memo", "http", "mdp")
 MMI = "mmi.service.broker"
 
 
@@ -87,7 +88,15 @@ def workers(broker: LocalBroker) -> set[str]:
     return {w.principal for w in found if not w.is_builtin}
 
 
-def lifting(broker: LocalBroker, dialect: str, name: str, key: Path) -> Worker:
+def is_dispatched(broker: LocalBroker, service: str, principal: str) -> bool:
+    loop = broker.server.loop
+    assert loop is not None
+    kept = [r for r in loop.ledger.read() if r.service == service]
+    jobs = {r.job for r in kept if r.kind == "submitted" and r.principal == principal}
+    return any(r.kind == "dispatched" and r.job in jobs for r in kept)
+
+
+def lifting(broker: LocalBroker, dialect: str, name: str, key: Path | None) -> Worker:
     is_nats = dialect == "ncl"
     nats = broker.endpoints["nats"].replace("tcp://", "ncl://")
     url = nats if is_nats else broker.url(dialect, for_workers=True)
@@ -120,7 +129,7 @@ def test_an_allowed_peer_works_and_a_revoked_one_is_gone_within_a_second(
             sue.call(service, "inc", x=1, timeout=2)
 
 
-@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http"])
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
 def test_a_denied_peer_gets_the_reason(site: Site, broker: LocalBroker, dialect: str) -> None:
     key = site.key(f"vera-{dialect}", "viewer")
     with (
@@ -128,6 +137,71 @@ def test_a_denied_peer_gets_the_reason(site: Site, broker: LocalBroker, dialect:
         pytest.raises(Denied, match="submit"),
     ):
         vera.call("lift", "inc", x=1, timeout=20)
+
+
+def open_job(site: Site, broker: LocalBroker, dialect: str) -> tuple[Worker, str]:
+    """Return a worker whose task `hold` waits, and its service."""
+    name = f"holder-{dialect}"
+    worker = lifting(broker, dialect, name, site.key(name, "worker"))
+    worker.task(lambda: released.wait(30), name="hold")
+    return worker, f"lift-{dialect}"
+
+
+released = threading.Event()
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
+def test_a_denied_cancel_and_a_denied_result_raise(
+    site: Site, broker: LocalBroker, dialect: str
+) -> None:
+    keys = [site.key(f"{name}-{dialect}", "submitter") for name in ("owner", "other")]
+    worker, service = open_job(site, broker, dialect)
+    url = broker.url(dialect)
+    with (
+        worker,
+        Client(url, f"owner-{dialect}", credentials=keys[0]) as owner,
+        Client(url, f"other-{dialect}", credentials=keys[1]) as other,
+    ):
+        job = owner.options(timeout=30).submit(service, "hold")
+        next(iter(job.events()))
+        for question in (other.job(job.id).cancel, other.job(job.id).result):
+            with pytest.raises(Denied, match="others"):
+                question(timeout=10)
+        released.set()
+        assert job.result(timeout=20) is True
+        released.clear()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_client_that_is_revoked_during_a_call_is_refused(
+    site: Site, broker: LocalBroker, dialect: str
+) -> None:
+    name = f"short-{dialect}"
+    key = site.key(name, "submitter")
+    worker, service = open_job(site, broker, dialect)
+    with worker, Client(broker.url(dialect), name, credentials=key) as client:
+        job = client.options(timeout=60).submit(service, "hold")
+        until(lambda: is_dispatched(broker, service, name), 20)
+        site.registry.revoke(name)
+        with pytest.raises(Refused):
+            job.result(timeout=30)
+        released.set()
+    released.clear()
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, "ncl"])
+def test_a_refused_worker_gets_the_reason_and_waits_longer_each_time(
+    site: Site, broker: LocalBroker, dialect: str
+) -> None:
+    name = f"intruder-{dialect}"
+    worker = lifting(broker, dialect, name, site.key(name, "submitter"))
+    with pytest.raises(Refused, match="register"):
+        worker.start()
+    loop = broker.server.loop
+    assert loop is not None
+    denied = [r for r in loop.ledger.read() if r.kind == "denied" and r.principal == name]
+    # `start` says it after three seconds; there were hundreds of attempts before.
+    assert 1 <= len(denied) <= 8
 
 
 def test_a_peer_without_a_key_is_refused(broker: LocalBroker) -> None:

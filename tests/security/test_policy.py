@@ -87,3 +87,26 @@ def test_limits_of_everybody_bound_peers_without_a_key() -> None:
     raised = Policy(allowances={"*": Allowance(open_jobs=7), "anonymous": Allowance(open_jobs=9)})
     assert raised.allowance_of("anonymous").open_jobs == 9
     assert raised.allowance_of("anonymous").connections == ANONYMOUS_LIMITS.connections
+
+
+def test_a_denial_wins_in_any_order_and_the_reason_names_both_rules() -> None:
+    vault = Rule(frozenset(Verb), ("vault",), is_denial=True)
+    policy = Policy({**SHIPPED, "no-vault": (vault,)}, {"*": ("no-vault",)})
+    request = AccessRequest(Verb.SUBMIT, "vault")
+    for roles in (("admin", "no-vault"), ("no-vault", "admin")):
+        decision = policy.decide(roles, request)
+        assert not decision.is_allowed
+        assert decision.reason == (
+            "role no-vault, rule 1 denies it, although role admin, rule 1 allows it: submit vault"
+        )
+        assert policy.decide(roles, AccessRequest(Verb.SUBMIT, "math")).is_allowed
+    assert policy.decide(("no-vault",), request).reason == (
+        "role no-vault, rule 1 denies it: submit vault"
+    )
+
+
+def test_a_role_that_only_denies_is_no_grant_beyond_a_token() -> None:
+    denial = Rule(frozenset({Verb.SUBMIT}), is_denial=True)
+    policy = Policy({**SHIPPED, "none": (denial,)}, {"*": ("none",), "ops-*": ("operator",)})
+    assert policy.grants_beyond(("edge-*",), ("worker",)) == {}
+    assert policy.grants_beyond(("ops-1",), ("worker",)) == {"ops-*": ("operator",)}

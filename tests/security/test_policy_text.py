@@ -94,6 +94,21 @@ def test_the_policy_in_the_document_is_valid() -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (text,) = (block for block in blocks if "[roles" in block)
     policy = read_policy(text)
-    assert policy.roles_of("alice") == ("resizer",)
+    assert policy.roles_of("alice") == ("resizer", "no-vault")
     assert policy.roles_of("anonymous") == ("viewer",)
     assert policy.allowance_of("edge-1").connections == 50
+
+
+def test_a_rule_may_deny() -> None:
+    text = """
+    [[roles.careful]]
+    verbs = ["submit"]
+    [[roles.careful]]
+    effect = "deny"
+    verbs = ["submit"]
+    services = ["vault"]
+    """
+    allow, deny = read_policy(text).roles["careful"]
+    assert (allow.is_denial, deny.is_denial) == (False, True)
+    with pytest.raises(BadPolicy, match="neither allow nor deny"):
+        read_policy('[roles.x]\neffect = "forbid"\nverbs = ["submit"]')

@@ -113,3 +113,31 @@ def test_a_role_that_only_reads_cannot_change(
 ) -> None:
     ask = AccessRequest(verb, "sid.service.broker", task)
     assert any(rule.allows(ask) for rule in SHIPPED[role]) is expected
+
+
+def test_a_denial_covers_what_includes_the_denied_part() -> None:
+    rule = Rule(SUBMIT | {Verb.EVENTS}, ("vault",), is_denial=True)
+    assert rule.denies(AccessRequest(Verb.SUBMIT, "vault", "open"))
+    assert rule.denies(AccessRequest(Verb.SUBMIT, "vault@2.0.0"))
+    assert rule.denies(AccessRequest(Verb.EVENTS, "all")), "every service includes the vault"
+    assert not rule.denies(AccessRequest(Verb.SUBMIT, "math"))
+    assert not rule.denies(AccessRequest(Verb.EVENTS)), "other services may be allowed"
+    assert not rule.denies(AccessRequest(Verb.CANCEL, "vault"))
+    assert not rule.allows(AccessRequest(Verb.SUBMIT, "vault"))
+    assert Rule(SUBMIT, is_denial=True).denies(AccessRequest(Verb.SUBMIT))
+
+
+def test_a_denial_of_names_holds_for_any_of_them() -> None:
+    rule = Rule(SUBMIT | REGISTER, names=("core-*",), is_denial=True)
+    named = AccessRequest(Verb.SUBMIT, "a", target=TargetClass.NAMES, names=("edge-1", "core-1"))
+    assert rule.denies(named)
+    assert rule.denies(AccessRequest(Verb.REGISTER, "a", names=("core-1",)))
+    assert not rule.denies(AccessRequest(Verb.REGISTER, "a", names=("edge-1",)))
+    assert not rule.denies(AccessRequest(Verb.SUBMIT, "a"))
+
+
+def test_a_denial_of_targets_and_tasks() -> None:
+    rule = Rule(SUBMIT, ("a",), ("wipe",), frozenset({TargetClass.ALL}), is_denial=True)
+    assert rule.denies(AccessRequest(Verb.SUBMIT, "a", "wipe", TargetClass.ALL))
+    assert not rule.denies(AccessRequest(Verb.SUBMIT, "a", "wipe"))
+    assert not rule.denies(AccessRequest(Verb.SUBMIT, "a", "read", TargetClass.ALL))

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
         ("select 1\nfrm t", "line 2, column 5: Syntax error at or near 't'.*[PARSE_SYNTAX_ERROR]"),
         ("select id,\n  nam from range(3)", "line 2, column 3: .*`nam`.* [UNRESOLVED_COLUMN"),
         ("select * from\nnowhere", "line 2, column 1: .*`nowhere` cannot be found"),
-        ("select foo(1)", "line 1, column 8: .*`foo`.*[UNRESOLVED_ROUTINE]"),
+        ("select foo(1)", "line 1, column 8: there is no function foo.*[UNRESOLVED_ROUTINE]"),
         (
             "select 1,\n 1/(id - 1) from range(3)",
             "line 2, column 2: Division by zero.*DIVIDE_BY_ZERO",

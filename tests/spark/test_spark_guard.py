@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
-from dragoman.spark.guard import NotAllowed, check_plan, harden, parse
+from dragoman.spark.guard import NotAllowed, check_plan, harden, parse, restrict_functions
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -17,6 +17,7 @@ def check_query(session: SparkSession, text: str, names: list[str] | None = None
 def session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     harden(session)
+    restrict_functions(session)
     session.range(4).selectExpr("id", "id % 2 as b", "array(id) as c").createOrReplaceTempView("t")
     session.range(9).createOrReplaceTempView("u")
     return session
@@ -122,6 +123,20 @@ def test_what_is_no_sql_is_sparks_to_say(session: SparkSession) -> None:
         "select java_method('java.lang.System', 'getProperty', 'user.home')",
         "select try_reflect('java.lang.System', 'getProperty', 'user.home')",
         "select * from text.`/etc/hostname`",
+        "select from_xml('<a/>', 'a int', map('rowValidationXSDPath', 'http://127.0.0.1:9/x'))",
+        "select schema_of_xml('<a/>')",
+        "select xpath('<a/>', 'a')",
+        """select from_json('{"a": 1}', 'a int')""",
+        "select from_csv('1', 'a int')",
+        "select from_protobuf(unhex('00'), 'm', '/etc/hostname')",
+        "select from_avro(unhex('00'), '{}')",
+        "select input_file_name() from t",
+        "select current_user()",
+        "select system.builtin.reflect('java.lang.System', 'getProperty', 'user.home')",
+        "select identifier('reflect')('java.lang.System', 'getProperty', 'user.home')",
+        "select * from t lateral view java_method('java.lang.System', 'exit', 1)",
+        "select transform(c, x -> reflect('java.lang.System', 'getProperty', 'user.home')) from t",
+        "select * from python_worker_logs()",
     ],
 )
 def test_a_hardened_session_reaches_no_file_and_no_method_by_itself(

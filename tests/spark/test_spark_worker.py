@@ -165,6 +165,24 @@ def test_more_than_is_given_out_is_refused(client: Client) -> None:
         client.call("spark", "sql", "select * from range(5001)")
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select repeat('x', 1500000000)", "want of memory"),
+        ("select repeat('x', 2000000)", "a constant of the query has 2,00.* bytes"),
+        ("select id from (select explode(sequence(1, 1000000)) as id)", "a constant of the query"),
+        ("select length(repeat('x', id + 1500000000)) from range(2)", "want of memory"),
+        ("select from_xml('<a/>', 'a int')", "line 1, column 8: there is no function from_xml"),
+    ],
+)
+def test_a_query_that_would_harm_others_is_refused_and_the_worker_goes_on(
+    client: Client, query: str, words: str
+) -> None:
+    with pytest.raises(JobFailed, match=words):
+        client.call("spark", "sql", query=query, timeout=120)
+    assert client.call("spark", "sql", query="select 1 as n", timeout=60)["rows"] == [[1]]
+
+
 def test_a_cancelled_query_really_stops(client: Client, spark: SparkSession) -> None:
     job = client.submit("spark", "sql", ENDLESS)
     until(lambda: not is_idle(spark), "the query runs", at_most=60)

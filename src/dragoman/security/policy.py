@@ -50,9 +50,13 @@ class Policy:
         return {
             glob: more
             for glob, granted in self.grants.items()
-            if (more := tuple(role for role in granted if role not in roles))
+            if (more := tuple(r for r in granted if r not in roles and self.gives_rights(r)))
             and any(overlap(glob, name) for name in names)
         }
+
+    def gives_rights(self, role: str) -> bool:
+        """Tell whether a role allows anything; one that only denies gives no rights."""
+        return any(not rule.is_denial for rule in self.roles.get(role, ()))
 
     def allowance_of(self, principal: str) -> Allowance:
         """Return a principal's allowance; of several matching globs, later ones override."""
@@ -72,12 +76,28 @@ class Policy:
                 found = found.tightened_by(allowance)
         return found.overridden_by(self.allowances.get(ANONYMOUS, UNLIMITED))
 
-    def decide(self, roles: tuple[str, ...], request: AccessRequest) -> Decision:
-        """Decide about a request with these roles."""
+    def _rules_for(
+        self, roles: tuple[str, ...], request: AccessRequest
+    ) -> tuple[list[str], list[str]]:
+        """Return the places of the rules that allow a request, and of those that deny it."""
+        allowing: list[str] = []
+        denying: list[str] = []
         for name in roles:
             for number, rule in enumerate(self.roles.get(name, ()), 1):
                 if rule.allows(request):
-                    return Decision(True, f"role {name}, rule {number}")
+                    allowing.append(f"role {name}, rule {number}")
+                elif rule.denies(request):
+                    denying.append(f"role {name}, rule {number}")
+        return allowing, denying
+
+    def decide(self, roles: tuple[str, ...], request: AccessRequest) -> Decision:
+        """Decide about a request with these roles. A rule that denies wins over all that allow."""
+        allowing, denying = self._rules_for(roles, request)
+        if denying:
+            although = f", although {allowing[0]} allows it" if allowing else ""
+            return Decision(False, f"{denying[0]} denies it{although}: {request}")
+        if allowing:
+            return Decision(True, allowing[0])
         if not roles:
             return Decision(False, f"no role, so no right to {request.verb}")
         listed = ", ".join(name if name in self.roles else f"{name} (unknown)" for name in roles)

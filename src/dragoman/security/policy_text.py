@@ -6,6 +6,7 @@ services = ["resize", "thumb-*"] # globs; if left out: any
 tasks = ["*"]
 targets = ["any", "names"]
 names = ["edge-*"]
+effect = "deny"                  # the rule denies; if left out: allow
 
 [principals]                     # globs of names; roles of several globs add up
 alice = ["operator"]
@@ -48,7 +49,7 @@ def read_policy(text: str) -> Policy:
     )
 
 
-def _roles(raw: dict[str, Any]) -> dict[str, Role]:
+def _roles(raw: dict[str, object]) -> dict[str, Role]:
     found: dict[str, Role] = {}
     for name, rules in raw.items():
         place = f"roles.{name}"
@@ -64,9 +65,9 @@ def _roles(raw: dict[str, Any]) -> dict[str, Role]:
     return found
 
 
-def _rule(raw: Any, place: str) -> Rule:
+def _rule(raw: object, place: str) -> Rule:
     table = _table(raw, place)
-    _only(table, ("verbs", "services", "tasks", "targets", "names"), place)
+    _only(table, ("effect", "verbs", "services", "tasks", "targets", "names"), place)
     if "verbs" not in table:
         raise BadPolicy(f"{place}: verbs is missing; one or more of {_listed(Verb)}")
     verbs = [_member(Verb, v, f"{place}.verbs") for v in _texts(table["verbs"], f"{place}.verbs")]
@@ -77,14 +78,22 @@ def _rule(raw: Any, place: str) -> Rule:
         _globs(table, "tasks", place),
         frozenset(_member(TargetClass, t, f"{place}.targets") for t in targets),
         _globs(table, "names", place),
+        _is_denial(table, place),
     )
 
 
-def _globs(table: dict[str, Any], name: str, place: str) -> tuple[str, ...]:
+def _is_denial(table: dict[str, object], place: str) -> bool:
+    effect = table.get("effect", "allow")
+    if effect not in ("allow", "deny"):
+        raise BadPolicy(f"{place}.effect: {effect!r} is neither allow nor deny")
+    return effect == "deny"
+
+
+def _globs(table: dict[str, object], name: str, place: str) -> tuple[str, ...]:
     return _texts(table[name], f"{place}.{name}") if name in table else EVERYTHING
 
 
-def _grants(raw: dict[str, Any], roles: dict[str, Role]) -> dict[str, tuple[str, ...]]:
+def _grants(raw: dict[str, object], roles: dict[str, Role]) -> dict[str, tuple[str, ...]]:
     found = {}
     for glob, names in raw.items():
         place = f"principals.{glob}"
@@ -95,11 +104,11 @@ def _grants(raw: dict[str, Any], roles: dict[str, Role]) -> dict[str, tuple[str,
     return found
 
 
-def _limits(raw: dict[str, Any]) -> dict[str, Allowance]:
+def _limits(raw: dict[str, object]) -> dict[str, Allowance]:
     return {glob: _allowance(table, f"limits.{glob}") for glob, table in raw.items()}
 
 
-def _allowance(raw: Any, place: str) -> Allowance:
+def _allowance(raw: object, place: str) -> Allowance:
     table = _table(raw, place)
     _only(table, tuple(_LIMITS), place)
     for name, number in table.items():
@@ -109,13 +118,13 @@ def _allowance(raw: Any, place: str) -> Allowance:
     return Allowance(**table)
 
 
-def _table(raw: Any, place: str) -> dict[str, Any]:
+def _table(raw: object, place: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise BadPolicy(f"{place}: a table is expected, not {raw!r}")
     return raw
 
 
-def _texts(raw: Any, place: str) -> tuple[str, ...]:
+def _texts(raw: object, place: str) -> tuple[str, ...]:
     if not isinstance(raw, list) or not raw or not all(isinstance(s, str) and s for s in raw):
         raise BadPolicy(f"{place}: a list of strings is expected, not {raw!r}")
     return tuple(raw)
@@ -128,7 +137,7 @@ def _member(kind: Any, raw: str, place: str) -> Any:
         raise BadPolicy(f"{place}: {raw!r} is not one of {_listed(kind)}") from None
 
 
-def _only(raw: dict[str, Any], names: tuple[str, ...], place: str) -> None:
+def _only(raw: dict[str, object], names: tuple[str, ...], place: str) -> None:
     for name in raw:
         if name not in names:
             raise BadPolicy(f"{place}: unknown key {name!r}; known are {_listed(names)}")

@@ -221,7 +221,8 @@ class KeyRegistry:
                 raise EnrolmentRefused(f"the token is not for the name {name!r}")
             if register.keys_of(principal) not in ([], [key]):
                 raise EnrolmentRefused(f"the name {name!r} already has a key")
-            more = [r for r in policy.roles_of(principal) if r not in enrolment.roles]
+            found = [r for r in policy.roles_of(principal) if policy.gives_rights(r)]
+            more = [r for r in found if r not in enrolment.roles]
             if more:
                 roles = f"the policy gives {principal!r} the role {', '.join(more)}"
                 raise EnrolmentRefused(f"{roles}, and the token does not; use another name")
@@ -240,6 +241,11 @@ class KeyRegistry:
         """
         if key and len(self._pending) < MOST_PENDING and key not in self._register.keys:
             self._pending[key] = KeyEntry("", KeyState.PENDING, now, note=source)
+
+    def describe_pending(self, key: str, source: str) -> None:
+        """Note who shows a pending key, until the next `refresh` writes it."""
+        if key in self._pending:
+            self._pending[key].note = source
 
     def _write_pending(self) -> None:
         pending, self._pending = self._pending, {}

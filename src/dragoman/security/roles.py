@@ -1,7 +1,7 @@
 """Rules, and the built-in roles. Pure.
 
-A role is a list of rules. A rule only allows; none forbids. A request that no rule of the
-principal's roles allows is denied.
+A role is a list of rules. A rule allows or denies. A request is allowed if a rule of the
+principal's roles allows it and none denies it: a denial wins, whatever the order.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _NAMING: Final = frozenset({Verb.SUBMIT, Verb.REGISTER})
 
 @value
 class Rule:
-    """Allows these verbs for these services, tasks, targets and worker names."""
+    """Allows or denies these verbs for these services, tasks, targets and worker names."""
 
     verbs: frozenset[Verb]
     services: tuple[str, ...] = EVERYTHING
@@ -28,11 +28,36 @@ class Rule:
     targets: frozenset[TargetClass] = EVERY_TARGET
     #: Worker names: to register as, and to submit to.
     names: tuple[str, ...] = EVERYTHING
+    is_denial: bool = False
+
+    def denies(self, request: AccessRequest) -> bool:
+        """Tell whether the rule denies a request, or a part of what it asks for."""
+        return (
+            self.is_denial
+            and request.verb in self.verbs
+            and self._denies_service(request.service)
+            and matches(request.task, self.tasks)
+            and (request.verb is not Verb.SUBMIT or request.target in self.targets)
+            and self._denies_names(request)
+        )
+
+    def _denies_service(self, service: str) -> bool:
+        if not service:
+            # The question is whether *any* service is allowed.
+            return self.services == EVERYTHING
+        # Every service at once includes a denied one.
+        return service == EVERY_SERVICE or self._is_for_service(service)
+
+    def _denies_names(self, request: AccessRequest) -> bool:
+        if request.verb not in _NAMING or self.names == EVERYTHING:
+            return True
+        return any(matches(name, self.names) for name in request.names)
 
     def allows(self, request: AccessRequest) -> bool:
         """Tell whether the rule allows a request."""
         return (
-            request.verb in self.verbs
+            not self.is_denial
+            and request.verb in self.verbs
             and self._is_for_service(request.service)
             and matches(request.task, self.tasks)
             and (request.verb is not Verb.SUBMIT or request.target in self.targets)

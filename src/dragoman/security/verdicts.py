@@ -39,14 +39,14 @@ def refused(event: Any, principal: Principal, fault: Fault) -> EventDenied:
     return EventDenied(event, fault, principal, dismisses=not is_theft)
 
 
-def with_principal(event: Any, principal: Principal) -> Any:
+def with_principal(event: object, principal: Principal) -> Any:
     """Set the principal of an event in place: nothing else refers to the event yet."""
     _set_principal[type(event)](event, principal)
     return event
 
 
 #: Values are frozen for the type checker only; a copy of each event would double the gate's cost.
-_set_principal: Final[dict[type, Callable[[Any, Principal], None]]] = {
+_set_principal: Final[dict[type, Callable[[object, Principal], None]]] = {
     kind: vars(kind)["principal"].__set__
     for kind in (
         JobSubmitted,

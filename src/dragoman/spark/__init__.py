@@ -10,6 +10,8 @@ socket. Executors need this package installed, as the driver does.
 
 from typing import TYPE_CHECKING, Any
 
+from dragoman.extras import explain_missing
+
 if TYPE_CHECKING:
     from dragoman.spark.call import call_service
     from dragoman.spark.sink import foreach_service
@@ -25,4 +27,8 @@ def __getattr__(name: str) -> Any:
 
     if name not in _MODULES:
         raise AttributeError(f"module 'dragoman.spark' has no attribute {name!r}")
-    return getattr(import_module(f"dragoman.spark.{_MODULES[name]}"), name)
+    try:
+        return getattr(import_module(f"dragoman.spark.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        text = explain_missing(error, "dragoman.spark", "spark")
+        raise ModuleNotFoundError(text, name=error.name) from None

@@ -8,7 +8,7 @@ job id is derived from its key, so the broker returns the first answer the secon
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -82,15 +82,15 @@ class ServiceCaller:
         keys = arguments(batch.column(_KEY if _KEY in batch.schema.names else _ARGUMENTS))
         return [row_id(self.run, self.terms.service, self.task, key) for key in keys]
 
-    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    def _call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Call:
         return Call(self.task, args, kwargs, timeout=self.terms.timeout)
 
-    def _chunks(self, ids: list[str], rows: list[Any]) -> Iterator[tuple[str, Call, int]]:
+    def _chunks(self, ids: list[str], rows: list[object]) -> Iterator[tuple[str, Call, int]]:
         for at in range(0, len(ids), self.rows_per_call):
             chunk = rows[at : at + self.rows_per_call]
             yield chunk_id(ids[at : at + len(chunk)]), self._call((chunk,), {}), len(chunk)
 
-    def _answered(self, batch: pa.RecordBatch, outcomes: list[Any]) -> pa.RecordBatch:
+    def _answered(self, batch: pa.RecordBatch, outcomes: list[object]) -> pa.RecordBatch:
         kept = [name for name in batch.schema.names if name not in (_ARGUMENTS, _KEY)]
         answers = answer_column(outcomes, self.kind)
         return pa.RecordBatch.from_arrays(
@@ -98,7 +98,7 @@ class ServiceCaller:
         )
 
 
-def _split(outcome: Any, rows: int) -> list[Any]:
+def _split(outcome: object, rows: int) -> list[object]:
     """Return the outcome of each row of a chunk."""
     if isinstance(outcome, list) and len(outcome) == rows:
         return outcome

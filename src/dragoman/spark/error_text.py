@@ -10,18 +10,36 @@ from pyspark.errors import PySparkException
 _STOPPED: Final = re.compile(r"\(line (\d+), pos (\d+)\)")
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _TAIL: Final = re.compile(r"\s*SQLSTATE: \w+.*$")
+#: A part of a name in Spark's messages.
+_QUOTED: Final = re.compile(r"`([^`]*)`")
 _LONGEST: Final = 500
+_NO_MEMORY: Final = "OutOfMemoryError"
+#: The condition of a function that the session does not have.
+_NO_FUNCTION: Final = "UNRESOLVED_ROUTINE"
 
 
 def explain(error: BaseException, text: str = "") -> str:
     """Return position, message and error condition as one line. `text` is the statement."""
     java = _cause(error)
+    if java is not None and str(java.getClass().getName()).endswith(_NO_MEMORY):
+        return (
+            "stopped for want of memory: the worker's heap has no room for what the query asks "
+            "(large values, arrays or groups); ask for less, or raise --memory of the worker"
+        )
     line = _first_line(str(java.getMessage()) if java is not None else str(error))
     condition = _CONDITION.match(line)
     message = _TAIL.sub("", line[condition.end() :] if condition else line)[:_LONGEST]
     position = _position(java, error, text)
+    if condition and condition[1] == _NO_FUNCTION:
+        return f"{position}{_no_function(message)} [{_NO_FUNCTION}]"
     name = f" [{condition[1]}]" if condition else ""
     return f"{position}{message}{name}"
+
+
+def _no_function(message: str) -> str:
+    """Say which function is missing, without Spark's search path."""
+    name = _QUOTED.findall(message.partition(" on ")[0])
+    return f"there is no function {'.'.join(name) or '?'}, or this worker does not allow it"
 
 
 def _first_line(text: str) -> str:
@@ -38,7 +56,7 @@ def _cause(error: BaseException) -> Any:
     return java
 
 
-def _position(java: Any, error: BaseException, text: str) -> str:
+def _position(java: object, error: BaseException, text: str) -> str:
     if stopped := _STOPPED.search(str(error)):
         return f"line {stopped[1]}, column {int(stopped[2]) + 1}: "
     start = _start(java)

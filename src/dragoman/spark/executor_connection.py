@@ -30,7 +30,9 @@ from dragoman.spark.rows import Failure
 #: Dialects that carry an idempotency key.
 KEYED: Final = frozenset({"nfp", "http"})
 #: The broker did not accept the job: the same id may be submitted again.
-REFUSED: Final = frozenset({FaultCode.QUEUE_FULL, FaultCode.NO_WORKER, FaultCode.DRAINING})
+REFUSED: Final = frozenset(
+    {FaultCode.QUEUE_FULL, FaultCode.NO_WORKER, FaultCode.DRAINING, FaultCode.UNAVAILABLE}
+)
 #: The job ended and definitely did not run: a new attempt needs a new id.
 UNRUN: Final = frozenset({FaultCode.QUEUE_TIMEOUT, FaultCode.HANDED_BACK, FaultCode.UNDELIVERED})
 #: Seconds that an answer may take beyond the job's own deadline.
@@ -70,21 +72,23 @@ class ExecutorConnection:
         found = self._client.portal.wait(self._run_window(list(distinct.items()), terms))
         return [found[call_id] for call_id, _ in calls]
 
-    async def _run_window(self, calls: list[tuple[str, Call]], terms: CallTerms) -> dict[str, Any]:
+    async def _run_window(
+        self, calls: list[tuple[str, Call]], terms: CallTerms
+    ) -> dict[str, object]:
         """Keep `window` calls open until all of them have ended."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         waiting = iter(calls)
         count = min(terms.window, len(calls))
         await asyncio.gather(*(self._run_calls(waiting, terms, found) for _ in range(count)))
         return found
 
     async def _run_calls(
-        self, waiting: Iterator[tuple[str, Call]], terms: CallTerms, found: dict[str, Any]
+        self, waiting: Iterator[tuple[str, Call]], terms: CallTerms, found: dict[str, object]
     ) -> None:
         for call_id, call in waiting:
             found[call_id] = await self._outcome(call_id, call, terms)
 
-    async def _outcome(self, call_id: str, call: Call, terms: CallTerms) -> Any:
+    async def _outcome(self, call_id: str, call: Call, terms: CallTerms) -> object:
         """Make one call; repeat it if it definitely did not run."""
         attempt_id = call_id
         for attempt in range(1, terms.retries + 2):
@@ -107,7 +111,7 @@ class ExecutorConnection:
                 return Failure(FaultCode.UNMAPPABLE, str(error), True)
         raise AssertionError("the last attempt returns")
 
-    async def _value(self, attempt_id: str, call: Call, terms: CallTerms) -> Any:
+    async def _value(self, attempt_id: str, call: Call, terms: CallTerms) -> object:
         client = self._client.asynchronous
         key = attempt_id if self._is_keyed else ""
         job: AsyncJob | None = None

@@ -2,14 +2,17 @@
 
 Spark's own parser reads the statement. Every node of its plan, including subqueries and common
 tables, must be listed here. Everything else is refused by name: commands, writes, scripts, dynamic
-SQL, and nodes that a later Spark adds. The session is hardened too: if a statement slips through,
-it reaches no file and no Java method.
+SQL, and nodes that a later Spark adds. The session is hardened too: it has only the functions that
+`functions` lists, so Spark itself finds no other, however a statement names it.
 """
 
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+
+from dragoman.spark.functions import FUNCTIONS, TABLE_FUNCTIONS
+from dragoman.spark.plans import items, nodes
 
 #: Operators of queries, as the parser makes them.
 _QUERIES: Final = """
@@ -21,14 +24,6 @@ _QUERIES: Final = """
     UnresolvedTableValuedFunction UnresolvedWith Window WithWindowDefinition
 """
 QUERIES: Final = frozenset(_QUERIES.split())
-#: Table functions that read only their arguments.
-_TABLE_FUNCTIONS: Final = """
-    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer
-    range sequence sql_keywords stack variant_explode variant_explode_outer
-"""
-TABLE_FUNCTIONS: Final = frozenset(_TABLE_FUNCTIONS.split())
-#: Functions that call Java methods.
-DANGEROUS: Final = ("reflect", "java_method", "try_reflect")
 _RELATION: Final = "UnresolvedRelation"
 
 
@@ -37,28 +32,37 @@ class NotAllowed(Exception):
 
 
 def harden(session: SparkSession) -> None:
-    """Switch off what a query over named tables does not need."""
+    """Switch off files by path and variables of the process."""
     session.conf.set("spark.sql.runSQLOnFiles", "false")
     # `${env:NAME}` in a statement would be replaced by a variable of this process.
     session.conf.set("spark.sql.variable.substitute", "false")
-    jvm: Any = session._jvm
-    registry = session._jsparkSession.sessionState().functionRegistry()
-    path = [jvm.scala.Option.apply(part) for part in ("builtin", "system")]
-    for name in DANGEROUS:
-        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *path))
 
 
-def parse(session: SparkSession, text: str) -> Any:
+def restrict_functions(session: SparkSession) -> None:
+    """Drop every function that queries of clients may not call."""
+    state = session._jsparkSession.sessionState()
+    _keep_only(state.functionRegistry(), FUNCTIONS)
+    _keep_only(state.tableFunctionRegistry(), TABLE_FUNCTIONS)
+
+
+def _keep_only(registry: Any, names: Collection[str]) -> None:
+    """Drop every function of this session that is not listed."""
+    for function in [*items(registry.listFunction())]:
+        if str(function.funcName()) not in names:
+            registry.dropFunction(function)
+
+
+def parse(session: SparkSession, text: str) -> object:
     """Return the plan of a statement. Raises Spark's `ParseException` if it is not SQL."""
     return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
-def check_plan(root: Any, names: Collection[str] | None = None) -> None:
+def check_plan(root: object, names: Collection[str] | None = None) -> None:
     """Raise `NotAllowed` unless a plan is a query, over the named tables if `names` is given."""
-    nodes = list(_nodes(root))
-    withs = [node for node in nodes if node.nodeName() == "UnresolvedWith"]
+    found = list(nodes(root))
+    withs = [node for node in found if node.nodeName() == "UnresolvedWith"]
     common = {alias for node in withs for alias in _common_tables(node)}
-    for node in nodes:
+    for node in found:
         kind = node.nodeName().rstrip("$")
         if kind not in QUERIES:
             raise NotAllowed(f"{_position(node)}only queries are allowed; {kind} is not a query")
@@ -69,7 +73,7 @@ def check_plan(root: Any, names: Collection[str] | None = None) -> None:
 
 
 def _check_table(node: Any, names: Collection[str], common: Collection[str]) -> None:
-    parts = [str(part) for part in _items(node.multipartIdentifier())]
+    parts = [str(part) for part in items(node.multipartIdentifier())]
     if len(parts) != 1 or parts[0].lower() not in {*names, *common}:
         known = ", ".join(sorted(names)) or "none"
         raise NotAllowed(
@@ -78,29 +82,16 @@ def _check_table(node: Any, names: Collection[str], common: Collection[str]) -> 
 
 
 def _check_function(node: Any) -> None:
-    name = ".".join(str(part) for part in _items(node.name()))
+    name = ".".join(str(part) for part in items(node.name()))
     if name.lower() not in TABLE_FUNCTIONS:
         raise NotAllowed(f"{_position(node)}the table function {name!r} is not allowed")
 
 
-def _nodes(node: Any) -> Iterator[Any]:
-    """Yield every operator of a plan. Subqueries are inner children of their operators."""
-    yield node
-    for below in (node.children(), node.innerChildren()):
-        for each in _items(below):
-            if hasattr(each, "nodeName"):
-                yield from _nodes(each)
-
-
 def _common_tables(node: Any) -> Iterator[str]:
     """Yield the names of the common tables that a WITH defines."""
-    for each in _items(node.innerChildren()):
+    for each in items(node.innerChildren()):
         if each.nodeName() == "SubqueryAlias":
             yield str(each.alias()).lower()
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _position(node: Any) -> str:

@@ -6,7 +6,7 @@ executor or the attempt. It is both the job's id and its idempotency key.
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ _DIGITS: Final = 32
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
-def row_id(run: str, service: str, task: str, key: Any) -> str:
+def row_id(run: str, service: str, task: str, key: object) -> str:
     """Return the id of one call. Equal keys have equal ids; the order of map keys is ignored."""
     return _digest([run, service, task, key])
 
@@ -34,5 +34,5 @@ def next_id(call_id: str, attempt: int) -> str:
     return _digest([call_id, attempt])
 
 
-def _digest(parts: Any) -> str:
+def _digest(parts: object) -> str:
     return hashlib.sha256(_ENCODER.encode(parts)).hexdigest()[:_DIGITS]

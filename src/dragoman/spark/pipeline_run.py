@@ -28,7 +28,7 @@ class PipelineRun:
         self,
         session: SparkSession,
         pipeline: Pipeline,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         run: str,
         broker_url: str,
         credentials: str = "",
@@ -109,7 +109,7 @@ class PipelineRun:
             raise TypeError(f"{path} must return a DataFrame, not {type(frame).__name__}")
         return frame
 
-    def _write(self, name: str, output: Output, on_step: OnStep) -> dict[str, Any]:
+    def _write(self, name: str, output: Output, on_step: OnStep) -> dict[str, object]:
         on_step(f"writing {name}")
         counted = Observation()
         frame = self._frames[name].observe(counted, F.count(F.lit(1)).alias("rows"))

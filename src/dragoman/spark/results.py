@@ -37,7 +37,7 @@ class SparkResultTooLarge(Exception):
 class ResultStore(Protocol):
     """Where result files are stored."""
 
-    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, object]:
         """Store a table as a file; return its URL, size and digest."""
         ...
 
@@ -54,7 +54,7 @@ class ResultFolder:
         self._url = url.rstrip("/")
         self._retention = retention or Retention()
 
-    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, object]:
         """Write a part file, then rename it: clients see a complete file or none."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = self._folder / f".{name}.part"
@@ -100,7 +100,7 @@ class FileServiceFolder:
         self._known: dict[str, ResultFile] = {}
         self._lock = threading.Lock()
 
-    def save(self, table: pa.Table, name: str) -> dict[str, Any]:
+    def save(self, table: pa.Table, name: str) -> dict[str, object]:
         """Write a temporary file and upload it."""
         with tempfile.TemporaryDirectory(prefix="dragoman-spark-") as folder:
             path = Path(folder, name)
@@ -169,7 +169,7 @@ class Sweeper:
         self._thread.join(5.0)
 
 
-def _write(table: pa.Table, path: Path) -> dict[str, Any]:
+def _write(table: pa.Table, path: Path) -> dict[str, object]:
     pq.write_table(table, path, compression="zstd")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -201,7 +201,7 @@ def _columns(table: pa.Table) -> list[dict[str, str]]:
     return [{"name": field.name, "type": str(field.type)} for field in table.schema]
 
 
-def _rows(table: pa.Table) -> list[list[Any]]:
+def _rows(table: pa.Table) -> list[list[object]]:
     """Return rows as lists, because columns of a result may share a name."""
     columns = [column.to_pylist() for column in table.columns]
     plain = msgspec.to_builtins(

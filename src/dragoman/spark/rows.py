@@ -49,7 +49,7 @@ def _has_maps(kind: pa.DataType) -> bool:
     return any(_has_maps(field.type) for field in fields)
 
 
-def _with_maps(row: Any, kind: pa.DataType) -> Any:
+def _with_maps(row: Any, kind: pa.DataType) -> object:
     """Convert pyarrow's form of maps, lists of pairs, to objects."""
     if row is None:
         return None
@@ -62,7 +62,7 @@ def _with_maps(row: Any, kind: pa.DataType) -> Any:
     return row
 
 
-def _text(key: Any) -> str:
+def _text(key: object) -> str:
     return key if isinstance(key, str) else str(msgspec.to_builtins(key))
 
 
@@ -71,7 +71,7 @@ def answer_type(kind: pa.DataType) -> pa.StructType:
     return pa.struct([("value", kind), ("fault", FAULT)])
 
 
-def answer_column(outcomes: Sequence[Any], kind: pa.DataType | None) -> "pa.Array[Any]":
+def answer_column(outcomes: Sequence[object], kind: pa.DataType | None) -> "pa.Array[Any]":
     """Return outcomes as a column. If `kind` is None, values are JSON text."""
     outcomes = [_as_text(each) for each in outcomes] if kind is None else list(outcomes)
     chosen = kind or pa.string()
@@ -89,7 +89,7 @@ def answer_column(outcomes: Sequence[Any], kind: pa.DataType | None) -> "pa.Arra
     return made
 
 
-def _as_text(outcome: Any) -> Any:
+def _as_text(outcome: object) -> object:
     """Return a value as JSON text; decode bytes as UTF-8."""
     if isinstance(outcome, Failure):
         return outcome
@@ -101,7 +101,7 @@ def _as_text(outcome: Any) -> Any:
     return msgspec.json.encode(outcome).decode()
 
 
-def _values(outcomes: list[Any], kind: pa.DataType) -> "tuple[pa.Array[Any], list[Any]]":
+def _values(outcomes: list[object], kind: pa.DataType) -> "tuple[pa.Array[Any], list[Any]]":
     """Return the values as a column; turn each value that does not fit into a failure."""
     try:
         return _array(outcomes, kind), outcomes
@@ -110,14 +110,14 @@ def _values(outcomes: list[Any], kind: pa.DataType) -> "tuple[pa.Array[Any], lis
         return _array(outcomes, kind), outcomes
 
 
-def _array(outcomes: list[Any], kind: pa.DataType) -> "pa.Array[Any]":
+def _array(outcomes: list[object], kind: pa.DataType) -> "pa.Array[Any]":
     values = [None if isinstance(o, Failure) else o for o in outcomes]
     for each in values:
         _check_whole(each, kind)
     return pa.array(values, kind)
 
 
-def _check_whole(answer: Any, kind: pa.DataType) -> None:
+def _check_whole(answer: object, kind: pa.DataType) -> None:
     """Refuse a fraction for an integer type: pyarrow would truncate it silently."""
     if isinstance(answer, float):
         if pa.types.is_integer(kind) and not answer.is_integer():
@@ -133,7 +133,7 @@ def _check_whole(answer: Any, kind: pa.DataType) -> None:
             _check_whole(each, kind.item_type)
 
 
-def _fitting(outcome: Any, kind: pa.DataType) -> Any:
+def _fitting(outcome: object, kind: pa.DataType) -> object:
     try:
         _array([outcome], kind)
     except _UNFIT as error:

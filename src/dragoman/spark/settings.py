@@ -23,7 +23,7 @@ An unknown name is an error.
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -96,7 +96,7 @@ class Pipeline(SparkSection):
 
     description: str = ""
     #: Names and defaults of the parameters that SQL binds as `:name`.
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: dict[str, object] = Field(default_factory=dict)
     #: Tables or files by their name within the pipeline.
     inputs: dict[str, str | Data] = Field(default_factory=dict)
     steps: list[PipelineStep] = Field(default_factory=list)
@@ -120,7 +120,7 @@ class Pipeline(SparkSection):
 
 
 class SparkLimits(SparkSection):
-    """Limits of results."""
+    """Limits of queries and results."""
 
     #: Maximum in a reply; a larger result is a file.
     reply_rows: int = Field(default=1_000, ge=0)
@@ -128,6 +128,8 @@ class SparkLimits(SparkSection):
     #: Maximum of a result; a larger one is refused.
     rows: int = Field(default=1_000_000, ge=1)
     bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    #: Largest constant of a query: a literal, or what Spark computes before it runs.
+    constant_bytes: int = Field(default=1024 * 1024, ge=1024)
     #: Maximum seconds of a query or a pipeline; a job's own deadline may be earlier.
     seconds: float = Field(default=600.0, gt=0)
 

@@ -105,14 +105,14 @@ class Views:
             register(store)
             self._version = store.snapshot.version
 
-    def columns(self, name: str) -> list[dict[str, Any]]:
+    def columns(self, name: str) -> list[dict[str, object]]:
         """Describe a table's columns. Raises KeyError for an unknown table."""
         if name not in self.names():
             raise KeyError(name)
         return described(self.session.table(name).schema)
 
 
-def described(schema: StructType) -> list[dict[str, Any]]:
+def described(schema: StructType) -> list[dict[str, object]]:
     """Return a schema as rows."""
     return [
         {"name": f.name, "type": f.dataType.simpleString(), "nullable": f.nullable}

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pyspark import SparkContext
 
@@ -35,7 +35,7 @@ class JobHandle(Protocol):
         """Whether it was cancelled."""
         ...
 
-    def progress(self, event: Any) -> None:
+    def progress(self, event: object) -> None:
         """Send a progress report to the client."""
         ...
 
@@ -59,7 +59,7 @@ class WatchedWork:
         self.is_overdue = False
         #: The running step of a pipeline, for the reports.
         self.step = ""
-        self._reported: dict[str, Any] = {}
+        self._reported: dict[str, object] = {}
         self._reported_at = now
 
     def check(self, context: SparkContext, now: float) -> None:
@@ -79,7 +79,7 @@ class WatchedWork:
         self.step = step
         self.report({})
 
-    def report(self, event: dict[str, Any]) -> None:
+    def report(self, event: dict[str, object]) -> None:
         """Send a progress report if it differs from the last one."""
         event = {**({"step": self.step} if self.step else {}), **event}
         if event != self._reported:
@@ -87,7 +87,7 @@ class WatchedWork:
             self.job.progress(event)
 
 
-def counts(context: SparkContext, group: str) -> dict[str, Any]:
+def counts(context: SparkContext, group: str) -> dict[str, object]:
     """Count the Spark tasks of a job group, and those that are done."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -24,7 +24,8 @@ from dragoman.sdk.tasks import TaskFailed
 from dragoman.sdk.worker import Worker
 from dragoman.spark.error_text import explain
 from dragoman.spark.executor_connection import KEYED
-from dragoman.spark.guard import NotAllowed, check_plan, harden, parse
+from dragoman.spark.guard import NotAllowed, check_plan, harden, parse, restrict_functions
+from dragoman.spark.memory import QueryTooLarge, check_constants
 from dragoman.spark.pipeline_run import PipelineRun
 from dragoman.spark.results import (
     FileServiceFolder,
@@ -43,6 +44,10 @@ from dragoman.spark.watchdog import DeadlineExceeded, JobHandle, Stopped, Watchd
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 #: Maximum seconds between two sweeps of result files.
 _SWEEP: Final = 600.0
+#: Errors whose message is the whole answer.
+_EXPECTED: Final = (
+    *(NotAllowed, QueryTooLarge, SparkResultTooLarge, DeadlineExceeded, Stopped, ValueError),
+)
 
 
 class SparkTasks:
@@ -61,6 +66,9 @@ class SparkTasks:
         self._store = store
         self._broker_url = broker_url
         self._views = self._open_views()
+        if settings.read_only:
+            # Steps of pipelines are the operator's: they have their own session and all functions.
+            restrict_functions(self._views.session)
         keep = settings.results.keep
         every = min(_SWEEP, keep / 4) if keep else _SWEEP
         self._sweeper = Sweeper(store, every) if store is not None else None
@@ -84,8 +92,8 @@ class SparkTasks:
     # --- tasks --------------------------------------------------------------------------------
 
     def sql(
-        self, query: str, args: dict[str, Any] | list[Any] | None = None, *, job: JobContext
-    ) -> dict[str, Any]:
+        self, query: str, args: dict[str, object] | list[object] | None = None, *, job: JobContext
+    ) -> dict[str, object]:
         """Run a query; Spark binds `args` to its `:name` or `?` parameters."""
         started_at = time.monotonic()
         with self._as_task_failures(query), self._watchdog.watch(job, query):
@@ -94,22 +102,24 @@ class SparkTasks:
             found = reply(table, self._settings.limits, self._store, _plain_name(job))
         return {**found, "seconds": round(time.monotonic() - started_at, 3)}
 
-    def _result(self, query: str, args: dict[str, Any] | list[Any] | None) -> pa.Table:
+    def _result(self, query: str, args: dict[str, object] | list[object] | None) -> pa.Table:
         session = self._views.session
         # Parse in any case: only the parser's errors have a position.
         parsed = parse(session, query)
         if self._settings.read_only:
             check_plan(parsed, self._views.names())
         self._views.renew()
-        rows = session.sql(query, args=args or None)
         # One row above the limit shows that the result is too large.
-        return rows.limit(self._settings.limits.rows + 1).toArrow()
+        rows = session.sql(query, args=args or None).limit(self._settings.limits.rows + 1)
+        if self._settings.read_only:
+            check_constants(rows, self._settings.limits.constant_bytes)
+        return rows.toArrow()
 
-    def tables(self) -> list[dict[str, Any]]:
+    def tables(self) -> list[dict[str, object]]:
         """List the tables that a query can name."""
         return self._views.listing()
 
-    def describe(self, table: str) -> list[dict[str, Any]]:
+    def describe(self, table: str) -> list[dict[str, object]]:
         """Describe the columns of a table."""
         try:
             with self._as_task_failures(""):
@@ -119,7 +129,7 @@ class SparkTasks:
             known = ", ".join(self._views.names())
             raise TaskFailed(f"unknown table {table!r}; known tables: {known}") from None
 
-    def pipelines(self) -> list[dict[str, Any]]:
+    def pipelines(self) -> list[dict[str, object]]:
         """List the registered pipelines."""
         return [
             {
@@ -133,8 +143,8 @@ class SparkTasks:
         ]
 
     def run(
-        self, pipeline: str, parameters: dict[str, Any] | None = None, *, job: JobContext
-    ) -> dict[str, Any]:
+        self, pipeline: str, parameters: dict[str, object] | None = None, *, job: JobContext
+    ) -> dict[str, object]:
         """Run a registered pipeline; report each step as progress."""
         found = self._settings.pipelines.get(pipeline)
         if found is None:
@@ -153,7 +163,7 @@ class SparkTasks:
         """Turn expected errors into `TaskFailed`, without a traceback for the caller."""
         try:
             yield
-        except (NotAllowed, SparkResultTooLarge, DeadlineExceeded, Stopped, ValueError) as error:
+        except _EXPECTED as error:
             raise TaskFailed(str(error)) from None
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(explain(error, query)) from None

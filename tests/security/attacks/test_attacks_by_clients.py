@@ -1,46 +1,37 @@
 """Attacks of clients on a secured broker, in every dialect, over real sockets.
 
-Every attack is refused, and the refusal is recorded: in the ledger, or, for a handshake, in the
-counts of the listener and among the pending keys.
+Every attack is refused, and the refusal is recorded in the ledger under the attacker's principal.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.security.test_live_security import DIALECTS, Site, lifting, until, workers
+from tests.security.attacks.attack_table import tried_in
+from tests.security.attacks.attacked_site import (
+    REFUSALS,
+    attacked_site,
+    is_refused,
+    nothing_of,
+    position,
+    records,
+    refusals_of,
+)
+from tests.security.test_live_security import Site, lifting, until
 
 from dragoman import Client
-from dragoman.dialects.peer_sides import Unsupported
-from dragoman.model.record import Record
-from dragoman.sdk.credentials import read_credentials, write_credentials
 from dragoman.sdk.errors import DragomanError
-from dragoman.sdk.issuing import new_credentials
-from dragoman.security.keys import KeyState
 from dragoman.testing.harness import LocalBroker
 
 pytestmark = pytest.mark.interop
 
-REFUSALS = (DragomanError, TimeoutError, OSError, Unsupported)
-POLICY = """
-[roles.resizer]
-verbs = ["submit", "read-own", "cancel"]
-services = ["resize"]
-targets = ["any"]
-"""
 #: Names that look like `resize`: Cyrillic, full width, invisible characters, another case.
 CONFUSABLES = ("r\u0435size", "\uff52esize", "resize\u200b", "Resize", "resize ", "re\u0301size")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    site = Site(tmp_path_factory.mktemp("attacked"))
-    with (site.folder / "policy.toml").open("a") as file:
-        file.write(POLICY)
-    return site
+    return attacked_site(tmp_path_factory.mktemp("attacked"))
 
 
 @pytest.fixture(scope="module")
@@ -49,120 +40,84 @@ def broker(site: Site) -> Iterator[LocalBroker]:
         yield running
 
 
-def records(broker: LocalBroker, *kinds: str, after: int = 0) -> list[Record]:
-    loop = broker.server.loop
-    assert loop is not None
-    return [record for record in loop.ledger.read(after) if record.kind in kinds]
-
-
-def position(broker: LocalBroker) -> int:
-    loop = broker.server.loop
-    assert loop is not None
-    return loop.ledger.last_seq
-
-
-def is_refused(client: Client, *args: Any, **options: Any) -> bool:
-    """Tell whether a call got no result."""
-    try:
-        client.call(*args, **{"timeout": 3, **options})
-    except REFUSALS:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("state", [KeyState.UNKNOWN, KeyState.PENDING, KeyState.EXPIRED])
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_key_that_is_not_allowed_gets_nothing(
-    site: Site, broker: LocalBroker, dialect: str, state: KeyState
-) -> None:
-    """The key is proved: the broker's authority signed it, and its token has the right form."""
-    model = read_credentials(site.folder / "admin.key")
-    from dragoman.cli.broker_files import find_settings
-    from dragoman.cli.keys import authority
-
-    settings = find_settings(Path(site.config), None)
-    name = f"{state}-{dialect}"
-    now = time.time()
-    token = site.registry.new_token(name, now=now, roles=("admin",), expires_at=now - 1)
-    made, keys = new_credentials(name, model.server, authority(settings), token)
-    if state is not KeyState.UNKNOWN:
-        at = {KeyState.PENDING: 0.0, KeyState.EXPIRED: now - 1}[state]
-        kept = KeyState.PENDING if state is KeyState.PENDING else KeyState.ALLOWED
-        for key in keys:
-            site.registry.add(key, name, now=now, roles=("admin",), state=kept, expires_at=at)
-    path = site.folder / f"{name}.key"
-    write_credentials(path, made)
-    before = position(broker)
-    try:
-        with Client(broker.url(dialect), name, credentials=path) as client:
-            assert is_refused(client, "mmi.service.broker", "show_workers", timeout=2)
-    except REFUSALS:
-        pass
-    assert not [r for r in records(broker, "submitted", after=before) if r.principal == name]
-    if state is KeyState.UNKNOWN and dialect not in ("http",):
-        site.registry.refresh(time.time())
-        until(lambda: any(site.registry.state_of(k, 0.0) is KeyState.PENDING for k in keys), 5)
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", tried_in("job of another"))
 def test_the_jobs_of_others_are_neither_read_nor_cancelled_nor_taken_by_their_id(
     site: Site, broker: LocalBroker, dialect: str
 ) -> None:
-    alice, mal = (site.key(f"{n}-{dialect}", "submitter") for n in ("alice", "mal"))
-    url, service = broker.url(dialect), f"private-{dialect}"
-    with Client(url, f"a-{dialect}", credentials=alice) as owner:
-        job = owner.submit(
-            service, "inc", x=41, timeout=60, job=f"{dialect:0<32}".encode().hex()[:32]
-        )
-        until(
-            lambda: [r for r in records(broker, "submitted", "refused") if r.service == service], 10
-        )
-        submitted = [r for r in records(broker, "submitted") if r.service == service]
+    names = [f"{n}-{dialect}" for n in ("alice", "mal", "worker")]
+    keys = [
+        site.key(n, role) for n, role in zip(names, ("submitter",) * 2 + ("worker",), strict=True)
+    ]
+    url, service = broker.url(dialect), f"lift-{dialect}"
+    with (
+        lifting(broker, dialect, names[2], keys[2]),
+        Client(url, names[0], credentials=keys[0]) as owner,
+        Client(url, names[1], credentials=keys[1]) as thief,
+    ):
+        job = owner.options(timeout=30).submit(service, "inc", x=41)
+        assert job.result(timeout=30) == 42
+        # Relaxed results leave before their records are on disk.
+        until(lambda: [r for r in records(broker, "ended") if r.job == job.id], 10)
         before = position(broker)
-        with Client(url, f"m-{dialect}", credentials=mal) as thief:
-            ids = [record.job for record in submitted] or [job.id]
-            assert is_refused(thief, service, "inc", x=41, job=ids[0])
-            assert is_refused(thief, service, "inc", x=42, job=ids[0])
-            for steal in (lambda: thief.job(ids[0]).result(1), lambda: thief.job(ids[0]).cancel(1)):
-                with contextlib.suppress(*REFUSALS):
-                    assert steal() not in (42, "cancelled")
-        stolen = [r for r in records(broker, "ended", "cancel_asked", after=before) if r.job in ids]
-        assert [r for r in stolen if r.principal.startswith("mal")] == []
-        noted = records(broker, "refused", "denied", "rejected", after=before)
-        assert [r for r in noted if r.principal == f"mal-{dialect}"] or dialect == "memo"
+        for body in (41, 42):
+            assert is_refused(thief, service, "inc", arguments={"x": body}, job=job.id)
+        for steal in (lambda: thief.job(job.id).result(3), lambda: thief.job(job.id).cancel(3)):
+            with contextlib.suppress(*REFUSALS):
+                assert steal() not in (42, "cancelled")
+        until(lambda: len(refusals_of(broker, names[1], before)) >= 2, 5)
+    stolen = [r for r in records(broker, "dispatched", "ended", after=before) if r.job == job.id]
+    assert stolen == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_service_that_looks_like_an_allowed_one_and_other_targets_are_denied(
+@pytest.mark.parametrize("dialect", tried_in("confusable name"))
+def test_a_service_that_looks_like_an_allowed_one_is_denied(
     site: Site, broker: LocalBroker, dialect: str
 ) -> None:
-    key, name = site.key(f"rita-{dialect}", "resizer"), f"rita-{dialect}"
-    before = position(broker)
+    name = f"rita-{dialect}"
+    key, before = site.key(name, "resizer"), position(broker)
     with Client(broker.url(dialect), name, credentials=key) as rita:
         for service in CONFUSABLES:
             assert is_refused(rita, service, "run", timeout=1), service
-        for target in ("all", "resource:router-1", "label:a=b", "w1"):
-            assert is_refused(rita, "resize", "run", target=target, timeout=1), target
+    until(lambda: len(refusals_of(broker, name, before)) >= len(CONFUSABLES) - 1, 10)
     passed = [r for r in records(broker, "submitted", after=before) if r.principal == name]
-    assert [(r.service, r.target) for r in passed if r.service != "resize"] == []
-    assert all(r.target in ("", "any") for r in passed), [r.target for r in passed]
-    assert [r for r in records(broker, "refused", after=before) if r.principal == name]
+    # ZSS has upper-case service names, so `Resize` is the same service there.
+    assert {r.service for r in passed} <= {"resize"}
 
 
-@pytest.mark.parametrize("dialect", [*DIALECTS, "ncl"])
-def test_a_principal_without_the_right_to_register_offers_no_service(
+@pytest.mark.parametrize("dialect", tried_in("other target"))
+def test_a_target_that_the_role_does_not_have_is_denied(
     site: Site, broker: LocalBroker, dialect: str
 ) -> None:
-    name = f"eve-{dialect}"
-    key = site.key(name, "submitter")
+    name = f"tess-{dialect}"
+    key, before = site.key(name, "resizer"), position(broker)
+    targets = ("all", "resource:router-1", "label:a=b", "w1")
+    with Client(broker.url(dialect), name, credentials=key) as tess:
+        for target in targets:
+            assert is_refused(tess, "resize", "run", target=target, timeout=3), target
+    until(lambda: len(refusals_of(broker, name, before)) >= len(targets), 10)
+    assert nothing_of(broker, name, ["submitted"], before)
+
+
+@pytest.mark.parametrize("dialect", tried_in("flood of requests"))
+def test_a_flood_over_the_limit_is_refused_and_others_are_served(
+    site: Site, broker: LocalBroker, dialect: str
+) -> None:
+    names = f"flooder-{dialect}", f"calm-{dialect}", f"steady-{dialect}"
+    keys = [
+        site.key(n, r) for n, r in zip(names, ("submitter", "submitter", "worker"), strict=True)
+    ]
+    url, service = broker.url(dialect), f"lift-{dialect}"
     before = position(broker)
-
-    def denied() -> list[Record]:
-        found = records(broker, "denied", "refused", after=before)
-        return [record for record in found if record.principal == name]
-
-    with contextlib.suppress(*REFUSALS), lifting(broker, dialect, name, key):
-        until(denied, 15)
-    until(denied, 15)
-    assert name not in workers(broker)
-    assert not [r for r in records(broker, "joined", after=before) if r.principal == name]
+    with (
+        lifting(broker, dialect, names[2], keys[2]),
+        Client(url, names[0], credentials=keys[0]) as flooder,
+        Client(url, names[1], credentials=keys[1]) as calm,
+    ):
+        jobs = [flooder.options(timeout=10).submit(service, "inc", x=n) for n in range(60)]
+        assert calm.options(timeout=20).call(service, "inc", x=1) == 2
+        until(lambda: refusals_of(broker, names[0], before), 10)
+        if dialect != "memo":
+            with pytest.raises(DragomanError, match="requests"):
+                [job.result(timeout=10) for job in jobs]
+    (first, *_) = refusals_of(broker, names[0], before)
+    assert "second" in first.detail or "second" in str(first)

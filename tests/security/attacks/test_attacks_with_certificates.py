@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.security.attacks.attack_table import tried_in
+from tests.security.attacks.attacked_site import troubles
 
 from dragoman import Client
 from dragoman.sdk.credentials import Credentials
@@ -65,13 +67,14 @@ def test_a_good_certificate_on_both_sides_works(tmp_path: Path, dialect: str) ->
 
 
 @pytest.mark.parametrize(("signer", "days"), [(OTHER, 825), (ROOT, 0)])
-@pytest.mark.parametrize("dialect", ["memo", "http"])
+@pytest.mark.parametrize("dialect", tried_in("bad certificate"))
 def test_a_clients_certificate_of_another_authority_or_an_expired_one_is_refused(
     tmp_path: Path, dialect: str, signer: Certificate, days: int
 ) -> None:
     credentials = alice(tmp_path, signer, days)
     with serve(tmp_path, new_certificate(ROOT, "broker", HOSTS)) as broker:
         assert not works(broker, dialect, credentials)
+        assert troubles(broker, dialect) > 0
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,26 @@ def test_a_pending_key_is_listed_and_approved(keys: Command, registry: KeyRegist
     assert listed(keys, "--state", "pending") == []
 
 
+def test_a_fleet_is_approved_by_the_names_it_shows(keys: Command, registry: KeyRegistry) -> None:
+    fleet = {
+        "tls:" + "1" * 64: "switch-1 from 10.0.0.1:40000",
+        "tls:" + "2" * 64: "switch-1-NFPClient from 10.0.0.1:40001",
+        "tls:" + "3" * 64: "switch-2 from 10.0.0.2:40000",
+        "tls:" + "4" * 64: "laptop from 10.0.0.9:40000",
+    }
+    for key, source in fleet.items():
+        registry.add_pending(key, 0.0, source)
+    registry.refresh(0.0)
+    assert [row["note"] for row in listed(keys, "--state", "pending")] == [*fleet.values()]
+    code, said, _ = keys("approve", "--pending", "switch-*", "--role", "worker")
+    assert (code, "approved 3 key(s): switch-1, switch-2" in said) == (0, True)
+    registry.refresh(0.0)
+    assert [registry.admits(key, 1.0) for key in fleet] == [True, True, True, False]
+    assert registry.principal_of("tls:" + "2" * 64) == "switch-1"
+    assert "no pending key matches" in keys("approve", "--pending", "switch-*")[1]
+    assert keys("approve")[0] == 2
+
+
 def test_a_principal_or_a_key_is_revoked(keys: Command, registry: KeyRegistry) -> None:
     keys("new", "w1", "--key", KEY)
     assert keys("revoke", "w1")[0] == 0

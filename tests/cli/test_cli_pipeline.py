@@ -54,4 +54,4 @@ def test_a_run_with_nothing_new_needs_no_spark(
 def test_an_export_without_a_manifest_is_said_before_spark_starts(tmp_path: Path) -> None:
     done = runner.invoke(app, ["run", "-s", str(tmp_path), "-t", str(tmp_path / "tables")])
     assert done.exit_code == 2
-    assert "export the ledger first" in done.output
+    assert "dragoman ledger seal" in done.output

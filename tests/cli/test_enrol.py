@@ -77,9 +77,18 @@ def test_credentials_that_are_there_are_not_replaced(enrol: Enrol, tmp_path: Pat
     assert (tmp_path / "worker.key").read_text() == "mine"
 
 
-def test_a_token_does_not_travel_in_the_open() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://broker.example:8420",
+        "http://127.0.0.1.broker.example:8420",
+        "http://localhost@broker.example:8420",
+        "ftp://127.0.0.1/",
+    ],
+)
+def test_a_token_does_not_travel_in_the_open(url: str) -> None:
     with pytest.raises(ValueError, match="only over https"):
-        exchange_token("http://broker.example:8420", {}, "")
+        exchange_token(url, {}, "")
 
 
 def test_an_unreachable_broker_is_reported(enrol: Enrol) -> None:

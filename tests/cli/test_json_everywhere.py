@@ -8,7 +8,7 @@ import typer.main
 from dragoman.cli.main import app
 
 #: Commands that run until they are stopped, or whose output is a report of their own.
-WITHOUT = {"up", "worker", "spark-worker", "demo", "init", "pipeline"}
+WITHOUT = {"top", "up", "worker", "spark-worker", "demo", "init", "pipeline"}
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from tests.cli.conftest import Run
 
 
@@ -33,3 +34,12 @@ def test_events_print_what_the_ledger_has_and_stop(run: Run) -> None:
     assert '"topic": "broker.joined"' in out
     code, followed, _ = run("events", "--follow", "--from", "0", "--limit", "3")
     assert followed.count('"seq"') >= 3
+
+
+@pytest.mark.parametrize("command", ["services", "workers", "jobs"])
+def test_the_brokers_own_services_are_listed_on_request_only(run: Run, command: str) -> None:
+    _, usual, _ = run(command)
+    code, everything, _ = run(command, "--all")
+    assert code == 0
+    assert "mmi.service.broker" not in usual
+    assert "mmi.service.broker" in everything

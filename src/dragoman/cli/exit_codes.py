@@ -1,10 +1,12 @@
 """Exit codes: every error becomes one line on standard error and an exit code."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import typer
 
+from dragoman.extras import explain_missing, find_extra
 from dragoman.ledger.base import LedgerError
 from dragoman.model.content import Unmappable
 from dragoman.sdk.errors import (
@@ -33,6 +35,9 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (OSError, 1),
 )
 
+#: Commands whose packages several extras have: the extra that has all of them.
+_EXTRAS: Final = {"pipeline": "spark", "spark-worker": "spark", "up": "broker", "demo": "all"}
+
 
 def run_to_exit_code(app: Callable[[], Any]) -> int:
     """Run the application; print the error, if any, and return the exit code."""
@@ -41,6 +46,8 @@ def run_to_exit_code(app: Callable[[], Any]) -> int:
     except SystemExit as leaving:
         # The argument parser has printed wrong usage already.
         return leaving.code if isinstance(leaving.code, int) else 1
+    except ModuleNotFoundError as error:
+        return _name_extra(error, sys.argv[1:])
     except Exception as error:
         for kind, code in _CODES:
             if isinstance(error, kind):
@@ -48,3 +55,13 @@ def run_to_exit_code(app: Callable[[], Any]) -> int:
                 return code
         raise
     return 0
+
+
+def _name_extra(error: ModuleNotFoundError, words: Sequence[str]) -> int:
+    """Print which extra a command needs; raise the error if no extra helps."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    wanted = _EXTRAS.get(command, "")
+    if not find_extra(error, wanted):
+        raise error
+    typer.echo(f"dragoman: {explain_missing(error, f'`dragoman {command}`', wanted)}", err=True)
+    return 2

@@ -52,7 +52,9 @@ def init(
     keys = folder / "keys"
     keys.mkdir(parents=True, exist_ok=True)
     os.chmod(keys, 0o700)
-    hosts = tuple(dict.fromkeys([*name, *([host] if host != "0.0.0.0" else []), "localhost"]))
+    # Nothing is bound here: an address of all interfaces is no host name for a certificate.
+    own = [host] if host != "0.0.0.0" else []  # nosec B104
+    hosts = tuple(dict.fromkeys([*name, *own, "localhost"]))
     public = write_curve_pair(keys / "broker.key_secret")
     authority_pem = write_certificates(keys, hosts)
     write_private(folder / "policy.toml", _POLICY)

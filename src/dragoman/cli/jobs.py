@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Final
 
 import typer
@@ -12,6 +13,8 @@ from dragoman.cli.broker_call import ask_broker, require_broker, start_job
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client, Job
+from dragoman.sdk.calls import CallOptions
+from dragoman.sdk.cancel_outcomes import UNCONFIRMED
 from dragoman.sdk.errors import DragomanError, StillRunning
 from dragoman.sdk.jobs import Chunk, Progress
 
@@ -24,6 +27,13 @@ TARGET = typer.Option("any", help="any, all, worker names a,b, labels:EXPR or re
 TIMEOUT = typer.Option(60.0, help="Seconds the job may take.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait; the job continues after that.")
 PRIORITY = typer.Option(0, help="Orders your own jobs; higher first.")
+RETRIES = typer.Option(0, min=0, help="How often a task that fails runs again; waits 1, 2, 4 s.")
+DELAY = typer.Option(0.0, min=0.0, help="Seconds before the job may start.")
+AT = typer.Option(
+    None,
+    formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"],
+    help="The local time before which the job does not start.",
+)
 KEY = typer.Option("", help="Idempotency key: the same key again is the same job.")
 CONNECT = typer.Option(3.0, help="Seconds to wait for the broker's acknowledgement.")
 JOB = typer.Argument(help="The job's id.")
@@ -42,6 +52,7 @@ def call(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
+    retries: int = RETRIES,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -52,9 +63,9 @@ def call(
     """
     with Client(url) as client:
         content = _call(task, arguments, timeout)
-        job = start_job(
-            client, url, service, content, target, connect=connect, priority=priority, key=key
-        )
+        more = CallOptions(retries=retries).more()
+        terms = {"priority": priority, "key": key, "options": more}
+        job = start_job(client, url, service, content, target, connect=connect, **terms)
         with _interruptible(job), _explained(job, url, client.is_acknowledged):
             for event in job.events():
                 if isinstance(event, Progress):
@@ -73,6 +84,9 @@ def submit(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
+    retries: int = RETRIES,
+    delay: float = DELAY,
+    at: datetime | None = AT,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -85,9 +99,9 @@ def submit(
         if not client.is_acknowledged:
             raise ValueError(f"{url} uses a dialect without acknowledgements; use `dragoman call`")
         content = _call(task, arguments, timeout)
-        job = start_job(
-            client, url, service, content, target, connect=connect, priority=priority, key=key
-        )
+        more = CallOptions(retries=retries, delay=delay, at=at).more()
+        terms = {"priority": priority, "key": key, "options": more}
+        job = start_job(client, url, service, content, target, connect=connect, **terms)
         if as_json:
             print_json({"job": job.id})
         else:
@@ -135,14 +149,19 @@ def _reason(job: Job, url: str) -> dict[str, Any]:
 
 
 def _call(task: str, arguments: str, timeout: float) -> Call:
+    args, kwargs = read_arguments(arguments)
+    return Call(task, args, kwargs, timeout=timeout)
+
+
+def read_arguments(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Read the arguments: an object is by name, a list by position, else a single argument."""
     try:
         value = json.loads(arguments) if arguments else {}
     except json.JSONDecodeError as error:
         raise ValueError(f"the arguments are not JSON: {error}") from None
     if isinstance(value, dict):
-        return Call(task, (), value, timeout=timeout)
-    return Call(task, tuple(value) if isinstance(value, list) else (value,), timeout=timeout)
+        return (), value
+    return (tuple(value) if isinstance(value, list) else (value,)), {}
 
 
 def _progress_text(event: Any) -> str:
@@ -170,7 +189,7 @@ def cancel(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
         print_json({"job": job, "outcome": outcome, "before": found["reason"]})
     else:
         typer.echo(outcome)
-    if "not confirm" in outcome or "unconfirmed" in outcome:
+    if outcome == UNCONFIRMED:
         raise StillRunning(f"job {job}: its worker did not confirm the cancel; it may still run")
 
 

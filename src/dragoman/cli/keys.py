@@ -2,6 +2,7 @@
 
 import os
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -90,19 +91,48 @@ def list_(
 
 @app.command()
 def approve(
-    key: str = typer.Argument(help="A key, or its beginning as `dragoman keys list` shows it."),
+    key: str = typer.Argument(
+        "", help="A key, or its beginning as `dragoman keys list` shows it. Not with --pending."
+    ),
     name: str = typer.Option("", help="The name of the key's principal."),
+    pending: str = typer.Option(
+        "", help="Approve every pending key whose peer shows a name like this, e.g. 'switch-*'."
+    ),
     role: list[str] = ROLE,
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Approve a pending key."""
+    """Approve a pending key, or all pending keys of a fleet.
+
+    With --pending, each principal gets the name that its peer shows; a NorFab worker and its own
+    client (NAME-NFPClient) are one principal. Look at `dragoman keys list --state pending` first:
+    until it is approved, anyone can show any name.
+    """
     registry = open_registry(find_settings(config, data))
+    if pending:
+        _approve_fleet(registry, pending, tuple(role), as_json)
+        return
+    if not key:
+        raise typer.BadParameter("name a key, or use --pending with a pattern")
     found = find_key(registry, key)
     registry.approve(found, name, tuple(role))
     principal = registry.principal_of(found)
     print_done(f"approved {brief(found)} for {principal}", as_json, key=found, principal=principal)
+
+
+def _approve_fleet(
+    registry: "KeyRegistry", pattern: str, roles: tuple[str, ...], as_json: bool
+) -> None:
+    """Approve the pending keys whose peers show a name that matches."""
+    now, approved = time.time(), {}
+    for key, entry in registry.entries().items():
+        name = entry.note.partition(" from ")[0].removesuffix("-NFPClient")
+        if entry.state_at(now) is KeyState.PENDING and fnmatchcase(name, pattern):
+            registry.approve(key, name, roles)
+            approved[key] = name
+    shown = ", ".join(sorted(set(approved.values()))) or "no pending key matches"
+    print_done(f"approved {len(approved)} key(s): {shown}", as_json, keys=approved)
 
 
 @app.command()

@@ -5,10 +5,21 @@ from pathlib import Path
 
 import typer
 
+from dragoman.cli.broker_call import ask_broker
 from dragoman.cli.broker_files import CONFIG, DATA, find_settings
-from dragoman.cli.output import AS_JSON, print_json
+from dragoman.cli.output import AS_JSON, URL, print_done, print_json
 
-app = typer.Typer(no_args_is_help=True, help="Back up, restore, verify or repair the ledger.")
+app = typer.Typer(no_args_is_help=True, help="Back up, restore, verify, repair or seal the ledger.")
+
+
+@app.command()
+def seal(url: str = URL, as_json: bool = AS_JSON) -> None:
+    """Tell the running broker to export its records now, for the pipeline.
+
+    It does so by itself every minute (`seal_age`) and when it stops.
+    """
+    done = ask_broker(url, "seal")
+    print_done(f"sealed records 1 to {done['upto']:,}", as_json, **done)
 
 
 @app.command()

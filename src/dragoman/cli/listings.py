@@ -19,6 +19,7 @@ from dragoman.cli.output import (
 from dragoman.model.job import JobState
 from dragoman.sdk.blocking import Client
 
+ALL = typer.Option(False, "--all", help="Also the broker's own services and the questions to them.")
 #: The columns of the table; `--json` has all fields.
 _WORKER: Final = ("name", "dialect", "services", "status", "holding", "silent_for", "alive_for")
 _JOB: Final = ("job", "state", "service", "task", "workers", "attempts", "fault")
@@ -33,6 +34,13 @@ _SHOWN: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
 }
 
 
+def _ask(url: str, task: str, with_builtin: bool, **options: Any) -> Any:
+    """Ask for rows. An older broker does not know the option, so it is sent only if it is set."""
+    if with_builtin:
+        options["with_builtin"] = True
+    return ask_broker(url, task, **options)
+
+
 def _short(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the members for a table, with durations and local times."""
     found = {}
@@ -42,14 +50,14 @@ def _short(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def services(url: str = URL, as_json: bool = AS_JSON) -> None:
+def services(all_: bool = ALL, url: str = URL, as_json: bool = AS_JSON) -> None:
     """List services with their workers and queued jobs."""
-    print_rows(ask_broker(url, "list_services"), as_json, "no services; start a worker")
+    print_rows(_ask(url, "list_services", all_), as_json, "no services; start a worker")
 
 
-def workers(url: str = URL, as_json: bool = AS_JSON) -> None:
+def workers(all_: bool = ALL, url: str = URL, as_json: bool = AS_JSON) -> None:
     """List workers, connected or away."""
-    rows = ask_broker(url, "list_workers")
+    rows = _ask(url, "list_workers", all_)
     shown = rows if as_json else [_short(row, _WORKER) for row in rows]
     print_rows(shown, as_json, "no workers")
 
@@ -63,11 +71,12 @@ def clients(url: str = URL, as_json: bool = AS_JSON) -> None:
 def jobs(
     state: str = typer.Option("", help=f"Only jobs in this state: {', '.join(JobState)}."),
     limit: int = typer.Option(50, min=1, help="Most jobs to list."),
+    all_: bool = ALL,
     url: str = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """List jobs, the newest first."""
-    rows = ask_broker(url, "show_jobs", state=state, limit=limit)
+    rows = _ask(url, "show_jobs", all_, state=state, limit=limit)
     shown = rows if as_json else [_short(row, _JOB) for row in rows]
     print_rows(shown, as_json, "no jobs")
 

@@ -26,10 +26,14 @@ from dragoman.cli import (
     ledger,
     listings,
     nodes,
+    ping,
     pipeline,
     policy,
+    queue,
     settings,
     spark,
+    status,
+    stubs,
     up,
     worker,
 )
@@ -37,6 +41,7 @@ from dragoman.cli.contexts import Contexts, contexts_file
 from dragoman.cli.demo.command import demo
 from dragoman.cli.doctor.command import doctor
 from dragoman.cli.exit_codes import run_to_exit_code
+from dragoman.cli.top.command import top
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
 
 #: Whether the command line asks for help, in the meta data of its context.
@@ -68,8 +73,11 @@ app.command("worker")(worker.worker)
 app.command("spark-worker")(spark.spark_worker)
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(jobs.call, jobs.submit, jobs.result, jobs.cancel, jobs.why, jobs.forget),
+    *(queue.pause, queue.resume),
     *(listings.services, listings.workers, listings.clients, listings.jobs, listings.events),
 )
+app.add_typer(queue.schedule_app, name="schedule")
+app.add_typer(queue.dead_app, name="dead")
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(files.app, name="files")
 app.add_typer(nodes.app, name="nodes")
@@ -81,9 +89,13 @@ app.add_typer(context.app, name="context")
 app.add_typer(ledger.app, name="ledger")
 app.command("init")(init.init)
 app.command("enrol")(enrol.enrol)
+app.command("ping")(ping.ping)
+app.command("stubs")(stubs.stubs)
 app.command("demo")(demo)
 app.command("doctor")(doctor)
 app.command("settings")(settings.settings)
+app.command("status")(status.status)
+app.command("top")(top)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)
 

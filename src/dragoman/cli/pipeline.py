@@ -195,6 +195,9 @@ def report(
     tables: str = TABLES,
     as_of: str = AS_OF,
     out: Path = typer.Option(Path("report.html"), "--out", "-o", help="The file to write."),
+    with_builtin: bool = typer.Option(
+        False, "--all", help="Also the broker's own services and the questions to them."
+    ),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -202,13 +205,13 @@ def report(
 ) -> None:
     """Write a report as one HTML file that opens without a network."""
     with open_spark(master, remote, memory, conf) as spark:
-        _write_report(open_tables(spark, tables, as_of), out)
+        _write_report(open_tables(spark, tables, as_of), out, with_builtin=with_builtin)
 
 
-def _write_report(store: "TableStore", out: Path) -> None:
+def _write_report(store: "TableStore", out: Path, *, with_builtin: bool = False) -> None:
     from dragoman.pipeline.report import build_report
 
-    page = build_report(store)
+    page = build_report(store, with_builtin=with_builtin)
     out.write_text(page, encoding="utf-8")
     typer.echo(f"wrote {out} ({len(page.encode()) / 1024:,.0f} KiB)")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from dragoman.extras import explain_missing
 from dragoman.security.files import only_owner
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def spoken_errors() -> Iterator[None]:
         from dragoman.pipeline.manifest import SegmentError
         from dragoman.pipeline.snapshot import StepNotFound, TablesOutdated
     except ModuleNotFoundError as error:
-        raise stop(f"{error}. Run: pip install 'dragoman[spark]'", 2) from None
+        raise stop(explain_missing(error, "the pipeline", "spark"), 2) from None
     try:
         yield
     except (SegmentError, ConcurrentWriter) as error:

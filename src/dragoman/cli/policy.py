@@ -64,12 +64,13 @@ def check(
 
 @app.command()
 def roles(config: Path | None = CONFIG, data: Path | None = DATA, as_json: bool = AS_JSON) -> None:
-    """List every role and what its rules allow."""
+    """List every role and what its rules allow or deny."""
     policy = PolicyFile(policy_file(find_settings(config, data))).policy
     rows = [
         {
             "role": role,
             "rule": number,
+            "effect": "deny" if rule.is_denial else "allow",
             "verbs": sorted(verb.value for verb in rule.verbs),
             "services": list(rule.services),
             "tasks": list(rule.tasks),

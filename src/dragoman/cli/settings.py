@@ -58,7 +58,7 @@ def _rows(loaded: "LoadedSettings") -> list[dict[str, Any]]:
             "meaning": info.help,
         }
         for info in all_settings()
-        for path in _paths(info, list(loaded.settings.services))
+        for path in _paths(info.path, loaded.settings)
     ]
 
 
@@ -67,11 +67,14 @@ def _short(row: dict[str, Any]) -> dict[str, str]:
     return {**found, "meaning": row["meaning"]}
 
 
-def _paths(info: "SettingInfo", services: list[str]) -> list[tuple[str, ...]]:
-    """Return the paths of a setting: one, or one for each service that is configured."""
-    if "*" not in info.path:
-        return [info.path]
-    return [tuple(name if part == "*" else part for part in info.path) for name in services]
+def _paths(path: tuple[str, ...], settings: Any) -> list[tuple[str, ...]]:
+    """Return the paths of a setting: one, or one for each service or task that is configured."""
+    if "*" not in path:
+        return [path]
+    at = path.index("*")
+    above, below = path[:at], path[at + 1 :]
+    named = [(*above, name, *below) for name in _value(settings, above)]
+    return [found for each in named for found in _paths(each, settings)]
 
 
 def _value(found: Any, path: tuple[str, ...]) -> Any:

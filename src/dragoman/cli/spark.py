@@ -11,6 +11,7 @@ import typer
 
 from dragoman.cli.output import URL
 from dragoman.cli.up import start_logging
+from dragoman.extras import explain_missing
 
 if TYPE_CHECKING:
     from dragoman.spark.settings import Data, ResultsSection, SparkSettings
@@ -63,12 +64,12 @@ def spark_worker(
                                   "args": {"d": "2026-01-05"}}'
     """
     settings = merged(config, tables, table, results, results_folder, allow_writes, executor_key)
-    chosen = _chosen(settings, conf)
+    chosen = _chosen(settings, conf, memory)
     try:
         from dragoman.pipeline.session import JavaMissing, open_session
         from dragoman.spark.worker import make_worker
     except ModuleNotFoundError as error:
-        raise ValueError(f"{error}. Run: pip install 'dragoman[spark]'") from None
+        raise ValueError(explain_missing(error, "`spark-worker`", "spark")) from None
     start_logging(log_level)
     try:
         spark = open_session(master, memory=memory, settings=chosen)
@@ -90,15 +91,16 @@ def spark_worker(
         spark.stop()
 
 
-def _chosen(settings: "SparkSettings", conf: list[str]) -> dict[str, str]:
+def _chosen(settings: "SparkSettings", conf: list[str], memory: str) -> dict[str, str]:
     """Return the settings of the session. Raises ValueError."""
+    from dragoman.spark.memory import spark_options
+
     if wrong := [pair for pair in conf if "=" not in pair]:
         raise ValueError(f"--conf takes name=value, not {wrong[0]!r}")
     return {
         # Small queries do not wait for large ones.
         "spark.scheduler.mode": "FAIR",
-        # Spark stops a result that is too large to return, before it is all in memory.
-        "spark.driver.maxResultSize": str(2 * settings.limits.bytes),
+        **spark_options(memory, settings.limits.bytes),
         **dict(pair.split("=", 1) for pair in conf),
     }
 

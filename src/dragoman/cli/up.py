@@ -5,12 +5,14 @@ import gc
 import inspect
 import logging
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import structlog
 import typer
 
+from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
 
@@ -89,12 +91,17 @@ def up(
         flags["inventory_path"] = inventory
     settings = load(config, **flags)
 
+    server, opened = Server(settings), threading.Event()
+
     def ready(endpoints: dict[str, str]) -> None:
+        opened.set()
         if ready_file is not None:
             write_ready_file(ready_file, endpoints)
 
     tune_garbage_collector()
-    asyncio.run(Server(settings).run(ready))
+    asyncio.run(
+        SystemdNotifier().accompany(server.run(ready), opened.is_set, lambda: server.is_going_down)
+    )
 
 
 def tune_garbage_collector() -> None:
@@ -116,6 +123,7 @@ def start_logging(level: str) -> None:
     is_terminal = sys.stderr.isatty()
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,

@@ -1,5 +1,6 @@
 """`dragoman worker`: run functions as a worker."""
 
+import asyncio
 import importlib
 import os
 import sys
@@ -12,6 +13,7 @@ import structlog
 import typer
 
 from dragoman.cli.output import URL
+from dragoman.cli.systemd import SystemdNotifier
 from dragoman.cli.up import start_logging
 from dragoman.sdk.tasks import make_task, tasks_of
 from dragoman.sdk.worker import Worker
@@ -27,6 +29,12 @@ def worker(
     url: str = URL,
     name: str | None = typer.Option(None, help="The worker's name; generated if not given."),
     concurrency: int = typer.Option(8, min=1, help="Jobs to run at the same time."),
+    prefetch: int | None = typer.Option(
+        None,
+        min=0,
+        help="Jobs that may wait here while all threads are busy, if jobs are short; "
+        "by default eight for each that runs. 0: none.",
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run functions as a worker on any dialect.
@@ -39,8 +47,8 @@ def worker(
     """
     start_logging(log_level)
     thing = find(what)
-    made = thing if isinstance(thing, Worker) else Worker(url, service, name=name,
-                                                          concurrency=concurrency)  # fmt: skip
+    options: dict[str, Any] = {"name": name, "concurrency": concurrency, "prefetch": prefetch}
+    made = thing if isinstance(thing, Worker) else Worker(url, service, **options)
     if made is not thing:
         for task in [make_task(thing)] if _is_function(thing) else tasks_of(thing):
             made.tasks.add(task)
@@ -48,7 +56,11 @@ def worker(
         raise ValueError(f"{what} has no public functions to offer")
     offered = ", ".join(made.tasks.names()) or "every call"
     log.info("offering", worker=made.name, service=", ".join(made.services), tasks=offered)
-    made.run()
+    asyncio.run(
+        SystemdNotifier().accompany(
+            made.serve_until_signal(), lambda: made.is_registered, lambda: made.is_draining
+        )
+    )
 
 
 def _is_function(thing: Any) -> bool:

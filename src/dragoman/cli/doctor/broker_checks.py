@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
@@ -31,6 +31,8 @@ class BrokerChecks:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
+        #: What a running broker says is wrong with it; `ports` finds it.
+        self._troubles: list[dict[str, Any]] = []
 
     # --- ports --------------------------------------------------------------------------------
 
@@ -56,10 +58,17 @@ class BrokerChecks:
             return ""
         try:
             with Client(endpoint.replace("tcp://", "nfp://")) as client:
-                totals = client.call("mmi.service.broker", "show_totals", timeout=_PATIENCE)
+                found = client.call("mmi.service.broker", "show_status", timeout=_PATIENCE)
         except (DragomanError, OSError, ValueError):
             return ""
-        return f"a broker with {totals['records']} records"
+        self._troubles = found["troubles"]
+        return f"a broker with {found['totals']['records']} records"
+
+    def running(self) -> Iterator[CheckResult]:
+        """Report what the broker that runs with these settings says is wrong with it."""
+        for each in self._troubles:
+            verdict = bad if each["is_blocking"] else warning
+            yield verdict(f"broker: {each['part']}", f"{each['reason']}: {each['detail']}")
 
     # --- disk ---------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ def doctor(
     broker = BrokerChecks(settings)
     checks: tuple[Check, ...] = (
         *(machine.python, machine.packages, machine.nats_server, machine.java),
-        *(machine.clock, machine.open_files, broker.ports, broker.disk, broker.ledger),
+        *(machine.clock, machine.open_files, broker.ports, broker.running),
+        *(broker.disk, broker.ledger),
     )
     results = [first, *run_checks(checks)]
     if as_json:

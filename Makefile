@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip -qq --disable-pip-version-check
 NODE := tests/interop/node
-# Only `make lock` needs it, so it is not in the lock itself.
+# It installs and makes the lock, so it is not in the lock itself.
 UV := uv==0.13.7
 ROUNDS ?= 20
 MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz chaos crash interop-bacalhau mutants lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos pages crash powercut interop-bacalhau mutants docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +22,13 @@ demo: setup ## the whole mission in one finite run
 	$(BIN)/dragoman demo $(ARGS)
 
 test: setup ## every suite, two at a time (SUITES="unit spark" for some of them)
+	scripts/ensure-test-programs
 	$(BIN)/python scripts/run_tests.py $(SUITES)
 
 check: setup ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/bandit --quiet --recursive --severity-level medium src
 	$(BIN)/mypy
 
 sim: setup ## the seeded simulation, in full (ARGS=--help)
@@ -42,7 +44,13 @@ fuzz: setup ## 100,000 mutated messages at every link of a live broker (ARGS=--h
 	$(BIN)/python -m dragoman.testing.fuzz --vectors tests/vectors $(ARGS)
 
 chaos: setup ## outages of the broker (kill, stop, pauses) while workers of every dialect run jobs
-	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v $(ARGS)
+	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v -s $(ARGS)
+
+powercut: setup ## cut the power of a ledger, ROUNDS=20 times: nothing acknowledged may be missing
+	$(BIN)/python scripts/powercut.py --rounds $(ROUNDS) $(ARGS)
+
+pages: setup ## type every shell block of README and docs, Spark's too
+	DRAGOMAN_PAGES=1 $(BIN)/python -m pytest tests/pages -v $(ARGS)
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times
 	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)
@@ -53,14 +61,17 @@ interop-bacalhau: setup ## both directions with a real Bacalhau, built with Go w
 mutants: setup ## change the core and the loop in small ways: their tests must notice (ARGS=--help)
 	$(BIN)/python scripts/mutants.py $(ARGS)
 
+docs: setup ## build the documentation site into site/, with every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m scripts.build_site
+
 lock: $(VENV)/bin/pip ## rebuild requirements.lock from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(PIP) install '$(UV)'
-	$(BIN)/uv pip compile pyproject.toml --extra connect --group dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra all --group dev --group docs --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet $(ARGS) \
 	  --output-file requirements.lock
 
 clean: ## remove .venv and everything else that can be made again
-	rm -rf $(VENV) build dist demo-data spark-warehouse metastore_db derby.log $(NODE)/node_modules
+	rm -rf $(VENV) build dist site demo-data spark-warehouse metastore_db derby.log $(NODE)/node_modules
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -70,8 +81,11 @@ $(VENV)/bin/pip:
 	scripts/make-venv $(VENV)
 
 $(VENV)/.locked: requirements.lock | $(VENV)/bin/pip
-	@echo "installing the locked packages, Spark among them; this takes a minute or two"
-	$(PIP) install --require-hashes -r requirements.lock
+	@echo "installing $$(grep -c == requirements.lock) locked packages, Spark among them (about 500 MB)"
+	@# uv fetches and unpacks side by side and shows its progress. Where it cannot be had, pip does it.
+	@if $(PIP) install '$(UV)'; \
+	then $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements.lock; \
+	else $(BIN)/pip --disable-pip-version-check install --require-hashes -r requirements.lock; fi
 	touch $@
 
 $(VENV)/.ready: $(VENV)/.locked pyproject.toml

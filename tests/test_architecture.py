@@ -18,7 +18,7 @@ from tests.source_tree import Module, agree, sources
 #: What each layer may import of this package; a name includes everything below it.
 #: `{folder}` is the importing module's own folder. The package itself only re-exports the SDK.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "": ("sdk", "model"),
+    "": ("sdk", "model", "extras", "cli.main"),
     "model": ("model",),
     "core": ("model", "core"),
     "dialects": (
@@ -45,11 +45,15 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.listener",
         "transports.nats_users",
         "transports.nkeys",
+        "transports.nng_refusals",
         "transports.recognition",
         "transports.sp_connection",
         "transports.tls",
         "transports.zmtp_connection",
+        "transports.zmq_peers",
         "transports.zmtp_curve",
+        "transports.zmtp_curve_client",
+        "transports.zmtp_dealer",
         "transports.zmtp_mechanism",
         "transports.zmtp_wire",
     ),
@@ -57,18 +61,19 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "services": ("model", "core.view", "services"),
     "security": ("model", "core.events", "core.effects", "security"),
     "server": tuple("model core dialects transports ledger services security server web".split()),
-    "sdk": ("model", "dialects", "transports", "sdk"),
+    "sdk": ("extras", "model", "dialects", "transports", "sdk"),
     "web": tuple(
         """model core.events core.effects core.view dialects.base dialects.http transports.base
         transports.tls security web""".split()
     ),
     "cli": tuple(
         """model dialects.listeners sdk ledger security server services pipeline spark testing web
-        cli""".split()
+        extras cli""".split()
     ),
     "pipeline": ("model.record", "pipeline"),
     # A peer that also reads the pipeline's tables.
     "spark": (
+        "extras",
         "model",
         "dialects.peer_sides",
         "sdk",
@@ -78,7 +83,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "spark",
     ),
     "testing": tuple(
-        "model core dialects transports ledger services security server sdk testing".split()
+        "extras model core dialects transports ledger services security server sdk testing".split()
     ),
 }
 

@@ -20,9 +20,11 @@ PROGRAMS = {
     "README.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
+    "docs/queue.md": 1,
     "docs/security-transports.md": 2,  # not run: needs a broker with certificates
     "docs/services.md": 1,
     "docs/spark.md": 3,
+    "docs/tutorial.md": 2,  # run by tests/pages
 }
 
 
@@ -125,3 +127,10 @@ def test_the_spark_programs_run(
     program = stream.replace(").start()", ").trigger(availableNow=True).start().awaitTermination()")
     run(program, scoring, stream=read, path=str(tmp_path / "checkpoint"))
     close_connections()
+
+
+@pytest.mark.process
+def test_the_program_of_the_task_queue_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/queue.md")[0], broker)
+    assert capsys.readouterr().out.count("sent\n") == 2

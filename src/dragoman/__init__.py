@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.model.retry import Retry
     from dragoman.sdk.blocking import Client, Job
     from dragoman.sdk.client import AsyncClient
     from dragoman.sdk.context import JobContext
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
         Progress,
         Published,
     )
-    from dragoman.sdk.task_results import NotInDialect, TaskFailed
+    from dragoman.sdk.queue_admin import DeadLetters, Flow, Schedules
+    from dragoman.sdk.task_results import NotInDialect, Permanent, TaskFailed
     from dragoman.sdk.worker import Worker
 
 __all__ = [
@@ -37,19 +39,24 @@ __all__ = [
     "Chunk",
     "Client",
     "Credentials",
+    "DeadLetters",
     "Denied",
     "Dispatched",
     "DragomanError",
     "Expired",
     "Files",
+    "Flow",
     "InputAsked",
     "Job",
     "JobContext",
     "JobFailed",
     "NotInDialect",
+    "Permanent",
     "Progress",
     "Published",
     "Refused",
+    "Retry",
+    "Schedules",
     "StillRunning",
     "TaskFailed",
     "Unreachable",
@@ -57,6 +64,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "model.retry": ("Retry",),
     "sdk.blocking": ("Client", "Job"),
     "sdk.client": ("AsyncClient",),
     "sdk.context": ("JobContext",),
@@ -67,7 +75,8 @@ _MODULES = {
     ),
     "sdk.files": ("AsyncFiles", "Files"),
     "sdk.jobs": ("AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"),
-    "sdk.task_results": ("NotInDialect", "TaskFailed"),
+    "sdk.queue_admin": ("DeadLetters", "Flow", "Schedules"),
+    "sdk.task_results": ("NotInDialect", "Permanent", "TaskFailed"),
     "sdk.worker": ("Worker",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -148,9 +148,7 @@ class Stage:
     def restart(self, records: int | None = None) -> list[Effect]:
         """Recover a new broker from the records, or from the first so many of them."""
         self.records = self.records[:records]
-        self.broker, effects = resume(
-            fold(self.records), self.bodies.get, self.now, self.limits, "again"
-        )
+        self.broker, effects = resume(fold(self.records), self.now, self.limits, "again")
         self.keep(effects)
         self.broker.validate()
         return effects

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.core.builders import Stage
+from tests.core.snapshot_checks import assert_snapshots_suffice
 
 from dragoman.core.recovery import fold
 
@@ -17,3 +18,4 @@ def stage() -> Iterator[Stage]:
     replayed = fold(stage.records)
     assert {j: replayed.as_recorded()[j] for j in live.jobs} == live.as_recorded()
     assert replayed.sessions == live.sessions
+    assert_snapshots_suffice(stage.records)

@@ -45,7 +45,8 @@ BREAKS: dict[str, Callable[[Stage], None]] = {
     "waits without a patience timer": lambda s: s.broker.state.deadlines.cancel(
         s.job("unbound").unbound_timer
     ),
-    "has lost its request": lambda s: setattr(part(s, "waiting"), "request", None),
+    "has lost its request": lambda s: setattr(part(s, "waiting"), "request_seq", 0),
+    "bodies in memory": lambda s: setattr(part(s, "waiting"), "request", None),
     "neither queued nor due": lambda s: s.broker.state.queues.discard(s.job("waiting").parts[0]),
     "was refused and has no retry timer": lambda s: setattr(
         part(s, "waiting"), "refused_by", {"w1"}

@@ -5,6 +5,7 @@ import gc
 import pytest
 from tests.core.builders import (
     Stage,
+    cancelled,
     finished,
     forwarded,
     handed_back,
@@ -16,6 +17,7 @@ from tests.core.builders import (
 
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
+from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
@@ -90,3 +92,24 @@ def test_the_oldest_record_needed_is_that_of_the_oldest_job(stage: Stage) -> Non
     assert stage.broker.state.store.oldest_needed() == 1
     stage.tell(joined("w1"), submitted("j1"))
     assert stage.broker.state.store.oldest_needed() == 2
+
+
+@pytest.mark.parametrize("first", range(10))
+def test_records_of_jobs_whose_beginning_is_gone_do_no_harm(first: int) -> None:
+    stage = Stage()
+    stage.tell(joined("w1"), submitted("old", target="all"), finished("w1", "old"))
+    stage.tell(submitted("other"), cancelled("other"), submitted("new", "b"))
+    cut = fold(stage.records[first:], store=JobStore(is_cut=True))
+    assert cut.last_seq == len(stage.records)
+    whole = fold(stage.records).as_recorded()
+    assert cut.as_recorded().items() <= whole.items()
+    assert ("new" in cut.jobs) is (stage.job("new").submit_seq > first)
+
+
+def test_an_id_that_is_used_again_is_the_newest_job() -> None:
+    stage = Stage(Limits(finished_jobs=0))
+    stage.tell(joined("w1"), submitted("again"), finished("w1", "again"))
+    stage.tell(submitted("waits", "b"), submitted("again", "b"))
+    replayed = fold(stage.records)
+    assert list(replayed.jobs) == ["waits", "again"]
+    assert replayed.oldest_needed() <= stage.job("waits").submit_seq

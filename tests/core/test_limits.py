@@ -1,8 +1,19 @@
 """Limits hold, and every refusal is recorded with its reason."""
 
 import pytest
-from tests.core.builders import Stage, cancelled, final, finished, joined, kinds, submitted
+from tests.core.builders import (
+    Stage,
+    body,
+    cancelled,
+    final,
+    finished,
+    joined,
+    kinds,
+    left,
+    submitted,
+)
 
+from dragoman.core.effects import SendWork
 from dragoman.core.limits import Limits
 from dragoman.model.fault import FaultCode
 
@@ -52,3 +63,24 @@ def test_results_in_memory_are_bounded_and_the_oldest_goes_first() -> None:
     bodies = [stage.job(job).parts[0].body is not None for job in ("j1", "j2", "j3")]
     assert bodies == [False, True, True]
     assert stage.job("j1").parts[0].result_seq > 0
+
+
+def test_bodies_beyond_the_memory_of_all_services_stay_on_disk() -> None:
+    stage = Stage(Limits(queued_memory=1000))
+    stage.tell(*(submitted(f"j{n}", f"invented-{n}", text="x" * 200) for n in range(5)))
+    in_memory = [stage.job(f"j{n}").parts[0].request is not None for n in range(5)]
+    assert in_memory == [True, True, False, False, False]
+    effects = [stage.tell(joined(f"w{n}", f"invented-{n}")) for n in (0, 4)]
+    first, last = [e for batch in effects for e in batch if isinstance(e, SendWork)]
+    assert (first.body.size, first.body_seq) == (200, 0)
+    assert stage.bodies[last.body_seq].size == 200
+    # The first one has left, so there is room for another.
+    stage.tell(submitted("next", "invented-9", text="x" * 200))
+    assert stage.job("next").parts[0].request is not None
+
+
+def test_a_job_that_is_queued_again_is_read_from_disk() -> None:
+    stage = Stage()
+    stage.tell(joined("w1"), submitted("j1"), joined("w2", credit=0), left("w1"))
+    work = [e for e in stage.tell(joined("w3")) if isinstance(e, SendWork)]
+    assert [stage.bodies[each.body_seq] for each in work] == [body("question")]

@@ -135,3 +135,9 @@ def test_weights_come_from_capacity(stage: Stage) -> None:
     assert weight(capacity=Capacity(cpu=4.0)) == 4.0
     assert weight(capacity=Capacity(slots=3)) == 3.0
     assert weight(capacity=Capacity(memory=5)) == 1.0
+
+
+def test_owners_are_announced_when_the_pause_is_over_and_not_before(stage: Stage) -> None:
+    stage.tell(declared(), joined("w1"))
+    assert "owns" not in kinds(stage.wait(stage.limits.move_pause / 2))
+    assert kinds(stage.wait(stage.limits.move_pause / 2)) == ["owns"]

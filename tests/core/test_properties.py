@@ -20,6 +20,7 @@ from tests.core.builders import (
     submitted,
     undelivered,
 )
+from tests.core.snapshot_checks import assert_same_fold, encoded
 
 from dragoman.core.effects import Append, Effect, SendReply, SendStatus
 from dragoman.core.events import (
@@ -35,6 +36,7 @@ from dragoman.core.events import (
 )
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold
+from dragoman.core.snapshots import write_snapshot
 from dragoman.core.why import why
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.fault import Fault, FaultCode
@@ -82,9 +84,12 @@ class BrokerLife(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        limits = Limits(queued_jobs=6, hops=2, recovery_grace=3.0, result_bytes=30)
+        limits = Limits(
+            queued_jobs=6, hops=2, recovery_grace=3.0, result_bytes=30, queued_memory=500
+        )
         self.stage = Stage(limits)
         self.departed: set[str] = set()
+        self.snapshot = (0, encoded(write_snapshot(fold([]))))
         self.ended: dict[str, JobState] = {}
 
     def tell(self, *events: object) -> None:
@@ -218,6 +223,16 @@ class BrokerLife(RuleBasedStateMachine):
         assert replayed.as_recorded() == live.as_recorded()
         assert replayed.sessions == live.sessions
         assert replayed.counts == live.counts
+
+    @rule()
+    def take_a_snapshot(self) -> None:
+        rows = encoded(write_snapshot(fold(self.stage.records)))
+        self.snapshot = (len(self.stage.records), rows)
+
+    @invariant()
+    def a_snapshot_and_the_records_after_it_suffice(self) -> None:
+        count, rows = self.snapshot
+        assert_same_fold(self.stage.records, count, rows)
 
     @invariant()
     def what_ended_has_not_changed_and_why_has_an_answer(self) -> None:

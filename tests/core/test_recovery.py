@@ -16,7 +16,7 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.effects import SendPoll
+from dragoman.core.effects import SendPoll, SendWork
 from dragoman.core.limits import Limits
 from dragoman.core.recovery import fold
 from dragoman.model.fault import FaultCode
@@ -29,7 +29,8 @@ def test_what_waited_waits_again_with_its_body(stage: Stage) -> None:
     assert kinds(stage.restart()) == ["started"]
     effects = stage.tell(joined("w1"))
     assert given(effects) == [("j1", "w1", 1)]
-    assert stage.job().parts[0].request == body("remember me")
+    (work,) = [e for e in effects if isinstance(e, SendWork)]
+    assert stage.bodies[work.body_seq] == body("remember me")
 
 
 def test_what_ran_waits_for_its_worker_to_come_back(stage: Stage) -> None:
@@ -206,3 +207,11 @@ def test_no_patience_ends_before_the_slowest_worker_could_come_back() -> None:
     assert stage.job("j1").state is JobState.QUEUED
     stage.wait(2.0)
     assert stage.job("j1").state is JobState.EXPIRED
+
+
+def test_an_absent_worker_keeps_its_jobs_in_the_order_of_their_dispatch(stage: Stage) -> None:
+    stage.tell(submitted("later", delay=5.0), submitted("sooner"), joined("w1", credit=5))
+    stage.wait(5.0)
+    stage.restart()
+    (worker,) = stage.broker.state.absent.values()
+    assert [part.job.id for part in worker.held.values()] == ["sooner", "later"]

@@ -14,9 +14,10 @@ from tests.core.builders import (
     undelivered,
 )
 
-from dragoman.core.events import BeatReceived
-from dragoman.core.registry import RegisteredWorker
+from dragoman.core.events import BeatReceived, WorkerJoined
+from dragoman.core.registry import SHORT_TURNAROUND, RegisteredWorker
 from dragoman.model.capacity import Capacity
+from dragoman.model.labels import PREFETCH
 
 
 def test_the_least_loaded_worker_is_chosen_and_then_the_least_recently_used(stage: Stage) -> None:
@@ -130,3 +131,61 @@ def test_resources_are_announced_by_a_label_where_the_dialect_has_no_word_for_th
     labels = {"dragoman.resources": "a,b%2Cc"}
     assert RegisteredWorker(joined("w1", labels=labels), 0.0).resources == ("a", "b,c")
     assert RegisteredWorker(joined("w1", labels=labels, resources=("x",)), 0.0).resources == ("x",)
+
+
+# --- prefetch -----------------------------------------------------------------------------------
+
+
+def prefetching(name: str = "w1", slots: int = 1, most: str = "4") -> WorkerJoined:
+    return joined(name, credit=slots, credit_returns=True, labels={PREFETCH: most})
+
+
+def run_quickly(stage: Stage, jobs: int, worker: str = "w1") -> None:
+    for number in range(jobs):
+        stage.tell(submitted(f"quick-{number}"), finished(worker, f"quick-{number}"))
+
+
+def test_a_worker_gets_jobs_in_advance_while_its_jobs_return_quickly(stage: Stage) -> None:
+    stage.tell(prefetching(most="2"))
+    assert len(given(stage.tell(submitted("j1"), submitted("j2")))) == 1
+    stage.tell(finished("w1", "j1"), finished("w1", "j2"))
+    asked = [submitted(f"k{n}") for n in range(5)]
+    assert len(given(stage.tell(*asked))) == 3
+
+
+def test_a_slow_job_halves_what_a_worker_gets_in_advance(stage: Stage) -> None:
+    stage.tell(prefetching(most="8"))
+    run_quickly(stage, 8)
+    stage.tell(submitted("slow"))
+    stage.wait(SHORT_TURNAROUND * 2)
+    stage.tell(finished("w1", "slow"))
+    assert stage.worker("w1").extra == 4
+
+
+def test_a_worker_that_hands_back_gets_nothing_in_advance(stage: Stage) -> None:
+    stage.tell(prefetching())
+    run_quickly(stage, 4)
+    stage.tell(submitted("j1"), submitted("j2"), handed_back("w1", "j2"))
+    assert stage.worker("w1").extra == 0
+
+
+@pytest.mark.parametrize("balance", ["least_loaded", "round_robin", "least_recently_used"])
+def test_a_free_slot_comes_before_a_place_to_wait(stage: Stage, balance: str) -> None:
+    stage.tell(prefetching("w1"))
+    run_quickly(stage, 4)
+    stage.tell(submitted("j1", balance=balance), prefetching("w2", slots=2))
+    asked = [submitted(f"k{n}", balance=balance) for n in range(3)]
+    assert [w for _, w, _ in given(stage.tell(*asked))] == ["w2", "w2", "w1"]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "many", "1.5"])
+def test_a_label_that_is_no_number_means_no_prefetch(stage: Stage, text: str) -> None:
+    stage.tell(prefetching(most=text))
+    run_quickly(stage, 3)
+    assert len(given(stage.tell(submitted("j1"), submitted("j2")))) == 1
+
+
+def test_only_credit_that_returns_is_exceeded(stage: Stage) -> None:
+    stage.tell(joined("w1", credit=1, labels={PREFETCH: "4"}))
+    stage.tell(submitted("j1"), finished("w1", "j1"), granted("w1"))
+    assert len(given(stage.tell(submitted("j2"), submitted("j3")))) == 1

@@ -1,5 +1,7 @@
 """Requests of clients: submit, submit again, cancel, input, status."""
 
+from dataclasses import replace
+
 import pytest
 from tests.core.builders import (
     Stage,
@@ -26,11 +28,11 @@ from dragoman.core.effects import (
     SendReply,
     SendStatus,
 )
-from dragoman.core.events import InputReceived, Noted, ReplyKind, ResultRequested
+from dragoman.core.events import InputReceived, LedgerBlocked, Noted, ReplyKind, ResultRequested
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, ServiceName, WorkerName
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 
 
@@ -327,3 +329,39 @@ def test_the_status_of_a_failed_job_has_its_fault(stage: Stage) -> None:
     assert isinstance(answer, SendStatus)
     assert answer.fault is not None
     assert answer.fault.code is FaultCode.TASK_FAILED
+
+
+# --- a ledger that takes no records -------------------------------------------------------------
+
+
+def test_while_the_ledger_takes_no_records_new_jobs_are_refused_at_once(stage: Stage) -> None:
+    stage.tell(submitted("old"))
+    effects = stage.tell(LedgerBlocked("no space"), submitted("new"), submitted("old"))
+    assert kinds(effects) == [], "a refusal that is recorded could not leave"
+    (refused,) = final(effects)
+    assert refused.job == "new"
+    assert not refused.is_strict
+    assert refused.fault is not None
+    assert refused.fault.code is FaultCode.UNAVAILABLE
+    assert "no space" in refused.fault.message
+    assert sends(effects)[-1] == "queued -> c1", "a known job is answered"
+
+
+def test_refusals_without_a_record_are_recorded_together_afterwards(stage: Stage) -> None:
+    stage.tell(LedgerBlocked("no space"), submitted("a"), submitted("b"))
+    (record,) = [e.record for e in stage.tell(LedgerBlocked()) if isinstance(e, Append)]
+    assert record.kind == Kind.CHANGED
+    assert "2 jobs were refused" in record.detail
+    assert kinds(stage.tell(submitted("a"))) == ["submitted"]
+    assert kinds(stage.tell(LedgerBlocked("x"), LedgerBlocked())) == []
+
+
+def test_built_in_services_work_while_the_ledger_takes_no_records(stage: Stage) -> None:
+    stage.tell(joined("w1", is_builtin=True), LedgerBlocked("no space"))
+    assert kinds(stage.tell(submitted("j1"))) == ["submitted", "dispatched"]
+
+
+def test_the_record_of_a_request_without_a_dialect_has_that_of_its_client(stage: Stage) -> None:
+    stage.tell(replace(submitted("j1"), client=PeerId("nfp/c"), body=EMPTY))
+    (record,) = [r for r in stage.records if r.kind == Kind.SUBMITTED]
+    assert record.dialect == "nfp"

@@ -67,3 +67,13 @@ def test_everything_that_is_due_happens_at_once_after_a_long_sleep(stage: Stage)
     stage.wait(0.0)
     assert stage.job("j1").state is JobState.EXPIRED
     assert stage.job("j2").state is JobState.QUEUED
+
+
+def test_a_lost_part_that_waits_again_outlives_the_queueing_time_of_the_others(
+    stage: Stage,
+) -> None:
+    stage.tell(joined("w1"), joined("w2", credit=0))
+    stage.tell(submitted("j1", target="all", queue_timeout=5.0), left("w1"))
+    assert code(stage, 5.1) == []
+    states = sorted(str(part.state) for part in stage.job("j1").parts)
+    assert states == ["expired", "queued"]

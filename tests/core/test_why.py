@@ -14,7 +14,7 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.events import ReplyKind, ResourcesDeclared
+from dragoman.core.events import ReplyKind, ResourcesDeclared, ServicePaused
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import Capacity
 from dragoman.model.fault import FaultCode
@@ -47,6 +47,14 @@ def refused_by_all(stage: Stage) -> None:
 
 def backing_off(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1", backoff=5.0), left("w1"))
+
+
+def delayed(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1", delay=5.0))
+
+
+def paused(stage: Stage) -> None:
+    stage.tell(ServicePaused(ServiceName("a"), True), joined("w1"), submitted("j1"))
 
 
 def running(stage: Stage) -> None:
@@ -93,6 +101,8 @@ def dead(stage: Stage) -> None:
 
 SCENES: dict[Reason, Callable[[Stage], None]] = {
     Reason.UNKNOWN: unknown,
+    Reason.DELAYED: delayed,
+    Reason.PAUSED: paused,
     Reason.NO_SERVICE: no_service,
     Reason.NO_MATCH: no_match,
     Reason.NO_CAPACITY: no_capacity,

@@ -22,6 +22,7 @@ from dragoman.core.effects import Dismiss, SendBeat, SendPoll
 from dragoman.core.events import DeliveryFailed, DrainRequested
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
+from dragoman.model.labels import PREFETCH
 
 
 def test_a_worker_that_joins_is_recorded_with_what_it_owns(stage: Stage) -> None:
@@ -169,3 +170,38 @@ def test_a_draining_broker_takes_nothing_new_and_finishes_what_it_has(stage: Sta
 def test_the_end_of_a_session_says_how_often_it_was_heard(stage: Stage) -> None:
     stage.tell(joined("w1", beat_every=1.0), beat("w1"), beat("w1"), left("w1"))
     assert [r.count for r in stage.records if r.kind == "left"] == [2]
+
+
+def with_prefetch(stage: Stage, name: str = "w1") -> None:
+    """Register a worker with one slot, in which three more jobs may wait."""
+    stage.tell(joined(name, credit=1, credit_returns=True, labels={PREFETCH: "3"}))
+    for number in range(3):
+        stage.tell(submitted(f"{name}-{number}"), finished(name, f"{name}-{number}"))
+
+
+def test_a_job_that_waited_in_a_lost_worker_keeps_its_attempt(stage: Stage) -> None:
+    with_prefetch(stage)
+    stage.tell(submitted("runs", max_attempts=1), submitted("waits", max_attempts=1), left("w1"))
+    assert stage.job("runs").state is JobState.DEAD
+    assert given(stage.tell(joined("w2"))) == [("waits", "w2", 2)]
+    stage.restart()
+    stage.tell(joined("w2"), finished("w2", "waits"))
+    assert stage.job("waits").state is JobState.SUCCEEDED
+
+
+def test_a_worker_that_restarts_without_its_jobs_counts_only_what_it_ran(stage: Stage) -> None:
+    with_prefetch(stage)
+    stage.tell(submitted("runs", max_attempts=1), submitted("waits", max_attempts=1))
+    again = joined("w1", credit=1, credit_returns=True, labels={PREFETCH: "3"}, holds=set())
+    stage.tell(again)
+    stage.wait(stage.limits.refusal_pause)
+    assert [stage.job(job).state for job in ("runs", "waits")] == [JobState.DEAD, JobState.RUNNING]
+
+
+def test_a_job_that_kills_its_workers_from_the_waiting_line_still_ends(stage: Stage) -> None:
+    for number in range(10):
+        name = f"w{number}"
+        with_prefetch(stage, name)
+        stage.tell(submitted(f"first-{number}"), submitted("killer", max_attempts=2), left(name))
+        stage.wait(2.0)
+    assert stage.job("killer").state is JobState.DEAD

@@ -19,6 +19,9 @@ poll_every = 2.0
 [dcp]
 missed_allowed = 4
 missed_allowed_busy = 8
+[zss]
+# The service on Node takes requests side by side.
+credit = 100
 [mdp]
 beat_every = 1.0
 [memo]

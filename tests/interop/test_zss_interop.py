@@ -28,18 +28,22 @@ LINKS = {"zss": "127.0.0.1:0", "zss_backend": "127.0.0.1:0"}
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "zss" / "vectors.json").read_text())
 
 
+#: JavaScript services run many requests side by side, and upstream's broker lets them.
+UPSTREAM = "[zss]\ncredit = 100\n"
+
+
 @pytest.fixture(scope="module")
 def zss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker for all tests that leave it running; each has a service of its own in it."""
     fleet = Fleet(tmp_path_factory.mktemp("zss"))
-    yield fleet.broker(LINKS)
+    yield fleet.broker(LINKS, UPSTREAM)
     fleet.end()
 
 
 @pytest.fixture
 def own(broker: StartBroker) -> Broker:
     """A broker for a test that stops it."""
-    return broker(links=LINKS)
+    return broker(links=LINKS, settings=UPSTREAM)
 
 
 @pytest.fixture

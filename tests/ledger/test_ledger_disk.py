@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dragoman.ledger.base import LedgerFull
+from dragoman.ledger.base import LedgerFull, LedgerIoError
 from dragoman.ledger.disk import FaultyDisk, ReliableDisk
 
 
@@ -29,9 +29,9 @@ def test_a_full_disk_stays_full_until_there_is_room() -> None:
 
 def test_an_io_error_is_over_at_once() -> None:
     disk = FaultyDisk(Random(1), eio=1.0)
-    with pytest.raises(LedgerFull, match="write"):
+    with pytest.raises(LedgerIoError, match="write"):
         disk.write(1)
-    with pytest.raises(LedgerFull, match="sync"):
+    with pytest.raises(LedgerIoError, match="sync"):
         disk.sync()
     disk.eio = 0.0
     disk.write(1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledger.entries import entries, fill, run, seqs
 
-from dragoman.ledger.base import LedgerError, LedgerFull
+from dragoman.ledger.base import LedgerError, LedgerFull, LedgerIoError
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
 
@@ -52,7 +52,7 @@ def test_a_failed_sync_withdraws_the_batch_and_the_number_is_free_again() -> Non
     ledger = MemoryLedger(disk)
     ledger.write(entries(1, 2))
     disk.eio = 1.0
-    with pytest.raises(LedgerFull):
+    with pytest.raises(LedgerIoError):
         ledger.sync()
     disk.eio = 0.0
     assert run(ledger.append(entries(1, 1))) == 1

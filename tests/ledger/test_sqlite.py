@@ -24,7 +24,7 @@ from tests.ledger.entries import (
     with_ledger,
 )
 
-from dragoman.ledger.base import LedgerError, LedgerFull
+from dragoman.ledger.base import LedgerError, LedgerFull, LedgerIoError, LedgerMissing
 from dragoman.ledger.sqlite import SqliteLedger
 
 EXPECTED = [varied(seq).record for seq in range(1, COUNT + 1)]
@@ -167,11 +167,37 @@ def test_an_io_error_refuses_the_batch_whole_and_is_survived(path: Path) -> None
         log = path.with_name("ledger.db-wal")
         resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 5000, hard))
         try:
-            with pytest.raises(LedgerFull, match="disk I/O error"):
+            with pytest.raises(LedgerIoError, match="disk I/O error") as caught:
                 run(ledger.append([entry(11, body=b"x" * 300_000)]))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "ulimit -f" in caught.value.hint
+        assert "space" not in caught.value.hint
         assert seqs(ledger.read()) == list(range(1, 11))
+        assert run(ledger.append([varied(11)])) == 11
+
+    with_ledger(path, use)
+    assert with_ledger(path, SqliteLedger.verify) == 11
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_ledger_whose_file_was_moved_takes_no_records_until_it_is_back(
+    path: Path, suffix: str
+) -> None:
+    def use(ledger: SqliteLedger) -> None:
+        fill(ledger, 10)
+        file = path.with_name(path.name + suffix)
+        aside = file.with_name("aside")
+        file.rename(aside)
+        for check in (
+            lambda: run(ledger.append([varied(11)])),
+            lambda: ledger.require_writable(is_thorough=False),
+        ):
+            with pytest.raises(LedgerMissing, match="was deleted or moved") as caught:
+                check()
+            assert "restore a backup" in caught.value.hint
+        aside.rename(file)
+        ledger.require_writable()
         assert run(ledger.append([varied(11)])) == 11
 
     with_ledger(path, use)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.retry import Retry, retry_members
 from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
 
 spans = st.floats(0, 1e9)
@@ -19,6 +20,14 @@ capacities = st.builds(
     disk=st.integers(0, 2**60),
     gpu=st.integers(0, 64),
     slots=st.integers(0, 1000),
+)
+retries = st.builds(
+    Retry,
+    times=st.integers(0, 1000),
+    backoff=st.floats(0, 1000),
+    factor=st.floats(1, 100),
+    jitter=st.floats(0, 1),
+    on=st.lists(st.text(max_size=8), max_size=3).map(tuple),
 )
 all_terms = st.builds(
     Terms,
@@ -34,6 +43,9 @@ all_terms = st.builds(
     strict=st.booleans(),
     cancel_grace=spans,
     memoize=st.booleans(),
+    retry=retries,
+    delay=spans,
+    not_before=spans,
 )
 
 #: A value for each field that is not its default.
@@ -50,6 +62,10 @@ OTHER = {
     "strict": False,
     "cancel_grace": 1.0,
     "memoize": True,
+    "retry": Retry(3, 0.5),
+    "delay": 2.0,
+    "not_before": 1e9,
+    "origin": "schedule nightly",
 }
 
 
@@ -77,7 +93,7 @@ def test_each_field_is_written_when_it_differs_and_only_then(name: str) -> None:
 def _plain(said: object) -> object:
     if isinstance(said, Capacity):
         return {f.name: getattr(said, f.name) for f in fields(Capacity)}
-    return said
+    return retry_members(said) if isinstance(said, Retry) else said
 
 
 def test_members_from_a_newer_version_are_left_out() -> None:

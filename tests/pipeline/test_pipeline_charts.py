@@ -1,3 +1,4 @@
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -50,3 +51,9 @@ def test_numbers_and_steps_are_round() -> None:
     assert [charts.count(n) for n in (12, 1_200, 3_400_000)] == ["12", "1.2k", "3.4M"]
     assert charts.nice_steps(70) == [0, 20, 40, 60, 80]
     assert charts.nice_steps(0) == [0.0, 1.0]
+
+
+def test_a_line_with_one_point_is_a_dot() -> None:
+    drawn = charts.line_chart(TIMES, {"p50": [None, 1e3, None]}, "latency")
+    start, _, end = re.findall(r'class="line" d="M([^"]+)"', drawn)[0].partition("L")
+    assert start == end

@@ -37,5 +37,5 @@ def test_a_segment_of_another_content_or_without_a_file_is_named(exported: Expor
 
 
 def test_without_a_manifest_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="export the ledger first"):
+    with pytest.raises(FileNotFoundError, match="there is no manifest"):
         Export(str(tmp_path)).segments()

@@ -90,7 +90,7 @@ def test_a_hole_in_the_manifest_stops_the_run_and_is_named(
 def test_without_a_manifest_the_reader_is_told_what_to_do(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    with pytest.raises(FileNotFoundError, match="export the ledger first"):
+    with pytest.raises(FileNotFoundError, match="there is no manifest"):
         run(spark, str(tmp_path), str(tmp_path / "tables"))
 
 

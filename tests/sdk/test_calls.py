@@ -107,3 +107,20 @@ def test_a_task_keeps_the_type_of_its_function() -> None:
     assert_type(halve(2), float)
     double("2")  # type: ignore[arg-type]
     assert worker.task_names() == ["double", "half"]
+
+
+def test_many_jobs_are_submitted_at_once_and_come_as_they_end(url: str) -> None:
+    with Client(url) as client:
+        caller = client.options(timeout=20)
+        jobs = caller.submit_many("media", "get", [{"n": n} for n in range(50)])
+        ended = list(client.as_completed(jobs))
+        assert {job.id for job in ended} == {job.id for job in jobs}
+        assert [job.result(5)["n"] for job in jobs] == list(range(50))
+        with pytest.raises(ValueError, match="cannot share one key"):
+            client.options(key="k").submit_many("media", "get", [{}])
+
+
+def test_the_end_of_another_clients_job_is_known_soon(url: str) -> None:
+    with Client(url) as one, Client(url) as other:
+        job = one.options(timeout=20).submit("media", "get", n=1)
+        assert other.job(job.id).result(8) == {"n": 1}

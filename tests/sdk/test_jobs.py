@@ -19,7 +19,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, WorkerName
 from dragoman.model.target import ALL, ANY, Named, Target
-from dragoman.sdk.errors import JobFailed, StillRunning, Unreachable
+from dragoman.sdk.errors import Denied, JobFailed, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
 
 JOB = JobId("j")
@@ -103,11 +103,35 @@ def test_a_cancel_tells_what_became_of_the_job() -> None:
         await asyncio.sleep(0)
         job.receive(StatusNotice(JOB, JobState.RUNNING, "the answer to an earlier question"))
         job.receive(StatusNotice(JOB, JobState.CANCELLED, "confirmed"))
-        assert await asking == "confirmed"
+        assert await asking == "cancelled"
         with pytest.raises(Unreachable):
             await job.cancel(0.01)
 
     play(scene)
+
+
+def test_a_denied_cancel_raises_and_the_own_job_goes_on() -> None:
+    async def scene(job: AsyncJob) -> None:
+        asking = asyncio.create_task(job.cancel())
+        await asyncio.sleep(0)
+        job.receive(StatusNotice(JOB, "unknown", "no right to cancel", "denied"))
+        with pytest.raises(Denied, match="no right to cancel"):
+            await asking
+        assert not job.is_done
+
+    play(scene)
+
+
+def test_a_denied_question_about_a_job_of_another_ends_the_wait() -> None:
+    async def scene() -> None:
+        job = AsyncJob(Submission(JOB, "", Call(), ANY), SilentClient(), 0.0)
+        job.receive(StatusNotice(JOB, "unknown", "no right to read", "denied"))
+        with pytest.raises(Denied, match="no right to read"):
+            await job.result(1)
+        with pytest.raises(Denied):
+            await job.cancel()
+
+    asyncio.run(scene())
 
 
 def test_giving_up_ends_every_wait() -> None:

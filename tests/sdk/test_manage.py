@@ -33,6 +33,9 @@ class Fake:
     def silent_for(self) -> float:
         return 0.5
 
+    def describe_tasks(self) -> list[dict[str, Any]]:
+        return [{"task": "add"}]
+
     def task_names(self) -> list[str]:
         return ["add"]
 

@@ -10,7 +10,7 @@ from tests.sdk.scripted_transport import ScriptedTransport
 from dragoman.dialects.nfp import wire
 from dragoman.dialects.nfp.bodies import to_json
 from dragoman.dialects.nfp.worker_side import NfpWorkerSide
-from dragoman.dialects.peer_sides import Assigned, Stop, WorkerNotice
+from dragoman.dialects.peer_sides import Assigned, Dismissed, Stop, WorkerNotice
 from dragoman.sdk.membership import Membership
 from dragoman.transports.base import Frames, Sent
 
@@ -227,5 +227,45 @@ def test_a_registration_is_confirmed_by_the_broker_and_again_after_a_dismissal()
             assert stage.changes == [True, False]
             stage.transports[1].deliver(wire.encode(BEAT))
             assert stage.changes == [True, False, True]
+
+    play(scene)
+
+
+REFUSAL = wire.encode(
+    wire.NfpDisconnect(wire.BROKER, b"svc", to_json({"reason": "no right to register"}))
+)
+
+
+def test_a_worker_that_is_refused_again_and_again_waits_longer_and_knows_why() -> None:
+    async def scene() -> None:
+        stage = Scene()
+        pauses = []
+        async with stage.member.joined():
+            for _ in range(4):
+                pauses.append(stage.member._pause())
+                stage.member._dismissed(Dismissed("no right to register"))
+                rejoining, stage.member._rejoining = stage.member._rejoining, None
+                assert rejoining is not None
+                rejoining.cancel()
+            assert pauses == [0.0, 0.25, 0.5, 1.0]
+            assert stage.member.refusal == "no right to register"
+            stage.member._dismissals = 40
+            assert stage.member._pause() == 30.0
+            stage.member._joined_at -= 11.0
+            assert stage.member._pause() == 0.0, "a lasting session was accepted"
+
+    play(scene)
+
+
+def test_the_first_dismissal_is_no_refusal_and_its_reason_is_read_from_the_message() -> None:
+    async def scene() -> None:
+        stage = Scene()
+        async with stage.member.joined():
+            stage.transports[0].deliver(REFUSAL)
+            await stage.until(lambda: len(stage.transports) == 2 and bool(stage.transports[1].sent))
+            assert stage.member.refusal == ""
+            assert stage.member._reason == "no right to register"
+            stage.transports[1].deliver(wire.encode(BEAT))
+            assert stage.member._reason == ""
 
     play(scene)

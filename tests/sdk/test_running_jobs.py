@@ -28,6 +28,7 @@ class Scene:
         self.sent: list[Frames] = []
         self.queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.ended = 0
+        self.timers: list[Callable[[], None]] = []
         #: What a call does and returns.
         self.task: Callable[[JobContext], Answer] = lambda job: Answer(job.id)
         self.side: Any = side or NfpWorkerSide("w1", "svc")
@@ -37,6 +38,7 @@ class Scene:
             send=self.sent.extend,
             run=lambda work, context: self.task(context),
             in_loop=self.queue.put,
+            later=lambda seconds, work: self.timers.append(work),
             ended=self._count_end,
         )
 
@@ -108,10 +110,13 @@ def test_failures_are_counted_apart_and_questions_to_the_worker_not_at_all(scene
 
 
 def test_what_a_stopped_task_returns_is_not_its_answer(scene: Scene) -> None:
-    execute = scene.take()
-    scene.running.stop(Stop("j1"))
-    scene.running.stop(Stop("unknown"))
-    execute()
+    def stopped(job: JobContext) -> Answer:
+        scene.running.stop(Stop("j1"))
+        scene.running.stop(Stop("unknown"))
+        return Answer(1)
+
+    scene.task = stopped
+    scene.take()()
     scene.turn()
     assert scene.reports_sent() == [CANCELLED]
     assert (scene.running.succeeded, scene.running.failed) == (0, 1)
@@ -175,9 +180,10 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_thread_does_not_run(scene:
     execute = scene.take()
     scene.task = lambda job: pytest.fail("it ran")
     scene.running.stop(Stop("j1"))
+    # It ends at once: no thread has to become free first.
+    assert (scene.reports_sent(), scene.ended) == ([TAKEN, CANCELLED], 1)
     execute()
-    scene.turn()
-    assert scene.reports_sent()[0] == CANCELLED
+    assert scene.queue.empty()
 
 
 def test_a_drain_hands_back_only_what_waits_for_a_thread(scene: Scene) -> None:
@@ -232,3 +238,49 @@ def test_a_result_that_the_dialect_cannot_carry_ends_the_job_as_a_fault(scene: S
     scene.turn()
     assert (len(scene.running), scene.ended) == (0, 1)
     assert b"the result cannot be sent: too deep" in b"".join(scene.sent[0])
+
+
+def of_our_broker() -> NfpWorkerSide:
+    side = NfpWorkerSide("w1", "svc")
+    side.receive(wire.encode(wire.Open(wire.BROKER, b'{"agent":"dragoman"}')))
+    return side
+
+
+def test_a_short_job_is_confirmed_by_its_result_and_a_longer_one_while_it_runs() -> None:
+    scene = Scene(of_our_broker())
+    scene.take("short")()
+    scene.turn()
+    assert scene.reports_sent() == [("RESPONSE", b"200")]
+
+    def long(job: JobContext) -> Answer:
+        scene.timers.pop()()
+        return Answer(1)
+
+    scene.sent.clear()
+    scene.task = long
+    scene.take("long")()
+    assert scene.reports_sent() == [TAKEN]
+    scene.turn()
+    assert scene.reports_sent() == [("RESPONSE", b"200")]
+
+
+def test_a_job_that_waits_too_long_for_a_thread_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(of_our_broker())
+    execute = scene.take("waits")
+    scene.timers.pop()()
+    assert (scene.reports_sent(), len(scene.running)) == ([], 1)
+    monkeypatch.setattr("dragoman.sdk.running_jobs.GIVE_BACK_AFTER", 0.0)
+    scene.timers.pop()()
+    assert (scene.reports_sent(), len(scene.running)) == ([HANDED_BACK], 0)
+    scene.task = lambda job: pytest.fail("it ran")
+    execute()
+
+
+def test_a_broker_that_would_fail_the_job_does_not_get_it_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene()
+    monkeypatch.setattr("dragoman.sdk.running_jobs.GIVE_BACK_AFTER", 0.0)
+    scene.take()
+    scene.timers.pop()()
+    assert (scene.reports_sent(), len(scene.running)) == ([TAKEN], 1)

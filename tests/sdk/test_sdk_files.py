@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman import AsyncClient, Client, JobFailed
-from dragoman.sdk.files import AsyncFiles, Files, TransferFailed
+from dragoman.sdk.files import SMALL_PIECE, AsyncFiles, Files, TransferFailed
 from dragoman.testing.harness import LocalBroker
 
 SIZE = 3_000_000
@@ -52,6 +52,31 @@ def test_a_file_comes_and_goes_whole_over(
     assert (shared / "drop" / dialect / "back").read_bytes() == content
     assert seen[-1] == (SIZE, SIZE)
     assert sorted(os.listdir(tmp_path)) == ["copy", "none"]
+
+
+def test_a_file_that_grows_during_the_upload_is_kept(broker: LocalBroker, shared: Path) -> None:
+    source = shared / "growing"
+    source.write_bytes(b"a" * (SMALL_PIECE + 1))
+
+    def grow(_have: int, _size: int) -> None:
+        with source.open("ab") as file:
+            file.write(b"b")
+
+    with Client(broker.url("nfp")) as client:
+        files = Files(client)
+        files.put(source, "nf://drop/grown", grow)
+        assert files.details("nf://drop/grown")["size_bytes"] == SMALL_PIECE + 1
+    assert source.stat().st_size == SMALL_PIECE + 3
+
+
+def test_a_file_that_shrinks_during_the_upload_is_an_error(
+    broker: LocalBroker, shared: Path
+) -> None:
+    source = shared / "shrinking"
+    source.write_bytes(b"a" * (SMALL_PIECE + 1))
+    with Client(broker.url("nfp")) as client, pytest.raises(TransferFailed, match="became shorter"):
+        Files(client).put(source, "nf://drop/shrunk", lambda *_: os.truncate(source, 1))
+    assert source.exists()
 
 
 def test_an_empty_file_can_be_put(broker: LocalBroker, shared: Path) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 
 import pytest
+from tests.core.builders import body, joined, submitted
+from tests.server.test_engine import Bench
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect, RequestKind, SendReply, SendStatus
+from dragoman.core.effects import Append, Effect, RequestKind, SendReply, SendStatus, SendWork
 from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerDamaged
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
@@ -71,3 +73,48 @@ def test_a_refused_request_is_not_answered_from_the_ledger(
 ) -> None:
     refused = SendStatus(CLIENT, JOB, RequestKind.RESULT, None, Fault(code, "no"))
     assert Archive(finished_job()).complete(refused) == refused
+
+
+def bench_without_memory() -> Bench:
+    bench = Bench()
+    bench.engine.broker.state.queues.body_limit = 0
+    bench.turn(submitted("j1", text="on disk"))
+    bench.write()
+    return bench
+
+
+def test_a_body_that_waits_on_disk_is_read_when_it_is_dispatched() -> None:
+    bench = bench_without_memory()
+    bench.turn(joined("w1"))
+    (work,) = [each for each in bench.write() if isinstance(each, SendWork)]
+    assert (work.body, work.body_seq) == (body("on disk"), 0)
+
+
+def test_a_body_that_is_not_written_yet_is_in_the_archive() -> None:
+    bench = Bench()
+    bench.engine.broker.state.queues.body_limit = 0
+    bench.turn(submitted("j1", text="not on disk yet", strict=False))
+    (work,) = [each for each in bench.turn(joined("w1")) if isinstance(each, SendWork)]
+    assert work.body == body("not on disk yet")
+
+
+def test_a_job_whose_body_cannot_be_read_ends_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(seq: int) -> None:
+        raise LedgerDamaged("record 1 is damaged", 1, 1)
+
+    bench = bench_without_memory()
+    monkeypatch.setattr(bench.ledger, "body", damaged)
+    bench.turn(joined("w1"))
+    bench.write()
+    bench.turn()
+    (reply,) = [each for each in bench.write() if isinstance(each, SendReply)]
+    assert reply.fault is not None
+    assert reply.fault.code is FaultCode.UNDELIVERED
+    assert "dragoman ledger verify" in reply.fault.message
+
+
+def test_a_restored_side_learns_of_a_request_before_its_reply_leaves() -> None:
+    bench, told = Bench(), []
+    bench.engine.before_send = lambda effect, now: told.append(type(effect).__name__)
+    bench.turn(submitted("j1", strict=False))
+    assert told == ["SendReply"]

@@ -14,6 +14,7 @@ from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.record import Kind, Record
 from dragoman.server.anchors import open_signing_key, read_anchors
 from dragoman.server.audit_export import CHECKPOINT, AnchorWriter, AuditExport, AuditSink
+from dragoman.server.health import Health
 from dragoman.server.record_targets import open_target
 from dragoman.server.settings import SecuritySection
 
@@ -73,7 +74,7 @@ def test_the_sink_follows_the_ledger_and_a_stop_delivers_the_rest(tmp_path: Path
     async def scenario() -> None:
         ledger = MemoryLedger()
         export = AuditExport(settings, tmp_path, ledger, lambda: (0, ""), lambda: 1.0)
-        export.start()
+        export.start(Health(lambda: 1.0))
         batch = entries(1, Kind.DENIED)
         await ledger.append(batch)
         for listener in export.listeners:

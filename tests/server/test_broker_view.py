@@ -95,6 +95,8 @@ def test_norfabs_own_tasks_are_answered_and_unknown_ones_raise(view: BrokerView)
     assert stats["worker_count"] == 1
     versions: Any = view.norfab("show_broker_version", {})
     assert versions["dragoman"]
+    norfabs = {"norfab", "pyyaml", "pyzmq", "psutil", "pydantic", "tornado", "jinja2", "python"}
+    assert set(versions) >= norfabs | {"platform"}
     with pytest.raises(KeyError):
         view.norfab("fly", {})
 

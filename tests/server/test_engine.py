@@ -18,12 +18,20 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.dialects.base import Send, Subscribed
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerFull, LedgerMissing
 from dragoman.ledger.memory import MemoryLedger
+from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
 from dragoman.server.archive import Archive
-from dragoman.server.engine import DRAIN_LIMIT, LONGEST_HOLD, BrokerEngine, Urgency
+from dragoman.server.engine import (
+    DRAIN_LIMIT,
+    LONGEST_HOLD,
+    LONGEST_SLEEP,
+    REFUSE_AFTER,
+    BrokerEngine,
+    Urgency,
+)
 from dragoman.server.links import Link, Links
 from dragoman.server.rejections import PER_WINDOW
 from dragoman.server.service_terms import ServiceTerms
@@ -253,7 +261,7 @@ def test_a_body_is_readable_before_and_after_its_record_is_durable() -> None:
 def test_what_cannot_be_delivered_is_an_event_of_the_next_turn() -> None:
     bench = Bench()
     bench.turn(joined("w1"), submitted("j1", strict=False))
-    assert bench.engine.next_due() is None
+    assert bench.engine.next_due() == NOW + LONGEST_SLEEP
     bench.wire.outcome = Sent.FULL
     assert kinds(bench.turn(submitted("j2", strict=False)))[-1] == "SendWork"
     assert bench.engine.next_due() == 0.0
@@ -275,16 +283,16 @@ def test_only_links_with_something_are_drained_and_only_due_sides_advance() -> N
     bench = Bench()
     bench.engine.turn(NOW)
     assert (bench.wire.drained, bench.side.advanced) == (0, [])
-    bench.side.due = NOW + 5
+    bench.side.due = NOW + 0.5
     bench.turn()
     assert (bench.wire.drained, bench.side.advanced) == (1, [])
-    assert bench.engine.next_due() == NOW + 5
-    bench.engine.turn(NOW + 4.9)
+    assert bench.engine.next_due() == NOW + 0.5
+    bench.engine.turn(NOW + 0.4)
     assert bench.side.advanced == []
     bench.wire.sent.clear()
-    bench.engine.turn(NOW + 5)
-    assert (bench.side.advanced, bench.wire.sent) == ([NOW + 5], [(b"ack",)])
-    assert bench.engine.next_due() is None
+    bench.engine.turn(NOW + 0.5)
+    assert (bench.side.advanced, bench.wire.sent) == ([NOW + 0.5], [(b"ack",)])
+    assert bench.engine.next_due() == NOW + 0.5 + LONGEST_SLEEP
 
 
 def test_a_side_that_nothing_called_is_not_asked_for_its_deadline() -> None:
@@ -299,11 +307,11 @@ def test_a_side_that_nothing_called_is_not_asked_for_its_deadline() -> None:
 
 def test_the_earlier_of_broker_and_sides_decides_when_a_turn_is_due() -> None:
     bench = Bench()
-    bench.turn(submitted("j1", timeout=8.0, patience=None))
-    assert bench.engine.next_due() == NOW + 8
-    bench.side.due = NOW + 3
+    bench.turn(submitted("j1", timeout=0.8, patience=None))
+    assert bench.engine.next_due() == NOW + 0.8
+    bench.side.due = NOW + 0.3
     bench.turn()
-    assert bench.engine.next_due() == NOW + 3
+    assert bench.engine.next_due() == NOW + 0.3
     bench.links.announce(bench.link)
     assert bench.engine.next_due() == 0.0
 
@@ -410,9 +418,34 @@ def test_after_a_pause_a_silent_worker_still_loses_its_lease() -> None:
     leased(bench)
     bench.engine.next_due()
     bench.engine.turn(NOW + 60)
-    assert bench.engine.next_due() == NOW + 60 + LONGEST_HOLD, "the loop sleeps until then"
+    for n in range(1, int(LONGEST_HOLD)):
+        assert bench.engine.next_due() == NOW + 60 + n * LONGEST_SLEEP
+        bench.engine.turn(NOW + 60 + n)
+        assert left(bench) == []
+    assert bench.engine.next_due() == NOW + 60 + LONGEST_HOLD
     bench.engine.turn(NOW + 60 + LONGEST_HOLD)
     assert len(left(bench)) == 1
+
+
+def test_a_pause_in_which_nothing_was_due_is_noticed() -> None:
+    bench = Bench()
+    bench.engine.turn(NOW)
+    assert bench.engine.next_due() == NOW + LONGEST_SLEEP
+    bench.engine.turn(NOW + 60)
+    bench.turn(joined("w1", holds=()), submitted("j1"), now=NOW + 60.1)
+    bench.write()
+    bench.turn(joined("w1", holds=()), now=NOW + 60.2)  # sent before the job was
+    records = [entry.record.kind for entry in bench.engine.unwritten()]
+    assert "requeued" not in records
+    assert kinds(bench.wire.sent) == ["SendPoll"], "the worker is asked instead"
+
+
+def test_a_join_in_time_takes_back_what_the_worker_does_not_have() -> None:
+    bench = Bench()
+    bench.turn(joined("w1", holds=()), submitted("j1"))
+    bench.write()
+    bench.turn(joined("w1", holds=()))
+    assert "requeued" in [entry.record.kind for entry in bench.engine.unwritten()]
 
 
 def test_a_broker_that_is_always_late_still_judges() -> None:
@@ -431,3 +464,36 @@ def test_a_turn_in_time_judges_at_once() -> None:
         bench.engine.next_due()
         bench.engine.turn(NOW + n / 10)
     assert len(left(bench)) == 1
+
+
+def test_a_ledger_that_fails_for_a_moment_refuses_nobody() -> None:
+    bench = Bench()
+    bench.turn(submitted("j1"))
+    bench.begin()
+    bench.engine.write_failed(LedgerFull("no space"), NOW)
+    bench.engine.write_failed(LedgerFull("no space"), NOW + REFUSE_AFTER - 0.1)
+    assert bench.turn(submitted("j2")) == []
+    assert jobs(bench.end()) == ["j1"]
+
+
+def test_a_ledger_that_fails_longer_refuses_new_jobs_until_it_works() -> None:
+    bench = Bench()
+    bench.turn(submitted("j1"))
+    bench.begin()
+    bench.engine.write_failed(LedgerFull("no space"), NOW)
+    bench.engine.write_failed(LedgerFull("no space"), NOW + REFUSE_AFTER)
+    (refused,) = bench.turn(submitted("j2"))
+    assert LedgerFull.summary in refused.fault.message
+    assert jobs(bench.end()) == ["j1"]
+    bench.engine.write_works()
+    assert bench.turn(submitted("j3")) == []
+    assert jobs(bench.write()) == ["j3"]
+    bench.engine.write_works()
+    assert bench.engine.next_due() != 0.0, "nothing changed, so nothing is due now"
+
+
+def test_a_ledger_whose_files_are_missing_refuses_new_jobs_at_once() -> None:
+    bench = Bench()
+    bench.engine.write_failed(LedgerMissing("gone"), NOW)
+    (refused,) = bench.turn(submitted("j1"))
+    assert refused.fault.code is FaultCode.UNAVAILABLE

@@ -1,11 +1,13 @@
 """Sealing and retention beside the running broker."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.layout import SEALED_FOLDER as SEALED
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.segments import read_manifest
@@ -33,6 +35,31 @@ def test_the_last_records_are_sealed_at_the_end(tmp_path: Path) -> None:
     asyncio.run(scenario())
     manifest = read_manifest(tmp_path / SEALED)
     assert [(s.first, s.last) for s in manifest.segments] == [(1, 10)]
+
+
+def test_records_are_sealed_when_asked_for(tmp_path: Path) -> None:
+    ledger = filled(5)
+
+    async def scenario() -> None:
+        maintenance = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 0.0, lambda: 0)
+        maintenance.start()
+        assert await maintenance.seal_now() == 5
+        assert await maintenance.seal_now() == 5
+        await maintenance.stop()
+
+    asyncio.run(scenario())
+
+
+def test_without_sealing_a_request_to_seal_is_refused(tmp_path: Path) -> None:
+    ledger = filled(1)
+
+    async def scenario() -> None:
+        settings = LedgerSection(seal=False)
+        maintenance = LedgerMaintenance(ledger, tmp_path, settings, lambda: 0.0, lambda: 0)
+        with pytest.raises(LedgerError, match="sealing is off"):
+            await maintenance.seal_now()
+
+    asyncio.run(scenario())
 
 
 def test_without_sealing_nothing_is_written(tmp_path: Path) -> None:
@@ -66,3 +93,31 @@ def test_retention_keeps_what_an_open_job_needs(
 
     asyncio.run(scenario())
     assert ledger.first_seq == 6
+
+
+_LIFE = """
+import asyncio, sys
+from pathlib import Path
+from tests.server.test_ledger_maintenance import filled
+from dragoman.server.ledger_maintenance import LedgerMaintenance
+from dragoman.server.settings import LedgerSection
+
+async def life():
+    folder, settings = Path(sys.argv[1]), LedgerSection()
+    keeping = LedgerMaintenance(LEDGER, folder, settings, lambda: 20.0, lambda: 11)
+    keeping.start()
+    await keeping._beginning
+    before = set(sys.modules)
+    await keeping.stop()
+    print(sorted(set(sys.modules) - before))
+
+LEDGER = filled(10)
+asyncio.run(life())
+"""
+
+
+@pytest.mark.process
+def test_all_that_the_stop_needs_is_imported_at_the_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _LIFE, str(tmp_path)]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[]\n"
+    assert read_manifest(tmp_path / SEALED).last == 10

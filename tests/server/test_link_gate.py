@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.security.gated_broker import GatedBroker
 from tests.security.keyring import ring
 
@@ -10,6 +11,7 @@ from dragoman.core.events import JobSubmitted, ReplyKind, WorkerJoined
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.dcp.client_side import DcpClientSide as DcpClient
 from dragoman.dialects.dcp.worker_side import DcpWorkerSide as DcpWorker
+from dragoman.dialects.mdp.worker_side import MdpWorkerSide as MdpWorker
 from dragoman.dialects.memo01 import wire as memo
 from dragoman.dialects.ncl.messages import BacError, HandshakeResponse
 from dragoman.dialects.ncl.wire import decode as ncl_decode
@@ -64,6 +66,44 @@ def test_nfp_refuses_a_client_and_a_worker() -> None:
     sends = [s for frames in worker.join() for s in at.say("nfp", b"w1", frames, "sue")]
     assert any(isinstance(w, Dismissed) for s in sends for w in worker.receive(s.frames))
     assert at.kinds() == ["denied"]
+
+
+@pytest.mark.parametrize(
+    ("link", "worker"),
+    [
+        ("nfp", NfpWorker("w1", "lift")),
+        ("dcp", DcpWorker("lift", name="w1")),
+        ("mdp", MdpWorker("lift", name="w1")),
+        ("zss_backend", ZssWorker(("lift",))),
+    ],
+)
+def test_a_worker_that_is_refused_is_not_confirmed_and_learns_the_reason(
+    link: str, worker: Any
+) -> None:
+    at = gated_broker()
+    sends = [s for frames in worker.join() for s in at.say(link, b"w1", frames, "sue")]
+    notices = [notice for send in sends for notice in worker.receive(send.frames)]
+    told = [notice.reason for notice in notices if isinstance(notice, Dismissed)]
+    assert not worker.is_joined
+    (reason,) = told or [worker.refusal]
+    assert reason.startswith("no rule of submitter allows: register lift")
+
+
+@pytest.mark.parametrize(
+    ("link", "worker"),
+    [
+        ("nfp", NfpWorker("w1", "lift")),
+        ("dcp", DcpWorker("lift", name="w1")),
+        ("mdp", MdpWorker("lift", name="w1")),
+        ("zss_backend", ZssWorker(("lift",))),
+    ],
+)
+def test_a_worker_that_is_allowed_is_confirmed(link: str, worker: Any) -> None:
+    at = gated_broker()
+    for send in [s for frames in worker.join() for s in at.say(link, b"w1", frames, "will")]:
+        worker.receive(send.frames)
+    assert worker.is_joined
+    assert at.kinds() == ["joined"]
 
 
 def test_nfp_refuses_a_subscription_unless_it_is_allowed() -> None:

@@ -11,7 +11,10 @@ from dragoman.model.content import Unmappable
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind
-from dragoman.server.links import Link, Links
+from dragoman.security.gate import Gate
+from dragoman.security.policy_text import read_policy
+from dragoman.security.registry_data import RegistryData
+from dragoman.server.links import BUILTIN, Link, Links
 from dragoman.transports.memory import MemoryHub
 
 WORKER = PeerId("odd/w")
@@ -234,3 +237,19 @@ def test_cutting_a_key_cuts_its_connections_where_connections_have_keys() -> Non
     links = Links([Link(TimedSide("one"), hub), Link(TimedSide("two"), MemoryHub())])
     links.disconnect_key("curve:k")
     assert hub.was_cut == ["curve:k"]
+
+
+def test_every_link_but_that_of_the_built_in_services_is_checked_at_the_gate() -> None:
+    data = RegistryData()
+    gate = Gate(data, read_policy(""), owner_of=lambda job: None)
+    links = Links([Link(TimedSide(name), MemoryHub()) for name in ("nfp", BUILTIN, "dcp")])
+    links.secure(gate)
+    unchecked = [name for name, link in links.by_name.items() if link.checkpoint is None]
+    assert unchecked == [BUILTIN]
+
+
+def test_a_listener_has_its_own_name_and_only_reachable_endpoints_are_published() -> None:
+    named, plain = Link(TimedSide("ncl"), MemoryHub(), "nats"), Link(TimedSide("nfp"), MemoryHub())
+    hidden = Link(TimedSide("local"), MemoryHub())
+    named.endpoint, plain.endpoint, hidden.endpoint = "nats://a:1", "tcp://a:2", "memory://"
+    assert Links([named, plain, hidden]).endpoints() == {"nats": "nats://a:1", "nfp": "tcp://a:2"}

@@ -13,10 +13,14 @@ def joined(name: str, *, builtin: bool = False) -> WorkerJoined:
     )
 
 
+async def no_sealing() -> int:
+    return 0
+
+
 def test_restart_and_shutdown_are_passed_on() -> None:
     asked: list[tuple[float | None, bool]] = []
     control = BrokerControl(
-        MemoryServer().loop, lambda at_most, again: asked.append((at_most, again))
+        MemoryServer().loop, lambda at_most, again: asked.append((at_most, again)), no_sealing
     )
     control.restart(None)
     control.shutdown(3.0)
@@ -27,7 +31,7 @@ def test_workers_are_disconnected_by_name_or_all_but_the_built_in_ones() -> None
     server = MemoryServer()
     for event in (joined("w2"), joined("w1"), joined("h", builtin=True)):
         server.broker.handle(event, 1.0)
-    control = BrokerControl(server.loop, lambda at_most, again: None)
+    control = BrokerControl(server.loop, lambda at_most, again: None, no_sealing)
     assert control.disconnect("nobody", False) == []
     assert control.disconnect("w1", False) == ["w1"]
     assert control.disconnect(None, True) == ["w1", "w2"]

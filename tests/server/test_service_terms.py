@@ -35,3 +35,13 @@ def test_a_section_applies_to_every_version_without_its_own() -> None:
     )
     assert policies.apply(submission("math@1")).terms.patience == 1
     assert policies.apply(submission("math@2")).terms.patience == 2
+
+
+def test_calls_of_relaxed_services_do_not_wait_for_the_disk() -> None:
+    terms = ServiceTerms({}, ["mmi"])
+    assert terms
+    changed = terms.apply(submission("mmi"))
+    assert changed.terms == Terms(strict=False)
+    assert (changed.job, changed.key) == ("j", "k")
+    event = submission("math")
+    assert terms.apply(event) is event

@@ -5,12 +5,13 @@ make new sides, and let the same worker go on.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect, SendReply
+from dragoman.core.effects import Append, Effect, SendReply, SendWork
 from dragoman.core.events import Event, JobSubmitted, ReplyKind
 from dragoman.core.recovery import fold, resume
 from dragoman.dialects.base import Frames, Send
@@ -31,7 +32,7 @@ from dragoman.model.content import Answer, Call
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.record import Kind, Record
-from dragoman.server.side_recovery import resume_sides
+from dragoman.server.side_recovery import SideRecovery
 
 CODECS = body_codecs()
 JOB = JobId("job-1")
@@ -55,8 +56,9 @@ class Stage:
         """Start a new process; only the records survive."""
         self.sides = self.make_sides()
         store = fold(self.records)
-        self.broker, first = resume(store, self.bodies.get, self.now)
-        resume_sides(self.sides, self.broker, self.now)
+        self.broker, first = resume(store, self.now)
+        self.recovery = SideRecovery(self.sides, self.broker, self.bodies.get)
+        self.recovery.restore(self.now)
         self.to_worker.clear()
         self.carry_out(first)
 
@@ -84,6 +86,8 @@ class Stage:
                 if effect.body is not None:
                     self.bodies[effect.record.seq] = effect.body
             elif getattr(effect, "worker", getattr(effect, "peer", "")) == f"{self.link}/w":
+                if isinstance(effect, SendWork) and effect.body_seq:
+                    effect = replace(effect, body=self.bodies[effect.body_seq])
                 self.to_worker += [s.frames for s in self.sides[self.link].render(effect, self.now)]
 
     def take(self) -> list[Frames]:

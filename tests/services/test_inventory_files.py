@@ -94,7 +94,6 @@ def test_toml_is_equivalent_and_a_folder_without_an_index_is_read_in_order(tmp_p
         ({"inventory_yaml": "- 1\n"}, r"inventory\.yaml: the file must be an object"),
         ({"inventory_yaml": "workers: [1]\n"}, "workers must be an object"),
         ({"inventory_yaml": "workers: {a: [7]}\n"}, "a: a file or an object, not int"),
-        ({"inventory_yaml": "workers: {a: [x.yaml]}\n"}, r"x\.yaml: .*named for a"),
         ({"inventory_yaml": "a: !!python/object:os.system {}\n"}, r"inventory\.yaml, line 1: "),
     ],
 )
@@ -103,6 +102,19 @@ def test_a_broken_file_is_named_with_its_line(
 ) -> None:
     with pytest.raises(BrokenInventory, match=words):
         read_source(write(tmp_path, **files))
+
+
+def test_a_worker_s_broken_file_concerns_that_worker_only(tmp_path: Path) -> None:
+    index = "workers: {a: [x.yaml, {k: 1}], b*: [y.yaml], c: [{k: 2}]}\n"
+    source = read_source(write(tmp_path, inventory_yaml=index, y_yaml="a: [\n"))
+    assert [pattern for pattern, _ in source.workers] == ["a", "c"]
+    reasons = dict(source.broken)
+    assert set(reasons) == {"a", "b*"}
+    assert "x.yaml: No such file or directory (named for a)" in reasons["a"]
+    assert "y.yaml, line 2" in reasons["b*"]
+    assert not has_changed(source)
+    write(tmp_path, x_yaml="k: 3\n")
+    assert has_changed(source)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

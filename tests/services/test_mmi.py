@@ -1,11 +1,12 @@
 """The management service: which tasks there are, and what they have done."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
+from dragoman.core.view import ClientRow, ServiceRow, Totals, TroubleRow, WorkerRow
 from dragoman.model.content import Call
 from dragoman.model.job import JobState
 from dragoman.model.names import PeerId, ServiceName, WorkerName
@@ -17,13 +18,13 @@ from dragoman.services.mmi import NORFAB_TASKS, BrokerManagement
 class View:
     """A small world to look at."""
 
-    def workers(self) -> list[WorkerRow]:
+    def workers(self, *, with_builtin: bool = False) -> list[WorkerRow]:
         services = (ServiceName("math"),)
         row = WorkerRow(WorkerName("w"), PeerId("nfp/w"), "nfp", services, "alive", 0, None, 3,
                         15.0, 0.12345, 9.0, "anonymous")  # fmt: skip
         return [row]
 
-    def services(self) -> list[ServiceRow]:
+    def services(self, *, with_builtin: bool = False) -> list[ServiceRow]:
         return [ServiceRow(ServiceName("math"), 1, 1, 0, 0, 0)]
 
     def clients(self) -> list[ClientRow]:
@@ -32,10 +33,15 @@ class View:
     def totals(self) -> Totals:
         return Totals(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, False)
 
+    def troubles(self) -> list[TroubleRow]:
+        return [TroubleRow("ledger", "full", "free some space", 1.0, True)]
+
     def job(self, job: str) -> dict[str, Any] | None:
         return {"job": job}
 
-    def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
+    def jobs(
+        self, state: JobState | None, limit: int, *, with_builtin: bool = False
+    ) -> list[dict[str, Any]]:
         return [{"state": state, "limit": limit}]
 
     def why(self, job: str) -> dict[str, Any]:
@@ -67,6 +73,9 @@ class Control:
 
     def forget_answers(self, service: str) -> None:
         self.done.append(("forget", service))
+
+    async def seal(self) -> int:
+        return 7
 
     def set_node(self, node: str, membership: str) -> bool:
         self.done.append(("node", node, membership))
@@ -124,6 +133,10 @@ def test_memoised_answers_are_dropped() -> None:
     assert CONTROL.done == [("forget", "math")]
 
 
+def test_records_are_sealed_on_request() -> None:
+    assert asyncio.run(ask("seal")) == {"status": "sealed", "upto": 7}
+
+
 def test_workers_are_disconnected_by_name_or_all() -> None:
     CONTROL.done.clear()
     assert ask("disconnect", worker="w")["workers"] == ["w"]
@@ -140,3 +153,9 @@ def test_nodes_are_shown_approved_and_rejected() -> None:
     assert CONTROL.done[-2:] == [("node", "n-1", "APPROVED"), ("node", "n-1", "REJECTED")]
     with pytest.raises(ServiceFault, match="no compute node"):
         ask("reject_node", node="n-2")
+
+
+def test_the_status_says_that_the_broker_is_blocked_and_why() -> None:
+    found = ask("show_status")
+    assert found["status"] == "blocked"
+    assert found["troubles"][0]["detail"] == "free some space"

@@ -20,10 +20,10 @@ async def ask(worker: AgentWorker, task: str, kwargs: dict[str, Any]) -> str:
 SERVICE = WorkerManagement(lambda: [AgentWorker("w1", "a"), AgentWorker("w2", "b")], ask)
 
 
-def call(task: str, **kwargs: Any) -> Any:
+def call(task: str, service: WorkerManagement = SERVICE, **kwargs: Any) -> Any:
     async def play() -> Any:
         session = ServiceSession("j", "c", lambda kind, said: None)
-        return await SERVICE.tasks(Call(task, (), kwargs), session)
+        return await service.tasks(Call(task, (), kwargs), session)
 
     return asyncio.run(play())
 
@@ -40,3 +40,19 @@ def test_every_task_reaches_everybody_or_those_named(task: str) -> None:
 def test_a_worker_without_the_sdk_is_named() -> None:
     with pytest.raises(ServiceFault, match="stranger"):
         call("restart", worker=["w1", "stranger"])
+
+
+def test_workers_that_cannot_answer_are_named_and_not_an_empty_success() -> None:
+    norfab = AgentWorker("norfab", "a", can_answer=False)
+    none = WorkerManagement(list, ask)
+    only = WorkerManagement(lambda: [norfab], ask)
+    mixed = WorkerManagement(lambda: [AgentWorker("w1", "a"), norfab], ask)
+    with pytest.raises(ServiceFault, match="no worker is registered"):
+        call("show_workers", none)
+    with pytest.raises(ServiceFault, match="norfab: not a worker of Dragoman's SDK"):
+        call("show_workers", only)
+    with pytest.raises(ServiceFault, match="norfab"):
+        call("show_workers", mixed, worker=["w1", "norfab"])
+    found = call("show_workers", mixed)
+    assert found["w1"] == "w1 of a"
+    assert "call its own tasks" in found["norfab"]["error"]

@@ -113,7 +113,10 @@ def test_files_are_followed_and_broken_ones_leave_the_last_good_ones(tmp_path: P
     file.parent.mkdir()
     file.write_text("workers: {w1: {a: 1}}\nbroker: {shared_key: k, name: b}\n")
     setup = InventorySetup(tmp_path, file.parent)
-    assert setup.service.broker() == {"broker": {"shared_key": "***", "name": "b"}}
+    shown = setup.service.broker()
+    assert shown["broker"] == {"shared_key": "***", "name": "b"}
+    assert shown["workers"] == {"w1": [{"a": 1}]}
+    assert set(shown) >= {"topology", "logging", "client", "hooks", "plugins"}, "NorFab's keys"
     file.write_text("workers: {w1: {a: 22}}\n")
     assert setup.ask("get_inventory", name="w1") == {"a": 22}
     file.write_text("workers: {w1: {a: [\n\n")
@@ -124,3 +127,19 @@ def test_files_are_followed_and_broken_ones_leave_the_last_good_ones(tmp_path: P
     file.write_text("workers: {w1: {a: 3}}\n")
     assert setup.ask("reload") == {"version": 0, "patterns": ["w1"], "trouble": ""}
     assert setup.files_read == 2
+
+
+def test_a_missing_file_fails_its_worker_and_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "i"
+    folder.mkdir()
+    (folder / "inventory.yaml").write_text("workers: {w1: [w1.yaml], w2: {a: 2}}\n")
+    setup = InventorySetup(tmp_path, folder)
+    assert setup.ask("get_inventory", name="w2") == {"a": 2}
+    with pytest.raises(ServiceFault, match=r"inventory of w1: .*w1\.yaml: No such file"):
+        setup.ask("get_inventory", name="w1")
+    (folder / "w1.yaml").write_text("a: 1\n")
+    assert setup.ask("get_inventory", name="w1") == {"a": 1}
+    # A file that was good stays in force when it breaks.
+    (folder / "w1.yaml").unlink()
+    assert setup.ask("get_inventory", name="w1") == {"a": 1}
+    assert "w1.yaml" in setup.ask("show")["trouble"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.core.builders import (
     Stage,
+    finished,
     given,
     granted,
     handed_back,
@@ -15,6 +16,7 @@ from tests.core.builders import (
 )
 from tests.testing.promises import around
 
+from dragoman.model.labels import PREFETCH
 from dragoman.testing.bugs.dispatch import BUGS
 
 
@@ -62,6 +64,29 @@ def work_that_never_arrived_took_no_credit(stage: Stage) -> bool:
     return bool(stage.worker("w1").credit == 1)
 
 
+def prefetching(stage: Stage) -> None:
+    """Register a worker with one slot, in which three more jobs may wait."""
+    stage.tell(joined("w1", credit=1, credit_returns=True, labels={PREFETCH: "3"}))
+    for number in range(3):
+        stage.tell(submitted(f"quick-{number}"), finished("w1", f"quick-{number}"))
+
+
+def a_job_that_waited_in_a_lost_worker_keeps_its_attempt(stage: Stage) -> bool:
+    prefetching(stage)
+    stage.tell(submitted("runs", max_attempts=1), submitted("waits", max_attempts=1), left("w1"))
+    states = [stage.job(job).state for job in ("runs", "waits")]
+    return states == ["dead", "queued"]
+
+
+def clients_take_turns_in_advance(stage: Stage) -> bool:
+    prefetching(stage)
+    stage.tell(submitted("slow"), *[submitted(f"fill-{n}") for n in range(3)])
+    stage.tell(*[submitted(f"a{n}", client="c1") for n in range(3)], submitted("b", client="c2"))
+    ended = ("slow", "fill-0", "fill-1")
+    order = [job for job, _, _ in given(stage.tell(*[finished("w1", job) for job in ended]))]
+    return "b" in order[:2]
+
+
 STORIES: dict[str, Callable[[Stage], bool]] = {
     "lost_wake_up": credit_wakes_what_waits,
     "double_lease": a_worker_that_may_come_back_keeps_its_job,
@@ -70,6 +95,8 @@ STORIES: dict[str, Callable[[Stage], bool]] = {
     "unfair_queue": clients_take_turns,
     "stuck_behind_a_refused_job": a_refused_job_lets_others_pass,
     "capacity_ignored": a_window_is_as_wide_as_it_was_said_to_be,
+    "unstarted_job_counted": a_job_that_waited_in_a_lost_worker_keeps_its_attempt,
+    "prefetch_out_of_turn": clients_take_turns_in_advance,
     "credit_leak": work_that_never_arrived_took_no_credit,
 }
 

@@ -54,6 +54,15 @@ def what_has_ended_has_ended_after_a_crash_too(bench: ServerBench) -> bool:
     return job.is_final
 
 
+def what_ended_after_a_snapshot_has_ended_after_a_crash_too(bench: ServerBench) -> bool:
+    bench.say(joined("w1"), submitted("j1"))
+    bench.run(3.0)
+    bench.server.take_snapshot()
+    bench.say(ANSWER)
+    jobs = restarted(bench).server.broker.state.store.jobs.values()
+    return [job.is_final for job in jobs] == [True]
+
+
 def what_waited_is_asked_in_the_same_words_after_a_crash(bench: ServerBench) -> bool:
     bench.say(submitted("j1"))
     restarted(bench).say(joined("w1"))
@@ -68,6 +77,7 @@ STORIES: dict[str, Callable[[ServerBench], bool]] = {
     ),
     "send_after_failed_append": nothing_strict_leaves_when_it_cannot_be_written,
     "result_forgotten_after_recovery": what_has_ended_has_ended_after_a_crash_too,
+    "records_after_a_snapshot_forgotten": (what_ended_after_a_snapshot_has_ended_after_a_crash_too),
     "request_lost_in_recovery": what_waited_is_asked_in_the_same_words_after_a_crash,
 }
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from tests.kept_bodies import KeptBodies
+
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, SendReply, SendStatus
 from dragoman.core.events import TimeAdvanced
 from dragoman.dialects.base import Send, Subscribed
 from dragoman.dialects.http.broker_side import HttpBrokerSide
 from dragoman.dialects.http.settings import HttpSettings
-from dragoman.model.body import EMPTY, Body
 from dragoman.model.record import Kind, Record
 from dragoman.web.app import Application
 from dragoman.web.broker_connection import WebBrokerConnection
@@ -31,7 +32,7 @@ class MemoryBroker:
         self.core = Broker()
         self.now = 1000.0
         self.records: list[Record] = []
-        self.bodies: dict[int, Body | None] = {}
+        self.bodies = KeptBodies()
         self.subscribed: list[Subscribed] = []
         #: Set it to keep the broker from answering.
         self.is_silent = False
@@ -68,7 +69,7 @@ class MemoryBroker:
         for effect in effects:
             if isinstance(effect, Append):
                 self.records.append(effect.record)
-                self.bodies[effect.record.seq] = effect.body
+                self.bodies.keep(effect)
                 ended += [effect.record.job] if effect.record.kind == Kind.ENDED else []
                 continue
             for send in self.side.render(self._completed(effect), self.now):
@@ -78,11 +79,11 @@ class MemoryBroker:
     def _completed(self, effect: Effect) -> Effect:
         """Add bodies from the records, as the server's archive does."""
         if isinstance(effect, SendReply) and effect.seq:
-            return replace(effect, body=self.bodies[effect.seq] or EMPTY)
+            return replace(effect, body=self.bodies[effect.seq])
         if isinstance(effect, SendStatus) and effect.status is not None:
             parts = [replace(p, body=p.body or self.bodies.get(p.seq)) for p in effect.status.parts]
             return replace(effect, status=replace(effect.status, parts=tuple(parts)))
-        return effect
+        return self.bodies.fill(effect)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds

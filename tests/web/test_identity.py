@@ -89,9 +89,11 @@ def test_other_tokens_are_refused_and_not_repeated(caller: Caller, token: str) -
 
 
 def test_a_token_tells_whom_it_speaks_for(caller: Caller, tokens: dict[str, str]) -> None:
-    assert ask(caller, "GET", "/session", heads=bearer(tokens["anna"])).json == {
-        "principal": "anna"
-    }
+    found = ask(caller, "GET", "/session", heads=bearer(tokens["anna"])).json
+    assert (found["principal"], found["secured"]) == ("anna", True)
+    assert found["may"]["workers"]
+    other = ask(caller, "GET", "/session", heads=bearer(tokens["wanda"])).json
+    assert not other["may"]["workers"]
 
 
 def test_who_may_look_is_the_policys_matter(caller: Caller, tokens: dict[str, str]) -> None:
@@ -144,10 +146,8 @@ def test_a_browser_logs_in_and_repeats_its_word(caller: Caller, tokens: dict[str
     assert {"HttpOnly", "SameSite=strict"} <= set(cookie.split("; "))
     mine = {"Cookie": cookie.partition(";")[0]}
     assert ask(caller, "GET", "/v1/workers", heads=mine).status == 200
-    assert ask(caller, "GET", "/session", heads=mine).json == {
-        "principal": "anna",
-        "csrf": made.json["csrf"],
-    }
+    session = ask(caller, "GET", "/session", heads=mine).json
+    assert (session["principal"], session["csrf"]) == ("anna", made.json["csrf"])
     job = {"service": "nobody.there", "task": "x", "timeout": 1}
     forged = ask(caller, "POST", "/v1/jobs", job, heads=mine)
     assert (forged.status, forged.json["code"]) == (403, "csrf")

@@ -71,7 +71,7 @@ def _status(caller: Caller, host: str) -> bytes:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/nowhere", 404),
         ("GET", "/v2/jobs", 404),
         ("GET", "/v1/../etc/passwd", 404),
         ("GET", "/v1/jobs/..%2f..%2fetc", 404),

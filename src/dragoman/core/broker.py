@@ -12,6 +12,7 @@ from dragoman.core.effects import Effect
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
+    DeadLetterDropped,
     DeliveryFailed,
     DrainRequested,
     Event,
@@ -20,12 +21,16 @@ from dragoman.core.events import (
     JobCancelled,
     JobForwarded,
     JobSubmitted,
+    LedgerBlocked,
     Noted,
     PeerLeft,
     ReplyReceived,
     ResourcesDeclared,
     ResourcesSettled,
     ResultRequested,
+    ScheduleDeclared,
+    ScheduleTicked,
+    ServicePaused,
     TimeAdvanced,
     WorkerJoined,
 )
@@ -33,12 +38,19 @@ from dragoman.core.invariants import check
 from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
 from dragoman.core.ownership import resources_declared, resources_settled
+from dragoman.core.queue_control import (
+    dead_letter_dropped,
+    schedule_declared,
+    schedule_ticked,
+    service_paused,
+)
 from dragoman.core.replies import job_forwarded, reply_received
 from dragoman.core.state import BrokerState, dialect_of
 from dragoman.core.submissions import (
     input_received,
     job_cancelled,
     job_submitted,
+    ledger_blocked,
     result_requested,
 )
 from dragoman.core.timers import time_advanced
@@ -109,8 +121,13 @@ HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     DeliveryFailed: delivery_failed,
     PeerLeft: peer_left,
     DrainRequested: drain_requested,
+    LedgerBlocked: ledger_blocked,
     ResourcesDeclared: resources_declared,
     ResourcesSettled: resources_settled,
+    ScheduleDeclared: schedule_declared,
+    ScheduleTicked: schedule_ticked,
+    DeadLetterDropped: dead_letter_dropped,
+    ServicePaused: service_paused,
     Noted: noted,
     EventDenied: event_denied,
     TimeAdvanced: time_advanced,

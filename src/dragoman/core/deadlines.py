@@ -15,6 +15,7 @@ class TimerKind(Enum):
     """What a timer is for. `core.timers` has one function for each kind."""
 
     JOB = "the whole job has taken too long"
+    START = "the delayed job may start"
     QUEUE = "the job has waited too long"
     UNBOUND = "no worker that matches the job's target has registered"
     PATIENCE = "no worker that could take the part has registered"
@@ -28,62 +29,71 @@ class TimerKind(Enum):
     MOVE = "the worker should have confirmed its resources"
 
 
-class Timer:
-    """One timer, due at `at`. `kind` is None once it was cancelled or has fired."""
+class Timer(list[Any]):
+    """One timer, and its entry in the heap: due time, order of creation, kind, subject.
 
-    __slots__ = ("at", "kind", "subject")
+    One list instead of an object and a tuple: a million queued jobs have a million timers. Lists
+    compare by their items, and no two have the same order.
+    """
 
-    def __init__(self, at: float, kind: TimerKind | None, subject: Any) -> None:
-        self.at = at
-        self.kind = kind
-        self.subject = subject
+    __slots__ = ()
+
+    @property
+    def at(self) -> float:
+        """When it is due."""
+        at: float = self[0]
+        return at
+
+    @property
+    def kind(self) -> TimerKind | None:
+        """What it is for; None once it was cancelled or has fired."""
+        kind: TimerKind | None = self[2]
+        return kind
 
 
 class Deadlines:
     """The heap. A timer's subject is the job, part or worker that it concerns."""
 
     def __init__(self) -> None:
-        #: (due time, order of creation, timer)
-        self._heap: list[tuple[float, int, Timer]] = []
+        self._heap: list[Timer] = []
         self._order = 0
         self._cancelled = 0
 
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
 
-    def set(self, at: float, kind: TimerKind, subject: Any) -> Timer:
+    def set(self, at: float, kind: TimerKind, subject: object) -> Timer:
         """Start a timer that is due at `at`."""
         self._order += 1
-        timer = Timer(at, kind, subject)
-        heappush(self._heap, (at, self._order, timer))
+        timer = Timer((at, self._order, kind, subject))
+        heappush(self._heap, timer)
         return timer
 
     def cancel(self, timer: Timer | None) -> None:
         """Cancel a timer. Does nothing if it has fired or was cancelled before."""
-        if timer is None or timer.kind is None:
+        if timer is None or timer[2] is None:
             return
-        timer.kind = timer.subject = None
+        timer[2] = timer[3] = None
         self._cancelled += 1
         if self._cancelled > _SWEEP_ABOVE and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].kind is not None]
+            self._heap = [timer for timer in self._heap if timer[2] is not None]
             heapify(self._heap)
             self._cancelled = 0
 
     def next_at(self) -> float | None:
         """Return when the earliest timer is due."""
         heap = self._heap
-        while heap and heap[0][2].kind is None:
+        while heap and heap[0][2] is None:
             heappop(heap)
             self._cancelled -= 1
-        return heap[0][0] if heap else None
+        return heap[0].at if heap else None
 
-    def pop_due(self, now: float) -> tuple[TimerKind, Any] | None:
+    def pop_due(self, now: float) -> tuple[TimerKind, object] | None:
         """Remove the earliest timer that is due at `now`; return its kind and subject."""
         at = self.next_at()
         if at is None or at > now:
             return None
-        timer = heappop(self._heap)[2]
-        kind, subject = timer.kind, timer.subject
-        timer.kind = timer.subject = None
-        assert kind is not None
+        timer = heappop(self._heap)
+        kind, subject = timer[2], timer[3]
+        timer[2] = timer[3] = None
         return kind, subject

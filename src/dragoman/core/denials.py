@@ -95,7 +95,7 @@ def _deny_forward(state: BrokerState, denied: EventDenied, event: JobForwarded) 
 def _record_denial(state: BrokerState, denied: EventDenied, peer: PeerId) -> None:
     if not denied.is_recorded:
         return
-    event: Any = denied.event
+    event: object = denied.event
     body: Body | None = getattr(event, "body", None)
     state.record(
         Kind.DENIED,

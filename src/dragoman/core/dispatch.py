@@ -14,6 +14,7 @@ from dragoman.core.jobs import Job, JobPart, is_single
 from dragoman.core.queues import QueueLane, Ranked
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
+from dragoman.model.body import EMPTY
 from dragoman.model.capacity import Capacity
 from dragoman.model.labels import Requirement
 from dragoman.model.names import EVERY_SERVICE, PeerId, ServiceName, WorkerName
@@ -22,7 +23,14 @@ from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnReso
 
 
 def dispatch_job(state: BrokerState, job: Job) -> None:
-    """Dispatch a new job, or one that waited for its workers to register, as far as possible."""
+    """Dispatch a new job, or one that waited for its workers to register, as far as possible.
+
+    A delayed job waits until it may start.
+    """
+    if job.starts_at > state.now:
+        state.queues.delay(job)
+        job.start_timer = state.deadlines.set(job.starts_at, TimerKind.START, job)
+        return
     if is_single(job):
         enqueue(state, job.parts[0])
         return
@@ -44,6 +52,7 @@ def dispatch_job(state: BrokerState, job: Job) -> None:
 def _wait_unbound(state: BrokerState, job: Job) -> None:
     """Queue a job until workers that match its target register."""
     state.queues.of(job.service).unbound[job.id] = job
+    job.request = None  # the ledger has it
     patience = job.terms.patience
     if patience is not None:
         # A job held for a resource move does not wait for a worker to register.
@@ -111,6 +120,9 @@ def start_patience(state: BrokerState, part: JobPart) -> None:
         # to register as a returning worker does.
         patience = max(patience, state.limits.recovery_grace)
     at = max(state.now + patience, state.recovery_ends_at)
+    if 0 < part.job.deadline_at <= at:
+        part.patience_timer = None  # the job ends before
+        return
     part.patience_timer = state.deadlines.set(at, TimerKind.PATIENCE, part)
 
 
@@ -178,25 +190,26 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     if part.bound is None and part.attempt == 1:
         state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
     state.out.append(work_of(part, worker.peer, run_until, seq))
+    part.request = None  # if the part is dispatched again, the ledger has it
 
 
 def work_of(part: JobPart, worker: PeerId, run_until: float | None, seq: int = 0) -> SendWork:
     """Return the effect that sends a part to its worker."""
     job, request = part.job, part.request
-    assert request is not None, f"{part.key} is dispatched without its request"
     return SendWork(
         worker,
         job.id,
         part.attempt,
         part.service,
         job.client,
-        request,
+        EMPTY if request is None else request,
         part.task,
         run_until,
         seq,
         job.terms.needs,
         str(part.target),
         job.terms.strict,
+        part.request_seq if request is None else 0,
     )
 
 
@@ -224,6 +237,8 @@ def _run_until(state: BrokerState, part: JobPart) -> float | None:
 
 def _candidate(state: BrokerState, part: JobPart) -> RegisteredWorker | None:
     """Return the best worker with room for a part."""
+    if part.service in state.store.queue.paused:
+        return None
     found: Iterable[RegisteredWorker]
     if part.bound:
         found = [w for w in state.registry.named(part.bound) if w.has_room]
@@ -251,6 +266,9 @@ def _lanes_for(state: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLa
         queue = state.queues.find(service)
         if queue is not None:
             lanes += queue.lanes.values()
+    paused = state.store.queue.paused
+    if paused:
+        lanes = [lane for lane in lanes if lane.service not in paused]
     return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs))
 
 

@@ -4,6 +4,7 @@ The loop writes the `Append`s of a batch first. A send with `is_strict` leaves t
 every record of its batch is durable.
 """
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from dragoman.core.events import ReplyKind
@@ -13,7 +14,8 @@ from dragoman.model.fault import Fault
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Record
-from dragoman.model.value import value
+from dragoman.model.terms import Terms
+from dragoman.model.value import field, value
 
 
 @value
@@ -45,6 +47,8 @@ class SendWork:
     #: the resources that this worker serves.
     target: str = "any"
     is_strict: bool = True
+    #: Where the ledger has the body, if it is not in memory; 0: `body` is the body.
+    body_seq: int = 0
 
 
 @value
@@ -186,3 +190,43 @@ Effect = (
     | SendBeat
     | Dismiss
 )
+
+
+# --- after a restart: what a side learns from the fold of the records -----------------------
+
+
+@value
+class RecoveredRequest:
+    """A request that an earlier process took in."""
+
+    job: JobId
+    client: PeerId
+    #: The position of its record and body.
+    seq: int
+    terms: Terms
+    #: When it succeeded; None: it is open.
+    answered_at: float | None = None
+
+
+@value
+class RecoveredWork:
+    """Work that an earlier process sent to a worker, and that has no result."""
+
+    #: As it was sent; the body is in the ledger.
+    work: SendWork
+    at: float
+    #: The position of the worker's confirmation; 0: there is none.
+    accept_seq: int = 0
+    #: The position of the worker's result before this work; 0: there is none.
+    last_result_seq: int = 0
+
+
+@value
+class LinkPast:
+    """What the records say about one link's peers and jobs."""
+
+    last_seq: int
+    requests: Sequence[RecoveredRequest] = ()
+    work: Sequence[RecoveredWork] = ()
+    #: Peer -> the position of its last recorded state.
+    peer_states: Mapping[PeerId, int] = field(default_factory=dict)

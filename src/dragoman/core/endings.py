@@ -3,6 +3,7 @@
 Every final state of a part or job is set here, so each job ends exactly once.
 """
 
+from math import ceil
 from typing import Final
 
 from dragoman.core.deadlines import TimerKind
@@ -12,6 +13,7 @@ from dragoman.core.events import JobForwarded, ReplyKind
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.rebinding import rebind
 from dragoman.core.registry import RegisteredWorker
+from dragoman.core.retries import retry_wait
 from dragoman.core.state import BrokerState, status_of
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
@@ -119,6 +121,10 @@ def _finish_job(
     state: BrokerState, job: Job, part: JobPart | None, body: Body | None, *, seq: int = 0
 ) -> None:
     """Send the final reply of a job to its client and to cancellers; cache its result."""
+    if job.start_timer is not None:
+        state.deadlines.cancel(job.start_timer)
+        job.start_timer = None
+        state.queues.undelay(job)
     if job.deadline_timer or job.queue_timer or job.cancel_timer or job.unbound_timer:
         for timer in (job.deadline_timer, job.queue_timer, job.cancel_timer, job.unbound_timer):
             if timer is not None:
@@ -161,18 +167,70 @@ def requeue_or_end(state: BrokerState, part: JobPart, fault: Fault) -> None:
     refused_by = part.refused_by
     _detach(state, part)
     lost = fault.code is FaultCode.WORKER_LOST
-    tries = part.attempt - part.returned
     if job.cancel_asked_at:
         end_part(state, part, JobState.CANCELLED, _cancelled(lost))
-    elif lost and tries >= job.terms.max_attempts:
-        message = f"the worker was lost in each of {tries} attempts; the last was {part.worker}"
+    elif lost and part.losses >= job.terms.max_attempts:
+        message = f"the worker was lost in each of {part.losses} attempts"
+        if part.failures:
+            message = f"the worker was lost in {part.losses} attempts; {part.failures} failed"
+        message += f"; the last was {part.worker}"
         end_part(state, part, JobState.DEAD, Fault(FaultCode.EXHAUSTED, message))
     else:
-        state.record(Kind.REQUEUED, part, state="queued", failure=fault, by=worker)
-        rebind(state, part)
+        wait = _wait_after_loss(state, part) if lost else 0.0
+        _record_requeued(state, part, fault, worker, wait)
         if not lost and worker is not None:
             part.refused_by = (refused_by or set()) | {worker.name}
-        _try_again(state, part, worker, tries)
+        _try_again(state, part, worker)
+    if worker is not None:
+        fill_worker(state, worker)
+
+
+def _wait_after_loss(state: BrokerState, part: JobPart) -> float:
+    wait: float = part.job.terms.backoff * 2.0 ** min(part.losses - 1, 64)
+    return min(wait, state.limits.longest_backoff)
+
+
+def _record_requeued(
+    state: BrokerState,
+    part: JobPart,
+    fault: Fault,
+    worker: RegisteredWorker | None,
+    wait: float,
+    body: Body | None = None,
+) -> None:
+    """Record that an attempt ended and when the next one may start."""
+    state.record(
+        Kind.REQUEUED,
+        part,
+        body=body,
+        state="queued",
+        failure=fault,
+        by=worker,
+        count=ceil(wait * 1000),
+    )
+    rebind(state, part)
+
+
+def retry_or_end(
+    state: BrokerState,
+    part: JobPart,
+    final_state: JobState,
+    fault: Fault,
+    body: Body | None = None,
+    *,
+    stop: bool = False,
+) -> None:
+    """End a failed attempt: retry it if its terms say so, or else end the part."""
+    worker = state.holder(part)
+    wait = retry_wait(state, part, fault, worker)
+    if wait is None:
+        end_part(state, part, final_state, fault, body, stop=stop)
+        return
+    if stop:
+        _send_cancel(state, part, state.next_seq)
+    _detach(state, part)
+    _record_requeued(state, part, fault, worker, wait, body)
+    _try_again(state, part, worker)
     if worker is not None:
         fill_worker(state, worker)
 
@@ -184,20 +242,15 @@ def _cancelled(lost: bool) -> Fault:
     return Fault(FaultCode.CANCELLED, "its worker handed the job back after the cancel")
 
 
-def _try_again(
-    state: BrokerState, part: JobPart, worker: RegisteredWorker | None, tries: int
-) -> None:
+def _try_again(state: BrokerState, part: JobPart, worker: RegisteredWorker | None) -> None:
     """Queue a part for its next attempt, now or after a back-off."""
-    terms, limits = part.job.terms, state.limits
+    if part.retry_at:
+        part.retry_timer = state.deadlines.set(part.retry_at, TimerKind.RETRY, part)
+        return
     if part.refused_by is not None:
         # Other workers may take it now; those that refused are offered it again later.
-        part.retry_timer = state.deadlines.set(
-            state.now + limits.refusal_pause, TimerKind.RETRY, part
-        )
-    elif terms.backoff:
-        wait = min(terms.backoff * 2.0 ** min(tries - 1, 64), limits.longest_backoff)
-        part.retry_timer = state.deadlines.set(state.now + wait, TimerKind.RETRY, part)
-        return
+        at = state.now + state.limits.refusal_pause
+        part.retry_timer = state.deadlines.set(at, TimerKind.RETRY, part)
     enqueue_after(state, part, worker)
 
 

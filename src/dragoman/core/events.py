@@ -12,6 +12,7 @@ from dragoman.model.capacity import Capacity
 from dragoman.model.fault import Fault
 from dragoman.model.names import ANONYMOUS, JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
+from dragoman.model.schedule import Schedule
 from dragoman.model.target import ANY, Target
 from dragoman.model.terms import Terms
 from dragoman.model.value import field, value
@@ -178,6 +179,13 @@ class PeerLeft:
 
 
 @value
+class LedgerBlocked:
+    """The ledger takes no records, for this reason; without one: it takes them again."""
+
+    reason: str = ""
+
+
+@value
 class DrainRequested:
     """Drain this worker; without a peer, the whole broker.
 
@@ -205,6 +213,44 @@ class ResourcesSettled:
     """A worker confirmed which resources it owns, or cannot confirm."""
 
     worker: PeerId
+
+
+@value
+class ScheduleDeclared:
+    """A schedule was added or changed; without a schedule, it was removed."""
+
+    name: str
+    schedule: Schedule | None = None
+
+
+@value
+class ScheduleTicked:
+    """A schedule is due. The same tick again is ignored."""
+
+    name: str
+    #: Whole seconds since the epoch.
+    tick: int
+    #: What to submit; None: nothing, because the tick was missed.
+    job: JobSubmitted | None = None
+
+
+@value
+class DeadLetterDropped:
+    """An operator dropped a dead letter, or retries it as a new job."""
+
+    job: JobId
+    again: JobSubmitted | None = None
+    principal: Principal = ANONYMOUS
+
+
+@value
+class ServicePaused:
+    """An operator paused or resumed a service."""
+
+    service: ServiceName
+    is_paused: bool
+    reason: str = ""
+    principal: Principal = ANONYMOUS
 
 
 @value
@@ -264,8 +310,13 @@ Event = (
     | DeliveryFailed
     | PeerLeft
     | DrainRequested
+    | LedgerBlocked
     | ResourcesDeclared
     | ResourcesSettled
+    | ScheduleDeclared
+    | ScheduleTicked
+    | DeadLetterDropped
+    | ServicePaused
     | Noted
     | EventDenied
     | TimeAdvanced

@@ -3,8 +3,8 @@
 from dragoman.core.deadlines import Timer
 from dragoman.core.dispatch import can_serve, is_moving
 from dragoman.core.jobs import Job, JobPart
-from dragoman.core.queues import QueueLane
-from dragoman.core.registry import RegisteredWorker, WorkerRegistry
+from dragoman.core.queues import BODY_OVERHEAD, QueueLane
+from dragoman.core.registry import RegisteredWorker, WorkerRegistry, load_of
 from dragoman.core.state import BrokerState
 from dragoman.model.job import FINAL, JobState
 
@@ -23,7 +23,10 @@ def check(state: BrokerState) -> None:
 
 
 def _check_job(state: BrokerState, job: Job) -> None:
-    timers = (job.deadline_timer, job.queue_timer, job.cancel_timer, job.unbound_timer)
+    timers = (
+        *(job.start_timer, job.deadline_timer, job.queue_timer),
+        *(job.cancel_timer, job.unbound_timer),
+    )
     if job.is_final:
         assert all(p.state in FINAL for p in job.parts), f"{job.id} ended with open parts"
         assert all(t is None for t in timers), f"{job.id} ended with running timers"
@@ -37,12 +40,16 @@ def _check_job(state: BrokerState, job: Job) -> None:
 def _check_open_job(state: BrokerState, job: Job) -> None:
     assert not job.deadline_at or _runs(job.deadline_timer), f"{job.id} has lost its deadline"
     assert not job.cancel_asked_at or _runs(job.cancel_timer), f"{job.id}: its cancel has no timer"
+    queue = state.queues.find(job.service)
+    is_delayed = queue is not None and job.id in queue.delayed
+    assert is_delayed == _runs(job.start_timer), f"{job.id} is delayed without a timer, or reverse"
     if job.parts:
         assert job.open_parts(), f"{job.id} is open without open parts"
         runs = any(p.state is JobState.RUNNING for p in job.parts)
         assert runs == (job.state is JobState.RUNNING), f"{job.id} is {job.state}, unlike its parts"
         return
-    queue = state.queues.find(job.service)
+    if is_delayed:
+        return
     assert queue and job.id in queue.unbound, f"{job.id} has no parts and is not queued"
     assert job.terms.patience is None or _runs(job.unbound_timer), (
         f"{job.id} waits without a patience timer"
@@ -73,17 +80,21 @@ def _check_part(state: BrokerState, part: JobPart) -> None:
 
 
 def _check_waiting(state: BrokerState, part: JobPart, where: str) -> None:
-    assert part.request is not None, f"{where} has lost its request"
+    assert part.request_seq, f"{where} has lost its request"
     assert not part.job.cancel_asked_at, f"{where} is queued although it was cancelled"
-    assert part.queued_in is not None or _runs(part.retry_timer), (
+    timers = (part.retry_timer, part.job.start_timer)
+    assert part.queued_in is not None or any(map(_runs, timers)), (
         f"{where} is neither queued nor due for a retry"
     )
+    assert part.queued_in is None or not _runs(part.job.start_timer), f"{where} is queued too soon"
     assert part.refused_by is None or _runs(part.retry_timer), (
         f"{where} was refused and has no retry timer"
     )
     if part.queued_in is None or part.job.terms.patience is None or _runs(part.patience_timer):
         return
-    is_served = can_serve(state, part.service, part.target, part.bound)
+    # A deadline that ends the job before its patience would, needs no second timer.
+    is_timed = bool(part.job.deadline_at)
+    is_served = is_timed or can_serve(state, part.service, part.target, part.bound)
     assert is_served, f"{where} waits without a patience timer: no worker can take it"
 
 
@@ -115,10 +126,13 @@ def _check_queues(state: BrokerState) -> None:
     for service in state.queues.services():
         queue = state.queues.of(service)
         waiting = [p for p in everything if p.service == service]
-        assert queue.jobs or queue.unbound, f"the empty queue of {service} is kept"
+        assert queue.jobs or queue.unbound or queue.delayed, f"the empty queue of {service} is kept"
         assert queue.jobs == len(waiting), f"the queue of {service} is miscounted"
-        size = sum(p.request.size for p in waiting if p.request)
+        size = sum(p.nbytes for p in waiting) + sum(j.nbytes for j in queue.delayed.values())
         assert queue.bytes == size, f"the bytes waiting for {service} are miscounted"
+    kept = sum(p.nbytes + BODY_OVERHEAD for p in everything if p.request is not None)
+    assert state.queues.body_bytes == kept, "the bodies in memory are miscounted"
+    assert kept <= state.queues.body_limit, "queued bodies take more memory than they may"
     for lane in state.queues.lanes():
         waiting = lane.waiting()
         assert len(lane) == len(waiting) > 0, f"lane {lane.key} is miscounted"
@@ -134,11 +148,13 @@ def _check_queues(state: BrokerState) -> None:
 
 def _check_no_idle_worker(state: BrokerState, lane: QueueLane, waiting: list[JobPart]) -> None:
     """Assert that no part waits while an eligible worker has room (lost wake-up)."""
+    if lane.service in state.store.queue.paused:
+        return
     pool = state.registry.pools.get(lane.service)
     workers = (
         state.registry.named(lane.bound)
         if lane.bound
-        else pool.by_last_use.values()
+        else [*pool.by_last_use.values(), *pool.prefetching.values()]
         if pool
         else ()
     )
@@ -156,13 +172,14 @@ def _check_no_idle_worker(state: BrokerState, lane: QueueLane, waiting: list[Job
 def _check_pools(registry: WorkerRegistry) -> None:
     for worker in registry.workers.values():
         assert worker.credit is None or worker.credit >= 0, f"{worker.peer} has negative credit"
+        assert 0 <= worker.extra <= worker.prefetch, f"{worker.peer} prefetches too much"
         assert registry.names[worker.name][worker.peer] is worker, f"{worker.name} is misnamed"
         for service in worker.services:
             pool = registry.pools[service]
             assert pool.members[worker.peer] is worker, f"{worker.peer} is not in {service}"
-            assert (worker.peer in pool.by_last_use) == worker.has_room, f"{worker.peer}: room"
+            assert (worker.peer in pool.loads) == worker.has_room, f"{worker.peer}: room"
             if worker.has_room:
-                load = len(worker.held)
+                load = load_of(worker)
                 assert pool.loads[worker.peer] == load, f"{worker.peer}: load"
                 assert worker.peer in pool.by_load[load], f"{worker.peer}: bucket"
     for service, pool in registry.pools.items():

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dragoman.core.jobs import Job, JobPart, is_single
+from dragoman.core.queue_state import QueueState
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL, TRANSITIONS, JobState
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
@@ -19,13 +20,17 @@ from dragoman.model.terms import read_terms
 
 #: Looking a member up by calling the Enum costs more than the rest of a step.
 _STATES: Final = {str(state): state for state in JobState}
-_LOSSES: Final = frozenset({FaultCode.WORKER_LOST.value})
+_LOST: Final = FaultCode.WORKER_LOST.value
+#: Faults of attempts that did not run. After any other fault but a lost worker, the task failed.
+_UNRUN: Final = frozenset({FaultCode.HANDED_BACK.value, FaultCode.UNDELIVERED.value})
 
 
 class JobStore:
     """All jobs by id, and counts of all records."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_cut: bool = False) -> None:
+        #: Whether older records may be gone: then records of unknown jobs are only counted.
+        self.is_cut = is_cut
         self.jobs: dict[JobId, Job] = {}
         #: (principal, idempotency key) -> job
         self.keys: dict[tuple[Principal, str], JobId] = {}
@@ -42,6 +47,12 @@ class JobStore:
         self.sessions: dict[PeerId, WorkerName] = {}
         #: Workers whose jobs wait longer than the default after a restart: peer -> seconds.
         self.graces: dict[PeerId, float] = {}
+        #: Peer -> position of its last recorded state, for sides that keep some in the ledger.
+        self.peer_states: dict[PeerId, int] = {}
+        #: Worker -> position of its last result, until it leaves.
+        self.results: dict[PeerId, int] = {}
+        #: Schedules, dead letters, paused services.
+        self.queue = QueueState()
         self.last_seq = 0
         self.last_at = 0.0
 
@@ -61,17 +72,24 @@ class JobStore:
             self._submitted(record, job)
             return
         step = _STEPS.get(record.kind)
-        if step is not None:
+        if step is not None and not (self.is_cut and self._lacks_job(record)):
             step(self, record)
+
+    def _lacks_job(self, record: Record) -> bool:
+        """Tell whether retention has removed the beginning of a record's job."""
+        return record.kind in _OF_A_JOB and record.job not in self.jobs
 
     def _submitted(self, record: Record, job: Job | None = None) -> None:
         job = job or Job(record, parse_target(record.target), read_terms(record.terms), None)
+        if job.id in self.jobs:
+            del self.jobs[job.id]  # jobs stand in the order of their submission
         self.jobs[job.id] = job
         self.open_jobs += 1
         if job.key:
             self.keys[job.principal, job.key] = job.id
         if is_single(job):
-            job.parts.append(JobPart(job, 0, None))
+            job.parts = [JobPart(job, 0, None)]
+            job.request = None
 
     def _adopted(self, record: Record) -> None:
         job = self.jobs[JobId(record.job)]
@@ -87,11 +105,12 @@ class JobStore:
         job.parts = [JobPart(job, i, WorkerName(n)) for i, n in enumerate(names)]
         for part, target in zip(job.parts, record.target.split("\n"), strict=False):
             part.target = parse_target(target) if target else job.target
+        job.request = None
 
     def _moved(self, record: Record) -> None:
         job = self.jobs[JobId(record.job)]
         if record.part == len(job.parts):
-            job.parts.append(JobPart(job, record.part, None))
+            job.parts.append(_split_off(job, record))
         part = job.parts[record.part]
         part.bound, part.target = WorkerName(record.detail), parse_target(record.target)
         part.attempt, part.returned = record.attempt, record.count
@@ -105,17 +124,26 @@ class JobStore:
         part.attempt = record.attempt
         part.worker = WorkerName(record.worker)
         part.peer = PeerId(record.peer)
-        part.dispatched_at = record.at
+        part.dispatched_at, part.retry_at = record.at, 0.0
+        part.dispatch_seq, part.accept_seq = record.seq, 0
         part.job.state = JobState.RUNNING
 
+    def _accepted(self, record: Record) -> None:
+        self._part(record).accept_seq = record.seq
+
     def _requeued(self, record: Record) -> None:
+        self._note_result(record)
         part = self._part(record)
         _move(part, JobState.QUEUED)
         part.is_waiting_for_input = False
         part.worker, part.peer = WorkerName(""), PeerId("")
-        if record.fault not in _LOSSES:
+        if record.fault in _UNRUN:
             part.returned += 1
             part.refusals = (part.refusals or {}) | {WorkerName(record.worker): record.detail}
+        else:
+            part.setback = _fault(record)
+            part.failures += record.fault != _LOST
+        part.retry_at = record.at + record.count / 1000 if record.count else 0.0
         if record.target and isinstance(new := parse_target(record.target), Named):
             # Its resource has a new owner.
             part.bound = new.names[0]
@@ -123,6 +151,7 @@ class JobStore:
         part.job.state = _state_of(part.job)
 
     def _forwarded(self, record: Record) -> None:
+        self._note_result(record)
         part = self._part(record)
         _move(part, JobState.QUEUED)
         part.is_waiting_for_input = False
@@ -132,19 +161,21 @@ class JobStore:
         if isinstance(part.target, Named):
             part.bound = part.target.names[0]
         part.task = record.task
-        part.request_seq = record.seq
+        part.request_seq, part.nbytes = record.seq, record.nbytes
         # After a forward, the count of attempts starts again.
-        part.returned = part.attempt
+        part.returned, part.failures = part.attempt, 0
         part.job.hops += 1
         part.job.has_moved = True
         part.job.state = _state_of(part.job)
 
     def _gathered(self, record: Record) -> None:
+        self._note_result(record)
         part = self._part(record)
         self._end_part(part, record)
         part.job.state = _state_of(part.job)
 
     def _ended(self, record: Record) -> None:
+        self._note_result(record)
         job = self.jobs[JobId(record.job)]
         for part in job.parts:
             if part.state not in FINAL:
@@ -155,6 +186,8 @@ class JobStore:
         self.open_jobs -= 1
         self.counts[record.state] += 1
         self.finished.append(job)
+        if job.state is not JobState.SUCCEEDED:
+            self.queue.ended(job)
         if job.terms.memoize and job.state is JobState.SUCCEEDED and is_single(job):
             self.memo[job.service, job.digest] = job
 
@@ -164,6 +197,10 @@ class JobStore:
         # The body of a memoised result is stored with the earlier job's record.
         part.result_seq = record.count or (record.seq if record.nbytes else 0)
         part.is_waiting_for_input = False
+
+    def _note_result(self, record: Record) -> None:
+        if record.nbytes and record.peer:
+            self.results[PeerId(record.peer)] = record.seq
 
     def _cancel_asked(self, record: Record) -> None:
         self.jobs[JobId(record.job)].cancel_asked_at = record.at
@@ -183,6 +220,14 @@ class JobStore:
 
     def _left(self, record: Record) -> None:
         self.sessions.pop(PeerId(record.peer), None)
+        self.results.pop(PeerId(record.peer), None)
+
+    def _changed(self, record: Record) -> None:
+        """Note the state of a peer; a record without a body says that it is forgotten."""
+        if record.peer and record.nbytes:
+            self.peer_states[PeerId(record.peer)] = record.seq
+        elif record.peer:
+            self.peer_states.pop(PeerId(record.peer), None)
 
     def _forgotten(self, record: Record) -> None:
         for key in [k for k in self.memo if k[0] == record.service]:
@@ -190,9 +235,10 @@ class JobStore:
 
     def _started(self, record: Record) -> None:
         self.sessions.clear()
-        if self.graces:
+        if self.graces or self.results:
             holders = {part.peer for job in self.jobs.values() for part in job.open_parts()}
             self.graces = {p: grace for p, grace in self.graces.items() if p in holders}
+            self.results = {p: seq for p, seq in self.results.items() if p in holders}
 
     def _part(self, record: Record) -> JobPart:
         return self.jobs[JobId(record.job)].parts[record.part]
@@ -213,15 +259,31 @@ class JobStore:
         job.parts = []
 
     def oldest_needed(self) -> int:
-        """Return the oldest record that any job in memory still needs."""
-        oldest = min((j.submit_seq for j in self.jobs.values()), default=self.last_seq + 1)
+        """Return the oldest record that any job in memory still needs.
+
+        The loop waits for this, so it looks at the first job, not at all that wait.
+        """
+        first = next(iter(self.jobs.values()), None)
+        oldest = self.last_seq + 1 if first is None else first.submit_seq
+        if self.queue.schedules:
+            oldest = min(oldest, *(each.seq for each in self.queue.schedules.values()))
         # A memoised result is stored with a record of an earlier job.
-        results = (p.result_seq for j in self.jobs.values() for p in j.parts if p.result_seq)
+        results = (p.result_seq for j in self.finished for p in j.parts if p.result_seq)
         return min(oldest, min(results, default=oldest))
 
     def as_recorded(self) -> dict[JobId, tuple[object, ...]]:
         """Return everything the records say, to compare two stores."""
         return {job.id: job.as_recorded() for job in self.jobs.values()}
+
+
+def _split_off(job: Job, record: Record) -> JobPart:
+    """Return a new part with the request of the part that it was split off from."""
+    new = JobPart(job, record.part, None)
+    for other in job.parts:
+        if (other.service, other.task) == (record.service, record.task):
+            new.service, new.task = other.service, other.task
+            new.request_seq, new.nbytes = other.request_seq, other.nbytes
+    return new
 
 
 def _fault(record: Record) -> Fault | None:
@@ -248,6 +310,7 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.BOUND: JobStore._bound,
     Kind.MOVED: JobStore._moved,
     Kind.DISPATCHED: JobStore._dispatched,
+    Kind.ACCEPTED: JobStore._accepted,
     Kind.REQUEUED: JobStore._requeued,
     Kind.FORWARDED: JobStore._forwarded,
     Kind.GATHERED: JobStore._gathered,
@@ -257,7 +320,32 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.INPUT_GIVEN: JobStore._input_given,
     Kind.JOINED: JobStore._joined,
     Kind.RESYNCED: JobStore._joined,
+    Kind.LATE: JobStore._note_result,
     Kind.LEFT: JobStore._left,
+    Kind.CHANGED: JobStore._changed,
     Kind.FORGOTTEN: JobStore._forgotten,
     Kind.STARTED: JobStore._started,
+    Kind.SCHEDULED: lambda store, record: store.queue.scheduled(record),
+    Kind.UNSCHEDULED: lambda store, record: store.queue.unscheduled(record),
+    Kind.TICKED: lambda store, record: store.queue.ticked(record),
+    Kind.DROPPED: lambda store, record: store.queue.dropped(record),
+    Kind.PAUSED: lambda store, record: store.queue.paused_service(record),
+    Kind.RESUMED: lambda store, record: store.queue.resumed_service(record),
 }
+#: Records that change a job, so that its `submitted` record must be known.
+_OF_A_JOB: Final = frozenset(
+    {
+        Kind.ADOPTED,
+        Kind.BOUND,
+        Kind.MOVED,
+        Kind.DISPATCHED,
+        Kind.ACCEPTED,
+        Kind.REQUEUED,
+        Kind.FORWARDED,
+        Kind.GATHERED,
+        Kind.ENDED,
+        Kind.CANCEL_ASKED,
+        Kind.INPUT_ASKED,
+        Kind.INPUT_GIVEN,
+    }
+)

@@ -22,16 +22,19 @@ class JobPart:
     """One assignment of a job, to be run by one worker."""
 
     __slots__ = (
+        "accept_seq",
         "attempt",
         "body",
         "bound",
+        "dispatch_seq",
         "dispatched_at",
         "entry_id",
+        "failures",
         "fault",
         "index",
         "is_waiting_for_input",
         "job",
-        "key",
+        "nbytes",
         "patience_timer",
         "peer",
         "queued_client",
@@ -41,10 +44,12 @@ class JobPart:
         "request",
         "request_seq",
         "result_seq",
+        "retry_at",
         "retry_timer",
         "returned",
         "run_timer",
         "service",
+        "setback",
         "state",
         "target",
         "task",
@@ -54,8 +59,6 @@ class JobPart:
     def __init__(self, job: "Job", index: int, bound: WorkerName | None) -> None:
         self.job = job
         self.index = index
-        #: Unique among all parts.
-        self.key = (job.id, index)
         #: The only worker that may run it; None: any that matches the job's target.
         self.bound = bound
         self.state = JobState.QUEUED
@@ -63,20 +66,30 @@ class JobPart:
         self.attempt = 0
         #: Dispatches that were returned unrun; they do not count against `max_attempts`.
         self.returned = 0
+        #: Attempts that the worker ran and that failed; they count against the retries.
+        self.failures = 0
+        #: When the next attempt may start, and the fault of the last one.
+        self.retry_at = 0.0
+        self.setback: Fault | None = None
         self.worker = WorkerName("")
         self.peer = PeerId("")
         self.fault: Fault | None = None
         self.result_seq = 0
         self.dispatched_at = 0.0
+        #: Positions of its last dispatch, and of the worker's confirmation that it has it.
+        self.dispatch_seq = 0
+        self.accept_seq = 0
         self.is_waiting_for_input = False
         #: Workers that refused it, with their last reason. None instead of empty: rarely used.
         self.refusals: dict[WorkerName, str] | None = None
-        #: These four change when a worker forwards the job.
+        #: These five change when a worker forwards the job.
         self.service = job.service
         self.target = job.target
         self.task = job.task
         self.request_seq = job.submit_seq
+        self.nbytes = job.nbytes
         # Not recorded; rebuilt after a restart:
+        #: The request while it waits in memory; None: the ledger has it, at `request_seq`.
         self.request: Body | None = job.request
         self.body: Body | None = None
         #: The lane it waits in, its entry there, and the client it is queued for.
@@ -87,6 +100,16 @@ class JobPart:
         self.patience_timer: Timer | None = None
         self.retry_timer: Timer | None = None
         self.run_timer: Timer | None = None
+
+    @property
+    def losses(self) -> int:
+        """The attempts that were lost with their worker, and the running one."""
+        return self.attempt - self.returned - self.failures
+
+    @property
+    def key(self) -> tuple[JobId, int]:
+        """Unique among all parts. Made when it is needed: most parts wait, and need none."""
+        return (self.job.id, self.index)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -100,6 +123,8 @@ class JobPart:
             self.state,
             self.attempt,
             self.returned,
+            self.failures,
+            self.retry_at,
             self.worker,
             self.peer,
             self.fault.code if self.fault else None,
@@ -108,6 +133,9 @@ class JobPart:
             str(self.target),
             self.task,
             self.request_seq,
+            self.nbytes,
+            self.dispatch_seq,
+            self.accept_seq,
             self.is_waiting_for_input,
         )
 
@@ -132,11 +160,13 @@ class Job:
         "hops",
         "id",
         "key",
+        "nbytes",
         "parts",
         "principal",
         "queue_timer",
         "request",
         "service",
+        "start_timer",
         "state",
         "submit_seq",
         "submitted_at",
@@ -160,6 +190,8 @@ class Job:
         self.principal = Principal(record.principal)
         self.dialect = record.dialect
         self.digest = record.digest
+        #: Size of its request.
+        self.nbytes = record.nbytes
         self.submitted_at = record.at
         self.deadline_at = record.deadline_at
         self.submit_seq = record.seq
@@ -176,6 +208,7 @@ class Job:
         # Not recorded:
         #: Clients that asked for the cancel, with the job id each used. None: none did.
         self.cancellers: dict[PeerId, JobId] | None = None
+        self.start_timer: Timer | None = None
         self.deadline_timer: Timer | None = None
         self.queue_timer: Timer | None = None
         self.cancel_timer: Timer | None = None
@@ -185,6 +218,11 @@ class Job:
     def is_final(self) -> bool:
         """Whether the job has ended."""
         return self.state in FINAL
+
+    @property
+    def starts_at(self) -> float:
+        """When the job may start: at its submission, unless it is delayed."""
+        return self.terms.starts_at(self.submitted_at)
 
     def open_parts(self) -> list[JobPart]:
         """Return the parts that are not final."""

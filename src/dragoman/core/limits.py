@@ -16,6 +16,12 @@ class Limits:
         ge=1,
         help="Bytes of request bodies that may wait in one service's queue.",
     )
+    queued_memory: int = setting(
+        default=0,
+        ge=0,
+        help="Bytes of memory for waiting request bodies, over all services; further bodies stay"
+        " on disk until they are dispatched. 0: an eighth of the memory that the broker may use.",
+    )
     retention: float = setting(
         default=3600.0,
         ge=0,

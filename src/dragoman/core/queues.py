@@ -24,6 +24,9 @@ QueueEntry = tuple[int, int, int, int, JobPart]
 Ranked = tuple[int, QueueEntry]
 
 _SWEEP_ABOVE: Final = 64
+#: Bytes that a body in memory takes beside its content.
+BODY_OVERHEAD: Final = 200
+_UNLIMITED: Final = 2**63
 
 
 class Turns:
@@ -156,7 +159,9 @@ class Queue:
         self.lanes: dict[LaneKey, QueueLane] = {}
         #: Jobs without parts: no worker matches their target yet.
         self.unbound: dict[str, Job] = {}
-        #: Number of queued parts, and the bytes of their requests.
+        #: Jobs that may not start yet.
+        self.delayed: dict[str, Job] = {}
+        #: Number of queued parts, and the bytes of requests, also of delayed jobs.
         self.jobs = 0
         self.bytes = 0
 
@@ -164,10 +169,13 @@ class Queue:
 class Queues:
     """The queues of all services, and the lanes of each bound worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, body_limit: int) -> None:
         self._queues: dict[ServiceName, Queue] = {}
         self._bound: dict[WorkerName, dict[LaneKey, QueueLane]] = {}
         self.turns = Turns()
+        #: Memory for the bodies of queued requests, over all services: the limit, and its use.
+        self.body_limit = body_limit or _UNLIMITED
+        self.body_bytes = 0
         self._last_entry_id = 0
 
     @property
@@ -197,7 +205,18 @@ class Queues:
         self.turns.enter(part.job.client)
         self._lane(queue, part).push(part, self._last_entry_id)
         queue.jobs += 1
-        queue.bytes += _size(part)
+        queue.bytes += part.nbytes
+        self._keep_body(part)
+
+    def _keep_body(self, part: JobPart) -> None:
+        """Keep the body of a queued part in memory if there is room; the ledger has it."""
+        if part.request is None:
+            return
+        size = part.nbytes + BODY_OVERHEAD
+        if self.body_bytes + size > self.body_limit:
+            part.request = None
+        else:
+            self.body_bytes += size
 
     def _lane(self, queue: Queue, part: JobPart) -> QueueLane:
         target, terms = part.target, part.job.terms
@@ -219,7 +238,9 @@ class Queues:
         self.turns.leave(part.queued_client)
         queue = self._queues[lane.service]
         queue.jobs -= 1
-        queue.bytes -= _size(part)
+        queue.bytes -= part.nbytes
+        if part.request is not None:
+            self.body_bytes -= part.nbytes + BODY_OVERHEAD
         if not len(lane):
             self._drop(queue, lane)
         self.tidy(lane.service)
@@ -236,8 +257,24 @@ class Queues:
     def tidy(self, service: ServiceName) -> None:
         """Drop an empty queue, so that invented service names cost no memory."""
         queue = self._queues.get(service)
-        if queue is not None and not queue.jobs and not queue.unbound:
+        if queue is not None and not (queue.jobs or queue.unbound or queue.delayed):
             del self._queues[service]
+
+    def delay(self, job: Job) -> None:
+        """Keep a job that may not start yet. The ledger has its request."""
+        queue = self.of(job.service)
+        queue.delayed[job.id] = job
+        queue.bytes += job.nbytes
+        job.request = None
+        for part in job.parts:
+            part.request = None
+
+    def undelay(self, job: Job) -> None:
+        """Let go of a delayed job: it starts or ends."""
+        queue = self.of(job.service)
+        if queue.delayed.pop(job.id, None) is not None:
+            queue.bytes -= job.nbytes
+        self.tidy(job.service)
 
     def bound_to(self, name: WorkerName) -> list[QueueLane]:
         """Return the lanes that only this worker may serve."""
@@ -258,7 +295,3 @@ class Queues:
     def unbound(self) -> list[Job]:
         """Return every job that waits to be bound to workers."""
         return [job for queue in self._queues.values() for job in queue.unbound.values()]
-
-
-def _size(part: JobPart) -> int:
-    return part.request.size if part.request is not None else 0

@@ -85,7 +85,8 @@ def _split(
         # Only describes the record; the store makes its own part from that.
         new = JobPart(job, len(job.parts), None)
         new.service, new.task = part.service, part.task
-        new.attempt, new.returned = part.attempt, part.returned
+        # The retries of a part that splits off start again.
+        new.attempt, new.returned = part.attempt, part.returned + part.failures
         _record_move(state, new, name, resources)
         job.parts[-1].request = part.request
     return job.parts[count:]

@@ -25,7 +25,7 @@ def build_record(
     by: RegisteredWorker | None = None,
     failure: Fault | None = None,
     body: Body | None = None,
-    fields: Mapping[str, Any] = MappingProxyType({}),
+    fields: Mapping[str, object] = MappingProxyType({}),
 ) -> Record:
     """Build a record.
 
@@ -51,7 +51,7 @@ def build_record(
     return Record(seq, at, kind, **found)
 
 
-def _of_job(job: Job) -> dict[str, Any]:
+def _of_job(job: Job) -> dict[str, object]:
     terms = job.terms
     return {
         "job": job.id,
@@ -66,7 +66,7 @@ def _of_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _of_part(part: JobPart) -> dict[str, Any]:
+def _of_part(part: JobPart) -> dict[str, object]:
     # One literal: this is the hot path, and joining two costs a microsecond.
     job, terms = part.job, part.job.terms
     return {
@@ -86,7 +86,7 @@ def _of_part(part: JobPart) -> dict[str, Any]:
     }
 
 
-def _of_session(worker: RegisteredWorker) -> dict[str, Any]:
+def _of_session(worker: RegisteredWorker) -> dict[str, object]:
     return {
         "worker": worker.name,
         "peer": worker.peer,

@@ -5,30 +5,32 @@ again. Their parts wait for them for a grace time, so that a broker restart alon
 twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from dragoman.core.broker import Broker
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import dispatch_job, enqueue, work_of
-from dragoman.core.effects import Effect, SendWork
+from dragoman.core.dispatch import dispatch_job, enqueue, start_patience, work_of
+from dragoman.core.effects import Effect, RecoveredRequest, RecoveredWork
 from dragoman.core.endings import end_gathered, end_job, end_part, forget_finished
 from dragoman.core.events import WorkerJoined
 from dragoman.core.job_store import JobStore
-from dragoman.core.jobs import Job, JobPart
+from dragoman.core.jobs import Job, JobPart, is_single
 from dragoman.core.limits import Limits
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.core.submissions import start_timers
-from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, PeerId
+from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 
 
-def fold(records: Iterable[Record], keep: int = 100_000) -> JobStore:
-    """Replay records into a store; keep the newest `keep` finished jobs."""
-    store = JobStore()
+def fold(records: Iterable[Record], keep: int = 100_000, store: JobStore | None = None) -> JobStore:
+    """Replay records into a store; keep the newest `keep` finished jobs.
+
+    A store that holds the records before these is continued.
+    """
+    store = store if store is not None else JobStore()
     apply, finished = store.apply, store.finished
     for record in records:
         apply(record)
@@ -37,14 +39,23 @@ def fold(records: Iterable[Record], keep: int = 100_000) -> JobStore:
     return store
 
 
+def forget_old(store: JobStore, ended_before: float) -> None:
+    """Drop the finished jobs that a start would drop because of their age."""
+    finished = store.finished
+    while finished and finished[0].ended_at <= ended_before:
+        store.forget(finished.popleft())
+
+
 def resume(
     store: JobStore,
-    load_body: Callable[[int], Body | None],
     now: float,
     limits: Limits | None = None,
     detail: str = "",
 ) -> tuple[Broker, list[Effect]]:
-    """Start a broker on a store; return it with its first effects."""
+    """Start a broker on a store; return it with its first effects.
+
+    Bodies of requests stay in the ledger until they are dispatched.
+    """
     broker = Broker(limits, store)
     state = broker.state
     state.now = max(state.now, now)
@@ -55,27 +66,35 @@ def resume(
     state.record(Kind.STARTED, detail=detail)
     forget_finished(state)
     for job in [j for j in store.jobs.values() if not j.is_final]:
-        _resume_job(state, job, load_body)
+        _resume_job(state, job)
+    for worker in state.absent.values():
+        # A worker starts its jobs in the order of their dispatch, not of their submission.
+        held = sorted(worker.held.items(), key=lambda item: item[1].dispatch_seq)
+        worker.held = dict(held)
     return broker, effects
 
 
-def work_in_flight(broker: Broker) -> Iterator[SendWork]:
+def work_in_flight(broker: Broker) -> Iterator[RecoveredWork]:
     """Yield the work that an earlier process sent to workers, as it was sent then.
 
     Sides remember it, so that they recognise the replies. Nothing is sent again.
     """
+    results = broker.state.store.results
     for worker in broker.state.absent.values():
         for part in worker.held.values():
-            yield work_of(part, worker.peer, _ran_until(part))
+            work = work_of(part, worker.peer, _ran_until(part), part.dispatch_seq)
+            last_result = results.get(worker.peer, 0)
+            yield RecoveredWork(work, part.dispatched_at, part.accept_seq, last_result)
 
 
-def open_requests(broker: Broker) -> Iterator[tuple[JobId, PeerId, Body]]:
-    """Yield the open jobs with their clients and requests, so that sides know how to reply."""
-    for job in broker.state.store.jobs.values():
-        first = next((p for p in job.parts if p.request_seq == job.submit_seq), None)
-        request = first.request if first is not None else job.request
-        if not job.is_final and request is not None:
-            yield job.id, job.client, request
+def recovered_requests(store: JobStore) -> Iterator[RecoveredRequest]:
+    """Yield the requests that an earlier process took in: open ones, and recent successes."""
+    for job in store.jobs.values():
+        if not job.is_final:
+            yield RecoveredRequest(job.id, job.client, job.submit_seq, job.terms)
+    for job in store.finished:
+        if job.state is JobState.SUCCEEDED:
+            yield RecoveredRequest(job.id, job.client, job.submit_seq, job.terms, job.ended_at)
 
 
 def _ran_until(part: JobPart) -> float | None:
@@ -93,23 +112,43 @@ def _grace(state: BrokerState, peer: PeerId) -> float:
     return max(state.limits.recovery_grace, state.store.graces.get(peer, 0.0))
 
 
-def _resume_job(state: BrokerState, job: Job, load_body: Callable[[int], Body | None]) -> None:
+def _resume_job(state: BrokerState, job: Job) -> None:
     start_timers(state, job)
-    for part in job.open_parts():
-        part.request = load_body(part.request_seq) or EMPTY
-    if not job.parts:
-        job.request = load_body(job.submit_seq) or EMPTY
+    if _is_plain(job, state.now):
+        # Most of a long queue. No worker has registered yet, so none is looked for.
+        state.queues.push(job.parts[0])
+        start_patience(state, job.parts[0])
+    else:
+        _resume_parts(state, job)
+
+
+def _is_plain(job: Job, now: float) -> bool:
+    """Tell whether a job has one queued part that could start now."""
+    if job.state is not JobState.QUEUED or len(job.parts) != 1 or job.cancel_asked_at:
+        return False
+    return job.parts[0].retry_at <= now and job.starts_at <= now
+
+
+def _resume_parts(state: BrokerState, job: Job) -> None:
     if job.cancel_asked_at:
         _resume_cancel(state, job)
-    elif not job.parts:
+    elif not job.parts or (is_single(job) and job.starts_at > state.now and is_new(job)):
         dispatch_job(state, job)
+        return
     elif not job.open_parts():
         end_gathered(state, job)
     for part in job.open_parts():
         if part.state is JobState.RUNNING:
             _await_worker(state, part)
+        elif part.retry_at > state.now:
+            part.retry_timer = state.deadlines.set(part.retry_at, TimerKind.RETRY, part)
         else:
             enqueue(state, part)
+
+
+def is_new(job: Job) -> bool:
+    """Tell whether no part of a job was ever dispatched."""
+    return not any(part.attempt for part in job.parts)
 
 
 def _resume_cancel(state: BrokerState, job: Job) -> None:

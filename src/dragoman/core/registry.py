@@ -6,14 +6,23 @@ it has room; every change of its room or load goes through `WorkerRegistry`.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from dragoman.core.deadlines import Timer
 from dragoman.core.events import WorkerJoined
 from dragoman.core.jobs import JobPart
 from dragoman.model.capacity import NOTHING, Capacity
-from dragoman.model.labels import ANNOUNCED, Requirement
+from dragoman.model.labels import ANNOUNCED, PREFETCH, Requirement
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.target import read_names
+
+#: Most jobs that may wait in one worker.
+_MAX_PREFETCH: Final = 1024
+#: Seconds from dispatch to result up to which a worker gets more jobs in advance. A job that waits
+#: in a worker can wait about so long; another worker or client cannot be served with it meanwhile.
+SHORT_TURNAROUND: Final = 0.2
+#: Added to the load of a worker whose jobs would wait, so that workers with free slots come first.
+_WAITING: Final = 1 << 32
 
 
 class RegisteredWorker:
@@ -26,6 +35,7 @@ class RegisteredWorker:
         #: Number of its last dispatch; orders workers by last use.
         self.used_at = 0
         self.beats = 0
+        self.beats_sent = 0
         self.is_draining = False
         #: A message could not be delivered; cleared by its next message.
         self.is_blocked = False
@@ -33,6 +43,8 @@ class RegisteredWorker:
         self.is_gone = False
         #: The parts it holds.
         self.held: dict[tuple[JobId, int], JobPart] = {}
+        #: How many jobs it may hold beside its credit now. Grows while jobs return quickly.
+        self.extra = 0
         # At most one of each kind runs.
         self.lease_timer: Timer | None = None
         self.beat_timer: Timer | None = None
@@ -46,6 +58,9 @@ class RegisteredWorker:
         #: How many more jobs it may get; if credit returns, how many it may hold at a time.
         self.credit = joined.credit
         self.credit_returns = joined.credit_returns
+        #: The most that `extra` may be; such a worker starts its jobs in the order of dispatch.
+        self.prefetch = _read_prefetch(joined)
+        self.extra = min(self.extra, self.prefetch)
         # An interval of zero or less would make its timers due in an endless loop.
         self.beat_every = joined.beat_every if (joined.beat_every or 0) > 0 else None
         self.missed_allowed = joined.missed_allowed
@@ -67,7 +82,27 @@ class RegisteredWorker:
             return False
         if self.credit is None:
             return True
-        return self.credit > (len(self.held) if self.credit_returns else 0)
+        if not self.credit_returns:
+            return self.credit > 0
+        return self.credit + self.extra > len(self.held)
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Whether a job dispatched now would start at once, not wait in the worker."""
+        return not self.prefetch or self.credit is None or self.credit > len(self.held)
+
+    def note_turnaround(self, seconds: float) -> None:
+        """Adapt `extra` to the time from a dispatch to its result: grow slowly, shrink fast."""
+        if seconds > SHORT_TURNAROUND:
+            self.extra //= 2
+        elif self.extra < self.prefetch:
+            self.extra += 1
+
+    def unstarted(self) -> set[JobPart]:
+        """Return the held parts that it cannot have started while older ones run."""
+        if not self.prefetch or self.credit is None:
+            return set()
+        return set(list(self.held.values())[self.credit :])
 
     @property
     def lease(self) -> float | None:
@@ -93,33 +128,55 @@ class RegisteredWorker:
         return used
 
 
+def _read_prefetch(joined: WorkerJoined) -> int:
+    """Return how many jobs may wait in a worker. Only for credit that returns with the results."""
+    text = joined.labels.get(PREFETCH, "")
+    if joined.credit is None or not joined.credit_returns or not text.isdecimal():
+        return 0
+    return min(int(text[:9]), _MAX_PREFETCH)
+
+
 class ServicePool:
     """The workers of one service; those with room are indexed for each balance."""
 
     def __init__(self) -> None:
         #: All workers, in the order they joined.
         self.members: dict[PeerId, RegisteredWorker] = {}
-        #: Number of held parts -> workers with room, least recently used first.
+        #: Load -> workers with room, least recently used first.
         self.by_load: dict[int, OrderedDict[PeerId, RegisteredWorker]] = {}
-        #: Workers with room, least recently dispatched to first.
+        #: Workers with a free slot, least recently dispatched to first.
         self.by_last_use: OrderedDict[PeerId, RegisteredWorker] = OrderedDict()
+        #: The same for workers in which a job would wait.
+        self.prefetching: OrderedDict[PeerId, RegisteredWorker] = OrderedDict()
         #: The key of each worker with room in `by_load`.
         self.loads: dict[PeerId, int] = {}
 
     def reindex(self, worker: RegisteredWorker) -> None:
         """Update the indexes after a change of a worker's room or load."""
-        peer, load = worker.peer, len(worker.held)
+        peer, load = worker.peer, load_of(worker)
         old = self.loads.get(peer)
         if not worker.has_room:
             if old is not None:
                 self._take_from_load(peer, old)
-                del self.by_last_use[peer]
+                del self._order_of(old)[peer]
         elif old is None:
-            self.by_last_use[peer] = worker
+            self._order_of(load)[peer] = worker
             self._put_at_load(worker, load)
         elif old != load:
             self._take_from_load(peer, old)
             self._put_at_load(worker, load)
+            if (old >= _WAITING) != (load >= _WAITING):
+                del self._order_of(old)[peer]
+                self._order_of(load)[peer] = worker
+
+    def _order_of(self, load: int) -> OrderedDict[PeerId, RegisteredWorker]:
+        return self.prefetching if load >= _WAITING else self.by_last_use
+
+    def used(self, worker: RegisteredWorker) -> None:
+        """Move a worker with room to the end of its order."""
+        load = self.loads.get(worker.peer)
+        if load is not None:
+            self._order_of(load).move_to_end(worker.peer)
 
     def _put_at_load(self, worker: RegisteredWorker, load: int) -> None:
         bucket = self.by_load.get(load)
@@ -137,18 +194,24 @@ class ServicePool:
     def remove(self, peer: PeerId) -> None:
         """Remove a worker."""
         self.members.pop(peer, None)
-        self.by_last_use.pop(peer, None)
         load = self.loads.get(peer)
         if load is not None:
+            del self._order_of(load)[peer]
             self._take_from_load(peer, load)
 
     def in_order(self, balance: str) -> Iterator[RegisteredWorker]:
-        """Yield the workers with room, best choice first."""
+        """Yield the workers with room, best choice first; free slots before waiting places."""
         if balance != "least_loaded":
             yield from self.by_last_use.values()
+            yield from self.prefetching.values()
             return
         for load in sorted(self.by_load):
             yield from self.by_load[load].values()
+
+
+def load_of(worker: RegisteredWorker) -> int:
+    """Return the key of a worker in `ServicePool.by_load`."""
+    return len(worker.held) + (0 if worker.has_free_slot else _WAITING)
 
 
 class WorkerRegistry:
@@ -202,8 +265,7 @@ class WorkerRegistry:
         for service in worker.services:
             pool = self.pools[service]
             pool.reindex(worker)
-            if worker.peer in pool.loads:
-                pool.by_last_use.move_to_end(worker.peer)
+            pool.used(worker)
 
     def release(self, worker: RegisteredWorker, part: JobPart) -> None:
         """Remove a part from a worker. Spent credit is not returned."""
@@ -214,9 +276,7 @@ class WorkerRegistry:
         self.refresh(worker)
         if part.job.terms.balance == "least_recently_used":
             for service in worker.services:
-                by_last_use = self.pools[service].by_last_use
-                if worker.peer in by_last_use:
-                    by_last_use.move_to_end(worker.peer)
+                self.pools[service].used(worker)
 
     def members(self, service: ServiceName) -> Iterable[RegisteredWorker]:
         """Return the workers of a service; for the service `all`, every worker not built in."""

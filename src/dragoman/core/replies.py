@@ -2,7 +2,7 @@
 
 from dragoman.core.dispatch import target_workers
 from dragoman.core.effects import Dismiss
-from dragoman.core.endings import end_part, forward_part, requeue_or_end
+from dragoman.core.endings import end_part, forward_part, requeue_or_end, retry_or_end
 from dragoman.core.events import JobForwarded, ReplyKind, ReplyReceived
 from dragoman.core.jobs import JobPart
 from dragoman.core.registry import RegisteredWorker
@@ -25,9 +25,21 @@ def reply_received(state: BrokerState, event: ReplyReceived) -> None:
         return
     assert worker is not None
     if event.kind is ReplyKind.FINAL:
+        if worker.prefetch:
+            _adapt_prefetch(state, worker, part, event)
         _final(state, part, event)
     else:
         _intermediate(state, worker, part, event)
+
+
+def _adapt_prefetch(
+    state: BrokerState, worker: RegisteredWorker, part: JobPart, event: ReplyReceived
+) -> None:
+    """Give a worker more jobs in advance while they return quickly; none after a hand-back."""
+    if event.fault is not None and event.fault.code is FaultCode.HANDED_BACK:
+        worker.extra = 0
+    else:
+        worker.note_turnaround(state.now - part.dispatched_at)
 
 
 def _sender(state: BrokerState, peer: PeerId) -> RegisteredWorker | None:
@@ -59,7 +71,7 @@ def _final(state: BrokerState, part: JobPart, event: ReplyReceived) -> None:
     elif fault.code is FaultCode.CANCELLED and part.job.cancel_asked_at:
         end_part(state, part, JobState.CANCELLED, fault)
     else:
-        end_part(state, part, JobState.FAILED, fault, event.body)
+        retry_or_end(state, part, JobState.FAILED, fault, event.body)
 
 
 def _intermediate(

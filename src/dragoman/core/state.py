@@ -5,7 +5,6 @@
 """
 
 from collections import OrderedDict
-from typing import Any
 
 from dragoman.core.deadlines import Deadlines
 from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendReply
@@ -42,7 +41,7 @@ class BrokerState:
         self.limits = limits
         self.store = store
         self.registry = WorkerRegistry()
-        self.queues = Queues()
+        self.queues = Queues(limits.queued_memory)
         self.deadlines = Deadlines()
         #: Workers whose session ended but which may come back to the parts they hold.
         self.absent: dict[PeerId, RegisteredWorker] = {}
@@ -56,6 +55,9 @@ class BrokerState:
         #: Workers whose resources changed since the last `owns` record.
         self.unannounced: dict[tuple[ServiceName, PeerId], None] = {}
         self.is_draining = False
+        #: Why the ledger takes no records; empty: it does. And the jobs refused for it.
+        self.blocked_because = ""
+        self.refused_while_blocked = 0
         self.now = 0.0
         #: After a restart, no patience ends before this: workers need time to come back.
         self.recovery_ends_at = 0.0
@@ -72,7 +74,7 @@ class BrokerState:
         by: RegisteredWorker | None = None,
         failure: Fault | None = None,
         body: Body | None = None,
-        **fields: Any,
+        **fields: object,
     ) -> int:
         """Write a record and its body; return its sequence number. See `build_record`."""
         seq = self.next_seq

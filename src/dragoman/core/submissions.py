@@ -8,6 +8,7 @@ from dragoman.core.events import (
     InputReceived,
     JobCancelled,
     JobSubmitted,
+    LedgerBlocked,
     ReplyKind,
     ResultRequested,
 )
@@ -17,7 +18,7 @@ from dragoman.core.state import BrokerState, dialect_of, status_of
 from dragoman.model.body import EMPTY
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId
+from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Kind
 from dragoman.model.terms import terms_text
 
@@ -29,6 +30,9 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
     known = _known(state, event)
     if known is not None:
         _answer_known(state, known, event, digest)
+        return
+    if state.blocked_because and not _is_builtin(state, event.service):
+        _refuse_unrecorded(state, event)
         return
     fault = _refusal(state, event)
     if fault is not None:
@@ -102,18 +106,50 @@ def _answer_again(state: BrokerState, job: Job) -> None:
     state.reply(job, ReplyKind.FINAL, fault=job.fault, state=job.state)
 
 
+def ledger_blocked(state: BrokerState, event: LedgerBlocked) -> None:
+    """Stop accepting jobs while the ledger takes no records. Afterwards, record the refusals."""
+    state.blocked_because = event.reason
+    if not event.reason and state.refused_while_blocked:
+        count, state.refused_while_blocked = state.refused_while_blocked, 0
+        detail = f"the ledger takes records again; {count} jobs were refused meanwhile"
+        state.record(Kind.CHANGED, detail=detail)
+
+
+def _is_builtin(state: BrokerState, service: ServiceName) -> bool:
+    """Whether the broker itself offers a service: management works while nothing is recorded."""
+    pool = state.registry.pools.get(service)
+    return pool is not None and any(w.is_builtin for w in pool.members.values())
+
+
+def _refuse_unrecorded(state: BrokerState, event: JobSubmitted) -> None:
+    """Refuse a job that cannot be recorded. The refusal waits for no record, and is counted."""
+    state.refused_while_blocked += 1
+    message = f"the broker cannot record new jobs: {state.blocked_because}; submit again later"
+    fault = Fault(FaultCode.UNAVAILABLE, message)
+    final = ReplyKind.FINAL
+    state.out.append(
+        SendReply(event.client, event.job, final, event.service, fault=fault, is_strict=False)
+    )
+
+
 def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
     """Return why a submission is refused; None: it is accepted."""
     if state.is_draining:
         return Fault(FaultCode.DRAINING, "the broker is shutting down; submit again later")
     queue, limits = state.queues.find(event.service), state.limits
-    if queue is not None and queue.jobs + len(queue.unbound) >= limits.queued_jobs:
-        message = f"{queue.jobs} jobs wait for {event.service} already; submit again later"
+    waiting = queue.jobs + len(queue.unbound) + len(queue.delayed) if queue is not None else 0
+    if waiting >= limits.queued_jobs:
+        message = f"{waiting} jobs wait for {event.service} already; submit again later"
         return Fault(FaultCode.QUEUE_FULL, message)
     if queue is not None and queue.bytes + event.body.size > limits.queued_bytes:
         message = f"{queue.bytes} bytes wait for {event.service} already; submit again later"
         return Fault(FaultCode.QUEUE_FULL, message)
-    if event.terms.patience == 0 and not can_serve(state, event.service, event.target, None):
+    is_delayed = event.terms.starts_at(state.now) > state.now
+    if (
+        event.terms.patience == 0
+        and not is_delayed
+        and not can_serve(state, event.service, event.target, None)
+    ):
         message = f"no worker for service {event.service} and target {event.target}"
         return Fault(FaultCode.NO_WORKER, message)
     return None
@@ -154,6 +190,7 @@ def _record_refused(state: BrokerState, event: JobSubmitted, fault: Fault) -> No
 def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
     """Record a new job and start its timers."""
     terms = event.terms
+    starts_at = terms.starts_at(state.now)
     fields = {
         "job": event.job,
         "service": event.service,
@@ -169,7 +206,7 @@ def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
         "key": event.key,
         "terms": terms_text(terms),
         "submitted_at": state.now,
-        "deadline_at": state.now + terms.timeout if terms.timeout is not None else 0.0,
+        "deadline_at": starts_at + terms.timeout if terms.timeout is not None else 0.0,
         "strict": terms.strict,
     }
     record = build_record(state.next_seq, state.now, Kind.SUBMITTED, fields=fields)
@@ -185,7 +222,7 @@ def start_timers(state: BrokerState, job: Job) -> None:
     if job.deadline_at:
         job.deadline_timer = state.deadlines.set(job.deadline_at, TimerKind.JOB, job)
     if job.terms.queue_timeout is not None:
-        at = job.submitted_at + job.terms.queue_timeout
+        at = job.starts_at + job.terms.queue_timeout
         job.queue_timer = state.deadlines.set(at, TimerKind.QUEUE, job)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import can_serve, enqueue, serve_part
+from dragoman.core.dispatch import can_serve, dispatch_job, enqueue, serve_part
 from dragoman.core.effects import SendBeat
-from dragoman.core.endings import end_job, end_part, forget_finished
+from dragoman.core.endings import end_job, end_part, forget_finished, retry_or_end
 from dragoman.core.events import TimeAdvanced
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.ownership import announce, settle_unconfirmed
@@ -35,6 +35,13 @@ def _job_expired(state: BrokerState, job: Job) -> None:
         message = f"waited {job.terms.timeout:g} s for a worker of service {job.service}"
         fault = Fault(FaultCode.QUEUE_TIMEOUT, message)
     end_job(state, job, JobState.EXPIRED, fault)
+
+
+def _start(state: BrokerState, job: Job) -> None:
+    """Dispatch a job whose delay is over."""
+    job.start_timer = None
+    state.queues.undelay(job)
+    dispatch_job(state, job)
 
 
 def _queue_expired(state: BrokerState, job: Job) -> None:
@@ -88,7 +95,7 @@ def _run_out(state: BrokerState, part: JobPart) -> None:
     """Expire an attempt that exceeded its run timeout."""
     part.run_timer = None
     message = f"{part.worker} did not finish within {part.job.terms.run_timeout:g} s"
-    end_part(state, part, JobState.EXPIRED, Fault(FaultCode.RUN_TIMEOUT, message), stop=True)
+    retry_or_end(state, part, JobState.EXPIRED, Fault(FaultCode.RUN_TIMEOUT, message), stop=True)
 
 
 def _cancel_unconfirmed(state: BrokerState, job: Job) -> None:
@@ -109,12 +116,14 @@ def _check_lease(state: BrokerState, worker: RegisteredWorker) -> None:
 
 def _send_beat(state: BrokerState, worker: RegisteredWorker) -> None:
     assert worker.beat_every is not None
+    worker.beats_sent += 1
     state.out.append(SendBeat(worker.peer))
     worker.beat_timer = state.deadlines.set(state.now + worker.beat_every, TimerKind.BEAT, worker)
 
 
 _TABLE: Final[dict[TimerKind, Callable[[BrokerState, Any], None]]] = {
     TimerKind.JOB: _job_expired,
+    TimerKind.START: _start,
     TimerKind.QUEUE: _queue_expired,
     TimerKind.UNBOUND: _unbound,
     TimerKind.PATIENCE: _unserved,

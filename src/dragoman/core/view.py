@@ -20,6 +20,9 @@ class ServiceRow:
     queued: int
     queued_bytes: int
     running: int
+    #: Jobs that may not start yet.
+    delayed: int = 0
+    is_paused: bool = False
 
 
 @value
@@ -51,6 +54,20 @@ class ClientRow:
 
 
 @value
+class TroubleRow:
+    """One thing that is wrong with the broker now."""
+
+    #: The part of the broker: `ledger`, or the name of a background task.
+    part: str
+    #: The cause in a few words, and for operators with paths and what to do.
+    reason: str
+    detail: str
+    since: float
+    #: Whether the broker can acknowledge nothing because of it.
+    is_blocking: bool
+
+
+@value
 class Totals:
     """Counts since the ledger began, and the jobs that are open."""
 
@@ -72,7 +89,8 @@ class Totals:
 
 def services(state: BrokerState) -> list[ServiceRow]:
     """Return a row per service that has workers or queued jobs."""
-    names = dict.fromkeys([*state.registry.pools, *state.queues.services()])
+    paused = state.store.queue.paused
+    names = dict.fromkeys([*state.registry.pools, *state.queues.services(), *paused])
     return [_service(state, name) for name in sorted(names)]
 
 
@@ -88,6 +106,8 @@ def _service(state: BrokerState, name: ServiceName) -> ServiceRow:
         queue.jobs + len(queue.unbound) if queue else 0,
         queue.bytes if queue else 0,
         running,
+        len(queue.delayed) if queue else 0,
+        name in state.store.queue.paused,
     )
 
 

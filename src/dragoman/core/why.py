@@ -7,6 +7,7 @@ from dragoman.core.dispatch import can_serve, is_moving, waits_for_move
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
+from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.model.value import value
@@ -16,12 +17,14 @@ class Reason(StrEnum):
     """Why a job is where it is."""
 
     UNKNOWN = "unknown"  #: never seen, or its retention is over
+    DELAYED = "delayed"  #: it may not start yet
+    PAUSED = "paused"  #: an operator paused the service
     NO_SERVICE = "no_service"  #: no worker offers the service
     NO_MATCH = "no_match"  #: the service has workers, but none matches the target
     NO_CAPACITY = "no_capacity"  #: no worker has the capacity that the job needs
     ALL_BUSY = "all_busy"  #: every worker that could take it is busy
     REFUSED_BY_ALL = "refused_by_all"  #: every free worker handed it back just now
-    BACKING_OFF = "backing_off"  #: its worker was lost; it waits for its next attempt
+    BACKING_OFF = "backing_off"  #: it failed or its worker was lost; its next attempt comes later
     RUNNING = "running"
     WAITING_FOR_INPUT = "waiting_for_input"  #: its worker asked the client for input
     WORKER_AWAY = "worker_away"  #: its worker left; the job waits for it to come back
@@ -54,6 +57,9 @@ def why(state: BrokerState, job_id: JobId) -> Why:
         return _ended(job)
     if job.cancel_asked_at:
         return Why(Reason.CANCELLING, "a cancel was requested; its worker has not confirmed yet")
+    if job.start_timer is not None:
+        wait = job.start_timer.at - state.now
+        return Why(Reason.DELAYED, f"delayed at its submission; it may start in {wait:.1f} s")
     if not job.parts and waits_for_move(state, job):
         return Why(Reason.MOVING, f"{job.target} moves between workers; the job waits for that")
     if not job.parts:
@@ -64,6 +70,8 @@ def why(state: BrokerState, job_id: JobId) -> Why:
 def _ended(job: Job) -> Why:
     took = job.ended_at - job.submitted_at
     words = f"{job.state} after {took:.3f} s"
+    if len(job.parts) == 1 and job.parts[0].attempt > 1:
+        words += f" and {job.parts[0].attempt} attempts"
     if job.fault is not None:
         words += f": {job.fault.message or job.fault.code}"
     worker = job.parts[0].worker if len(job.parts) == 1 else ""
@@ -90,6 +98,9 @@ def _running(state: BrokerState, part: JobPart) -> Why:
     if part.is_waiting_for_input:
         return Why(Reason.WAITING_FOR_INPUT, f"{name} waits for input from the client", name)
     words = f"on {name} since {since:.1f} s, attempt {part.attempt}"
+    if part.setback is not None:
+        lost = part.losses - 1
+        words += f" ({part.failures} failed, {lost} lost before)"
     if part.refusals:
         words += f"; before that refused by {', '.join(sorted(part.refusals))}"
     return Why(Reason.RUNNING, words, name, candidates(state, part, ()) if part.refusals else ())
@@ -99,10 +110,13 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
     job = part.job
     if part.queued_in is None and part.retry_timer is not None:
         wait = max(0.0, part.retry_timer.at - state.now)
-        words = f"attempt {part.attempt} was lost; the next one starts in {wait:.1f} s"
-        return Why(Reason.BACKING_OFF, words)
+        return Why(Reason.BACKING_OFF, f"{_setback(part)}; the next one starts in {wait:.1f} s")
     if not can_serve(state, part.service, part.target, part.bound):
         return _unserved(state, job, part)
+    if part.service in state.store.queue.paused:
+        reason = state.store.queue.paused[part.service]
+        words = f"{part.service} is paused" + (f": {reason}" if reason else "")
+        return Why(Reason.PAUSED, f"{words}; `dragoman resume {part.service}` resumes it")
     if is_moving(state, part):
         return Why(Reason.MOVING, f"its resource is moving to {part.bound}", part.bound or "")
     able = _able(state, part)
@@ -119,6 +133,15 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
     ahead = state.queues.of(part.service).jobs - 1
     words = f"all {len(able)} workers are busy; {ahead} other jobs wait for {part.service}"
     return Why(Reason.ALL_BUSY, words, candidates=asked)
+
+
+def _setback(part: JobPart) -> str:
+    """Say how the last attempt ended."""
+    fault = part.setback
+    if fault is None or fault.code is FaultCode.WORKER_LOST:
+        return f"attempt {part.attempt} was lost"
+    reason = (fault.message or fault.code).partition("\n")[0]
+    return f"attempt {part.attempt} failed ({reason})"
 
 
 def _able(state: BrokerState, part: JobPart) -> list[RegisteredWorker]:

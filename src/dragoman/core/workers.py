@@ -59,7 +59,7 @@ def _record_joined(state: BrokerState, worker: RegisteredWorker, kind: Kind) -> 
 
 def _start_beats(state: BrokerState, worker: RegisteredWorker, *, is_new: bool) -> None:
     if is_new:
-        worker.joined_at, worker.beats = state.now, 0
+        worker.joined_at, worker.beats, worker.beats_sent = state.now, 0, 0
     _stop_timers(state, worker)
     if worker.beat_every is not None and worker.lease is not None:
         worker.lease_timer = state.deadlines.set(state.now + worker.lease, TimerKind.LEASE, worker)
@@ -76,13 +76,11 @@ def _stop_timers(state: BrokerState, worker: RegisteredWorker) -> None:
 
 def _reconcile(state: BrokerState, worker: RegisteredWorker, event: WorkerJoined) -> None:
     """Compare the parts a returned worker holds here with the jobs it reports."""
+    unstarted = worker.unstarted()
     for part in list(worker.held.values()):
         if event.holds is not None and part.job.id not in event.holds:
-            requeue_or_end(
-                state,
-                part,
-                Fault(FaultCode.WORKER_LOST, f"{worker.name} restarted without the job"),
-            )
+            reason = f"{worker.name} restarted without the job"
+            requeue_or_end(state, part, _loss(part, part in unstarted, reason))
         else:
             state.out.append(SendPoll(worker.peer, part.job.id, part.attempt, part.job.client))
 
@@ -191,9 +189,21 @@ def _start_patience_of_unserved(state: BrokerState, lanes: list[QueueLane]) -> N
 
 
 def _requeue_all(state: BrokerState, worker: RegisteredWorker, reason: str) -> None:
+    unstarted = worker.unstarted()
     held, worker.held = list(worker.held.values()), {}
     for part in held:
-        requeue_or_end(state, part, Fault(FaultCode.WORKER_LOST, reason))
+        requeue_or_end(state, part, _loss(part, part in unstarted, reason))
+
+
+def _loss(part: JobPart, is_unstarted: bool, reason: str) -> Fault:
+    """Return why an attempt ended with its worker. A job that had not begun does not count it.
+
+    Results that were lost with the worker let a job begin earlier than the broker can see. So the
+    number of uncounted attempts is limited, too: a job that kills its workers still ends.
+    """
+    if is_unstarted and part.returned < part.job.terms.max_attempts:
+        return Fault(FaultCode.UNDELIVERED, f"{reason}; the job had not begun")
+    return Fault(FaultCode.WORKER_LOST, reason)
 
 
 def delivery_failed(state: BrokerState, event: DeliveryFailed) -> None:

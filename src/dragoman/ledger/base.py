@@ -21,8 +21,36 @@ class LedgerDamaged(LedgerError):
         self.last = last
 
 
-class LedgerFull(LedgerError):
-    """No space left, or an I/O error: no part of the batch was written."""
+class LedgerUnwritable(LedgerError):
+    """No part of the batch was written; the same batch may be tried again. `hint`: what to do."""
+
+    #: The cause in a few words, without paths, for peers.
+    summary = "the ledger is not writable"
+    #: Whether waiting alone cannot help.
+    is_lasting = False
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class LedgerFull(LedgerUnwritable):
+    """No space is left."""
+
+    summary = "no space is left on the ledger's disk"
+
+
+class LedgerIoError(LedgerUnwritable):
+    """The disk or the file system reports an error."""
+
+    summary = "the ledger's disk reports an I/O error"
+
+
+class LedgerMissing(LedgerUnwritable):
+    """The files at the ledger's path are no longer the open ones: deleted, moved or replaced."""
+
+    summary = "the ledger's files were deleted, moved or replaced"
+    is_lasting = True
 
 
 @value
@@ -69,6 +97,13 @@ class Ledger(Protocol):
         """Return records after a position as plain tuples in field order, for bulk readers.
 
         `strict` may be 0 or 1. Bounds and errors are those of `read`.
+        """
+        ...
+
+    def mark(self, seq: int) -> str:
+        """Return a text that no other ledger has for this position, so that copies are recognised.
+
+        Raises LedgerError if the ledger does not have that record.
         """
         ...
 

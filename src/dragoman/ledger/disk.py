@@ -3,11 +3,11 @@
 from random import Random
 from typing import Protocol
 
-from dragoman.ledger.base import LedgerFull
+from dragoman.ledger.base import LedgerFull, LedgerIoError
 
 
 class Disk(Protocol):
-    """A disk. Every method except `survivors` may raise LedgerFull."""
+    """A disk. Every method except `survivors` may raise LedgerUnwritable."""
 
     def write(self, entries: int) -> None:
         """Accept a batch of so many entries into the write cache."""
@@ -81,4 +81,4 @@ class FaultyDisk:
     def _may_break(self, what: str) -> None:
         if self.random.random() < self.eio:
             self.faults += 1
-            raise LedgerFull(f"I/O error of the simulated disk on {what}")
+            raise LedgerIoError(f"I/O error of the simulated disk on {what}")

@@ -6,6 +6,7 @@ removed at the next start and made again. Bodies are not exported.
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,6 +55,8 @@ class Sealer:
         self._max_records = max_records
         self._clock = clock
         self._step = step  #: called before each disk operation, so that a test can stop there
+        #: A seal on request may meet one of the background sealer.
+        self._lock = threading.Lock()
         self.directory.mkdir(0o700, parents=True, exist_ok=True)
         self._manifest = read_manifest(self.directory)
         self._require_whole()
@@ -69,6 +72,10 @@ class Sealer:
         self, min_records: int = MIN_RECORDS, max_age: float = MAX_AGE
     ) -> SealedSegment | None:
         """Seal one segment if enough records wait, or the oldest waits too long."""
+        with self._lock:
+            return self._seal_once(min_records, max_age)
+
+    def _seal_once(self, min_records: int, max_age: float) -> SealedSegment | None:
         after = self._manifest.last
         waiting = self._ledger.last_seq - after
         if waiting <= 0 or (waiting < min_records and self._age(after) < max_age):
@@ -146,28 +153,39 @@ class BackgroundSealer:
         self._limits = (min_records, max_age)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        #: Why the last run failed; empty: it did not. `on_change` is called when it changes.
+        self.trouble = ""
+        self.on_change: Callable[[str], None] = lambda trouble: None
 
-    def start(self) -> None:
-        """Start on the running event loop."""
-        self._task = asyncio.create_task(self._run(), name="sealer")
+    def start(self) -> "asyncio.Task[None]":
+        """Start on the running event loop; return the task."""
+        self._task = asyncio.create_task(self._run(), name="dragoman sealer")
+        return self._task
 
     async def stop(self) -> None:
-        """Stop after the current segment, if any."""
+        """Stop after the current segment, if any. A task that has failed is no error here."""
         self._stopping.set()
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            if not await asyncio.to_thread(self._seal):
+            before = self.trouble
+            has_more = await asyncio.to_thread(self._seal)
+            if self.trouble != before:
+                self.on_change(self.trouble)
+            if not has_more:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), self._every)
 
     def _seal(self) -> bool:
         """Seal once. Log a full disk or a damaged range; the next run tries again."""
         try:
-            return self._sealer.seal_once(*self._limits) is not None
+            is_sealed = self._sealer.seal_once(*self._limits) is not None
+            self.trouble = ""
+            return is_sealed
         except (LedgerError, OSError) as error:
+            self.trouble = str(error)
             log.error(
                 "sealing failed; it is tried again",
                 directory=str(self._sealer.directory),

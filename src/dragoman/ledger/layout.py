@@ -66,6 +66,14 @@ class Transaction:
                 self._connection.execute("ROLLBACK")
 
 
+class NoSuchRecord(LedgerError):
+    """The ledger does not have a record of this number."""
+
+
+#: A record's number, and the text that identifies it and all before it.
+Mark = tuple[int, str]
+
+
 @value
 class Origin:
     """The oldest kept record, and the checksum of the record before it."""
@@ -121,16 +129,41 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
-def check(connection: apsw.Connection, acknowledged: int) -> Extent:
+def check(connection: apsw.Connection, acknowledged: int, trusted: Mark | None = None) -> Extent:
     """Check that the file is sound and that no record is missing.
 
-    The content of rows is checked when they are read. Raises LedgerDamaged, CorruptData or
-    apsw.Error.
+    The content of rows is checked when they are read. If the record of `trusted` has that mark,
+    only the records after it are counted, and the pages are not checked: this takes no longer for
+    a long ledger. Raises LedgerDamaged, CorruptData or apsw.Error.
     """
+    origin, last = _check_records(connection, acknowledged, trusted)
+    if last < acknowledged:
+        raise LedgerDamaged(
+            f"records {last + 1} to {acknowledged} were acknowledged and are missing",
+            last + 1,
+            acknowledged,
+        )
+    if connection.pragma("journal_mode", "wal") != "wal":
+        raise CorruptData("the file is not in WAL mode and cannot be switched to it")
+    chain = connection.execute("SELECT chain FROM records WHERE seq = ?", (last,)).get
+    return Extent(origin, last, origin.chain if chain is None else chain)
+
+
+def check_all(connection: apsw.Connection) -> None:
+    """Check all pages and count all records, on one state of a file that a broker writes to."""
+    with Transaction(connection, "DEFERRED"):
+        _check_records(connection, 0, None)
+
+
+def _check_records(
+    connection: apsw.Connection, acknowledged: int, trusted: Mark | None
+) -> tuple[Origin, int]:
     if connection.pragma("application_id") != _APPLICATION:
         raise CorruptData("this is not a ledger file, or its first page is damaged")
     origin = read_origin(connection)
     read_checkpoints(connection)
+    if trusted is not None and (last := _last_after(connection, origin, trusted)) is not None:
+        return origin, last
     first, last, count = next(
         connection.execute("SELECT min(seq), max(seq), count(*) FROM records")
     )
@@ -143,16 +176,31 @@ def check(connection: apsw.Connection, acknowledged: int) -> Extent:
     finding = connection.execute("PRAGMA integrity_check(1)").get
     if finding != "ok":
         raise _damaged(f"SQLite reports: {finding}", connection, origin, last)
-    if last < acknowledged:
-        raise LedgerDamaged(
-            f"records {last + 1} to {acknowledged} were acknowledged and are missing",
-            last + 1,
-            acknowledged,
-        )
-    if connection.pragma("journal_mode", "wal") != "wal":
-        raise CorruptData("the file is not in WAL mode and cannot be switched to it")
-    chain = connection.execute("SELECT chain FROM records WHERE seq = ?", (last,)).get
-    return Extent(origin, last, origin.chain if chain is None else chain)
+    return origin, last
+
+
+def _last_after(connection: apsw.Connection, origin: Origin, trusted: Mark) -> int | None:
+    """Return the last record if all after a trusted one are there; None: check everything."""
+    seq, mark = trusted
+    try:
+        if read_mark(connection, seq) != mark:
+            return None
+    except LedgerError:
+        return None
+    first = connection.execute("SELECT min(seq) FROM records").get
+    last: int = connection.execute("SELECT max(seq) FROM records").get
+    after = connection.execute("SELECT count(*) FROM records WHERE seq > ?", (seq,)).get
+    return last if first == origin.first and after == last - seq else None
+
+
+def read_mark(connection: apsw.Connection, seq: int) -> str:
+    """Return the checksum and the link of a record as text: no other ledger has it there."""
+    query = "SELECT chain, link FROM records WHERE seq = ?"
+    found: list[Row] = connection.execute(query, (seq,)).fetchall()
+    if not found:
+        raise NoSuchRecord(f"record {seq} is not in this ledger")
+    checksum, link = found[0]
+    return f"{checksum:08x}.{(link or b'').hex()}"
 
 
 def upgrade(connection: apsw.Connection, last: int) -> None:

@@ -8,7 +8,7 @@ between. `crash` is a power failure: it returns what a restart would find.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from dragoman.ledger.base import Entry, LedgerError, LedgerFull
+from dragoman.ledger.base import Entry, LedgerError, LedgerUnwritable
 from dragoman.ledger.disk import Disk, ReliableDisk
 from dragoman.ledger.retention import (
     last_removable,
@@ -57,7 +57,7 @@ class MemoryLedger:
         self._require_open()
         try:
             self.disk.sync()
-        except LedgerFull:
+        except LedgerUnwritable:
             self._unsynced.clear()
             raise
         for batch in self._unsynced:
@@ -98,6 +98,13 @@ class MemoryLedger:
     def rows(self, after: int, limit: int) -> list[Row]:
         """Return records after a position as plain tuples in field order."""
         return [to_row(record) for record in self.read(after, limit)]
+
+    def mark(self, seq: int) -> str:
+        """Return a text that identifies a record and its place."""
+        self._require_open()
+        if not self._first <= seq <= self.last_seq:
+            raise LedgerError(f"record {seq} is not in this ledger")
+        return f"{chain(to_row(self._entries[seq - self._first].record), seq):08x}"
 
     def history(self, job: str) -> list[Record]:
         """Return every record of one job, in order."""

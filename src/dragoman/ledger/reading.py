@@ -14,7 +14,8 @@ from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_records
 from dragoman.model.record import Record
 
 _COLUMNS: Final = ", ".join(FIELDS)
-_READ: Final = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"
+# The names in both statements are our own: the fields of the record.
+_READ: Final = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"  # nosec B608
 CHAIN: Final = "SELECT chain FROM records WHERE seq = ?"
 _HISTORY: Final = f"""
 WITH RECURSIVE chunk (n) AS (
@@ -24,7 +25,7 @@ SELECT {", ".join(f"r.{name}" for name in FIELDS)}, r.chain,
 FROM chunk CROSS JOIN records AS r INDEXED BY by_job
 WHERE r.seq >> {CHUNK_BITS} = chunk.n AND r.job = ?3 AND r.job != ''
 ORDER BY r.seq
-"""
+"""  # nosec B608
 
 
 def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:

@@ -89,7 +89,7 @@ class _Segments:
             self._all = read_manifest(folder).segments
         except LedgerError:
             self._all = []
-        self._loaded: tuple[SealedSegment, list[dict[str, Any]]] | None = None
+        self._loaded: tuple[SealedSegment, list[dict[str, object]]] | None = None
 
     def record(self, seq: int) -> Record | None:
         """Return a sealed record; None if no sound segment has it."""
@@ -101,14 +101,14 @@ class _Segments:
         rows = self._loaded[1]
         return _record_of(rows[seq - segment.first]) if rows else None
 
-    def _rows(self, segment: SealedSegment) -> list[dict[str, Any]]:
+    def _rows(self, segment: SealedSegment) -> list[dict[str, object]]:
         if check_segment(self._folder, segment):
             return []
         table = pq.read_table(self._folder / segment.file)
         for number, column in enumerate(table.schema):
             if pa.types.is_timestamp(column.type):
                 table = table.set_column(number, column.name, table[column.name].cast(pa.int64()))
-        rows: list[dict[str, Any]] = table.to_pylist()
+        rows: list[dict[str, object]] = table.to_pylist()
         return rows
 
 

@@ -25,6 +25,7 @@ from dragoman.model.value import field, value
 
 MANIFEST: Final = "manifest.json"
 TEMPORARY: Final = ".tmp"
+_NAMES: Final = tuple(each.name for each in fields(Record))
 _INSTANTS: Final = tuple(each.name for each in fields(Record) if each.type is float)
 _INSTANT: Final = pa.timestamp("us", tz="UTC")
 _ARROW_TYPES: Final[dict[object, pa.DataType]] = {
@@ -84,13 +85,25 @@ def segment_name(first: int, last: int) -> str:
     return f"seg-{first:020d}-{last:020d}.parquet"
 
 
-def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+def to_batch(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
     """Convert rows in field order to columns."""
     columns = [
         _column(values, schema)
         for values, schema in zip(zip(*rows, strict=True), SEGMENT_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SEGMENT_SCHEMA)
+
+
+def load_libraries() -> None:
+    """Have the Parquet library load all that it needs to write a segment.
+
+    It loads the rest of itself, numpy and pandas when it converts the first values. At the stop
+    of a broker that is too late: there may be no file descriptor left.
+    """
+    rows = [tuple(getattr(Record(n, 1.0 + n, str(n)), name) for name in _NAMES) for n in (1, 2)]
+    table = pa.Table.from_batches([to_batch(rows)])
+    pq.write_table(table, pa.BufferOutputStream(), compression="zstd")
+    pc.min(table["at"].cast(pa.int64())).as_py()
 
 
 def write_segment(

@@ -16,8 +16,9 @@ from zlib import crc32
 import apsw
 
 from dragoman.ledger import layout, reading
-from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, LedgerFull
+from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError
 from dragoman.ledger.damage import CorruptData, checked_blob, locate_damage
+from dragoman.ledger.file_identity import FileIdentity
 from dragoman.ledger.head import HeadFile
 from dragoman.ledger.layout import Extent, Origin, Transaction
 from dragoman.ledger.retention import (
@@ -27,6 +28,7 @@ from dragoman.ledger.retention import (
     require_position,
 )
 from dragoman.ledger.rows import FIELDS, Row, linker, to_records, to_rows
+from dragoman.ledger.write_errors import probe, unwritable
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
 from dragoman.model.record import Record
@@ -37,8 +39,9 @@ _COLUMNS: Final = ", ".join(FIELDS)
 _BLOCK: Final = 1000  #: rows read at once; they fit the processor cache
 _SLICE: Final = 5000  #: records removed in one transaction; bounds how long appends wait
 _VACUUM_PAGES: Final = 1000
+# The names are our own: the fields of the record.
 _INSERT: Final = (
-    f"INSERT INTO records ({_COLUMNS}, chain, body, link)"
+    f"INSERT INTO records ({_COLUMNS}, chain, body, link)"  # nosec B608
     f" VALUES ({', '.join('?' * (len(FIELDS) + 3))})"
 )
 #: Errors of access: the file itself may be sound.
@@ -56,15 +59,19 @@ class SqliteLedger:
     Raises LedgerDamaged if the file is damaged, and leaves it unchanged.
     """
 
-    def __init__(self, path: str | Path, key: bytes = b"") -> None:
+    def __init__(
+        self, path: str | Path, key: bytes = b"", trusted: tuple[int, str] | None = None
+    ) -> None:
         """Open or create.
 
         Args:
             path: the file.
             key: the key of the hash chain (at most 64 bytes); empty: none.
+            trusted: a record and its mark. If the ledger has it, only what follows is checked.
 
         """
         self.path = Path(path)
+        self._trusted = trusted
         self._make_link = linker(key)
         self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         self._head = HeadFile(self.path.with_name(self.path.name + ".head"))
@@ -74,6 +81,7 @@ class SqliteLedger:
             self._head.close()
             raise
         self._reader = layout.connect(self.path)
+        self._files = FileIdentity(self.path, self.path.with_name(self.path.name + "-wal"))
         self._reader_lock = Lock()
         self._origin = extent.origin
         self._durable = (extent.last, extent.chain)
@@ -94,7 +102,7 @@ class SqliteLedger:
         connection = None
         try:
             connection = layout.connect(self.path)
-            extent = layout.check(connection, self._head.last_seq)
+            extent = layout.check(connection, self._head.last_seq, self._trusted)
             layout.upgrade(connection, extent.last)
             self._link = layout.last_link(connection, extent.last)  #: of the newest durable record
         except Exception as error:
@@ -130,6 +138,15 @@ class SqliteLedger:
         """Return the newest durable record and its link in the hash chain, in hex."""
         seq, link = self._durable_link
         return seq, link.hex()
+
+    def require_writable(self, is_thorough: bool = True) -> None:
+        """Raise LedgerUnwritable if a write would fail now; writes no record.
+
+        A check that is not thorough only looks at the files.
+        """
+        self._files.require_unchanged()
+        if is_thorough:
+            probe(self.path.parent)
 
     @property
     def first_seq(self) -> int:
@@ -210,6 +227,7 @@ class SqliteLedger:
 
     def _commit(self, batches: list[Batch]) -> None:
         """Write several batches in one transaction (called by the writer thread)."""
+        self._files.require_unchanged()
         self._guarded(lambda: self._insert(batches))
         self._durable = (batches[-1].last, batches[-1].chain)
         self._durable_link = (batches[-1].last, self._link)
@@ -304,6 +322,10 @@ class SqliteLedger:
         """Return records after a position as plain tuples in field order, verified."""
         return self._reading(lambda reader: reading.block(reader, after, limit))
 
+    def mark(self, seq: int) -> str:
+        """Return a text that identifies a record and all before it: its checksum and its link."""
+        return self._reading(lambda reader: layout.read_mark(reader, seq))
+
     def history(self, job: str) -> list[Record]:
         """Return every record of one job, in order."""
         return self._reading(lambda reader: reading.history(reader, job, self.last_seq))
@@ -339,6 +361,8 @@ class SqliteLedger:
                     return function(self._reader)
             except apsw.BusyError as error:
                 raise LedgerError(f"{self.path}: {error}") from error
+            except layout.NoSuchRecord as error:
+                raise LedgerError(f"{self.path}: {error}") from None
             except _DAMAGED as error:
                 raise self._damaged(self._reader, error) from error
 
@@ -350,7 +374,7 @@ class SqliteLedger:
         try:
             return function()
         except (apsw.FullError, apsw.IOError) as error:
-            raise LedgerFull(f"{self.path}: nothing was written: {error}") from error
+            raise unwritable(self.path, error) from error
         except (apsw.CorruptError, apsw.NotADBError, CorruptData) as error:
             raise self._damaged(self._connection, error) from error
         except (apsw.Error, TypeError, ValueError, OverflowError) as error:

@@ -17,7 +17,7 @@ class Call:
 
     task: str = ""
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     #: The whole request as bytes, if it does not call a task.
     raw: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -23,6 +23,7 @@ class FaultCode(StrEnum):
     NO_WORKER = "no_worker"  #: no worker offers the service or matches the target
     QUEUE_FULL = "queue_full"  #: the service's queue limit (jobs or bytes) is reached
     DRAINING = "draining"  #: the broker accepts no new jobs
+    UNAVAILABLE = "unavailable"  #: the broker cannot record new jobs: its ledger is not writable
     QUEUE_TIMEOUT = "queue_timeout"  #: the job waited too long for a worker
     RUN_TIMEOUT = "run_timeout"  #: one attempt ran too long
     JOB_TIMEOUT = "job_timeout"  #: the whole job took too long

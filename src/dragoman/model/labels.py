@@ -12,6 +12,8 @@ from dragoman.model.value import value
 
 #: The label that lists the resources a worker owns, separated by commas.
 ANNOUNCED: Final = "dragoman.resources"
+#: The label that says how many jobs may wait in a worker, beside those that it runs.
+PREFETCH: Final = "dragoman.prefetch"
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
 _SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s*\(([^()]*)\)")

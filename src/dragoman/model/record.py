@@ -33,7 +33,9 @@ class Kind(StrEnum):
     PROGRESS = "progress"  #: the worker reported progress; body = the report
     INPUT_ASKED = "input_asked"  #: the worker asked the client for input; body = the question
     INPUT_GIVEN = "input_given"  #: the client sent input; body = the input
-    REQUEUED = "requeued"  #: the attempt ended without a result; `fault` says why
+    #: The attempt ended without a result; `fault` says why: not run, lost, or failed and to be
+    #: retried. `count` = milliseconds before the next attempt may start.
+    REQUEUED = "requeued"
     FORWARDED = "forwarded"  #: the worker forwarded the job to `service`; body = the new request
     GATHERED = "gathered"  #: one part of several ended in `state`; body = its result
     ENDED = "ended"  #: the job reached its final `state`; body = the result of its only part
@@ -60,6 +62,14 @@ class Kind(StrEnum):
     #: `target`. A part number after the last is a new part, split off from another with as many
     #: attempts; `count` = how many of them were returned unrun.
     MOVED = "moved"
+    SCHEDULED = "scheduled"  #: a schedule was declared or changed; `detail` = the schedule as JSON
+    UNSCHEDULED = "unscheduled"  #: the schedule named in `detail` was removed
+    #: A schedule was due at the instant `count` (seconds since the epoch); `job` = its job, empty
+    #: if the tick was skipped; `detail` = the schedule as JSON.
+    TICKED = "ticked"
+    DROPPED = "dropped"  #: the dead letter `job` was dropped or retried; `detail` says which
+    PAUSED = "paused"  #: jobs of `service` are not dispatched until it is resumed
+    RESUMED = "resumed"  #: jobs of `service` are dispatched again
 
 
 @value

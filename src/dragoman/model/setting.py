@@ -20,8 +20,8 @@ def setting(*, help: str, default_factory: Callable[[], T], **limits: float) -> 
 
 
 def setting(
-    *, help: str, default: Any = MISSING, default_factory: Any = MISSING, **limits: float
-) -> Any:
+    *, help: str, default: object = MISSING, default_factory: Any = MISSING, **limits: float
+) -> object:
     """Declare a field that an operator can set.
 
     Args:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.retry import NO_RETRY, Retry, read_retry, retry_members
 
 #: How a worker is chosen among those that can take a job.
 BALANCES: Final = ("least_loaded", "least_recently_used", "round_robin")
@@ -42,9 +43,21 @@ class Terms:
     cancel_grace: float = 5.0
     #: Answer with an earlier success of the same service and body, if there is one.
     memoize: bool = False
+    #: Whether and when a task that failed runs again.
+    retry: Retry = NO_RETRY
+    #: The job starts so many seconds after its submission at the earliest, ...
+    delay: float = 0.0
+    #: ... and not before this instant, in seconds since the epoch.
+    not_before: float = 0.0
+    #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
+    origin: str = ""
 
     def __hash__(self) -> int:
         return hash((self.timeout, self.run_timeout, self.patience, self.priority, self.balance))
+
+    def starts_at(self, submitted_at: float) -> float:
+        """Return when a job that was submitted then may start."""
+        return max(submitted_at + self.delay, self.not_before)
 
 
 _DEFAULTS: Final = Terms()
@@ -57,6 +70,8 @@ def terms_text(terms: Terms) -> str:
     changed = {k: v for k, v in members.items() if v != getattr(_DEFAULTS, k)}
     if "needs" in changed:
         changed["needs"] = {f.name: getattr(terms.needs, f.name) for f in fields(Capacity)}
+    if "retry" in changed:
+        changed["retry"] = retry_members(terms.retry)
     return json.dumps(changed, separators=(",", ":")) if changed else ""
 
 
@@ -67,8 +82,12 @@ def read_terms(text: str) -> Terms:
     known = _known(Terms, members)
     if "needs" in known:
         known["needs"] = Capacity(**_known(Capacity, known["needs"]))
+    if "retry" in known:
+        known["retry"] = read_retry(_known(Retry, known["retry"]))
     return Terms(**known)
 
 
-def _known(cls: type[Terms] | type[Capacity], members: dict[str, Any]) -> dict[str, Any]:
+def _known(
+    cls: type[Terms] | type[Capacity] | type[Retry], members: dict[str, object]
+) -> dict[str, Any]:
     return {f.name: members[f.name] for f in fields(cls) if f.name in members}

@@ -166,7 +166,10 @@ def line_chart(
         tip = f"<title>{escape(name)}</title>"
         path = "L".join(points)
         if points:
-            plot.parts.append(f'<path class="line" d="M{path}" stroke="{colour}">{tip}</path>')
+            # A line of no length with a round end is a dot: one point is visible too.
+            path = path if len(points) > 1 else f"{path}L{path}"
+            place = f'd="M{path}" stroke="{colour}" stroke-linecap="round"'
+            plot.parts.append(f'<path class="line" {place}>{tip}</path>')
     plot.clock()
     return plot.done(title)
 

@@ -33,7 +33,8 @@ class Export:
             return parse_manifest(read_bytes(uri).decode())
         except FileNotFoundError as error:
             raise FileNotFoundError(
-                f"there is no manifest at {uri}; export the ledger first"
+                f"there is no manifest at {uri}. The broker exports its records every minute and "
+                "when it stops; `dragoman ledger seal` exports them now"
             ) from error
 
     def after(self, seq: int) -> list[SegmentRange]:

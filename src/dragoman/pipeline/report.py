@@ -26,6 +26,11 @@ from dragoman.pipeline.tables import in_order, read_table
 #: Most points of a curve, and most rows of a list.
 POINTS: Final = 180
 ROWS: Final = 40
+#: A run up to this long is drawn in seconds, with at most so many points. Longer ones have minutes.
+SHORT: Final = 30 * 60
+_FINE_POINTS: Final = 60
+#: Services of the broker itself; their jobs are questions about the broker.
+BUILT_IN: Final = r"(?i)^(mmi|sid|fss)\.|^filesharing$"
 _MOST_BARS: Final = 4_000
 _AT_ONCE: Final = 3
 
@@ -41,13 +46,13 @@ class ReportSection:
     body: str
 
 
-def build_report(store: TableStore) -> str:
-    """Return the page."""
+def build_report(store: TableStore, *, with_builtin: bool = False) -> str:
+    """Return the page; on request with the broker's own services and the questions to them."""
     import jinja2
 
     template = files("dragoman.pipeline").joinpath("report.html").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    return page.from_string(template).render(**_Report(store).context())
+    return page.from_string(template).render(**_Report(store, with_builtin).context())
 
 
 def _rows(found: DataFrame) -> Rows:
@@ -57,10 +62,11 @@ def _rows(found: DataFrame) -> Rows:
 class _Report:
     """Queries the tables and draws the charts."""
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, with_builtin: bool = False) -> None:
         self.store = store
+        self._with_builtin = with_builtin
 
-    def context(self) -> dict[str, Any]:
+    def context(self) -> dict[str, object]:
         found = self._table("audit")
         listed = _rows(in_order(found).limit(ROWS))
         return {
@@ -91,14 +97,25 @@ class _Report:
             return [*pool.map(lambda draw: draw(), wanted)]
 
     def _table(self, name: str) -> DataFrame:
-        return read_table(self.store, name)
+        found = read_table(self.store, name)
+        # A breach counts wherever it is.
+        if self._with_builtin or name == "audit":
+            return found
+        if "service" in found.columns:
+            return found.where(~F.coalesce(F.col("service").rlike(BUILT_IN), F.lit(False)))
+        local = {"sessions": "dialect", "bridges": "dialect_out"}.get(name)
+        return found.where(~F.col(local).eqNullSafe("local")) if local else found
 
     # --- the period of the report -------------------------------------------------------------
 
     @cached_property
     def begun(self) -> float:
         found = self._table("service_minutes").agg(F.unix_micros(F.min("minute"))).collect()
-        return float(found[0][0] or 0) / 1e6
+        begun = float(found[0][0] or 0) / 1e6
+        if self.over - begun > SHORT:
+            return begun
+        first = self._table("jobs").agg(F.unix_micros(F.min("submitted_at"))).collect()[0][0]
+        return begun if first is None else first // 1_000_000
 
     @cached_property
     def over(self) -> float:
@@ -107,19 +124,22 @@ class _Report:
 
     @cached_property
     def step(self) -> int:
-        """Seconds between two points of a curve, in whole minutes."""
+        """Seconds between two points of a curve: in whole minutes, but for a short run."""
+        if self.over - self.begun <= SHORT:
+            return max(1, -(-int(self.over - self.begun) // _FINE_POINTS))
         return max(60, -(-int(self.over - self.begun) // POINTS // 60) * 60)
 
     @cached_property
     def times(self) -> list[float]:
         """The points of every curve."""
-        count = int((self.over - self.begun) // self.step) + 1
+        # At least two: one point makes no line and no area.
+        count = max(int((self.over - self.begun) // self.step) + 1, 2)
         return [self.begun + n * self.step for n in range(count)]
 
     def _minutes(self, bucket: int) -> float:
         """Return the minutes that a point covers; the last may be incomplete."""
         begun = self.begun + bucket * self.step
-        return max(1.0, min(self.step, self.over - begun) / 60)
+        return max(min(self.step, 60), min(self.step, self.over - begun)) / 60
 
     def _bucket(self, instant: str) -> Any:
         since = F.unix_micros(F.col(instant)) - int(self.begun * 1e6)
@@ -155,10 +175,15 @@ class _Report:
     # --- charts -------------------------------------------------------------------------------
 
     def _traffic(self) -> ReportSection:
-        minutes = self._table("service_minutes")
-        found = _rows(
-            minutes.groupBy(self._bucket("minute"), "dialect").agg(F.sum("submitted").alias("n"))
-        )
+        if self.step < 60:
+            jobs = self._table("jobs").withColumnRenamed("dialect_in", "dialect")
+            grouped = jobs.groupBy(self._bucket("submitted_at"), "dialect")
+            found = _rows(grouped.agg(F.count(F.lit(1)).alias("n")))
+        else:
+            minutes = self._table("service_minutes")
+            grouped = minutes.groupBy(self._bucket("minute"), "dialect")
+            found = _rows(grouped.agg(F.sum("submitted").alias("n")))
+        found = [row for row in found if 0 <= row["bucket"] < len(self.times)]
         known = sorted({row["dialect"] for row in found})
         series = {name: [0.0] * len(self.times) for name in known}
         for row in found:

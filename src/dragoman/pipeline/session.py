@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from dragoman.pipeline.quiet_start import quiet_start
 from dragoman.pipeline.tuning import SMALL_JAVA_OPTIONS
 
 #: The oldest Java that Spark 4 runs on.
@@ -121,7 +122,8 @@ def open_session(
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with quiet_start():
+        return builder.getOrCreate()
 
 
 def _check_reachable(address: str) -> None:

@@ -137,7 +137,7 @@ class SegmentReader(DataSourceReader):
         self.names = [*names]
         self.after = after
         self.upto = 2**62
-        self.conditions: list[tuple[Any, ...]] = []
+        self.conditions: list[tuple[object, ...]] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Use filters that Parquet statistics can apply; Spark still checks every row."""

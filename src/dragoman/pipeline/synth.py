@@ -108,7 +108,9 @@ def cut(batches: Iterator[Batch], events: int, size: int) -> Iterator[Batch]:
             return
 
 
-def _write(folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int) -> dict[str, Any]:
+def _write(
+    folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int
+) -> dict[str, object]:
     """Write one segment; its name has its first and last number. Return its manifest entry."""
     last = first + len(batch["at"]) - 1
     flag = batch["flag"]
@@ -132,7 +134,7 @@ def _write(folder: Path, world: SynthWorld, batch: Batch, first: int, seed: int)
     }
 
 
-def _write_manifest(folder: Path, listed: list[dict[str, Any]]) -> None:
+def _write_manifest(folder: Path, listed: list[dict[str, object]]) -> None:
     fresh = folder / "manifest.json.new"
     fresh.write_text(json.dumps({"version": 1, "segments": listed}, indent=1))
     os.replace(fresh, folder / "manifest.json")

@@ -6,17 +6,21 @@ waits for the result.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextvars import copy_context
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from dragoman.dialects.peer_sides import Chunk, Dispatched, InputAsked, Progress, Published
 from dragoman.model.content import Call
+from dragoman.model.retry import Retry
 from dragoman.model.target import Target
 from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.credentials import CredentialsLike
-from dragoman.sdk.jobs import AsyncJob
+from dragoman.sdk.jobs import AsyncJob, as_completed
+from dragoman.sdk.tracing import with_trace
 
 T = TypeVar("T")
 
@@ -56,6 +60,11 @@ class Job:
         self._job = job
         self._portal = portal
         self.id = job.id
+
+    @property
+    def asynchronous(self) -> AsyncJob:
+        """The job in the client's thread."""
+        return self._job
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -153,9 +162,14 @@ class Client:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
+        retries: int | Retry = 0,
+        delay: float | timedelta = 0.0,
+        at: float | datetime | None = None,
+        run_timeout: float | None = None,
     ) -> Caller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        return Caller(self, CallOptions(target, timeout, priority, key, job))
+        o = CallOptions(target, timeout, priority, key, job, retries, delay, at, run_timeout)
+        return Caller(self, o)
 
     def service(self, name: str) -> Service:
         """Return a service whose tasks are methods: `client.service("math").add(1, 2)`."""
@@ -168,6 +182,20 @@ class Client:
             return submit()
 
         return Job(self.portal.wait(in_thread()), self.portal)
+
+    def jobs_of(self, submit: Callable[[], list[AsyncJob]]) -> list[Job]:
+        """Submit jobs in the client's thread; return their blocking forms."""
+
+        async def in_thread() -> list[AsyncJob]:
+            return submit()
+
+        return [Job(job, self.portal) for job in self.portal.wait(in_thread())]
+
+    def as_completed(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        """Yield jobs as they end, whatever their end is."""
+        known = {job.asynchronous: job for job in jobs}
+        for ended in _iterate(self.portal, lambda: as_completed(known)):
+            yield known[ended]
 
     def iterate(self, make: Callable[[], Any]) -> Iterator[Any]:
         """Yield the items of an asynchronous iterator of the wrapped client."""
@@ -192,15 +220,19 @@ class Client:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Job:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
-        submit = partial(self._client.order, service, call, target)
-        return self.job_of(lambda: submit(priority=priority, key=key, job=job))
+        # Here, not in the client's thread: the current span is of the caller's thread.
+        submit = partial(self._client.order, service, with_trace(call), target)
+        return self.job_of(lambda: submit(priority=priority, key=key, job=job, options=options))
 
     def submit(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Job:
         """Submit a job; return at once. Options among the arguments are deprecated."""
         warn_of_options(kwargs)
-        return self.job_of(lambda: self._client.submit_mixed(service, task, args, kwargs)[0])
+        current = copy_context()
+        submit = partial(self._client.submit_mixed, service, task, args, kwargs)
+        return self.job_of(lambda: current.run(submit)[0])
 
     def map(self, service: str, task: str, calls: Any, **options: Any) -> Iterator[Any]:
         """Make many calls, at most `window` at a time; yield the results in order."""

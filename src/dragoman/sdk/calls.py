@@ -6,11 +6,14 @@
 A misspelt option is a type error, because `options` names them all.
 """
 
+import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.model.content import Call
+from dragoman.model.retry import Retry, retry_members
 from dragoman.model.target import Target
 from dragoman.model.value import value
 
@@ -35,11 +38,41 @@ class CallOptions:
     key: str = ""
     #: The job's id; random if None.
     job: str | None = None
+    #: How often the task runs again if it fails; `Retry` says when and after what.
+    retries: int | Retry = 0
+    #: Seconds before the job may start, ...
+    delay: float | timedelta = 0.0
+    #: ... or the instant: seconds since the epoch, or a `datetime`.
+    at: float | datetime | None = None
+    #: Seconds that one attempt may run.
+    run_timeout: float | None = None
 
     @property
     def wait(self) -> float | None:
         """How many seconds to wait for the result."""
-        return None if self.timeout is None else self.timeout + _MARGIN
+        if self.timeout is None:
+            return None
+        return self.timeout + _MARGIN + max(_seconds(self.delay), self._instant - time.time(), 0.0)
+
+    @property
+    def _instant(self) -> float:
+        at = self.at
+        return at.timestamp() if isinstance(at, datetime) else at or 0.0
+
+    def more(self) -> dict[str, Any]:
+        """Return the options that a message carries in an object of their own."""
+        retries = self.retries
+        found = {
+            "retries": retry_members(retries) if isinstance(retries, Retry) else retries,
+            "delay": _seconds(self.delay),
+            "at": self._instant,
+            "run_timeout": self.run_timeout,
+        }
+        return {name: given for name, given in found.items() if given}
+
+
+def _seconds(span: float | timedelta) -> float:
+    return span.total_seconds() if isinstance(span, timedelta) else span
 
 
 class AsyncCaller:
@@ -53,6 +86,17 @@ class AsyncCaller:
         """Submit a job; return without waiting for its result."""
         return self._order(service, Call(task, args, kwargs, timeout=self._options.timeout))
 
+    def submit_many(self, service: str, task: str, calls: Iterable[Any], /) -> "list[AsyncJob]":
+        """Submit a job for each item at once; the broker records them in few commits.
+
+        A mapping is keyword arguments, a tuple is positional arguments, anything else is the only
+        argument. The whole list is in memory; `map` keeps a window instead.
+        """
+        if self._options.key or self._options.job:
+            raise ValueError("many jobs cannot share one key or job id")
+        found = [arguments_of(item) for item in calls]
+        return [self.submit(service, task, *args, **kwargs) for args, kwargs in found]
+
     def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "AsyncJob":
         """Submit a job whose request is these bytes."""
         return self._order(service, Call(task, raw=data, timeout=self._options.timeout))
@@ -60,7 +104,7 @@ class AsyncCaller:
     def _order(self, service: str, call: Call) -> "AsyncJob":
         o = self._options
         return self._client.order(
-            service, call, o.target, priority=o.priority, key=o.key, job=o.job
+            service, call, o.target, priority=o.priority, key=o.key, job=o.job, options=o.more()
         )
 
     async def call(self, service: str, task: str = "", /, *args: Any, **kwargs: Any) -> Any:
@@ -116,6 +160,10 @@ class Caller:
         """Submit a job; return without waiting for its result."""
         return self._client.job_of(lambda: self._caller.submit(service, task, *args, **kwargs))
 
+    def submit_many(self, service: str, task: str, calls: Iterable[Any], /) -> "list[Job]":
+        """Submit a job for each item at once; see `AsyncCaller.submit_many`."""
+        return self._client.jobs_of(lambda: self._caller.submit_many(service, task, calls))
+
     def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "Job":
         """Submit a job whose request is these bytes."""
         return self._client.job_of(lambda: self._caller.submit_raw(service, data, task))
@@ -152,6 +200,13 @@ class Service:
             return self._caller.call(self._name, task, *args, **kwargs)
 
         return call
+
+
+def arguments_of(item: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the arguments of one of many calls: a mapping, a tuple, or the only argument."""
+    if isinstance(item, Mapping):
+        return (), item
+    return (item, {}) if isinstance(item, tuple) else ((item,), {})
 
 
 #: The options that `call` and `submit` of a client still accept among the task's arguments.

@@ -11,6 +11,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
@@ -26,11 +27,13 @@ from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
+from dragoman.model.retry import Retry
 from dragoman.model.target import Target, parse_target
 from dragoman.sdk.calls import (
     AsyncCaller,
     AsyncService,
     CallOptions,
+    arguments_of,
     split_options,
     warn_of_options,
 )
@@ -39,12 +42,16 @@ from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
 from dragoman.sdk.peer_factories import peer_factory_for
+from dragoman.sdk.tracing import with_trace
 from dragoman.sdk.url import parse_url
 
 #: Seconds before an unacknowledged job is submitted again; the interval doubles each time.
 RESUBMIT_AFTER: Final = 2.0
 #: Seconds between two questions about an acknowledged job without news.
 ASK_EVERY: Final = 10.0
+#: Seconds before the second question about a job that another client submitted; doubles. The
+#: broker tells only its submitter when it ends.
+FOLLOW_AFTER: Final = 0.5
 #: If jobs wait and the broker is silent for so many seconds, the client opens a new socket.
 SILENCE: Final = 8.0
 _TICK: Final = 0.5
@@ -128,9 +135,14 @@ class AsyncClient:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
+        retries: int | Retry = 0,
+        delay: float | timedelta = 0.0,
+        at: float | datetime | None = None,
+        run_timeout: float | None = None,
     ) -> AsyncCaller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        return AsyncCaller(self, CallOptions(target, timeout, priority, key, job))
+        o = CallOptions(target, timeout, priority, key, job, retries, delay, at, run_timeout)
+        return AsyncCaller(self, o)
 
     def service(self, name: str) -> AsyncService:
         """Return a service whose tasks are methods: `await client.service("math").add(1, 2)`."""
@@ -165,14 +177,17 @@ class AsyncClient:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> AsyncJob:
         """Submit a `Call`; for task arguments whose names clash with options of `submit`."""
+        call = with_trace(call)
         parsed = parse_target(target) if isinstance(target, str) else target
         if key and not job and DIALECTS[self.endpoint.dialect].key_is_job_id:
             job, key = id_of_key(key), ""
             if (known := self._jobs.get(job)) is not None:
                 return known
-        submission = Submission(JobId(job or new_id()), service, call, parsed, priority, key)
+        name, more = JobId(job or new_id()), options or {}
+        submission = Submission(name, service, call, parsed, priority, key, more)
         # Encode first: a request that cannot be encoded must not be remembered as submitted.
         frames = list(self._side.submit(submission))
         submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
@@ -223,7 +238,7 @@ class AsyncClient:
         """Make many calls with options; `shared` are keyword arguments of all of them."""
         waiting: deque[AsyncJob] = deque()
         for item in calls:
-            args, kwargs = _arguments(item)
+            args, kwargs = arguments_of(item)
             waiting.append(caller.submit(service, task, *args, **{**kwargs, **(shared or {})}))
             if len(waiting) >= window:
                 yield await self._pop(waiting)
@@ -251,6 +266,7 @@ class AsyncClient:
         submission = Submission(JobId(job_id), service, Call(), parse_target(target))
         job = self._jobs[job_id] = AsyncJob(submission, self, self._now())
         job.is_acknowledged = True
+        job.ask_after = FOLLOW_AFTER
         self._connection.send(self._side.ask(job.id))
         return job
 
@@ -344,6 +360,7 @@ class AsyncClient:
                     self._connection.send(self._side.subscribe(*self._subscription))
             for job in late:
                 job.asked_at, job.asks = now, job.asks + 1
+                job.ask_after = min(job.ask_after * 2, ASK_EVERY)
                 self._connection.send(self._repeat(job))
 
     @property
@@ -375,14 +392,8 @@ class AsyncClient:
 
 def _repeat_after(job: AsyncJob) -> float:
     if job.is_acknowledged:
-        return ASK_EVERY
+        return job.ask_after or ASK_EVERY
     return min(RESUBMIT_AFTER * 2.0**job.asks, ASK_EVERY)
-
-
-def _arguments(item: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    if isinstance(item, Mapping):
-        return (), item
-    return (item, {}) if isinstance(item, tuple) else ((item,), {})
 
 
 Notify = Callable[[ClientNotice], None]

@@ -21,13 +21,15 @@ class JobContext:
         self, work: Assigned, send: Callable[..., None], new_id: Callable[[], str]
     ) -> None:
         self._work = work
-        #: When the job began, on the monotonic clock.
+        #: When the job began, or before that arrived, on the monotonic clock.
         self.started_at = time.monotonic()
         self._send = send
         self._new_id = new_id
         self._stopped = threading.Event()
         self._start_lock = threading.Lock()
-        self._has_started = self._is_withdrawn = False
+        self.has_started = self._is_withdrawn = False
+        #: Whether the broker was told that the job runs. Set by the worker.
+        self.is_confirmed = False
         #: Whether this is a management call to the worker. Set by the worker.
         self.is_management = False
         self._answers: dict[str, queue.SimpleQueue[Any]] = {}
@@ -102,13 +104,14 @@ class JobContext:
     def start(self) -> bool:
         """Note that a thread runs the job; False if it was withdrawn before."""
         with self._start_lock:
-            self._has_started = not self._is_withdrawn
-            return self._has_started
+            self.has_started = not self._is_withdrawn
+            self.started_at = time.monotonic()
+            return self.has_started
 
     def withdraw(self) -> bool:
         """Keep a job that waits for a thread from running; False if it runs already."""
         with self._start_lock:
-            self._is_withdrawn = not self._has_started
+            self._is_withdrawn = not self.has_started
             return self._is_withdrawn
 
     def stop(self) -> None:

@@ -22,7 +22,6 @@ Error messages and `repr` contain no secret.
 
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +99,8 @@ def read_credentials(path: Path) -> Credentials:
     zpl = {f"{name}": key for name, key in _ZPL.findall(text)}
     if len(zpl) == len(("public", "secret")) and text.lstrip().startswith(("#", "metadata")):
         return Credentials(**zpl)
+    import tomllib  # a program without credentials need not load it
+
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
@@ -143,14 +143,20 @@ class AsyncFiles:
     # --- putting ------------------------------------------------------------------------------
 
     async def put(self, path: Path, url: str, on_progress: OnProgress | None = None) -> None:
-        """Upload a file to a writable folder. It appears there when it is complete."""
-        size = (await asyncio.to_thread(path.stat)).st_size
-        digest, _ = await asyncio.to_thread(_begin, path, size)
-        about = {"size": size, "sha256": digest.hexdigest()}
-        have = int((await self._ask("put_status", url=url, **about))["have"])
+        """Upload a file to a writable folder. It appears there when it is complete.
+
+        Uploads the bytes that the file has now. What is appended meanwhile is left out, so that a
+        log file that grows can be uploaded.
+        """
         with path.open("rb") as file:
+            size, sha256 = await asyncio.to_thread(_measure, file)
+            about = {"size": size, "sha256": sha256}
+            have = int((await self._ask("put_status", url=url, **about))["have"])
             while True:
-                data = await asyncio.to_thread(_read_at, file, have, SMALL_PIECE)
+                count = min(SMALL_PIECE, size - have)
+                data = await asyncio.to_thread(_read_at, file, have, count)
+                if len(data) < count:
+                    raise TransferFailed(f"{path} became shorter during the upload; put it again")
                 status = await self._ask("put_file", url=url, offset=have, data=data, **about)
                 if on_progress is not None:
                     on_progress(int(status["have"]), size)
@@ -227,6 +233,16 @@ def _begin(part: Path, size: int) -> tuple[Any, int]:
             digest.update(data)
             have += len(data)
     return digest, have
+
+
+def _measure(file: BinaryIO) -> tuple[int, str]:
+    """Return size and SHA-256 of a file as it is now. It may grow while it is read."""
+    size = os.fstat(file.fileno()).st_size
+    digest, left = hashlib.sha256(), size
+    while left and (data := file.read(min(_BLOCK, left))):
+        digest.update(data)
+        left -= len(data)
+    return size - left, digest.hexdigest()
 
 
 def _write(file: Any, data: bytes, digest: Any) -> None:

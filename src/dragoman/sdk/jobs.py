@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final, Protocol
 
 from dragoman.dialects.base import keyed_by_worker
@@ -19,9 +19,10 @@ from dragoman.dialects.peer_sides import (
     Submission,
 )
 from dragoman.model.content import Answer
-from dragoman.model.fault import FaultCode
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.target import AnyWorker, Labelled, Named
+from dragoman.sdk.cancel_outcomes import FINISHED, cancel_outcome
 from dragoman.sdk.errors import StillRunning, Unreachable, failure
 
 __all__ = ["AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"]
@@ -61,6 +62,8 @@ class AsyncJob:
         self.asked_at = now
         #: How often the client has asked since it last heard.
         self.asks = 0
+        #: Seconds until the client asks about a job that it did not submit; 0: it did.
+        self.ask_after = 0.0
         self._client = client
         self._events: asyncio.Queue[ClientNotice | None] = asyncio.Queue()
         self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
@@ -91,7 +94,9 @@ class AsyncJob:
         self._answer_cancel(notice)
         if isinstance(notice, Finished):
             self._finish(notice)
-        elif not isinstance(notice, StatusNotice):
+        elif isinstance(notice, StatusNotice):
+            self._note_denial(notice)
+        else:
             self.is_acknowledged = True
             self._events.put_nowait(notice)
 
@@ -107,6 +112,13 @@ class AsyncJob:
         ):
             waiting.set_result(notice)
 
+    def _note_denial(self, notice: StatusNotice) -> None:
+        """End the wait for a job of another client if the broker denies its result."""
+        is_denied = notice.code == FaultCode.DENIED
+        # A denied cancel of an own job ends nothing: the job continues, and so does the wait.
+        if is_denied and not self.submission.service:
+            self.give_up(failure(self.id, Fault(FaultCode.DENIED, notice.detail)))
+
     def _finish(self, notice: Finished) -> None:
         if not self._finished.done():
             self._finished.set_result(notice)
@@ -118,6 +130,10 @@ class AsyncJob:
             if isinstance(notice, Progress | Chunk | InputAsked | Dispatched):
                 yield notice
         self._events.put_nowait(None)
+
+    async def wait(self) -> None:
+        """Wait for the end, whatever it is."""
+        await asyncio.wait([self._finished])
 
     async def answers(self, timeout: float | None = None) -> tuple[Answer, ...]:  # noqa: ASYNC109
         """Wait for the end; return every worker's answer. Raises `JobFailed` if one failed."""
@@ -160,10 +176,13 @@ class AsyncJob:
         return isinstance(target, AnyWorker | Labelled) and self.submission.service != "all"
 
     async def cancel(self, timeout: float = 10.0) -> str:  # noqa: ASYNC109
-        """Cancel the job; return its final state in words. Raises `Denied` if the policy does."""
+        """Cancel the job; return the outcome in words (`sdk.cancel_outcomes`).
+
+        Raises `Denied` if the policy refuses it.
+        """
         if self.is_done:
             self._raise_if_denied(self._finished.result())
-            return "already finished"
+            return FINISHED
         self._cancelled = asyncio.get_running_loop().create_future()
         self._client.cancel_job(self)
         try:
@@ -173,10 +192,11 @@ class AsyncJob:
             raise Unreachable(
                 f"job {self.id}: the broker did not answer the cancel within {timeout} s"
             ) from None
-        if isinstance(found, StatusNotice):
-            return found.detail or found.state
-        self._raise_if_denied(found)
-        return (found.fault.message or found.fault.code) if found.fault else "finished"
+        if isinstance(found, Finished):
+            self._raise_if_denied(found)
+        elif found.code == FaultCode.DENIED:
+            raise failure(self.id, Fault(FaultCode.DENIED, found.detail))
+        return cancel_outcome(found)
 
     def _raise_if_denied(self, found: Finished) -> None:
         if found.fault and found.fault.code is FaultCode.DENIED:
@@ -199,3 +219,16 @@ class AsyncJob:
 
 def _value(answer: Answer) -> Any:
     return answer.raw if answer.raw is not None else answer.value
+
+
+async def as_completed(jobs: Iterable[AsyncJob]) -> AsyncIterator[AsyncJob]:
+    """Yield jobs as they end, whatever their end is."""
+    waiting = {asyncio.ensure_future(job.wait()): job for job in jobs}
+    try:
+        while waiting:
+            ended, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:
+                yield waiting.pop(each)
+    finally:
+        for each in waiting:
+            each.cancel()

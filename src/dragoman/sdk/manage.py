@@ -58,6 +58,10 @@ class ManagedWorker(Protocol):
         """Return the names of its tasks."""
         ...
 
+    def describe_tasks(self) -> list[dict[str, Any]]:
+        """Return its tasks with their parameters."""
+        ...
+
     def go_down(self) -> None:
         """Drain: finish the running jobs, then stop."""
         ...
@@ -84,6 +88,7 @@ class Management:
             "show_broker": self.show_broker,
             "show_workers": self.show_workers,
             "show_clients": self.show_clients,
+            "show_tasks": worker.describe_tasks,
             "restart": self.restart,
             "disconnect": self.restart,
             "shutdown": self.shutdown,

@@ -19,6 +19,11 @@ from dragoman.transports.base import Transport
 log = structlog.get_logger("dragoman.worker")
 
 _TICK: Final = 0.25
+#: Seconds before the second attempt of a dismissed worker; each further pause is twice as long.
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 30.0
+#: A session of this many seconds counts as accepted: the next dismissal begins without a pause.
+_LASTING: Final = 10.0
 
 
 class Membership:
@@ -48,6 +53,10 @@ class Membership:
         #: The current transport. Some transports have more methods, such as `keep_beating`.
         self.transport: Any = None
         self._rejoining: asyncio.Task[None] | None = None
+        #: Dismissals in a row, without a lasting session between them.
+        self._dismissals = 0
+        self._joined_at = float("-inf")
+        self._reason = ""
         #: The heartbeat interval that the proxy has; 0 before it has one.
         self._proxy_interval = 0.0
 
@@ -78,29 +87,46 @@ class Membership:
         """Register again on a new socket. A call during a running attempt does nothing."""
         if self._rejoining is not None and not self._rejoining.done():
             return
-        log.info("worker registers again", worker=self._name, reason=reason)
-        self._rejoining = asyncio.get_running_loop().create_task(self._rejoin())
+        pause = self._pause()
+        say = log.info if pause == 0 else log.warning
+        say("worker registers again", worker=self._name, reason=reason, pause_s=pause)
+        self._rejoining = asyncio.get_running_loop().create_task(self._rejoin(pause))
 
-    async def _rejoin(self) -> None:
+    def _pause(self) -> float:
+        """Return how long to wait before the next attempt: a refused worker must not hammer."""
+        if asyncio.get_running_loop().time() - self._joined_at >= _LASTING:
+            self._dismissals = 0
+        if self._dismissals == 0:
+            return 0.0
+        return min(_FIRST_PAUSE * (1 << min(self._dismissals - 1, 16)), _LONGEST_PAUSE)
+
+    async def _rejoin(self, pause: float = 0.0) -> None:
+        await asyncio.sleep(pause)
         await self._connection.rebuild()
         if self._is_wanted():
             self._join()
 
     def _join(self) -> None:
+        self._joined_at = asyncio.get_running_loop().time()
         self._connection.send_first(self._side.join())
         self._note_confirmation()
         self._proxy_interval = 0.0
         self._set_proxy_interval()
 
     def _note_confirmation(self) -> None:
+        if self._side.is_joined:
+            self._reason = ""
         if self._is_confirmed != self._side.is_joined:
             self._is_confirmed = self._side.is_joined
             self._on_change(self._is_confirmed)
 
     @property
     def refusal(self) -> str:
-        """Why the broker refused this worker's credentials; empty if it did not."""
-        return self._connection.refusal
+        """Why the broker refused this worker's key or registration; empty if it did not."""
+        refused = str(getattr(self._side, "refusal", ""))
+        # One dismissal is no refusal: the broker may have restarted.
+        dismissed = self._reason if self._dismissals > 1 else ""
+        return self._connection.refusal or refused or dismissed
 
     @property
     def connection_hint(self) -> str:
@@ -164,7 +190,10 @@ class Membership:
         self._set_proxy_interval()
 
     def _dismissed(self, notice: Dismissed) -> None:
-        self.renew(notice.reason)
+        if self._rejoining is None or self._rejoining.done():
+            self.renew(notice.reason)
+            self._dismissals += 1
+            self._reason = notice.reason
 
     def _reply(self, reply: SendNow) -> None:
         self.send([reply.frames])

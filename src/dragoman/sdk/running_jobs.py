@@ -5,6 +5,7 @@ Everything here runs in the worker's loop, except the function that `take` retur
 pool runs it.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -33,6 +34,10 @@ log = structlog.get_logger("dragoman.worker")
 
 #: Seconds that a task's message may wait for the worker's loop.
 _LOOP_WAIT: Final = 60.0
+#: Seconds after which a job that still waits for a thread goes back to the broker.
+GIVE_BACK_AFTER: Final = 1.0
+#: Seconds between two looks at the jobs: who waits too long, whose start is not confirmed yet.
+_LOOK_EVERY: Final = 0.05
 
 
 class RunningJobs:
@@ -49,6 +54,7 @@ class RunningJobs:
         send: Callable[[Iterable[Frames]], None],
         run: Callable[[Assigned, JobContext], Answer],
         in_loop: Callable[[Callable[[], None]], None],
+        later: Callable[[float, Callable[[], None]], object],
         ended: Callable[[], None],
     ) -> None:
         self._name = name
@@ -56,7 +62,9 @@ class RunningJobs:
         self._send = send
         self._run = run
         self._in_loop = in_loop
+        self._later = later
         self._ended = ended
+        self._is_watching = False
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
         self._takes_output = isinstance(side, TakesOutput)
@@ -81,8 +89,43 @@ class RunningJobs:
         """Start a job; return the function that a thread has to run."""
         context = JobContext(work, self._send_from_thread, new_id)
         self._jobs[work.ticket] = context
-        self._send(self._side.take(work.ticket))
+        if not self._confirms_late():
+            self._confirm(work.ticket, context)
+        if not self._is_watching:
+            self._is_watching = True
+            self._later(_LOOK_EVERY, self._look)
         return partial(self._execute, work, context)
+
+    def _confirms_late(self) -> bool:
+        """Whether a short job's result is confirmation enough for this broker."""
+        return getattr(self._side, "result_confirms", False)
+
+    def _confirm(self, ticket: str, context: JobContext) -> None:
+        context.is_confirmed = True
+        self._send(self._side.take(ticket))
+
+    def _look(self) -> None:
+        """Confirm jobs that have run for a while; give back those that have waited too long."""
+        self._is_watching = bool(self._jobs)
+        if not self._jobs:
+            return
+        self._later(_LOOK_EVERY, self._look)
+        now = time.monotonic()
+        for ticket, context in list(self._jobs.items()):
+            if context.has_started:
+                if not context.is_confirmed:
+                    self._confirm(ticket, context)
+            elif now - context.started_at >= GIVE_BACK_AFTER and self._gives_back():
+                self._give_back(ticket, context)
+
+    def _gives_back(self) -> bool:
+        """Whether the broker gives a job that comes back to another worker."""
+        return getattr(self._side, "can_give_back", False)
+
+    def _give_back(self, ticket: str, context: JobContext) -> None:
+        if context.withdraw():
+            del self._jobs[ticket]
+            self._send(self._side.hand_back(ticket))
 
     def _execute(self, work: Assigned, context: JobContext) -> None:
         if not context.start():
@@ -107,10 +150,13 @@ class RunningJobs:
     # --- while it runs ------------------------------------------------------------------------
 
     def stop(self, stop: Stop) -> None:
-        """Mark a job as cancelled."""
+        """Mark a job as cancelled. One that has not begun ends at once."""
         context = self._jobs.get(stop.ticket)
         if context is not None:
             context.stop()
+            if context.withdraw():
+                fault = Fault(FaultCode.CANCELLED, "the job had not begun")
+                self._finish(stop.ticket, Answer(fault=fault))
 
     def give(self, given: InputGiven) -> None:
         """Give the client's input to a job's task."""
@@ -183,9 +229,7 @@ class RunningJobs:
     def hand_back_waiting(self) -> None:
         """Hand back the jobs that wait for a thread."""
         for ticket, context in list(self._jobs.items()):
-            if context.withdraw():
-                del self._jobs[ticket]
-                self._send(self._side.hand_back(ticket))
+            self._give_back(ticket, context)
 
     def hand_back_all(self) -> None:
         """Return every job to the broker unfinished; drop what its thread returns later."""

@@ -16,6 +16,7 @@ import structlog
 
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.retry import PERMANENT
 from dragoman.sdk.errors import JobFailed
 
 log = structlog.get_logger("dragoman.worker")
@@ -35,6 +36,10 @@ _END: Final = object()
 
 class TaskFailed(Exception):
     """Raise inside a task to fail with a message for the caller and no traceback."""
+
+
+class Permanent(TaskFailed):
+    """Raise inside a task to fail at once: the broker does not retry it."""
 
 
 class NotInDialect(TaskFailed):
@@ -123,13 +128,17 @@ def failed(message: str) -> Answer:
     return Answer(fault=Fault(FaultCode.TASK_FAILED, message))
 
 
-def failed_by(error: BaseException, task: str, job: str) -> Answer:
-    """Return the answer for what a task raised; log the traceback of what it did not expect."""
+def failed_by(error: BaseException, task: str, job: str, is_permanent: bool = False) -> Answer:
+    """Return the answer for what a task raised; log the traceback of what it did not expect.
+
+    The broker knows by the first word of a message that no retry can help.
+    """
+    first = f"{PERMANENT}: " if is_permanent or isinstance(error, Permanent) else ""
     if isinstance(error, TaskFailed):
-        return failed(str(error))
+        return failed(f"{first}{error}")
     text = "".join(traceback.format_exception(error))
     log.warning("task raised an exception", task=task, job=job, traceback=text)
-    return failed("\n".join([describe(error), *_users_frames(error)]))
+    return failed(first + "\n".join([describe(error), *_users_frames(error)]))
 
 
 def describe(error: BaseException) -> str:

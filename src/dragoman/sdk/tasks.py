@@ -20,6 +20,7 @@ from dragoman.sdk.task_results import (
     failed,
     failed_by,
 )
+from dragoman.sdk.tracing import task_span
 
 __all__ = ["ForwardRequested", "Parameter", "Task", "TaskFailed", "Tasks", "make_task", "tasks_of"]
 
@@ -47,6 +48,8 @@ class Task:
     parameters: tuple[Parameter, ...]
     wants_context: bool
     doc: str
+    #: Exceptions after which a retry may help; empty: all.
+    retry_on: tuple[type[BaseException], ...] = ()
 
     def bind(self, call: Call, context: Any) -> inspect.BoundArguments:
         """Bind a call's arguments to the function. Raises TypeError with a message for the caller.
@@ -79,7 +82,11 @@ def _convert(given: Any, parameter: Parameter) -> Any:
         raise TypeError(f"argument {parameter.name!r}: {error}") from None
 
 
-def make_task(function: Callable[..., Any], name: str | None = None) -> Task:
+def make_task(
+    function: Callable[..., Any],
+    name: str | None = None,
+    retry_on: tuple[type[BaseException], ...] = (),
+) -> Task:
     """Make a task from a function."""
     signature = inspect.signature(function)
     hints = get_type_hints(function)
@@ -97,12 +104,52 @@ def make_task(function: Callable[..., Any], name: str | None = None) -> Task:
         parameters,
         CONTEXT_NAME in signature.parameters,
         inspect.getdoc(function) or "",
+        retry_on,
     )
 
 
 def _without_context(signature: inspect.Signature) -> inspect.Signature:
     parameters = [p for p in signature.parameters.values() if p.name != CONTEXT_NAME]
     return signature.replace(parameters=parameters)
+
+
+def describe_task(task: Task) -> dict[str, Any]:
+    """Return a task's name and documentation, and the JSON schemas of parameters and result."""
+    types = {parameter.name: parameter.type for parameter in task.parameters}
+    found = []
+    for name, parameter in task.public_signature.parameters.items():
+        is_required = parameter.default is inspect.Parameter.empty
+        described = {"name": name, "required": is_required, "kind": parameter.kind.name.lower()}
+        described["schema"] = _schema(types[name]) if name in types else {}
+        if not is_required:
+            described["default"] = _plain_default(parameter.default)
+        found.append(described)
+    returns = _schema(hints["return"]) if "return" in (hints := _hints(task)) else {}
+    return {"task": task.name, "doc": task.doc, "parameters": found, "returns": returns}
+
+
+def _hints(task: Task) -> dict[str, Any]:
+    """Return the annotations of a task's function; none if one of them cannot be resolved."""
+    try:
+        return get_type_hints(task.function)
+    except (NameError, TypeError):
+        return {}
+
+
+def _schema(type_: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type; empty if it has none."""
+    try:
+        return msgspec.json.schema(type_)
+    except (TypeError, RuntimeError):
+        return {}
+
+
+def _plain_default(default: Any) -> Any:
+    """Return a default as a JSON value, or as text."""
+    try:
+        return msgspec.to_builtins(default)
+    except (TypeError, msgspec.ValidationError):
+        return repr(default)
 
 
 class Tasks:
@@ -120,6 +167,10 @@ class Tasks:
     def names(self) -> list[str]:
         """Return the names of the tasks."""
         return sorted(self._tasks)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return the tasks with their documentation and parameters."""
+        return [describe_task(self._tasks[name]) for name in self.names()]
 
     def find(self, call: Call) -> Task | None:
         """Return a call's task, or the fallback. Names match in any case: ZSS sends upper case."""
@@ -140,12 +191,14 @@ class Tasks:
         except TypeError as error:
             return failed(f"{task.name}: {error}")
         try:
-            return answer_of(task.function(*bound.args, **bound.kwargs), context)
+            with task_span(task.name, str(getattr(context, "id", "")), call.headers):
+                return answer_of(task.function(*bound.args, **bound.kwargs), context)
         except ForwardRequested:
             raise
         except BaseException as error:
             # Also SystemExit and KeyboardInterrupt: they would end the thread, not the job.
-            return failed_by(error, task.name, str(getattr(context, "id", "")))
+            is_permanent = bool(task.retry_on) and not isinstance(error, task.retry_on)
+            return failed_by(error, task.name, str(getattr(context, "id", "")), is_permanent)
 
 
 def tasks_of(owner: Mapping[str, Any] | object) -> list[Task]:

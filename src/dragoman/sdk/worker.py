@@ -3,7 +3,8 @@
 SIGTERM, or `stop`, drains the worker: it takes no new jobs, finishes the running ones, and
 deregisters. A second SIGTERM, or the end of `drain` seconds, hands the running jobs back. This
 module has the worker's public interface, start and stop. `membership` registers it, `running_jobs`
-runs its jobs, `heartbeat_proxy` sends its heartbeats from a process of its own.
+runs its jobs; `beat_relay` (with CURVE, `heartbeat_proxy`) sends its heartbeats from a process of
+its own.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,9 @@ import structlog
 from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop, Unsupported, WorkerNotice
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.labels import ANNOUNCED
+from dragoman.model.labels import ANNOUNCED, PREFETCH
+from dragoman.model.retry import LABEL as RETRY_LABEL
+from dragoman.model.retry import Retry, label_text
 from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.client import new_id
@@ -46,6 +50,8 @@ log = structlog.get_logger("dragoman.worker")
 _CHECK_EVERY = 0.2
 #: A key that was added just now is accepted within a second or so; NATS reloads its users.
 _REFUSAL_GRACE = 3.0
+#: Jobs that may wait for each job that runs: so one turn of the loops carries many of them.
+_PREFETCH_EACH = 8
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -67,7 +73,13 @@ class Worker:
         files_cache_bytes: int = LARGEST_CACHE,
         credentials: CredentialsLike = None,
         drain: float = 60.0,
+        prefetch: int | None = None,
     ) -> None:
+        """Prepare.
+
+        `concurrency` is how many jobs run at a time. `prefetch` is how many more may wait here, if
+        jobs are short (None: eight for each that runs; 0: none).
+        """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
         self.name = name or f"{service}-{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
@@ -75,14 +87,42 @@ class Worker:
         self.tasks = Tasks()
         found = find_credentials(credentials)
         self._factory = peer_factory_for(self.endpoint.dialect, found)
-        self._spec = WorkerSpec(
-            self.name,
-            self.services,
-            concurrency,
-            {**LABEL, **(labels or {}), **_resources_label(resources)},
-            self.endpoint.options,
-        )
+        self._labels = {
+            **LABEL,
+            **(labels or {}),
+            **_resources_label(resources),
+            **_prefetch_label(concurrency, prefetch),
+        }
         self._own_process = own_process_beats
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._declare()
+        #: Fetches the files of `nf://` arguments; from the same broker unless `files_url` is given.
+        self._files = Fetcher(
+            default_files_url(self.endpoint) if files_url is None else files_url,
+            self.name,
+            files_cache,
+            found,
+            files_cache_bytes,
+        )
+        #: The management tasks, which it answers beside its own.
+        self.management = Management(self)
+        self._pool: ThreadPool | None = None
+        self._thread: threading.Thread | None = None
+        #: Set while the broker has this worker registered.
+        self._is_ready = threading.Event()
+        #: What threads have for the loop.
+        self._handed_over: deque[Callable[[], None]] = deque()
+        self._has_wake_up = False
+        self._is_draining = False
+        #: Seconds after which a draining worker hands its running jobs back.
+        self._drain = drain
+        self._stop: asyncio.Event | None = None
+
+    def _declare(self) -> None:
+        """Make the side and what depends on it: the side writes down what the worker declares."""
+        self._spec = WorkerSpec(
+            self.name, self.services, self.concurrency, dict(self._labels), self.endpoint.options
+        )
         self._side = self._factory.worker_side(self._spec, new_id)
         self._membership = Membership(
             self.name,
@@ -98,6 +138,7 @@ class Worker:
             send=self._membership.send,
             run=self._run_task,
             in_loop=self._in_loop,
+            later=self._later,
             ended=self._check_drained,
         )
         self._handlers: dict[type[WorkerNotice], Callable[[Any], None]] = {
@@ -105,40 +146,53 @@ class Worker:
             Stop: self._running.stop,
             InputGiven: self._running.give,
         }
-        #: Fetches the files of `nf://` arguments; from the same broker unless `files_url` is given.
-        self._files = Fetcher(
-            default_files_url(self.endpoint) if files_url is None else files_url,
-            self.name,
-            files_cache,
-            found,
-            files_cache_bytes,
-        )
-        #: The management tasks, which it answers beside its own.
-        self.management = Management(self)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pool: ThreadPool | None = None
-        self._thread: threading.Thread | None = None
-        #: Set while the broker has this worker registered.
-        self._is_ready = threading.Event()
-        self._is_draining = False
-        #: Seconds after which a draining worker hands its running jobs back.
-        self._drain = drain
-        self._stop: asyncio.Event | None = None
 
     # --- tasks --------------------------------------------------------------------------------
 
     @overload
-    def task(self, function: F, *, name: str | None = None) -> F: ...
+    def task(self, function: F, *, name: str | None = None, retries: int | Retry = 0) -> F: ...
 
     @overload
-    def task(self, *, name: str | None = None) -> Callable[[F], F]: ...
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        retries: int | Retry = 0,
+        retry_on: tuple[type[BaseException], ...] = (),
+    ) -> Callable[[F], F]: ...
 
-    def task(self, function: F | None = None, *, name: str | None = None) -> Any:
-        """Offer a function as a task: `@worker.task` or `@worker.task(name="...")`."""
+    def task(
+        self,
+        function: F | None = None,
+        *,
+        name: str | None = None,
+        retries: int | Retry = 0,
+        retry_on: tuple[type[BaseException], ...] = (),
+    ) -> Any:
+        """Offer a function as a task: `@worker.task` or `@worker.task(name="...")`.
+
+        Args:
+            function: The task.
+            name: Its name, if it is another than the function's.
+            retries: How often the broker runs it again after a failure, unless the call says so.
+            retry_on: Exceptions after which a retry may help; after others the task has failed.
+
+        """
         if function is None:
-            return partial(self.task, name=name)
-        self.tasks.add(make_task(function, name))
+            return partial(self.task, name=name, retries=retries, retry_on=retry_on)
+        task = make_task(function, name, retry_on)
+        self.tasks.add(task)
+        if retries:
+            self._announce_retries(task.name, retries)
         return function
+
+    def _announce_retries(self, task: str, retries: int | Retry) -> None:
+        """Declare the retries of a task: the broker keeps them, so they outlive this worker."""
+        if self._loop is not None:
+            raise RuntimeError(f"task {task}: declare its retries before the worker starts")
+        policy = retries if isinstance(retries, Retry) else Retry(retries)
+        self._labels[RETRY_LABEL + task] = label_text(policy)
+        self._declare()
 
     def fallback(self, function: F) -> F:
         """Offer a function for every call without a known task name, such as raw bytes."""
@@ -178,6 +232,10 @@ class Worker:
         """Return the names of its tasks."""
         return self.tasks.names()
 
+    def describe_tasks(self) -> list[dict[str, Any]]:
+        """Return its tasks: name, documentation, and the JSON schema of each parameter."""
+        return self.tasks.describe()
+
     def go_down(self) -> None:
         """Drain: finish the running jobs, then stop."""
         if not self._is_draining:
@@ -196,9 +254,10 @@ class Worker:
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; a second signal hands the running jobs back."""
-        asyncio.run(self._run_with_signals())
+        asyncio.run(self.serve_until_signal())
 
-    async def _run_with_signals(self) -> None:
+    async def serve_until_signal(self) -> None:
+        """Do what `run` does, on the running event loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._drain_or_hand_back)
@@ -254,6 +313,16 @@ class Worker:
             f"within {timeout:g} s; {hint}"
         )
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the broker has confirmed the registration."""
+        return self._is_ready.is_set()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it finishes its jobs and takes no more."""
+        return self._is_draining
+
     def _note_registered(self, is_registered: bool) -> None:
         (self._is_ready.set if is_registered else self._is_ready.clear)()
 
@@ -302,9 +371,23 @@ class Worker:
             self._stop.set()
 
     def _in_loop(self, work: Callable[[], None]) -> None:
+        """Have the loop run `work`; one wake-up serves all that wait."""
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(work)
+        self._handed_over.append(work)
+        if not self._has_wake_up:
+            self._has_wake_up = True
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._run_handed_over)
+
+    def _run_handed_over(self) -> None:
+        # First: what is handed over from now on wakes the loop again.
+        self._has_wake_up = False
+        while self._handed_over:
+            self._handed_over.popleft()()
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> object:
+        assert self._loop is not None
+        return self._loop.call_later(seconds, work)
 
     # --- notices of the broker ----------------------------------------------------------------
 
@@ -356,3 +439,9 @@ class Worker:
 def _resources_label(resources: Sequence[str]) -> dict[str, str]:
     """Return the label that announces a worker's own resources."""
     return {ANNOUNCED: write_names(resources)} if resources else {}
+
+
+def _prefetch_label(concurrency: int, prefetch: int | None) -> dict[str, str]:
+    """Return the label that lets the broker send jobs before a thread is free."""
+    wanted = _PREFETCH_EACH * concurrency if prefetch is None else prefetch
+    return {PREFETCH: str(wanted)} if wanted > 0 else {}

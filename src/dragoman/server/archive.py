@@ -1,15 +1,18 @@
 """Bodies and finished jobs that are no longer in memory, read back from the ledger."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus
+from dragoman.core.effects import JobStatus, PartStatus, SendReply, SendStatus, SendWork
+from dragoman.core.job_store import JobStore
 from dragoman.core.recovery import fold
 from dragoman.core.state import status_of
 from dragoman.ledger.base import Entry, Ledger
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.fault import FaultCode
 from dragoman.model.names import JobId
+from dragoman.model.record import Kind, Record
 
 #: Refusals of the request itself: the caller does not learn the state of the job.
 _NO_ANSWER: Final = frozenset({FaultCode.DENIED, FaultCode.QUEUE_FULL})
@@ -53,6 +56,12 @@ class Archive:
             reply.resources,
         )
 
+    def with_request(self, work: SendWork) -> SendWork:
+        """Fill in the body of a request that waited on disk."""
+        body = self.body(work.body_seq) or EMPTY
+        filled: SendWork = replace(work, body=body, body_seq=0)
+        return filled
+
     def complete(self, answer: SendStatus) -> SendStatus:
         """Look up a job that the core has forgotten, and fill in the bodies of results."""
         fault = answer.fault
@@ -79,9 +88,16 @@ class Archive:
         fault = answer.fault if answer.status else status.fault
         return SendStatus(answer.client, answer.job, answer.asked, filled, fault, answer.is_strict)
 
+    def submission(self, job: JobId) -> tuple[Record, Body] | None:
+        """Return the record and body of a job's submission, if the ledger still has both."""
+        found = [r for r in self._ledger.history(job) if r.kind == Kind.SUBMITTED]
+        body = self.body(found[-1].seq) if found else None
+        return (found[-1], body) if body is not None else None
+
     def status(self, job: JobId) -> JobStatus | None:
         """Return the last recorded status of a job."""
-        found = fold(self._ledger.history(job)).jobs.get(job)
+        # Retention may have removed the beginning of its history.
+        found = fold(self._ledger.history(job), store=JobStore(is_cut=True)).jobs.get(job)
         return status_of(found) if found else None
 
     def _with_result(self, part: PartStatus) -> PartStatus:

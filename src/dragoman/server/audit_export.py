@@ -5,8 +5,8 @@ delivered at least once. Anchors are written on a schedule.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -14,10 +14,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from dragoman.ledger.base import Entry, Ledger
+from dragoman.ledger.base import Entry, Ledger, LedgerError
 from dragoman.model.fault import FaultCode
 from dragoman.model.record import Kind, Record
 from dragoman.server.anchors import open_signing_key, sign
+from dragoman.server.health import Health
 from dragoman.server.record_targets import RecordTarget, open_target
 from dragoman.server.settings import SecuritySection
 
@@ -62,6 +63,8 @@ class AuditSink:
         self._durable = asyncio.Event()
         #: A cancelled task leaves its thread running, and `stop` delivers in another.
         self._lock = Lock()
+        #: Called with why the last delivery failed; empty: it did not.
+        self.on_change: Callable[[str], None] = lambda trouble: None
 
     def durable(self, entries: Sequence[Entry]) -> None:
         """Wake the sink."""
@@ -73,10 +76,13 @@ class AuditSink:
             self._durable.clear()
             try:
                 await asyncio.to_thread(self.deliver_all)
-            except OSError as error:
+            except (OSError, LedgerError) as error:
+                # The ledger fails as well: the position of the sink is stored there.
                 log.error("the audit sink does not take records; retrying", error=str(error))
+                self.on_change(str(error))
                 await asyncio.sleep(_RETRY)
                 continue
+            self.on_change("")
             await self._durable.wait()
 
     def deliver_all(self) -> None:
@@ -115,6 +121,8 @@ class AnchorWriter:
         self._now = now
         self._last = 0
         self._lock = Lock()
+        #: Called with why the last anchor failed; empty: it did not.
+        self.on_change: Callable[[str], None] = lambda trouble: None
 
     async def run(self) -> None:
         """Write anchors until cancelled."""
@@ -124,7 +132,10 @@ class AnchorWriter:
                 await asyncio.to_thread(self.write_once)
             except OSError as error:
                 log.error("cannot write an anchor of the ledger; retrying", error=str(error))
+                self.on_change(str(error))
                 delay = min(_RETRY, self._every)
+            else:
+                self.on_change("")
             await asyncio.sleep(delay)
 
     def write_once(self) -> None:
@@ -155,24 +166,25 @@ class AuditExport:
         """What to call when records are durable."""
         return [self._sink.durable] if self._sink else []
 
-    def start(self) -> None:
+    def start(self, health: Health) -> None:
         """Start, on the running event loop."""
-        for part in (self._sink, self._anchors):
+        for name, part in (("audit sink", self._sink), ("audit anchors", self._anchors)):
             if part is not None:
-                self._tasks.append(asyncio.create_task(part.run(), name="dragoman audit"))
+                part.on_change = partial(health.note, name)
+                task = asyncio.create_task(part.run(), name=f"dragoman {name}")
+                self._tasks.append(health.watch(task))
 
     async def stop(self) -> None:
         """Stop; deliver the last records and write a last anchor, if the targets take them."""
         for task in self._tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
         try:
             if self._sink:
                 await asyncio.to_thread(self._sink.deliver_all)
             if self._anchors:
                 await asyncio.to_thread(self._anchors.write_once)
-        except OSError as error:
+        except (OSError, LedgerError) as error:
             log.error(
                 "cannot deliver the last audit records; the next start will", error=str(error)
             )

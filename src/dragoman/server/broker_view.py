@@ -24,6 +24,7 @@ from dragoman.dialects.facts import BrokerFacts, MessageCounts, ProcessFacts
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.server.archive import Archive
+from dragoman.server.health import Health
 from dragoman.server.links import Link, Links
 
 _PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", "pyyaml", "jinja2")
@@ -39,6 +40,20 @@ class NodeSide(Protocol):
 
     def set_membership(self, name: str, membership: str, now: float) -> Sequence[Event | Send]:
         """Approve or reject a node; an unknown one raises KeyError."""
+        ...
+
+
+class QueueSource(Protocol):
+    """Reads schedules and dead letters."""
+
+    def schedules(self) -> list[dict[str, Any]]:
+        """Return the schedules."""
+        ...
+
+    def dead(
+        self, service: str = "", fault: str = "", older: float = 0.0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Return dead letters."""
         ...
 
 
@@ -64,22 +79,28 @@ class BrokerView:
         self._started_at = time.monotonic()
         #: Whether ZeroMQ peers have to prove a key; NorFab's name for it is `zmq_auth`.
         self.has_curve = False
+        #: Schedules and dead letters. The server sets it.
+        self.queue: QueueSource | None = None
+        self.health = Health(now)
 
     # --- rows ---------------------------------------------------------------------------------
 
-    def workers(self) -> list[view.WorkerRow]:
-        """Return the workers that are not built in."""
-        return [row for row in view.workers(self._state) if row.dialect != "local"]
+    def workers(self, *, with_builtin: bool = False) -> list[view.WorkerRow]:
+        """Return the workers that are not built in, or all."""
+        rows = view.workers(self._state)
+        return [row for row in rows if with_builtin or row.dialect != "local"]
 
-    def services(self) -> list[view.ServiceRow]:
-        """Return the services that have a worker that is not built in."""
-        own = self._builtin_only()
+    def services(self, *, with_builtin: bool = False) -> list[view.ServiceRow]:
+        """Return the services that have a worker that is not built in, or all."""
+        own = set() if with_builtin else self.builtin_only()
         return [row for row in view.services(self._state) if row.name not in own]
 
-    def _builtin_only(self) -> set[ServiceName]:
-        rows = view.workers(self._state)
-        own = {s for w in rows if w.dialect == "local" for s in w.services}
-        return own - {s for w in rows if w.dialect != "local" for s in w.services}
+    def builtin_only(self) -> set[ServiceName]:
+        """Return the services that only built-in workers offer."""
+        state = self._state
+        found = [*state.registry.workers.values(), *state.absent.values()]
+        own = {s for w in found if w.dialect == "local" for s in w.services}
+        return own - {s for w in found if w.dialect != "local" for s in w.services}
 
     def clients(self) -> list[view.ClientRow]:
         """Return the clients heard from lately."""
@@ -96,14 +117,30 @@ class BrokerView:
         own = sum(len(w.held) for w in workers if w.is_builtin)
         return replace(totals, open_jobs=totals.open_jobs - own)
 
+    def troubles(self) -> list[view.TroubleRow]:
+        """Return what is wrong with the broker now."""
+        return self.health.troubles()
+
+    def task_failures(self) -> dict[str, int]:
+        """Return the background tasks that failed since the start, by name."""
+        return dict(self.health.task_failures)
+
     def job(self, job: str) -> dict[str, Any] | None:
         """Return the state of a job, from the ledger if it has left the memory."""
         status = view.job(self._state, JobId(job)) or self._archive.status(JobId(job))
         return _job_row(status) if status else None
 
-    def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
-        """Return the newest jobs, without those of built-in services."""
-        found = view.jobs(self._state, state, limit, self._builtin_only(), service)
+    def jobs(
+        self,
+        state: JobState | None,
+        limit: int,
+        service: str = "",
+        *,
+        with_builtin: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return the newest jobs; those of built-in services only on request."""
+        left_out = set() if with_builtin else self.builtin_only()
+        found = view.jobs(self._state, state, limit, left_out, service)
         return [_job_row(status) for status in found]
 
     def why(self, job: str) -> dict[str, Any]:
@@ -123,6 +160,14 @@ class BrokerView:
                 for c in found.candidates
             ],
         }
+
+    def schedules(self) -> list[dict[str, Any]]:
+        """Return the schedules, with their last and next ticks."""
+        return self.queue.schedules() if self.queue else []
+
+    def dead(self, service: str, fault: str, older: float, limit: int) -> list[dict[str, Any]]:
+        """Return dead letters, the newest first."""
+        return self.queue.dead(service, fault, older, limit) if self.queue else []
 
     def resources(self, service: str) -> list[dict[str, Any]]:
         """Return the resources and the workers that own them."""
@@ -153,6 +198,7 @@ class BrokerView:
             workers=self.workers(),
             services=self.services(),
             clients=self.clients(),
+            beats_sent={w.name: w.beats_sent for w in state.registry.workers.values()},
             endpoint=link.endpoint if link else "",
             is_stopping=state.is_draining,
             process=self._process(),
@@ -171,7 +217,7 @@ class BrokerView:
         alive = max(time.monotonic() - self._started_at, 0.001)
         return ProcessFacts(
             cpu_percent=round(100 * used / alive, 1),
-            memory_rss_mbyte=round(_resident_bytes() / 2**20, 1),
+            memory_rss_mbyte=round(resident_bytes() / 2**20, 1),
             uptime_seconds=int(alive),
             threads=threading.active_count(),
         )
@@ -200,7 +246,7 @@ def _versions() -> dict[str, str]:
     return {**found, "python": sys.version.split()[0], "platform": platform.platform()}
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """Return this process's resident memory; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:

@@ -1,7 +1,7 @@
 """The built-in services of a broker, and the parts of the broker that each may use."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ class BuiltinServices:
         control: BrokerControl,
         logs: LogBuffer,
         internal_client: InternalClient,
+        queue_tasks: Mapping[str, TaskFunction] | None = None,
     ) -> None:
         self._loop = loop
         self._inventory = inventory
@@ -73,6 +74,7 @@ class BuiltinServices:
         )
         loop.listeners.append(self.event_poll.durable)
         more: dict[str, TaskFunction] = {TASK: self.event_poll.events, "publish": self._publish}
+        more |= queue_tasks or {}
         self.mmi = BrokerManagement(broker_view, control, logs, self.sid.broker, more)
         self.worker_mmi = WorkerManagement(self._managed, self._ask)
         self._asking = internal_client
@@ -108,10 +110,14 @@ class BuiltinServices:
     # --- workers and their resources ----------------------------------------------------------
 
     def _managed(self) -> list[AgentWorker]:
-        """Return the SDK workers."""
+        """Return all workers but the broker's own, and which of them are SDK workers."""
         workers = self._loop.broker.state.registry.workers.values()
         key, agent = AGENT
-        return [AgentWorker(w.name, w.services[0]) for w in workers if w.labels.get(key) == agent]
+        return [
+            AgentWorker(w.name, w.services[0], w.labels.get(key) == agent)
+            for w in workers
+            if not w.is_builtin
+        ]
 
     async def _ask(self, worker: AgentWorker, task: str, kwargs: dict[str, Any]) -> Any:
         call = Call(f"mmi.{task}", (), kwargs)
@@ -200,6 +206,11 @@ class BuiltinServices:
 
     def _answering(self, effect: SendReply, answer: Answer) -> SendReply:
         return replace(effect, body=self._codec.write_answer(answer), fault=answer.fault)
+
+
+def relaxed_services() -> tuple[str, ...]:
+    """Return the services whose calls do not wait for the disk."""
+    return with_capitals(MANAGEMENT, INVENTORY)
 
 
 def with_capitals(*names: str) -> tuple[str, ...]:

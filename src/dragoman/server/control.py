@@ -1,7 +1,7 @@
 """Administrative operations on a running broker: restart, shutdown, disconnect."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from dragoman.core.events import DrainRequested, Noted
 from dragoman.dialects.base import Send
@@ -15,12 +15,18 @@ class BrokerControl:
     """Implements the commands of the management service.
 
     `go_down` drains for at most so many seconds (None: as the settings say), then stops or
-    restarts.
+    restarts. `seal` exports every record and returns the number of the last one.
     """
 
-    def __init__(self, loop: Loop, go_down: Callable[[float | None, bool], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        go_down: Callable[[float | None, bool], None],
+        seal: Callable[[], Awaitable[int]],
+    ) -> None:
         self._loop = loop
         self._go_down = go_down
+        self.seal = seal
 
     def restart(self, at_most: float | None) -> None:
         """Drain, then start again in this process."""

@@ -8,14 +8,24 @@ The server (`loop`) and the simulation drive this same class: each calls `turn`,
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from dragoman.core.broker import Broker
-from dragoman.core.effects import Append, Effect, SendReply, SendStatus
-from dragoman.core.events import Event, JobSubmitted, Noted, TimeAdvanced
+from dragoman.core.effects import Append, Effect, SendReply, SendStatus, SendWork
+from dragoman.core.events import (
+    DeliveryFailed,
+    Event,
+    JobSubmitted,
+    LedgerBlocked,
+    Noted,
+    TimeAdvanced,
+    WorkerJoined,
+)
 from dragoman.dialects.base import Send, Subscribed
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerError, LedgerUnwritable
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.server.archive import Archive
 from dragoman.server.links import Link, Links
 from dragoman.server.service_terms import ServiceTerms
@@ -25,9 +35,13 @@ from dragoman.server.service_terms import ServiceTerms
 DRAIN_LIMIT: Final = 1000
 #: A turn that is later than this shows that the process stood still, or that a turn was slow.
 LATE: Final = 0.5
+#: The longest time between two turns. A pause shows only as a late turn, so turns must be frequent.
+LONGEST_SLEEP: Final = 1.0
 #: The longest time without judgement after a late turn. Peers that reconnected meanwhile need a
 #: few round trips before they are heard.
 LONGEST_HOLD: Final = 3.0
+#: How long the ledger may fail before new jobs are refused. Until then their clients wait.
+REFUSE_AFTER: Final = 5.0
 
 
 class Urgency(Enum):
@@ -36,6 +50,30 @@ class Urgency(Enum):
     NONE = "nothing is pending"
     LATER = "no send waits for these records; they may wait to share a commit"
     NOW = "a send waits for these records, or there are many"
+
+
+class Ticks(Protocol):
+    """The schedules, as the engine sees them."""
+
+    def take_due(self, now: float) -> Sequence[Event]:
+        """Return an event for each tick that is due."""
+        ...
+
+    def next_at(self) -> float | None:
+        """Return when the next tick is due; None: never."""
+        ...
+
+
+class NoTicks:
+    """No schedules."""
+
+    def take_due(self, now: float) -> Sequence[Event]:
+        """Return nothing."""
+        return ()
+
+    def next_at(self) -> float | None:
+        """Return None: nothing is ever due."""
+        return None
 
 
 class PendingBatch:
@@ -67,16 +105,23 @@ class BrokerEngine:
         self.subscribe: Callable[[Link, Subscribed], None] = lambda link, wish: None
         #: By service: adds to a reply, as it leaves, what no record may contain.
         self.reveal: dict[str, Callable[[SendReply], SendReply]] = {}
+        #: Called before a reply is sent: a restored side may have to learn of its request first.
+        self.before_send: Callable[[Effect, float], None] = lambda effect, now: None
         #: Called with the entries of every batch that became durable.
         self.listeners: list[Callable[[Sequence[Entry]], None]] = []
+        #: Makes the events of schedules that are due.
+        self.ticks: Ticks = NoTicks()
         self._events: list[Event] = []
-        #: When the next timer was due, as `next_due` found last.
+        self._turned_at: float | None = None
+        #: When the next turn was due, as `next_due` found last.
         self._due_at: float | None = None
         #: No timer fires before: messages of the time when nobody listened are read first.
         self._judges_from = 0.0
         self._has_judged = True
         self._pending = PendingBatch()
         self._in_flight: PendingBatch | None = None
+        #: Since when the ledger takes no records; None: it takes them.
+        self._failing_since: float | None = None
 
     # --- one turn -----------------------------------------------------------------------------
 
@@ -87,6 +132,7 @@ class BrokerEngine:
     def turn(self, now: float) -> None:
         """Handle everything that has arrived and everything that is due."""
         self._hold_if_late(now)
+        self._turned_at = now
         effects: list[Effect] = []
         events, self._events = self._events, []
         for event in events:
@@ -101,6 +147,8 @@ class BrokerEngine:
         """Fire the timers that are due: leases, time limits, the sides' own."""
         self._has_judged = True
         effects += self._handle(TimeAdvanced(), now)
+        for event in self.ticks.take_due(now):
+            effects += self._handle(event, now)
         for link in self.links.take_due(now):
             self._take_all(link, link.side.advance(now), effects, now)
 
@@ -115,10 +163,13 @@ class BrokerEngine:
             self._judges_from = now + min(late, LONGEST_HOLD)
 
     def next_due(self) -> float | None:
-        """Return when the next turn is due if nothing arrives; None: never."""
-        found = (self.broker.next_deadline(), self.links.next_deadline())
+        """Return when the next turn is due if nothing arrives; None before the first turn."""
+        found = (self.broker.next_deadline(), self.links.next_deadline(), self.ticks.next_at())
         at = min((at for at in found if at is not None), default=None)
         self._due_at = at = None if at is None else max(at, self._judges_from)
+        if self._turned_at is not None:
+            wakes_at = self._turned_at + LONGEST_SLEEP
+            self._due_at = at = wakes_at if at is None else min(at, wakes_at)
         return 0.0 if self._events or self.links.has_ready else at
 
     def _handle(self, event: Event, now: float) -> list[Effect]:
@@ -141,10 +192,22 @@ class BrokerEngine:
                 self._answer(link, item)
             elif isinstance(item, Subscribed):
                 self.subscribe(link, item)
+            elif isinstance(item, WorkerJoined):
+                effects += self._handle(self._as_known(item, now), now)
             elif isinstance(item, JobSubmitted):
                 effects += self._handle(self.terms.apply(item) if self.terms else item, now)
             elif not (isinstance(item, Noted) and self.links.rejections.is_over_limit(item, now)):
                 effects += self._handle(item, now)
+
+    def _as_known(self, joined: WorkerJoined, now: float) -> WorkerJoined:
+        """Return a join without the jobs it reports, if it may have waited unread for long.
+
+        The broker may have dispatched more to that worker since. It asks the worker instead.
+        """
+        is_known = joined.worker in self.broker.state.registry.workers
+        if now < self._judges_from and is_known and joined.holds is not None:
+            return replace(joined, holds=None)
+        return joined
 
     def _answer(self, link: Link, send: Send) -> None:
         if send.is_strict and self.has_unwritten:
@@ -208,6 +271,20 @@ class BrokerEngine:
         self._in_flight, self._pending = self._pending, PendingBatch()
         return self._in_flight.entries
 
+    def write_failed(self, error: LedgerUnwritable, now: float) -> None:
+        """Note that the ledger takes no records; refuse new jobs if that lasts."""
+        if self._failing_since is None:
+            self._failing_since = now
+        lasts = error.is_lasting or now - self._failing_since >= REFUSE_AFTER
+        if lasts and self.broker.state.blocked_because != error.summary:
+            self.submit(LedgerBlocked(error.summary))
+
+    def write_works(self) -> None:
+        """Note that the ledger takes records again; accept new jobs."""
+        if self._failing_since is not None:
+            self._failing_since = None
+            self.submit(LedgerBlocked())
+
     def end_write(self, now: float) -> None:
         """Note that the records of `begin_write` are durable; send what waited for them."""
         batch, self._in_flight = self._in_flight, None
@@ -236,11 +313,27 @@ class BrokerEngine:
 
     def _send(self, effect: Effect, now: float) -> None:
         """Send an effect to its peer; a failure becomes an event of the next turn."""
-        if isinstance(effect, SendStatus):
+        if isinstance(effect, SendWork):
+            if effect.body_seq:
+                self._send_from_disk(effect, now)
+                return
+        elif isinstance(effect, SendStatus):
             effect = self.archive.complete(effect)
         elif isinstance(effect, SendReply):
+            self.before_send(effect, now)
             if effect.seq:
                 effect = self.archive.with_body(effect)
             if effect.service in self.reveal:
                 effect = self.reveal[effect.service](effect)
         self._events += self.links.render(effect, now)
+
+    def _send_from_disk(self, work: SendWork, now: float) -> None:
+        """Send work whose body is on disk; if that cannot be read, the job ends and says so."""
+        try:
+            work = self.archive.with_request(work)
+        except LedgerError as error:
+            message = f"the ledger cannot give its request; run `dragoman ledger verify`: {error}"
+            fault = Fault(FaultCode.UNDELIVERED, message)
+            self.submit(DeliveryFailed(work.worker, False, work.job, work.attempt, fault))
+            return
+        self._events += self.links.render(work, now)

@@ -5,7 +5,6 @@ sessions, subscriptions and connections end at once. Every change is recorded.
 """
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from dragoman.dialects.base import BodyCodecs
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.content import Call, Unmappable
-from dragoman.model.names import JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
@@ -35,8 +34,9 @@ from dragoman.server.links import BUILTIN
 from dragoman.server.loop import Loop
 from dragoman.server.rejections import Rejections
 from dragoman.server.settings import SecuritySection
+from dragoman.services.fss import FILES
 from dragoman.services.mmi import MANAGEMENT
-from dragoman.services.sid import is_worker
+from dragoman.services.sid import INVENTORY, is_worker
 from dragoman.transports.tls import ServerTls
 
 log = structlog.get_logger("dragoman.security")
@@ -48,7 +48,22 @@ _NOTICE_DELAY: Final = 0.05
 #: Dialects whose sides decode the task in the body themselves.
 _TASK_IS_DECODED: Final = frozenset({"nfp", "zss"})
 #: The management task with the same content as each HTTP view.
-_VIEW_TASKS: Final = {"jobs": "show_jobs", "why": "why", "metrics": "show_totals"}
+_VIEW_TASKS: Final = {
+    "jobs": "show_jobs",
+    "why": "why",
+    "metrics": "show_totals",
+    "overview": "show_totals",
+    "resources": "show_resources",
+    **{task: task for task in ("disconnect", "approve_node", "approve_key", "revoke_key")},
+}
+#: Views that need another verb than management. Records are of every service.
+_VIEW_REQUESTS: Final = {
+    "records": AccessRequest(Verb.EVENTS, EVERY_SERVICE),
+    "events": AccessRequest(Verb.EVENTS),
+    "inventory": AccessRequest(Verb.INVENTORY, INVENTORY, "show"),
+    "files": AccessRequest(Verb.FILES, FILES, "list_files"),
+    **{v.value: AccessRequest(v) for v in (Verb.SUBMIT, Verb.READ_OTHERS, Verb.CANCEL_OTHERS)},
+}
 #: The wildcards of a glob.
 _GLOB: Final = re.compile(r"[*?\[]")
 REGISTRY_FILE: Final = "registry.json"
@@ -97,6 +112,10 @@ class Guard:
             self.registry.add_pending(key, self._now(), "connected")
         return state is KeyState.ALLOWED
 
+    def refused(self, key: str, source: str) -> None:
+        """Keep the name and address that the peer of a pending key shows."""
+        self.registry.describe_pending(key, source)
+
     def check_token(self, secret: str) -> str | None:
         """Return the key of a bearer token that is allowed now."""
         key = self.registry.check_token(secret, self._now())
@@ -124,8 +143,7 @@ class Guard:
 
     def may_view(self, key: str, what: str) -> str:
         """Return why a key may not see an HTTP view; empty: it may."""
-        request = AccessRequest(Verb.MANAGE, MANAGEMENT, _VIEW_TASKS.get(what, f"list_{what}"))
-        decision = self.gate.decide(key, request, self._now())
+        decision = self.gate.decide(key, _view_request(what), self._now())
         return "" if decision.is_allowed else decision.reason
 
     def nkeys(self) -> dict[str, tuple[str, ...]]:
@@ -195,14 +213,15 @@ class Guard:
 
     def start(self) -> None:
         """Start to follow the files, on the running event loop."""
+        assert self._loop is not None
         self._watching = asyncio.create_task(self._watch(), name="dragoman security")
+        self._loop.health.watch(self._watching)
 
     async def stop(self) -> None:
         """Stop, and write the name owners to disk."""
         if self._watching is not None:
             self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+            await asyncio.wait([self._watching])
         await self._save_names()
 
     async def _watch(self) -> None:
@@ -358,6 +377,13 @@ class Guard:
                 # Go on with a full disk, too: revocations must still take effect.
                 self._names.is_dirty = True
                 self._report_once(f"{self._names_file}: {error}; name owners are not saved yet")
+
+
+def _view_request(what: str) -> AccessRequest:
+    """Return what an HTTP view needs."""
+    found = _VIEW_REQUESTS.get(what)
+    task = _VIEW_TASKS.get(what, f"list_{what}")
+    return found or AccessRequest(Verb.MANAGE, MANAGEMENT, task)
 
 
 def task_in(codecs: BodyCodecs, body: Body) -> str:

@@ -14,6 +14,7 @@ import structlog
 
 from dragoman.ledger.base import Ledger, LedgerError
 from dragoman.ledger.layout import SEALED_FOLDER
+from dragoman.server.health import Health
 from dragoman.server.settings import LedgerSection
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _RETAIN_EVERY: Final = 60.0
 #: How long to wait before a folder of segments that is not usable is tried again, in seconds.
 _RETRY_EVERY: Final = 60.0
 _DAY: Final = 86_400.0
+#: The parts of the broker that troubles are reported for.
+_SEALING: Final = "sealing"
+_RETENTION: Final = "retention"
 
 
 class LedgerMaintenance:
@@ -37,6 +41,7 @@ class LedgerMaintenance:
         settings: LedgerSection,
         now: Callable[[], float],
         oldest_needed: Callable[[], int],
+        health: Health | None = None,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
@@ -48,23 +53,34 @@ class LedgerMaintenance:
         self._beginning: asyncio.Task[None] | None = None
         self._retaining: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        #: Set once the folder of segments was opened, or was found unusable.
+        self._tried = asyncio.Event()
         #: Why sealing cannot start; empty: it can.
         self.trouble = ""
+        self._health = health or Health(now)
+
+    def sealed_seq(self) -> int | None:
+        """Return the last record that is exported; None while nothing is exported."""
+        return self._sealer.manifest.last if self._sealer is not None else None
 
     def start(self) -> None:
         """Start, on the running event loop."""
         if self._settings.seal:
             self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
+            self._health.watch(self._beginning)
         if self._settings.keep_days:
             self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
+            self._health.watch(self._retaining)
 
     async def _seal(self) -> None:
         """Start sealing. The Parquet library takes a second to load; peers must not wait for it."""
         while (sealer := await asyncio.to_thread(self._open_sealer)) is None:
+            self._tried.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _RETRY_EVERY)
                 return
         self._sealer = sealer
+        self._tried.set()
         from dragoman.ledger.export import BackgroundSealer
 
         self._sealing = BackgroundSealer(
@@ -73,14 +89,15 @@ class LedgerMaintenance:
             min_records=self._settings.seal_records,
             max_age=self._settings.seal_age,
         )
-        self._sealing.start()
+        self._sealing.on_change = self._note_sealing
+        self._health.watch(self._sealing.start())
 
     def _open_sealer(self) -> "Sealer | None":
         """Open the folder of segments; None, with the reason in the log, if it is not usable."""
         try:
             sealer = _make_sealer(self._ledger, self._folder)
         except (LedgerError, OSError) as error:
-            self.trouble = str(error)
+            self._note_sealing(str(error))
             log.error(
                 "sealing cannot start; no segment is exported until this is mended",
                 folder=str(self._folder),
@@ -88,26 +105,39 @@ class LedgerMaintenance:
                 retry_in_s=_RETRY_EVERY,
             )
             return None
-        self.trouble = ""
+        self._note_sealing("")
         return sealer
+
+    def _note_sealing(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._health.note(_SEALING, trouble)
 
     async def stop(self) -> None:
         """Stop; seal the records since the last segment."""
         if self._retaining is not None:
             self._retaining.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._retaining
+            await asyncio.wait([self._retaining])
         if self._beginning is not None:
             self._stopping.set()
-            await self._beginning
+            await asyncio.wait([self._beginning])
         if self._sealing is None or self._sealer is None:
             return
         await self._sealing.stop()
         try:
-            while await asyncio.to_thread(self._sealer.seal_once, 1, 0.0):
-                pass
+            await self.seal_now()
         except (LedgerError, OSError) as error:
             log.error("cannot seal the last records; the next start will", error=str(error))
+
+    async def seal_now(self) -> int:
+        """Seal every record; return the number of the last one. Raises LedgerError."""
+        if not self._settings.seal:
+            raise LedgerError("sealing is off; set `ledger.seal = true`")
+        await self._tried.wait()
+        if self._sealer is None:
+            raise LedgerError(f"sealing cannot start: {self.trouble}")
+        while await asyncio.to_thread(self._sealer.seal_once, 1, 0.0):
+            pass
+        return self._sealer.manifest.last
 
     async def _retain(self) -> None:
         while True:
@@ -116,10 +146,15 @@ class LedgerMaintenance:
                 await self._ledger.retain(before_at=before, protected_seq=self._oldest_needed())
             except (LedgerError, OSError) as error:
                 log.error("retention failed; it runs again in a minute", error=str(error))
+                self._health.note(_RETENTION, str(error))
+            else:
+                self._health.note(_RETENTION, "")
             await asyncio.sleep(_RETAIN_EVERY)
 
 
 def _make_sealer(ledger: Ledger, folder: Path) -> "Sealer":
     from dragoman.ledger.export import Sealer
+    from dragoman.ledger.segments import load_libraries
 
+    load_libraries()
     return Sealer(ledger, folder)

@@ -88,6 +88,11 @@ class Link:
         return dict(getattr(self.transport, "trouble", {}))
 
     @property
+    def connections(self) -> int:
+        """Connections that its transport has open; 0 if it does not know."""
+        return int(getattr(self.transport, "connection_count", 0))
+
+    @property
     def internal_errors(self) -> int:
         """Internal errors since the start, with those of the transport."""
         return self._bugs + int(getattr(self.transport, "internal_errors", 0))
@@ -178,6 +183,13 @@ class Links:
             link.endpoint = await link.transport.open(partial(self.announce, link))
             self.announce(link)  # messages may have arrived before
             log.info("listening", link=link.name, endpoint=link.endpoint)
+
+    def background_tasks(self) -> "list[asyncio.Task[None]]":
+        """Return the background tasks of open transports."""
+        found = (
+            getattr(link.transport, "background_tasks", list) for link in self.by_name.values()
+        )
+        return [task for tasks in found for task in tasks()]
 
     def endpoints(self) -> dict[str, str]:
         """Return the endpoint of every link that peers can reach."""

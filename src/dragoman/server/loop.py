@@ -6,6 +6,7 @@ written together as soon as the disk is free.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,11 +15,13 @@ import structlog
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
-from dragoman.ledger.base import Entry, Ledger, LedgerFull
+from dragoman.ledger.base import Entry, Ledger, LedgerUnwritable
 from dragoman.server.archive import Archive
 from dragoman.server.clock import Clock
 from dragoman.server.engine import BrokerEngine, Urgency
 from dragoman.server.feed import EventFeed
+from dragoman.server.health import Health
+from dragoman.server.histograms import RECORDS, Histogram
 from dragoman.server.links import Links
 from dragoman.server.service_terms import ServiceTerms
 
@@ -31,6 +34,8 @@ WAITING_LIMIT: Final = 50_000
 RELAXED_DELAY: Final = 0.005
 #: How long to wait before a full disk is tried again, in seconds.
 RETRY_AFTER: Final = 1.0
+#: The part of the broker that troubles of the ledger are reported for.
+LEDGER: Final = "ledger"
 
 
 class Loop:
@@ -56,10 +61,15 @@ class Loop:
         self.reveal = self.engine.reveal
         self.listeners = self.engine.listeners
         self.is_stopping = False
+        #: Seconds until an append is durable, and its records.
+        self.append_times, self.append_sizes = Histogram(), Histogram(RECORDS)
         self._to_write = asyncio.Event()
         self._written = asyncio.Event()
         #: Whether records that no send waits for are being delayed.
         self._is_delaying = False
+        self.health = Health(clock.now)
+        #: Whether a batch that could not be written waits to be tried again.
+        self.is_retrying = False
         self._error: BaseException | None = None
         #: Until when the loop sleeps if nothing arrives; None: for ever.
         self._wakes_at: float | None = None
@@ -149,18 +159,44 @@ class Loop:
         self._request_write()
 
     async def _append(self, entries: Sequence[Entry]) -> None:
-        """Write a batch. On a full disk, try again until it fits; nothing strict leaves before."""
+        """Write a batch, again and again if the disk fails; nothing strict leaves before."""
         while True:
             try:
+                started = time.perf_counter()
                 await self.ledger.append(entries)
-                return
-            except LedgerFull as error:
-                log.error(
-                    "cannot write the ledger; nothing is acknowledged until it can be written",
-                    error=str(error),
-                    records=len(entries),
-                    hint="free some space on the ledger's disk",
-                )
+            except LedgerUnwritable as error:
+                self.is_retrying = True
+                self.ledger_failed(error, records=len(entries))
                 if self.is_stopping:
                     raise
                 await asyncio.sleep(RETRY_AFTER)
+            else:
+                self.append_times.observe(time.perf_counter() - started)
+                self.append_sizes.observe(len(entries))
+                self.is_retrying = False
+                self.ledger_works()
+                return
+
+    def ledger_failed(self, error: LedgerUnwritable, records: int = 0) -> None:
+        """Report that the ledger takes no records: in the log, to probes, and to clients."""
+        log.error(
+            "cannot write the ledger; nothing is acknowledged until it can be written",
+            error=str(error),
+            records=records,
+            hint=error.hint,
+        )
+        self.health.report(LEDGER, error.summary, f"{error}; {error.hint}", is_blocking=True)
+        self.engine.write_failed(error, self.clock.now())
+        self.links.wake()
+
+    @property
+    def is_ledger_failing(self) -> bool:
+        """Whether the ledger takes no records."""
+        return self.health.has(LEDGER)
+
+    def ledger_works(self) -> None:
+        """Report that the ledger takes records, if it did not before."""
+        if self.health.clear(LEDGER):
+            log.info("the ledger is writable again")
+            self.engine.write_works()
+            self.links.wake()

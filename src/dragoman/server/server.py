@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,17 +16,22 @@ import structlog
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainRequested, Noted
-from dragoman.core.recovery import fold, resume
+from dragoman.core.limits import Limits
+from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.audit import read_key
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
+from dragoman.ledger.snapshots import SNAPSHOT_FILE, FileSnapshots, SnapshotUnusable
 from dragoman.ledger.sqlite import SqliteLedger
+from dragoman.model.names import name_of
 from dragoman.model.record import Kind
 from dragoman.security.files import make_private_folder
+from dragoman.server.accept_errors import AcceptErrors
 from dragoman.server.audit_export import AuditExport
+from dragoman.server.background_snapshots import BackgroundSnapshots
 from dragoman.server.broker_view import BrokerView
-from dragoman.server.builtin_services import BuiltinServices
+from dragoman.server.builtin_services import BuiltinServices, relaxed_services
 from dragoman.server.clock import Clock
 from dragoman.server.clock_check import describe_clock, require_plausible
 from dragoman.server.control import BrokerControl
@@ -33,13 +39,22 @@ from dragoman.server.credentials import certificate_of
 from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
+from dragoman.server.key_tasks import KeyTasks
 from dragoman.server.ledger_maintenance import LedgerMaintenance
+from dragoman.server.ledger_queries import LedgerQueries
+from dragoman.server.ledger_watch import LedgerWatch
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
+from dragoman.server.machine_memory import usable_memory, with_memory
+from dragoman.server.overview import Overview
+from dragoman.server.queue_tasks import QueueTasks, declare_schedules
+from dragoman.server.schedule_runner import QUEUE_CLIENT, ScheduleRunner
 from dragoman.server.service_runner import ServiceRunner
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import BrokerSettings
-from dragoman.server.side_recovery import resume_sides
+from dragoman.server.side_recovery import SideRecovery
+from dragoman.server.store_recovery import collector_paused, recover_store, take_snapshot
+from dragoman.server.traces import JobTraces, OtlpSpans
 from dragoman.server.wiring import (
     OPEN,
     Admission,
@@ -70,10 +85,13 @@ class Server:
         self._begin_again = False
         self._draining: asyncio.Task[None] | None = None
         self._logs = LogBuffer()
+        #: The last record of the snapshot at start; 0: there was none.
+        self._covered = 0
 
     async def run(self, on_ready: OnReady) -> None:
         """Recover, open the links, serve, drain; repeat after a restart command."""
         self._logs.attach()
+        AcceptErrors().attach(asyncio.get_running_loop())
         try:
             while True:
                 self._begin_again = False
@@ -92,9 +110,13 @@ class Server:
         check_roots(settings)
         inventory = await asyncio.to_thread(self._read_inventory)
         key = read_key(settings.security.audit_key)
-        ledger = await asyncio.to_thread(SqliteLedger, settings.data / LEDGER_FILE, key)
+        trusted = self._trusted()
+        path = settings.data / LEDGER_FILE
+        ledger = await asyncio.to_thread(SqliteLedger, path, key, trusted)
         try:
             broker, clock, first = await asyncio.to_thread(self._recover, ledger)
+            # The pages before the snapshot were not checked; that is done in the background.
+            self._covered = trusted[0] if trusted else 0
             await self._serve(ledger, inventory, broker, clock, first, on_ready)
         finally:
             await ledger.close()
@@ -108,21 +130,51 @@ class Server:
         except BrokenInventory as error:
             raise ValueError(str(error)) from None
 
+    def _snapshots(self) -> FileSnapshots:
+        return FileSnapshots(self.settings.data / SNAPSHOT_FILE)
+
+    def _trusted(self) -> tuple[int, str] | None:
+        """Return the last record of the snapshot, and its mark: the ledger was checked up to it."""
+        with suppress(SnapshotUnusable):
+            if (head := self._snapshots().head()) is not None:
+                return head.seq, head.mark
+        return None
+
+    def _take_snapshot(self, broker: Broker, ledger: SqliteLedger) -> None:
+        """Write a snapshot of the stopped broker, so that the next start reads little else."""
+        store, retention = broker.state.store, self.settings.limits.retention
+        try:
+            take_snapshot(store, ledger, self._snapshots(), retention)
+        except (LedgerError, OSError) as error:
+            log.warning("no snapshot was written; the next start takes longer", error=str(error))
+
     def _recover(self, ledger: SqliteLedger) -> tuple[Broker, Clock, list[Effect]]:
         """Fold the ledger into a broker that continues where the last one stopped."""
-        limits = self.settings.limits
+        limits = with_memory(self.settings.limits, usable_memory())
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
-        store = fold(ledger.read(ledger.first_seq - 1), limits.finished_jobs)
+        with collector_paused():
+            return self._resume(ledger, limits, records)
+
+    def _resume(
+        self, ledger: SqliteLedger, limits: Limits, records: int
+    ) -> tuple[Broker, Clock, list[Effect]]:
+        recovered = recover_store(ledger, self._snapshots(), limits.finished_jobs)
+        store = recovered.store
         if not self.settings.accept_clock:
             require_plausible(store, time.time(), self.settings.largest_clock_jump)
         clock = Clock(at_least=store.last_at)
-        broker, first = resume(store, ledger.body, clock.now(), limits, f"pid {os.getpid()}")
+        broker, first = resume(store, clock.now(), limits, f"pid {os.getpid()}")
         if trouble := describe_clock(store, clock, self.settings.largest_clock_jump):
             log.warning(trouble)
             first += broker.handle(Noted(Kind.CHANGED, detail=trouble), clock.now())
-        log.info("recovered", records=records, open_jobs=store.open_jobs)
+        log.info(
+            "recovered",
+            records=records,
+            open_jobs=store.open_jobs,
+            snapshot_up_to=recovered.snapshot_seq,
+        )
         return broker, clock, first
 
     async def _serve(
@@ -139,62 +191,109 @@ class Server:
         guard = self._make_guard(clock)
         admission = OPEN if guard is None else _admission(guard)
         links = Links(make_links(settings, hub, admission))
-        await asyncio.to_thread(_restore, links, ledger, clock.now())
         sides = {link.name: link.side for link in links.by_name.values()}
-        resume_sides(sides, broker, clock.now())
-        self.loop = loop = Loop(broker, ledger, links, clock, ServiceTerms(settings.services))
+        recovery = SideRecovery(sides, broker, ledger.body)
+        recovery.restore(clock.now())
+        self.loop = loop = Loop(
+            broker, ledger, links, clock, ServiceTerms(settings.services, relaxed_services())
+        )
+        loop.engine.before_send = recovery.before
         if guard is not None:
             guard.attach(loop, body_codecs())
-        builtin = self._make_builtin(hub, inventory, loop, guard)
-        runner = ServiceRunner(hub)
         maintenance = LedgerMaintenance(
-            ledger, settings.data, settings.ledger, clock.now, broker.state.store.oldest_needed
+            ledger,
+            settings.data,
+            settings.ledger,
+            clock.now,
+            broker.state.store.oldest_needed,
+            loop.health,
         )
+        control = BrokerControl(loop, self._go_down, maintenance.seal_now)
+        queries = LedgerQueries(ledger.path, body_codecs())
+        builtin, overview = self._make_builtin(hub, inventory, loop, guard, control, queries)
+        runner = ServiceRunner(hub)
+        watch = LedgerWatch(ledger, loop)
+        snapshots = BackgroundSnapshots(
+            ledger, settings.data, settings.limits, self._covered, is_checked=not self._covered
+        )
+        overview.sealed_seq = maintenance.sealed_seq
         audit = AuditExport(settings.security, settings.data, ledger, ledger.head, clock.now)
         loop.listeners += audit.listeners
+        spans = OtlpSpans(settings.traces.endpoint) if settings.traces.endpoint else None
+        if spans is not None:
+            loop.listeners.append(JobTraces(spans.export, body_codecs()).durable)
         self._handle_signals()
         try:
             await links.open()
+            for task in links.background_tasks():
+                loop.health.watch(task)
             for service in builtin.services():
                 runner.offer(service)
             self.settings = _pinned(settings, links.endpoints())
             on_ready(links.endpoints())
+            overview.lag.start()
             maintenance.start()
-            audit.start()
+            snapshots.start(loop.health)
+            audit.start(loop.health)
+            watch.start()
             if guard is not None:
                 guard.start()
             await loop.run(first)
         finally:
+            await watch.stop()
             if guard is not None:
                 await guard.stop()
             await runner.close()
             builtin.close()
+            overview.lag.stop()
             await links.close()
+            await queries.close()
+            if spans is not None:
+                await asyncio.to_thread(spans.close)
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
         await audit.stop()
         await maintenance.stop()
+        await snapshots.stop()
+        await asyncio.to_thread(self._take_snapshot, broker, ledger)
         log.info("stopped", records=ledger.last_seq)
 
     def _make_builtin(
-        self, hub: MemoryHub, inventory: Inventory, loop: Loop, guard: Guard | None
-    ) -> BuiltinServices:
-        """Make the built-in services and their view of the broker."""
+        self,
+        hub: MemoryHub,
+        inventory: Inventory,
+        loop: Loop,
+        guard: Guard | None,
+        control: BrokerControl,
+        queries: LedgerQueries,
+    ) -> tuple[BuiltinServices, Overview]:
+        """Make the built-in services and their views of the broker."""
         settings, links, state = self.settings, loop.links, loop.broker.state
         directories = {"data": str(settings.data)}
         view = BrokerView(
             state, loop.archive, links, loop.clock.now, management_tasks(settings), directories
         )
+        view.health = loop.health
+        schedules = ScheduleRunner(state.store.queue, loop.engine.terms.apply)
+        loop.engine.ticks = schedules
+        view.queue = queue = QueueTasks(loop, schedules, new_id)
+        # Nobody waits for the replies to scheduled and retried jobs.
+        nobody = hub.connect(name_of(QUEUE_CLIENT).encode())
+        nobody.wake = nobody.inbox.clear
+        declare_schedules(loop, [each.schedule(name) for name, each in settings.schedules.items()])
         view.has_curve = bool(settings.credentials.curve)
-        _attach(loop, view)
-        control = BrokerControl(loop, self._go_down)
+        is_secured = guard is not None
+        overview = Overview(view, loop, queries, settings.data, is_secured=is_secured)
+        _attach(loop, view, overview)
         internal_client = InternalClient(hub, loop.submit, new_id)
         builtin = BuiltinServices(
-            settings, inventory, loop, view, control, self._logs, internal_client
+            settings, inventory, loop, view, control, self._logs, internal_client, queue.tasks
         )
         if guard is not None:
             builtin.sid.is_worker = guard.is_worker
-        return builtin
+            keys = KeyTasks(guard.registry, lambda: guard.gate, loop.clock.now, guard.refresh)
+            builtin.mmi.tasks.add(keys.tasks)
+        return builtin, overview
 
     def _make_guard(self, clock: Clock) -> Guard | None:
         """Return the guard; None while security is off."""
@@ -211,6 +310,11 @@ class Server:
         running = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             running.add_signal_handler(number, self.stop)
+
+    @property
+    def is_going_down(self) -> bool:
+        """Whether it was told to stop, and not to start again."""
+        return self._asked_to_stop > 0 and not self._begin_again
 
     def stop(self) -> None:
         """Drain, then stop; a second call stops at once. Open jobs are safe in the ledger."""
@@ -262,18 +366,11 @@ def _pinned(settings: BrokerSettings, endpoints: dict[str, str]) -> BrokerSettin
     return settings.model_copy(update={"listen": listen.model_copy(update=pinned)})
 
 
-def _restore(links: Links, ledger: SqliteLedger, now: float) -> None:
-    """Restore the sides that keep their own state in the ledger."""
-    for link in links.by_name.values():
-        restore = getattr(link.side, "restore", None)
-        if restore is not None:
-            restore(ledger.read(ledger.first_seq - 1), ledger.body, now)
-
-
 def _admission(guard: Guard) -> Admission:
     """Return the guard's checks for the listeners."""
     return Admission(
         guard.admits,
+        guard.refused,
         guard.check_token,
         guard.principal_of,
         guard.may_view,
@@ -282,12 +379,13 @@ def _admission(guard: Guard) -> Admission:
     )
 
 
-def _attach(loop: Loop, view: BrokerView) -> None:
+def _attach(loop: Loop, view: BrokerView, overview: Overview) -> None:
     """Connect the web application to the broker: it serves the view and listens to records."""
     for link in loop.links.by_name.values():
         attach = getattr(link.transport, "attach", None)
         if attach is not None:
             loop.listeners.append(attach(view))
+            link.transport.attach_overview(overview)  # type: ignore[attr-defined]
 
 
 def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Terms per service: the settings of a service override the terms of the dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from dragoman.core.events import JobSubmitted
 from dragoman.model.terms import Terms
@@ -8,15 +9,22 @@ from dragoman.server.settings import ServiceSection
 
 
 class ServiceTerms:
-    """Applies the settings' service sections to submissions."""
+    """Applies the settings' service sections to submissions.
 
-    def __init__(self, services: Mapping[str, ServiceSection]) -> None:
+    Calls of `relaxed` services do not wait for the disk: people need management most when the disk
+    fails.
+    """
+
+    def __init__(
+        self, services: Mapping[str, ServiceSection], relaxed: Collection[str] = ()
+    ) -> None:
         self._services = services
+        self._relaxed = frozenset(relaxed)
         #: A cache: dialects use the same few terms.
-        self._made: dict[tuple[str, Terms], Terms] = {}
+        self._made: dict[tuple[str, str, Terms], Terms] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._services)
+        return bool(self._services or self._relaxed)
 
     def apply(self, event: JobSubmitted) -> JobSubmitted:
         """Return a submission with the terms of its service."""
@@ -24,21 +32,30 @@ class ServiceTerms:
         name = event.service.partition("@")[0]
         section = self._services.get(event.service) or self._services.get(name)
         if section is None:
-            return event
-        key = (event.service, event.terms)
+            return self._relax(event) if event.service in self._relaxed else event
+        # Only tasks with settings of their own make a difference: clients may invent others.
+        task = event.task if event.task in section.tasks else ""
+        key = (event.service, task, event.terms)
         terms = self._made.get(key)
         if terms is None:
             if len(self._made) > 10_000:
                 self._made.clear()
-            terms = self._made[key] = section.apply(event.terms)
-        return JobSubmitted(
-            event.job,
-            event.client,
-            event.service,
-            event.body,
-            event.target,
-            terms,
-            event.task,
-            event.key,
-            event.principal,
-        )
+            terms = self._made[key] = section.apply(event.terms, task)
+        return _with_terms(event, terms)
+
+    def _relax(self, event: JobSubmitted) -> JobSubmitted:
+        return _with_terms(event, replace(event.terms, strict=False))
+
+
+def _with_terms(event: JobSubmitted, terms: Terms) -> JobSubmitted:
+    return JobSubmitted(
+        event.job,
+        event.client,
+        event.service,
+        event.body,
+        event.target,
+        terms,
+        event.task,
+        event.key,
+        event.principal,
+    )

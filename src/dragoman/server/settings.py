@@ -5,6 +5,7 @@ application; here are the broker's own. `settings_sources` reads them from the f
 and the flags; `settings_reference` documents them.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,8 @@ from dragoman.core.limits import Limits
 from dragoman.dialects.listeners import LISTENERS, listener
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.retry import MOST_RETRIES, Retry
+from dragoman.model.schedule import Schedule, check_schedule
 from dragoman.model.terms import Terms
 from dragoman.server.endpoints import check_endpoint
 
@@ -145,13 +148,75 @@ class LedgerSection(SettingsSection):
         default=60.0, gt=0, description="... or the age of its oldest record in seconds."
     )
     keep_days: float = Field(
-        default=0.0,
+        default=30.0,
         ge=0,
-        description="Days after which exported records are removed; 0 keeps everything.",
+        description="Days after which exported records are removed; 0 keeps everything for ever."
+        " Records from the oldest unfinished job on always stay.",
     )
 
 
-class ServiceSection(SettingsSection):
+class TaskSection(SettingsSection):
+    """Terms for the jobs of one task; what is not set stays as the service has it."""
+
+    run_timeout: float | None = Field(
+        default=None, gt=0, description="Seconds that one attempt may run."
+    )
+    timeout: float | None = Field(
+        default=None, gt=0, description="Seconds that a job may take in all."
+    )
+    max_attempts: int | None = Field(
+        default=None, ge=1, description="How often its worker may be lost before a job is dead."
+    )
+    backoff: float | None = Field(
+        default=None,
+        ge=0,
+        description="First wait after a lost worker, in seconds; doubles.",
+    )
+    retries: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_RETRIES,
+        description="How often a task that failed runs again, unless the call says so.",
+    )
+    retry_backoff: float = Field(
+        default=1.0, ge=0, description="Wait before the first retry, in seconds."
+    )
+    retry_factor: float = Field(
+        default=2.0, ge=1, description="Each wait is so much longer than the last; 1: all the same."
+    )
+    retry_longest: float = Field(
+        default=600.0, ge=0, description="The longest wait between two attempts, in seconds."
+    )
+    retry_jitter: float = Field(
+        default=0.0, ge=0, le=1, description="The share of each wait that is left to chance."
+    )
+    retry_on: tuple[str, ...] = Field(
+        default=("task_failed",),
+        description="Faults and names of exceptions after which a task runs again.",
+    )
+
+    def apply(self, terms: Terms) -> Terms:
+        """Return terms, changed by what is set here. The retries of a call come first."""
+        changes = {name: getattr(self, name) for name in self.changing}
+        changes = {name: given for name, given in changes.items() if given is not None}
+        if self.retries is not None and not terms.retry.times:
+            changes["retry"] = Retry(
+                self.retries,
+                self.retry_backoff,
+                self.retry_factor,
+                self.retry_longest,
+                self.retry_jitter,
+                self.retry_on,
+            )
+        return replace(terms, **changes)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The members that have the name of a term."""
+        return ("run_timeout", "timeout", "max_attempts", "backoff")
+
+
+class ServiceSection(TaskSection):
     """Terms for the jobs of one service; what is not set stays as the dialect has it."""
 
     durability: Literal["strict", "relaxed"] | None = Field(
@@ -165,18 +230,6 @@ class ServiceSection(SettingsSection):
     queue_timeout: float | None = Field(
         default=None, gt=0, description="Seconds that a job may wait in the queue."
     )
-    run_timeout: float | None = Field(
-        default=None, gt=0, description="Seconds that one attempt may run."
-    )
-    timeout: float | None = Field(
-        default=None, gt=0, description="Seconds that a job may take in all."
-    )
-    max_attempts: int | None = Field(
-        default=None, ge=1, description="How often a job is dispatched before it is dead."
-    )
-    backoff: float | None = Field(
-        default=None, ge=0, description="First wait between two attempts, in seconds; doubles."
-    )
     balance: Literal["least_loaded", "least_recently_used", "round_robin"] | None = Field(
         default=None, description="How the broker chooses among workers."
     )
@@ -188,17 +241,62 @@ class ServiceSection(SettingsSection):
     disk: int = Field(default=0, ge=0, description="Bytes of disk that a job takes.")
     gpu: int = Field(default=0, ge=0, description="GPUs that a job takes.")
 
-    def apply(self, terms: Terms) -> Terms:
-        """Return a dialect's terms, changed by what is set here."""
-        apart = {"durability", "cpu", "memory", "disk", "gpu"}
-        changes = {k: v for k, v in self.model_dump(exclude=apart).items() if v is not None}
+    tasks: dict[str, TaskSection] = Field(
+        default_factory=dict, description="Terms for single tasks, by task name."
+    )
+
+    def apply(self, terms: Terms, task: str = "") -> Terms:
+        """Return a dialect's terms, changed by what is set here and for the task."""
+        own = self.tasks.get(task)
+        terms = super().apply(own.apply(terms) if own is not None else terms)
+        if own is not None:
+            # What is set for the task comes before what is set for the service.
+            terms = own.apply(terms)
+        changes: dict[str, Any] = {}
         needs = Capacity(self.cpu, self.memory, self.disk, self.gpu)
         if needs != NOTHING:
             changes["needs"] = needs
         if self.durability is not None:
             changes["strict"] = self.durability == "strict"
-        kept = {name: getattr(terms, name) for name in terms.__slots__}
-        return Terms(**{**kept, **changes})
+        return replace(terms, **changes)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The members that have the name of a term."""
+        return (*super().changing, "patience", "queue_timeout", "balance", "memoize")
+
+
+class ScheduleSection(SettingsSection):
+    """Jobs that the broker submits by itself; see `docs/queue.md`."""
+
+    service: str = Field(default="", description="The service to call.")
+    task: str = Field(default="", description="The task of that service.")
+    args: list[Any] = Field(default_factory=list, description="Arguments by position.")
+    kwargs: dict[str, Any] = Field(default_factory=dict, description="Arguments by name.")
+    cron: str = Field(default="", description="When: a cron expression.")
+    zone: str = Field(default="UTC", description="The time zone of the cron expression.")
+    every: int = Field(default=0, ge=0, description="Or: every so many seconds.")
+    target: str = Field(default="any", description="Which workers.")
+    timeout: float | None = Field(default=None, gt=0, description="Seconds that a job may take.")
+    priority: int = Field(default=0, description="Orders the jobs of schedules; higher first.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further options of its jobs, such as `retries`."
+    )
+    catch_up: Literal["none", "last", "all"] = Field(
+        default="last", description="For which ticks of an outage a job is submitted."
+    )
+    overlap: Literal["skip", "allow"] = Field(
+        default="skip", description="Whether a tick is skipped while the last job has not ended."
+    )
+    jitter: float = Field(
+        default=0.0, ge=0, description="Jobs start up to so many seconds after their tick."
+    )
+
+    def schedule(self, name: str) -> Schedule:
+        """Return the schedule. Raises ValueError."""
+        found = Schedule(name, **{**dict(self), "args": tuple(self.args)})
+        check_schedule(found)
+        return found
 
 
 class FilesSection(SettingsSection):
@@ -235,6 +333,16 @@ class SecretsSection(SettingsSection):
     )
 
 
+class TracesSection(SettingsSection):
+    """Traces of jobs; see `docs/traces.md`."""
+
+    endpoint: str = Field(
+        default="",
+        description="Where spans are sent over OTLP, e.g. http://127.0.0.1:4318/v1/traces; empty: "
+        "nowhere. Needs the extra `otel`.",
+    )
+
+
 class _OwnSettings(SettingsSection):
     """All settings of a broker."""
 
@@ -263,9 +371,13 @@ class _OwnSettings(SettingsSection):
     credentials: CredentialsSection = CredentialsSection()
     security: SecuritySection = SecuritySection()
     ledger: LedgerSection = LedgerSection()
+    traces: TracesSection = TracesSection()
     limits: Limits = Limits()
     services: dict[str, ServiceSection] = Field(
         default_factory=dict, description="Terms for single services, by service name."
+    )
+    schedules: dict[str, ScheduleSection] = Field(
+        default_factory=dict, description="Schedules, by name."
     )
     secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()

@@ -122,7 +122,7 @@ def _word(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{each}`" for each in get_args(kind))
     if get_origin(kind) in (tuple, list):
-        return f"list of {_WORDS[get_args(kind)[0]]}s"
+        return f"list of {_WORDS.get(get_args(kind)[0], 'value')}s"
     return str(_WORDS.get(kind, "table"))
 
 

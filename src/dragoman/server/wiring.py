@@ -18,7 +18,7 @@ from dragoman.server.credentials import ListenerCredentials, warn_of_plain_liste
 from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import BrokerSettings
-from dragoman.transports.base import Admits, Transport
+from dragoman.transports.base import Admits, Refused, Transport
 from dragoman.transports.memory import MemoryHub
 from dragoman.transports.nats import Nats
 from dragoman.transports.nats_server import NatsServer
@@ -58,6 +58,8 @@ class Admission:
 
     #: Tells whether a handshake's key may connect; None: every key may.
     admits: Admits | None = None
+    #: Keeps the name and address that the peer of a refused key shows.
+    refused: Refused | None = None
     #: Returns the key of a bearer token that is allowed now.
     check_token: CheckToken | None = None
     #: Returns the principal of a key.
@@ -84,7 +86,10 @@ class ListenerSecurity:
         """Make the transport of a ZeroMQ listener."""
         secrets = self.credentials.curve(listener)
         admits = self.admission.admits if secrets else None
-        return Router(endpoint, secrets=secrets, admits=admits, max_frame=max_frame)
+        refused = self.admission.refused
+        return Router(
+            endpoint, secrets=secrets, admits=admits, refused=refused, max_frame=max_frame
+        )
 
 
 @value

@@ -41,18 +41,18 @@ class ServiceSession:
         self._send("chunk", data)
         await asyncio.sleep(0)
 
-    def progress(self, event: Any) -> None:
+    def progress(self, event: object) -> None:
         """Send a progress event to the client."""
         self._send("progress", event)
 
-    async def input(self, at_most: float) -> Any:
+    async def input(self, at_most: float) -> object:
         """Wait for input from the client. Raises TimeoutError."""
         async with asyncio.timeout(at_most):
             return await self._inbox.get()
 
     # --- called by the service runner ---------------------------------------------------------
 
-    def add_input(self, item: Any) -> None:
+    def add_input(self, item: object) -> None:
         """Queue a client's input; drop it if the queue is full."""
         if not self._inbox.full():
             self._inbox.put_nowait(item)
@@ -63,9 +63,9 @@ class ServiceSession:
 
 
 #: Runs one call: returns at once in the loop's thread, or returns a coroutine if it is slow.
-Handler = Callable[[Call, ServiceSession], Any | Awaitable[Any]]
+Handler = Callable[[Call, ServiceSession], object | Awaitable[object]]
 #: A task of a service; it gets the arguments of the call.
-TaskFunction = Callable[..., Any | Awaitable[Any]]
+TaskFunction = Callable[..., object | Awaitable[object]]
 
 
 @value
@@ -87,9 +87,13 @@ class TaskTable:
 
     def __init__(self, label: str, tasks: Mapping[str, TaskFunction]) -> None:
         self._label = label
-        self._tasks = tasks
+        self._tasks = dict(tasks)
 
-    def __call__(self, call: Call, session: ServiceSession) -> Any | Awaitable[Any]:
+    def add(self, tasks: Mapping[str, TaskFunction]) -> None:
+        """Add tasks."""
+        self._tasks.update(tasks)
+
+    def __call__(self, call: Call, session: ServiceSession) -> Any | Awaitable[object]:
         """Run the task of a call. ZSS writes names in capitals, so lower case is tried, too."""
         task = self._tasks.get(call.task) or self._tasks.get(call.task.lower())
         if task is None:

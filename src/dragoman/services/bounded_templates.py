@@ -27,7 +27,7 @@ class BoundedEnvironment(SandboxedEnvironment):
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> object:
         """Check the size of a product or a power."""
         if operator == "%" and isinstance(left, str | bytes):
             raise SecurityError("formats with % are not allowed; use {{ }}")
@@ -45,7 +45,7 @@ def _is_over(left: Any, right: Any) -> bool:
     )
 
 
-def render(text: str, variables: Mapping[str, Any]) -> str:
+def render(text: str, variables: Mapping[str, object]) -> str:
     """Render a template. Raises TooLarge, or Jinja's own errors."""
     pieces: list[str] = []
     size = 0
@@ -58,7 +58,7 @@ def render(text: str, variables: Mapping[str, Any]) -> str:
     return "".join(pieces)
 
 
-def check_size(tree: Any) -> None:
+def check_size(tree: object) -> None:
     """Raise TooLarge if a parsed file is too deep or has too many values, aliases expanded."""
     count, level = 0, [tree]
     for _ in range(_DEEPEST):
@@ -71,7 +71,7 @@ def check_size(tree: Any) -> None:
     raise TooLarge(f"the file is nested over {_DEEPEST} levels")
 
 
-def _items(value: Any) -> list[Any]:
+def _items(value: object) -> list[object]:
     if isinstance(value, Mapping):
         return list(value.values())
     return value if isinstance(value, list) else []

@@ -54,7 +54,7 @@ class Digests:
     md5: str
 
 
-def read_url(url: Any, roots: Mapping[str, Path]) -> FileLocation:
+def read_url(url: object, roots: Mapping[str, Path]) -> FileLocation:
     """Parse a URL. Raises `FileUnavailable` if it could lead out of the roots."""
     if not isinstance(url, str) or not url.startswith(SCHEME):
         raise FileUnavailable(f"{url!r}: invalid URL format; a shared file is {SCHEME}path")
@@ -84,13 +84,13 @@ class FileStore:
         self._largest = largest
         self._digests: OrderedDict[tuple[int, ...], Digests] = OrderedDict()
 
-    def place(self, url: Any) -> FileLocation:
+    def place(self, url: object) -> FileLocation:
         """Parse a URL."""
         return read_url(url, self._roots)
 
     # --- opening ------------------------------------------------------------------------------
 
-    def open(self, url: Any) -> FileIO:
+    def open(self, url: object) -> FileIO:
         """Open a file for reading."""
         descriptor = self._descend(self.place(url), os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -111,7 +111,7 @@ class FileStore:
                 raise FileUnavailable(f"'{place.url}': the broker may not read it") from None
             raise FileUnavailable(f"'{place.url}' file not found") from None
 
-    def _folder(self, url: Any) -> tuple[FileLocation, Path]:
+    def _folder(self, url: object) -> tuple[FileLocation, Path]:
         place = self.place(url)
         root = self._roots[place.root]
         real = Path(os.path.realpath(root.joinpath(*place.steps)))
@@ -123,7 +123,7 @@ class FileStore:
 
     # --- listing ------------------------------------------------------------------------------
 
-    def names(self, url: Any) -> list[str]:
+    def names(self, url: object) -> list[str]:
         """List the names in a folder; the top folder also lists the named roots."""
         place, real = self._folder(url)
         found = sorted(os.listdir(real))
@@ -131,7 +131,7 @@ class FileStore:
             found += [name for name in self._roots if name and name not in found]
         return found
 
-    def walk(self, url: Any) -> list[str]:
+    def walk(self, url: object) -> list[str]:
         """List every file below a folder as a URL, without hidden files and `__x__` folders."""
         place, real = self._folder(url)
         root = self._roots[place.root]
@@ -143,7 +143,7 @@ class FileStore:
                 raise FileUnavailable(f"'{url}' has over {MOST_NAMES} files; walk a subfolder")
         return sorted(found)
 
-    def details(self, url: Any) -> dict[str, Any]:
+    def details(self, url: object) -> dict[str, Any]:
         """Return size and digests of a file."""
         with self.open(url) as file:
             state = os.fstat(file.fileno())
@@ -167,7 +167,9 @@ class FileStore:
 
     # --- writing ------------------------------------------------------------------------------
 
-    def put(self, url: Any, offset: int, data: bytes, size: int, sha256: str) -> dict[str, Any]:
+    def put(
+        self, url: object, offset: int, data: bytes, size: int, sha256: str
+    ) -> dict[str, object]:
         """Store a piece of a new file; the last piece checks the digest and publishes the file."""
         place = self.place(url)
         target = self._writable_path(place, size)
@@ -185,13 +187,13 @@ class FileStore:
         self._finish(part, target, place, size, sha256)
         return {"have": have, "is_done": True}
 
-    def have(self, url: Any, size: int, sha256: str) -> int:
+    def have(self, url: object, size: int, sha256: str) -> int:
         """Return how many bytes of a new file have arrived."""
         target = self._writable_path(self.place(url), size)
         part = target.with_name(f".{target.name}.{sha256[:16]}.part")
         return part.stat().st_size if part.exists() else 0
 
-    def remove(self, url: Any) -> None:
+    def remove(self, url: object) -> None:
         """Remove a file from a writable root."""
         place = self.place(url)
         target = self._writable_path(place, 0)

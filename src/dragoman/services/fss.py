@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from dragoman.services.base import ServiceFault, ServiceSession, TaskTable
 from dragoman.services.file_store import FileStore, FileUnavailable
@@ -53,7 +53,7 @@ class FileService:
         """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, function: Callable[..., T], *args: Any) -> T:
+    async def _run(self, function: Callable[..., T], *args: object) -> T:
         """Run a blocking function in a thread; turn its errors into faults for the caller."""
         try:
             running = asyncio.get_running_loop()
@@ -72,13 +72,13 @@ class FileService:
         """List every file below a folder."""
         return await self._run(self._store.walk, url)
 
-    async def file_details(self, url: Any) -> dict[str, Any]:
+    async def file_details(self, url: object) -> dict[str, object]:
         """Return size and digests of a file; for a list, one result object for each."""
         if not isinstance(url, list):
             return await self._run(self._store.details, url)
         return {str(each): await self._entry(each) for each in url}
 
-    async def _entry(self, url: Any) -> dict[str, Any]:
+    async def _entry(self, url: object) -> dict[str, object]:
         """Return the details of one of many files as NorFab's result object."""
         nothing = {"md5hash": None, "size_bytes": None, "exists": False, "sha256": None}
         try:
@@ -97,7 +97,7 @@ class FileService:
         offset: int = 0,
         chunk_timeout: float = 5.0,
         length: int | None = None,
-    ) -> Any:
+    ) -> object:
         """Stream a file: `length` bytes from `offset`, or one piece for each offset received."""
         piece = _between("chunk_size", chunk_size, 1, LARGEST_PIECE)
         start = _between("offset", offset, 0, 1 << 62)
@@ -129,7 +129,7 @@ class FileService:
 
     async def _streamed(
         self, session: ServiceSession, file: FileIO, offset: int, piece: int, window: int
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         digest, sent = hashlib.sha256(), 0
         while sent < window and not session.is_stopped:
             data = await self._run(_read_at, file, offset + sent, min(piece, window - sent))
@@ -154,19 +154,19 @@ class FileService:
 
     async def put_file(
         self, url: str, offset: int, data: bytes, size: int, sha256: str
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Store a piece of a new file in a writable root; the last piece publishes the file."""
         if not isinstance(data, bytes) or len(data) > LARGEST_PIECE:
             raise ServiceFault(f"data: at most {LARGEST_PIECE} bytes at a time")
         whole = _between("size", size, 0, 1 << 62)
         return await self._run(self._store.put, url, offset, data, whole, _hex(sha256))
 
-    async def put_status(self, url: str, size: int, sha256: str) -> dict[str, Any]:
+    async def put_status(self, url: str, size: int, sha256: str) -> dict[str, object]:
         """Return how many bytes of a new file have arrived, to resume from there."""
         whole = _between("size", size, 0, 1 << 62)
         return {"have": await self._run(self._store.have, url, whole, _hex(sha256))}
 
-    async def remove_file(self, url: str) -> dict[str, Any]:
+    async def remove_file(self, url: str) -> dict[str, object]:
         """Remove a file from a writable root."""
         await self._run(self._store.remove, url)
         return {"removed": url}
@@ -177,18 +177,18 @@ def _read_at(file: FileIO, offset: int, count: int) -> bytes:
     return file.read(count) or b""
 
 
-def _next_offset(received: Any) -> int:
+def _next_offset(received: object) -> int:
     offset = received.get("offset") if isinstance(received, dict) else received
     return _between("offset", offset, 0, 1 << 62)
 
 
-def _hex(sha256: Any) -> str:
+def _hex(sha256: object) -> str:
     if not isinstance(sha256, str) or not re.fullmatch("[0-9a-f]{64}", sha256):
         raise ServiceFault("sha256: 64 hexadecimal digits")
     return sha256
 
 
-def _between(name: str, number: Any, least: int, most: int) -> int:
+def _between(name: str, number: object, least: int, most: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise ServiceFault(f"{name}: a whole number from {least} to {most}, not {number!r}")
     return number

@@ -43,7 +43,7 @@ class InventoryOperation:
     path: Steps
     value: Any = None
 
-    def as_object(self) -> dict[str, Any]:
+    def as_object(self) -> dict[str, object]:
         """Return it as a JSON object."""
         row = {"op": self.op, "pattern": self.pattern, "path": list(self.path)}
         return row | ({"value": self.value} if self.op == "set" else {})
@@ -81,7 +81,7 @@ class Inventory:
         self,
         data: Path,
         path: Path | None = None,
-        settings: Mapping[str, Mapping[str, Any]] | None = None,
+        settings: Mapping[str, Mapping[str, object]] | None = None,
         secrets: Iterable[str] = (),
     ) -> None:
         self._file = data / _FILE
@@ -100,7 +100,7 @@ class Inventory:
         return self._changes[-1].version if self._changes else 0
 
     @property
-    def others(self) -> Mapping[str, Any]:
+    def others(self) -> Mapping[str, object]:
         """The part of the files that is not for workers: broker, topology, resources, ..."""
         return self._source.others
 
@@ -111,15 +111,28 @@ class Inventory:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def of(self, name: str) -> dict[str, Any] | None:
-        """Return the merged object of a worker, or None if no pattern matches."""
-        found: dict[str, Any] | None = None
+    def of(self, name: str) -> dict[str, object] | None:
+        """Return the merged object of a worker, or None if no pattern matches.
+
+        Raises `BrokenInventory` if a file of this worker cannot be read.
+        """
+        for pattern, reason in self._source.broken:
+            if fnmatchcase(name, pattern):
+                raise BrokenInventory(reason)
+        found: dict[str, object] | None = None
         for pattern, entry in (*self._settings, *self._source.workers):
             if fnmatchcase(name, pattern):
                 found = merge(found or {}, entry)
         for operation in self._in_force():
             if fnmatchcase(name, operation.pattern):
                 found = _apply(found or {}, operation)
+        return found
+
+    def by_pattern(self) -> dict[str, list[Mapping[str, object]]]:
+        """Return the objects of settings and files by worker pattern, in order."""
+        found: dict[str, list[Mapping[str, object]]] = {}
+        for pattern, entry in (*self._settings, *self._source.workers):
+            found.setdefault(pattern, []).append(entry)
         return found
 
     def patterns(self) -> list[str]:
@@ -131,7 +144,7 @@ class Inventory:
         """Return the last changes, the newest first, masked."""
         return [self.masked(change) for change in reversed(self._changes[-limit:])]
 
-    def masked(self, change: InventoryChange) -> dict[str, Any]:
+    def masked(self, change: InventoryChange) -> dict[str, object]:
         """Return a change as a JSON object, masked."""
         row, masks = change.as_object(), self.masks
         for operation in row["operations"]:
@@ -156,17 +169,19 @@ class Inventory:
             return False
         with self._lock:
             try:
-                self._source = read_source(self._path)
+                source = read_source(self._path)
+                _check_no_worse(self._source, source)
             except BrokenInventory as error:
                 self.trouble = str(error)
                 raise
-            self.trouble = ""
+            self._source = source
+            self.trouble = "; ".join(reason for _, reason in source.broken)
         return True
 
     # --- changes ------------------------------------------------------------------------------
 
     def change(
-        self, operations: Sequence[Any], by: str, at: float, expected: int | None = None
+        self, operations: Sequence[object], by: str, at: float, expected: int | None = None
     ) -> InventoryChange:
         """Make a change. Raises `InventoryRefused` and changes nothing. Blocks on
         disk.
@@ -218,13 +233,21 @@ class Inventory:
         self._changes = changes
 
 
+def _check_no_worse(old: InventorySource, new: InventorySource) -> None:
+    """Raise `BrokenInventory` if a worker's file was good before and is not now."""
+    before = {pattern for pattern, _ in old.broken}
+    for pattern, reason in new.broken:
+        if pattern not in before:
+            raise BrokenInventory(reason)
+
+
 def _undone(change: InventoryChange, number: int) -> InventoryChange:
     return InventoryChange(
         change.version, change.at, change.by, change.operations, number, change.undoes
     )
 
 
-def _read_operation(raw: Any, masks: Masks) -> InventoryOperation:
+def _read_operation(raw: object, masks: Masks) -> InventoryOperation:
     if not isinstance(raw, Mapping):
         raise InventoryRefused("an operation is an object of op, pattern, path and value")
     unknown = set(raw) - {"op", "pattern", "path", "value"}
@@ -244,7 +267,7 @@ def _read_operation(raw: Any, masks: Masks) -> InventoryOperation:
     return InventoryOperation(op, pattern, path, raw["value"])
 
 
-def _check_value(raw: Any, path: Steps, masks: Masks) -> None:
+def _check_value(raw: object, path: Steps, masks: Masks) -> None:
     if not path and not isinstance(raw, Mapping):
         raise InventoryRefused("the whole of a worker's inventory is an object")
     try:
@@ -258,7 +281,7 @@ def _check_value(raw: Any, path: Steps, masks: Masks) -> None:
         raise InventoryRefused(f"{', '.join(secrets)}: a secret cannot be set here; {advice}")
 
 
-def read_path(raw: Any) -> Steps:
+def read_path(raw: object) -> Steps:
     """Parse a path: text with dots, or a list of names. Raises `InventoryRefused`."""
     steps = [s for s in raw.split(".") if s] if isinstance(raw, str) else raw
     if not isinstance(steps, list | tuple) or not all(isinstance(s, str) and s for s in steps):
@@ -266,7 +289,7 @@ def read_path(raw: Any) -> Steps:
     return tuple(steps)
 
 
-def find(tree: Any, path: Steps) -> Any:
+def find(tree: object, path: Steps) -> object:
     """Return the value at a path. Raises `InventoryRefused` if there is none."""
     for step in path:
         if not isinstance(tree, Mapping) or step not in tree:
@@ -275,7 +298,7 @@ def find(tree: Any, path: Steps) -> Any:
     return tree
 
 
-def _apply(raw: Mapping[str, Any], operation: InventoryOperation) -> dict[str, Any]:
+def _apply(raw: Mapping[str, object], operation: InventoryOperation) -> dict[str, object]:
     """Return a copy of an object with an operation applied."""
     made, path = dict(raw), operation.path
     if not path:

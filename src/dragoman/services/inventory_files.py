@@ -33,15 +33,18 @@ class BrokenInventory(Exception):
 class InventorySource:
     """The content of a folder: worker patterns with their objects in order, and the rest."""
 
-    workers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    others: Mapping[str, Any] = field(default_factory=dict)
+    workers: tuple[tuple[str, Mapping[str, object]], ...] = ()
+    others: Mapping[str, object] = field(default_factory=dict)
     #: Paths that are declared secrets.
     secrets: tuple[str, ...] = ()
-    #: Name, modification time and size of every file read, to detect changes.
+    #: Name, modification time and size of every file read, to detect changes. A file that could
+    #: not be read has -1 for both.
     stamps: tuple[tuple[str, int, int], ...] = ()
+    #: Worker patterns whose file cannot be read, each with the reason.
+    broken: tuple[tuple[str, str], ...] = ()
 
 
-def merge(into: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merge(into: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
     """Merge deeply: objects by key, lists joined without repeats, otherwise the later value."""
     merged = dict(into)
     for key, new in other.items():
@@ -67,11 +70,12 @@ class _Reader:
         self._path = path
         self._folder = path.parent if path.is_file() else path
         self._env = env
-        self._read: dict[Path, dict[str, Any]] = {}
+        self._read: dict[Path, dict[str, object]] = {}
         self._stamps: list[tuple[str, int, int]] = []
+        self._broken: list[tuple[str, str]] = []
 
     def read(self) -> InventorySource:
-        index: dict[str, Any] = {}
+        index: dict[str, object] = {}
         for file in self._index_files():
             index = merge(index, self._file(file))
         patterns = index.pop("workers", None) or {}
@@ -80,7 +84,8 @@ class _Reader:
         workers = [(str(k), o) for k, items in patterns.items() for o in self._objects(k, items)]
         secrets = _read_secrets(self._path, index.pop("secrets", None))
         marked = tuple((pattern, mark_references(each)) for pattern, each in workers)
-        return InventorySource(marked, mark_references(index), secrets, tuple(self._stamps))
+        stamps, broken = tuple(self._stamps), tuple(self._broken)
+        return InventorySource(marked, mark_references(index), secrets, stamps, broken)
 
     def _index_files(self) -> Iterable[Path]:
         if self._path.is_file():
@@ -90,17 +95,26 @@ class _Reader:
         named = [self._path / name for name in INDEX if (self._path / name).is_file()]
         return named[:1] or sorted(p for p in self._path.iterdir() if p.suffix in ENDINGS)
 
-    def _objects(self, pattern: Any, items: Any) -> Iterable[Mapping[str, Any]]:
+    def _objects(self, pattern: object, items: object) -> Iterable[Mapping[str, object]]:
         for item in items if isinstance(items, list) else [items]:
             if isinstance(item, str):
-                yield self._file(self._folder / item, f"named for {pattern}")
+                yield from self._worker_file(str(pattern), self._folder / item)
             elif isinstance(item, Mapping):
                 yield item
             elif item is not None:
                 kind = type(item).__name__
                 raise BrokenInventory(f"{self._path}: {pattern}: a file or an object, not {kind}")
 
-    def _file(self, path: Path, why: str = "") -> dict[str, Any]:
+    def _worker_file(self, pattern: str, path: Path) -> Iterable[Mapping[str, object]]:
+        """Read a file of some workers. One that cannot be read concerns only those."""
+        try:
+            yield self._file(path, f"named for {pattern}")
+        except BrokenInventory as error:
+            self._broken.append((pattern, str(error)))
+            if not any(name == str(path) for name, _, _ in self._stamps):
+                self._stamps.append((str(path), -1, -1))
+
+    def _file(self, path: Path, why: str = "") -> dict[str, object]:
         if path not in self._read:
             try:
                 stamp = path.stat()
@@ -128,7 +142,7 @@ def read_resources(parsed: Any) -> dict[str, tuple[tuple[str, ...], int]]:
     return {str(service): _resources(service, each) for service, each in (parsed or {}).items()}
 
 
-def _resources(service: Any, parsed: Any) -> tuple[tuple[str, ...], int]:
+def _resources(service: object, parsed: object) -> tuple[tuple[str, ...], int]:
     about = parsed if isinstance(parsed, Mapping) else {"names": parsed}
     names, replicas = about.get("names"), about.get("replicas", 1)
     if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
@@ -144,6 +158,8 @@ def has_changed(source: InventorySource) -> bool:
         try:
             stamp = os.stat(name)
         except OSError:
+            if modified == -1:
+                continue
             return True
         if (stamp.st_mtime_ns, stamp.st_size) != (modified, size):
             return True
@@ -175,7 +191,7 @@ def _line(error: Exception) -> int:
     return line
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> dict[str, object]:
     try:
         parsed = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
         check_size(parsed)

@@ -18,8 +18,8 @@ class LogBuffer:
         self._records: deque[dict[str, Any]] = deque(maxlen=kept)
 
     def __call__(
-        self, logger: Any, method: str, event: MutableMapping[str, Any]
-    ) -> MutableMapping[str, Any]:
+        self, logger: object, method: str, event: MutableMapping[str, object]
+    ) -> MutableMapping[str, object]:
         """Keep one record, and pass it on."""
         level = str(event.get("level", method))
         kept = {key: _plain(item) for key, item in event.items() if not key.startswith("_")}
@@ -54,5 +54,5 @@ class LogBuffer:
         return found[-max(last, 0) :] if last else []
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: object) -> object:
     return item if isinstance(item, str | int | float | bool | type(None)) else str(item)

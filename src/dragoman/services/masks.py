@@ -49,21 +49,23 @@ class Masks:
         name = next((step for step in reversed(path) if not step.isdigit()), "")
         return is_secret_name(name) and not _matches(path, self._shown)
 
-    def masked(self, tree: Any, path: Path = ()) -> Any:
+    def masked(self, tree: object, path: Path = ()) -> Any:
         """Return a copy of the value at a path with every secret replaced by a mask."""
         return self._changed(tree, path, lambda secret, at: MASK)
 
-    def has_secrets(self, tree: Any) -> bool:
+    def has_secrets(self, tree: object) -> bool:
         """Tell whether a worker's inventory contains a secret."""
         return bool(self.secret_paths(tree))
 
-    def secret_paths(self, tree: Any, path: Path = ()) -> list[str]:
+    def secret_paths(self, tree: object, path: Path = ()) -> list[str]:
         """Return the paths of all secrets at and below a path."""
         found: list[str] = []
         self._changed(tree, path, lambda secret, at: found.append(".".join(at)))
         return found
 
-    def _changed(self, tree: Any, path: Path, change: Callable[[Any, Path], Any]) -> Any:
+    def _changed(
+        self, tree: object, path: Path, change: Callable[[object, Path], object]
+    ) -> object:
         if isinstance(tree, SecretReference) or (tree not in ("", None) and self._is_whole(path)):
             return change(tree, path)
         if isinstance(tree, Mapping):

@@ -4,10 +4,10 @@ NorFab's own tasks keep NorFab's form; ours are added. This module decides nothi
 implements `ManagementView` for queries and `ManagementControl` for commands.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
-from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
+from dragoman.core.view import ClientRow, ServiceRow, Totals, TroubleRow, WorkerRow
 from dragoman.model.job import JobState
 from dragoman.services.base import ServiceFault, TaskFunction, TaskTable
 from dragoman.services.logs import LogBuffer
@@ -18,11 +18,11 @@ MANAGEMENT: Final = "mmi.service.broker"
 class ManagementView(Protocol):
     """The queries of the service."""
 
-    def workers(self) -> list[WorkerRow]:
-        """Return the workers that are not built in."""
+    def workers(self, *, with_builtin: bool = False) -> list[WorkerRow]:
+        """Return the workers that are not built in, or all."""
         ...
 
-    def services(self) -> list[ServiceRow]:
+    def services(self, *, with_builtin: bool = False) -> list[ServiceRow]:
         """Return their services."""
         ...
 
@@ -34,12 +34,18 @@ class ManagementView(Protocol):
         """Return the broker's counts."""
         ...
 
+    def troubles(self) -> list[TroubleRow]:
+        """Return what is wrong with the broker now."""
+        ...
+
     def job(self, job: str) -> dict[str, Any] | None:
         """Return the state of a job."""
         ...
 
-    def jobs(self, state: JobState | None, limit: int) -> list[dict[str, Any]]:
-        """Return the newest jobs of services that are not built in."""
+    def jobs(
+        self, state: JobState | None, limit: int, *, with_builtin: bool = False
+    ) -> list[dict[str, Any]]:
+        """Return the newest jobs; those of built-in services only on request."""
         ...
 
     def why(self, job: str) -> dict[str, Any]:
@@ -78,6 +84,11 @@ class ManagementControl(Protocol):
         """Drop the memoised answers of a service."""
         ...
 
+    @property
+    def seal(self) -> Callable[[], Awaitable[int]]:
+        """Exports every record to the segments; returns the number of the last one."""
+        ...
+
     def set_node(self, node: str, membership: str) -> bool:
         """Approve or reject a compute node; tell whether there is such a node."""
         ...
@@ -102,8 +113,9 @@ class BrokerManagement:
             "show_job": view.job,
             "show_jobs": self.show_jobs,
             "show_totals": lambda: row(view.totals()),
-            "list_services": lambda: [row(r) for r in view.services()],
-            "list_workers": lambda: [row(r) for r in view.workers()],
+            "show_status": self.show_status,
+            "list_services": self.list_services,
+            "list_workers": self.list_workers,
             "list_clients": lambda: [row(r) for r in view.clients()],
             "show_resources": lambda service="": view.resources(service),
             "show_broker_inventory": self.show_broker_inventory,
@@ -112,6 +124,7 @@ class BrokerManagement:
             "shutdown": self.shutdown,
             "disconnect": self.disconnect,
             "forget_answers": self.forget_answers,
+            "seal": self.seal,
             "list_nodes": view.nodes,
             "approve_node": lambda node: self._set_node(node, "APPROVED"),
             "reject_node": lambda node: self._set_node(node, "REJECTED"),
@@ -122,13 +135,31 @@ class BrokerManagement:
     def _norfab(self, task: str) -> TaskFunction:
         return lambda **kwargs: self._view.norfab(task, kwargs)
 
-    def show_jobs(self, state: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        """List the newest jobs, optionally of one state."""
+    def show_status(self) -> dict[str, Any]:
+        """Tell whether the broker takes jobs, what is wrong, and its counts."""
+        totals, troubles = self._view.totals(), self._view.troubles()
+        is_blocked = any(each.is_blocking for each in troubles)
+        status = "draining" if totals.is_draining else "blocked" if is_blocked else "ready"
+        troubles_shown = [row(each) for each in troubles]
+        return {"status": status, "troubles": troubles_shown, "totals": row(totals)}
+
+    def list_services(self, with_builtin: bool = False) -> list[dict[str, Any]]:
+        """List the services; the broker's own only on request."""
+        return [row(each) for each in self._view.services(with_builtin=with_builtin)]
+
+    def list_workers(self, with_builtin: bool = False) -> list[dict[str, Any]]:
+        """List the workers; the broker's own only on request."""
+        return [row(each) for each in self._view.workers(with_builtin=with_builtin)]
+
+    def show_jobs(
+        self, state: str = "", limit: int = 100, with_builtin: bool = False
+    ) -> list[dict[str, Any]]:
+        """List the newest jobs, optionally of one state, or with those of built-in services."""
         try:
             wanted = JobState(state) if state else None
         except ValueError:
             raise ServiceFault(f"{state!r} is no job state; use {', '.join(JobState)}") from None
-        return self._view.jobs(wanted, limit)
+        return self._view.jobs(wanted, limit, with_builtin=with_builtin)
 
     def show_broker_inventory(self) -> Any:
         """Return the broker's part of the inventory, without its secrets."""
@@ -158,6 +189,10 @@ class BrokerManagement:
         """Drop the memoised answers of a service: the next call runs again."""
         self._control.forget_answers(service)
         return {"status": "forgotten", "service": service}
+
+    async def seal(self) -> dict[str, Any]:
+        """Export the records so far, so that the pipeline can read them now."""
+        return {"status": "sealed", "upto": await self._control.seal()}
 
     def _set_node(self, node: str, membership: str) -> dict[str, Any]:
         if not self._control.set_node(node, membership):

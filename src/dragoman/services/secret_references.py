@@ -33,7 +33,7 @@ class SecretReference:
         return f"secret:{self.kind}:{self.where}"
 
 
-def mark_references(tree: Any) -> Any:
+def mark_references(tree: object) -> Any:
     """Return a copy of an operator's object, with its references as `SecretReference`."""
     if isinstance(tree, Mapping):
         return {key: mark_references(item) for key, item in tree.items()}
@@ -50,7 +50,7 @@ class SecretSources:
         self._folders = tuple(Path(os.path.realpath(folder)) for folder in folders)
         self._prefix = prefix
 
-    def revealed(self, tree: Any) -> Any:
+    def revealed(self, tree: object) -> object:
         """Return a copy with every reference resolved. Raises `SecretNotFound`."""
         if isinstance(tree, Mapping):
             return {key: self.revealed(item) for key, item in tree.items()}

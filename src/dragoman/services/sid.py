@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from dragoman.services.base import ServiceFault, ServiceSession, TaskTable
 from dragoman.services.inventory import (
@@ -30,6 +30,9 @@ _AS_CLIENT: Final = "-NFPClient"
 
 #: Called after every change, with the names of the workers concerned.
 OnChange = Callable[[InventoryChange, list[str]], None]
+
+#: The keys of NorFab's inventory.
+_NORFAB_KEYS: Final = ("broker", "workers", "topology", "logging", "client", "hooks", "plugins")
 
 
 class InventoryService:
@@ -71,10 +74,10 @@ class InventoryService:
 
     # --- reading ------------------------------------------------------------------------------
 
-    async def get_inventory(self, session: ServiceSession, name: str) -> dict[str, Any] | None:
+    async def get_inventory(self, session: ServiceSession, name: str) -> dict[str, object] | None:
         """Return the inventory of a worker, masked; None if it has none."""
         await self._refresh()
-        found = self._inventory.of(name)
+        found = self._of(name)
         if found is None:
             return None
         masks = self._inventory.masks
@@ -84,14 +87,21 @@ class InventoryService:
                 self._asked.popitem(last=False)
         return masks.masked(found)  # type: ignore[no-any-return]
 
-    def reveal(self, job: str) -> tuple[bool, Any]:
+    def _of(self, name: str) -> dict[str, object] | None:
+        """Return a worker's object. A broken file fails this worker, not the broker."""
+        try:
+            return self._inventory.of(name)
+        except BrokenInventory as error:
+            raise ServiceFault(f"the inventory of {name}: {error}") from None
+
+    def reveal(self, job: str) -> tuple[bool, object]:
         """Return (True, the inventory with its secrets) if this job may have them."""
         name = self._asked.pop(job, None)
         if name is None:
             return False, None
         return True, self._sources.revealed(self._inventory.of(name))
 
-    async def show(self) -> dict[str, Any]:
+    async def show(self) -> dict[str, object]:
         """Return the patterns, the version and the error in the files, if any."""
         await self._refresh()
         return {
@@ -100,20 +110,22 @@ class InventoryService:
             "trouble": self._inventory.trouble,
         }
 
-    def broker(self) -> dict[str, Any]:
-        """Return the part of the files that is not for workers, masked."""
-        return self._inventory.masks.masked(dict(self._inventory.others))  # type: ignore[no-any-return]
+    def broker(self) -> dict[str, object]:
+        """Return the inventory in NorFab's form, masked: all of its keys, workers by pattern."""
+        found: dict[str, object] = {key: {} for key in _NORFAB_KEYS}
+        found |= {"workers": self._inventory.by_pattern()} | dict(self._inventory.others)
+        return self._inventory.masks.masked(found)  # type: ignore[no-any-return]
 
-    async def get(self, name: str, path: Any = "") -> Any:
+    async def get(self, name: str, path: object = "") -> object:
         """Return the value at a path of a worker's inventory, masked."""
         await self._refresh()
         try:
-            masked = self._inventory.masks.masked(self._inventory.of(name))
+            masked = self._inventory.masks.masked(self._of(name))
             return find(masked, read_path(path))
         except InventoryRefused as error:
             raise ServiceFault(f"{name}: {error}") from None
 
-    def history(self, limit: int = 100) -> Any:
+    def history(self, limit: int = 100) -> object:
         """Return the last changes, masked."""
         return self._inventory.history(limit)
 
@@ -123,34 +135,34 @@ class InventoryService:
         self,
         session: ServiceSession,
         pattern: str,
-        path: Any,
-        value: Any,
+        path: object,
+        value: object,
         version: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Set the value at a path for every worker that matches a pattern."""
         operation = {"op": "set", "pattern": pattern, "path": path, "value": value}
         return await self.change(session, [operation], version)
 
     async def delete(
-        self, session: ServiceSession, pattern: str, path: Any, version: int | None = None
-    ) -> dict[str, Any]:
+        self, session: ServiceSession, pattern: str, path: object, version: int | None = None
+    ) -> dict[str, object]:
         """Delete the value at a path for every worker that matches a pattern."""
         operation = {"op": "delete", "pattern": pattern, "path": path}
         return await self.change(session, [operation], version)
 
     async def change(
-        self, session: ServiceSession, operations: list[Any], version: int | None = None
-    ) -> dict[str, Any]:
+        self, session: ServiceSession, operations: list[object], version: int | None = None
+    ) -> dict[str, object]:
         """Apply several operations as one; with `version`, only if that is the last version."""
         return await self._make(
             self._inventory.change, operations, session.client, self._now(), version
         )
 
-    async def undo(self, session: ServiceSession, version: int | None = None) -> dict[str, Any]:
+    async def undo(self, session: ServiceSession, version: int | None = None) -> dict[str, object]:
         """Undo a change: the given one, or the last in force."""
         return await self._make(self._inventory.undo, version, session.client, self._now())
 
-    async def _make(self, make: Callable[..., InventoryChange], *args: Any) -> dict[str, Any]:
+    async def _make(self, make: Callable[..., InventoryChange], *args: object) -> dict[str, object]:
         try:
             change = await asyncio.to_thread(make, *args)
         except InventoryRefused as error:
@@ -163,7 +175,7 @@ class InventoryService:
         patterns = {o.pattern for o in change.operations}
         return sorted(w for w in self._workers() if any(fnmatchcase(w, p) for p in patterns))
 
-    async def reload(self) -> dict[str, Any]:
+    async def reload(self) -> dict[str, object]:
         """Read the files again; if they are broken, name the place and keep the last good ones."""
         try:
             is_new = await asyncio.to_thread(self._inventory.reload)
@@ -188,7 +200,7 @@ def is_worker(client: str, name: str) -> bool:
     return own in (name, name + _AS_CLIENT)
 
 
-def reveal_or_error(service: InventoryService, job: str) -> tuple[bool, Any, str]:
+def reveal_or_error(service: InventoryService, job: str) -> tuple[bool, object, str]:
     """Return (whether to replace the answer, the answer, the error)."""
     try:
         is_secret, found = service.reveal(job)

@@ -11,17 +11,23 @@ from dragoman.model.value import value
 from dragoman.services.base import ServiceFault, TaskFunction, TaskTable
 
 WORKERS: Final = "mmi.service.worker"
-TASKS: Final = ("show_broker", "show_workers", "show_clients", "restart", "shutdown", "disconnect")
+TASKS: Final = (
+    *("show_broker", "show_workers", "show_clients", "show_tasks"),
+    *("restart", "shutdown", "disconnect"),
+)
 #: The label of SDK workers.
 AGENT: Final = ("agent", "dragoman")
+
+_UNABLE: Final = "not a worker of Dragoman's SDK, so it has no management tasks; call its own tasks"
 
 
 @value
 class AgentWorker:
-    """An SDK worker, which answers management tasks."""
+    """A registered worker. Only SDK workers answer management tasks."""
 
     name: str
     service: str
+    can_answer: bool = True
 
 
 #: Calls one task of one worker.
@@ -38,7 +44,11 @@ class WorkerManagement:
 
     def _task(self, name: str) -> TaskFunction:
         async def task(worker: Any = "all", **kwargs: Any) -> dict[str, Any]:
-            return {w.name: await self._ask(w, name, kwargs) for w in self._find(worker)}
+            found = self._find(worker)
+            return {
+                w.name: await self._ask(w, name, kwargs) if w.can_answer else {"error": _UNABLE}
+                for w in found
+            }
 
         return task
 
@@ -47,5 +57,10 @@ class WorkerManagement:
         found = [w for w in self._workers() if "all" in names or w.name in names]
         missing = {*names} - {"all"} - {w.name for w in found}
         if missing:
-            raise ServiceFault(f"no SDK worker with the name {', '.join(sorted(missing))}")
+            raise ServiceFault(f"no worker has the name {', '.join(sorted(missing))}")
+        if not found:
+            raise ServiceFault("no worker is registered")
+        unable = [w.name for w in found if not w.can_answer]
+        if len(unable) == len(found) or ("all" not in names and unable):
+            raise ServiceFault(f"{', '.join(unable)}: {_UNABLE}")
         return found

@@ -12,19 +12,24 @@ from typing import Final
 
 from dragoman.model.value import value
 from dragoman.testing.dialect_simulation import simulate_dialects
+from dragoman.testing.outage_simulation import simulate_outages
 from dragoman.testing.simulation import Outcome, simulate
 
 #: In a long run the whole state is checked after this many events.
 SPARSE: Final = 25
 #: One in so many seeds uses dialect frames; one is checked after every event.
 DIALECTS_EVERY: Final = 10
+#: Among the seeds with this remainder, only the broker fails.
+OUTAGES_AT: Final = 5
 CLOSELY_EVERY: Final = 20
 
 
 def run_seed(seed: int) -> Outcome:
-    """Run one world: most at the core level, some with dialects, some checked after every event."""
+    """Run one world: most at the core level, some with dialects, some with outages only."""
     if seed % DIALECTS_EVERY == 0:
         return simulate_dialects(seed, every=SPARSE)
+    if seed % DIALECTS_EVERY == OUTAGES_AT:
+        return simulate_outages(seed, every=SPARSE)
     return simulate(seed, every=1 if seed % CLOSELY_EVERY == 1 else SPARSE)
 
 

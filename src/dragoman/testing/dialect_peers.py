@@ -152,6 +152,8 @@ class DialectClient:
         self.is_up = True
         self.open: dict[JobId, Submission] = {}
         self._asked = 0
+        #: Timeouts that its jobs may have.
+        self.timeouts: tuple[float, ...] = (5.0, 30.0)
         self.connection.open()
         self._send(self.side.hello())
 
@@ -165,7 +167,7 @@ class DialectClient:
             return
         self._asked += 1
         job = JobId(f"{self.name}-{self._asked}-{self.world.random.randrange(1 << 30):x}")
-        timeout = self.world.random.choice((5.0, 30.0))
+        timeout = self.world.random.choice(self.timeouts)
         call = Call("echo", (f"question-{job}",), timeout=timeout)
         service = self.world.random.choice(self.services)
         self.open[job] = Submission(job, service, call)

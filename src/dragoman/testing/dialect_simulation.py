@@ -6,7 +6,7 @@ answers within `LIVENESS` simulated seconds. That is the sum of the longest time
 """
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.limits import Limits
 from dragoman.dialects.registry import body_codecs
@@ -54,7 +54,7 @@ class DialectSimulation(Simulation):
         self.chaos = Chaos(world, self.network, self.server, self.disk, rates)
         self._create_dialect_peers(only or self._draw_dialects())
 
-    def _arrive(self, link: str, address: Any, message: Any) -> None:
+    def _arrive(self, link: str, address: object, message: object) -> None:
         self.server.arrive(link, address, message)
 
     def _draw_dialects(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class DialectSimulation(Simulation):
     def _new_id(self) -> str:
         return f"{self._ids.getrandbits(128):032x}"
 
-    def _sides(self) -> dict[str, Any]:
+    def _sides(self) -> dict[str, object]:
         made = (dialect.broker(self.codecs, self._new_id) for dialect in SIM_DIALECTS.values())
         return {side.link: side for sides in made for side in sides}
 

@@ -58,6 +58,8 @@ def _turn_of(record: Record, state: BrokerState) -> str:
 
 def _could_take(state: BrokerState, record: Record, part: JobPart) -> bool:
     worker = state.registry.workers.get(record.peer)  # type: ignore[call-overload]
+    if part.service in state.store.queue.paused:
+        return False
     if worker is None or part.refused_by is not None or part.job.terms.needs is not NOTHING:
         return False
     if len(part.job.parts) > 1 and any(p.key in worker.held for p in part.job.parts):

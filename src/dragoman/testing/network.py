@@ -38,7 +38,7 @@ class Network:
         self._busy_until: dict[tuple[str, str], float] = {}
 
     def send(
-        self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
+        self, source: str, destination: str, deliver: Callable[[Any], None], message: object
     ) -> None:
         """Send one message, subject to faults."""
         world, message_faults = self.world, self.message_faults
@@ -66,8 +66,8 @@ class Network:
         self,
         source: str,
         destination: str,
-        deliver: Callable[[Any], None],
-        message: Any,
+        deliver: Callable[[object], None],
+        message: object,
         delay: float,
         *,
         in_order: bool,
@@ -79,7 +79,7 @@ class Network:
         self.world.at(at, self._arrive, source, destination, deliver, message)
 
     def _arrive(
-        self, source: str, destination: str, deliver: Callable[[Any], None], message: Any
+        self, source: str, destination: str, deliver: Callable[[object], None], message: object
     ) -> None:
         if source not in self.cut_off and destination not in self.cut_off:
             deliver(message)

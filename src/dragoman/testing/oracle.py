@@ -5,7 +5,7 @@ nothing, and reads the broker only to compare.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core import view
 from dragoman.core.broker import Broker
@@ -164,6 +164,10 @@ class Oracle:
                 mine[job] == theirs.get(job),
                 f"{job} is {mine[job]}\nand after a replay {theirs.get(job)}",
             )
+        self.require(
+            live.queue.as_recorded() == folded.queue.as_recorded(),
+            "schedules, dead letters or paused services differ after a replay",
+        )
         self.require(set(live.keys) <= set(folded.keys), "keys are forgotten in a replay")
         self.require(set(live.memo) <= set(folded.memo), "memos are forgotten in a replay")
 
@@ -216,7 +220,7 @@ class Oracle:
                 late = runs and now > part.dispatched_at + (terms.run_timeout or 0)
                 self.require(not late, f"{part.key} runs after its run_timeout")
                 waits = part.attempt == 0 and terms.queue_timeout is not None
-                late = waits and now > job.submitted_at + (terms.queue_timeout or 0)
+                late = waits and now > job.starts_at + (terms.queue_timeout or 0)
                 self.require(not late, f"{part.key} waits after its queue_timeout")
 
     def check_finished(self, broker: Broker) -> None:
@@ -226,7 +230,7 @@ class Oracle:
             message = f"{job.id} never ends: {why(broker.state, job.id)}"
             self.require(job.is_final, message)
 
-    def require(self, claim: Any, message: str) -> None:
+    def require(self, claim: object, message: str) -> None:
         """Raise `PromiseBroken` if a claim is false."""
         if not claim:
             raise PromiseBroken(message)

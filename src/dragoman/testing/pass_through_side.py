@@ -1,6 +1,6 @@
 """A broker side without a wire: core-level peers send events and receive effects."""
 
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core.effects import (
     Dismiss,
@@ -21,7 +21,7 @@ class PassThroughSide:
 
     link = LINK
 
-    def receive(self, address: Any, message: Event, now: float) -> list[Event]:
+    def receive(self, address: object, message: Event, now: float) -> list[Event]:
         """Return the event."""
         return [message]
 

@@ -20,19 +20,25 @@ from dragoman.core.events import (
 )
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
+from dragoman.model.labels import PREFETCH
 from dragoman.model.record import Kind, Record
+from dragoman.model.schedule import read_schedule
 from dragoman.model.terms import read_terms
 from dragoman.testing.workload import LINK
 
 _LOST: Final = "worker_lost"
+_UNRUN: Final = ("handed_back", "undelivered")
 
 
 class CheckedPart:
-    """One part: its attempts, its returns, and the worker that has it."""
+    """One part: its attempts, its returns, its failures, and the worker that has it."""
 
     def __init__(self) -> None:
         self.attempt = 0
         self.returned = 0
+        self.failures = 0
+        #: No attempt may start before.
+        self.retry_at = 0.0
         self.peer = ""
         self.worker = ""
         self.is_over = False
@@ -44,6 +50,7 @@ class CheckedJob:
     def __init__(self, record: Record) -> None:
         self.client = record.client
         self.terms = read_terms(record.terms)
+        self.starts_at = self.terms.starts_at(record.at)
         self.parts: dict[int, CheckedPart] = {}
         self.bound = 0
         self.has_moved = False
@@ -72,7 +79,16 @@ class RecordChecker:
         self.credit: dict[str, int] = {}
         self.window: dict[str, int] = {}
         self.held: Counter[str] = Counter()
+        #: Workers with prefetch -> how many jobs each runs at a time.
+        self.slots: dict[str, int] = {}
+        #: The parts that each worker holds, in the order of dispatch.
+        self.order: dict[str, dict[tuple[str, int], None]] = {}
+        #: The workers lost in this event -> the parts that cannot have begun there.
+        self.unstarted: dict[str, set[tuple[str, int]]] = {}
         self._last_joined: dict[str, WorkerJoined] = {}
+        #: Paused services, and the last tick of each schedule.
+        self.paused: set[str] = set()
+        self.ticks: dict[str, int] = {}
         self.replaying = False
         self.now = 0.0
 
@@ -102,6 +118,7 @@ class RecordChecker:
     def observe(self, event: Event | None, now: float) -> None:
         """Note what an event says about its worker."""
         self.now = now
+        self.unstarted.clear()
         # Another peer may send `ResourcesSettled` for a worker, so it is no sign of life.
         peer = getattr(event, "worker", None) if type(event) is not ResourcesSettled else None
         if peer in self.sessions or type(event) is WorkerJoined:
@@ -125,6 +142,10 @@ class RecordChecker:
         if event.credit is not None:
             account = self.window if event.credit_returns else self.credit
             account[event.worker] = event.credit
+        self.slots.pop(event.worker, None)
+        if event.worker in self.window and PREFETCH in event.labels:
+            self.slots[event.worker] = self.window[event.worker]
+            self.window[event.worker] += int(event.labels[PREFETCH])
 
     def _undelivered(self, event: DeliveryFailed) -> None:
         job = self.jobs.get(event.job or "")
@@ -170,15 +191,19 @@ class RecordChecker:
         part = job.part(record.part)
         where = f"{record.job}/{record.part}"
         assert not job.cancelled, f"{where} starts although it was cancelled"
+        assert record.service not in self.paused, f"{where} starts although its service is paused"
         assert not part.peer, f"{where} is dispatched to {record.peer} while {part.peer} has it"
         skipped = record.attempt - part.attempt - 1
         # After a move, the parts of a job share one attempt counter.
         is_next = skipped >= 0 if job.has_moved and job.bound > 1 else skipped == 0
         assert is_next, f"{where}: attempt {record.attempt} after {part.attempt}"
+        assert record.at >= job.starts_at - 1e-6, f"{where} starts before its delay is over"
+        assert record.at >= part.retry_at - 1e-6, f"{where} starts before its back-off is over"
         part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
         self.held[record.peer] += 1
-        tries, allowed = part.attempt - part.returned, job.terms.max_attempts
+        self.order.setdefault(record.peer, {})[record.job, record.part] = None
+        tries, allowed = part.attempt - part.returned - part.failures, job.terms.max_attempts
         assert tries <= max(allowed, 1), f"{where} is tried {tries} times, allowed are {allowed}"
         if not self.replaying:
             self._spend(record, where)
@@ -197,17 +222,50 @@ class RecordChecker:
     def _free(self, part: CheckedPart) -> None:
         if part.peer:
             self.held[part.peer] -= 1
+            order = self.order.get(part.peer, {})
+            for key in [key for key in order if self.jobs[key[0]].parts.get(key[1]) is part]:
+                del order[key]
             part.peer = ""
 
     def _requeued(self, record: Record, body: Body | None, event: Event | None) -> None:
         job = self._open(record)
         job.has_moved = job.has_moved or bool(record.target)
         part = job.part(record.part)
+        self._note_unstarted(part.peer, event)
         if record.fault == _LOST:
             self._check_lost(part, record, event)
-        else:
+            is_free = (record.job, record.part) in self.unstarted.get(part.peer, ())
+            assert not is_free or part.returned >= job.terms.max_attempts, (
+                f"{record.job} had not begun at {part.peer}, and its attempt counts"
+            )
+        elif record.fault in _UNRUN:
             part.returned += 1
+        else:
+            self._check_retry(job, part, record)
+        part.retry_at = record.at + record.count / 1000
         self._free(part)
+
+    def _note_unstarted(self, peer: str, event: Event | None) -> None:
+        """Note, once per event, which parts of a lost worker wait behind those that may run."""
+        if self.replaying or peer in self.unstarted or peer not in self.slots:
+            return
+        if type(event) in (PeerLeft, TimeAdvanced, WorkerJoined):
+            self.unstarted[peer] = set(list(self.order.get(peer, {}))[self.slots[peer] :])
+
+    def _check_retry(self, job: CheckedJob, part: CheckedPart, record: Record) -> None:
+        """Check that a failed attempt may be retried."""
+        part.failures += 1
+        where, policy = f"{record.job}/{record.part}", job.terms.retry
+        assert not job.cancelled, f"{where} is retried although it was cancelled"
+        assert part.failures <= policy.times, (
+            f"{where} is retried {part.failures} times, allowed are {policy.times}"
+        )
+        assert record.fault in policy.on, f"{where} is retried after {record.fault}"
+        assert (
+            not record.deadline_at or record.at + record.count / 1000 <= record.deadline_at + 2e-3
+        )
+        is_permanent = record.detail.startswith("Permanent:")
+        assert not is_permanent, f"{where} is retried after a permanent failure"
 
     def _check_lost(self, part: CheckedPart, record: Record, event: Event | None) -> None:
         """Check that a lost worker left, joined without the job, or was silent for its lease."""
@@ -238,7 +296,7 @@ class RecordChecker:
         job = self._open(record)
         job.has_moved = True
         part = job.part(record.part)
-        part.returned = part.attempt
+        part.returned, part.failures = part.attempt, 0
         self._free(part)
 
     def _gathered(self, record: Record, body: Body | None, event: Event | None) -> None:
@@ -282,6 +340,17 @@ class RecordChecker:
         self.credit.pop(record.peer, None)
         self.window.pop(record.peer, None)
 
+    def _paused(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.paused.add(record.service)
+
+    def _resumed(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.paused.discard(record.service)
+
+    def _ticked(self, record: Record, body: Body | None, event: Event | None) -> None:
+        name = read_schedule(record.detail).name
+        assert record.count > self.ticks.get(name, 0), f"{name} ticks twice at {record.count}"
+        self.ticks[name] = record.count
+
     def _started(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.sessions.clear()
 
@@ -320,4 +389,7 @@ _STEPS: Final[dict[str, Callable[[RecordChecker, Record, Body | None, Event | No
     Kind.RESYNCED: RecordChecker._joined,
     Kind.LEFT: RecordChecker._left,
     Kind.STARTED: RecordChecker._started,
+    Kind.PAUSED: RecordChecker._paused,
+    Kind.RESUMED: RecordChecker._resumed,
+    Kind.TICKED: RecordChecker._ticked,
 }

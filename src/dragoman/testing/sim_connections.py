@@ -12,7 +12,7 @@ from dragoman.testing.network import Network
 from dragoman.testing.world import World
 
 Receive = Callable[[list[bytes]], None]
-Arrive = Callable[[str, Any, Any], None]
+Arrive = Callable[[str, object, object], None]
 #: An open request is resent after this many seconds, as NNG does.
 RESEND_AFTER: Final = 2.0
 
@@ -69,7 +69,7 @@ class SimConnection(Protocol):
         """Close the connection; the other end may notice."""
         ...
 
-    def send(self, frames: Any) -> None:
+    def send(self, frames: object) -> None:
         """Send one message."""
         ...
 

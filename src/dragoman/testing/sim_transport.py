@@ -18,7 +18,7 @@ class SimTransport:
         self._link = link
         self._network = network
         self._deliver = deliver
-        self._inbox: deque[tuple[Any, Any]] = deque()
+        self._inbox: deque[tuple[object, object]] = deque()
         self.wake: Callable[[], None] = lambda: None
 
     async def open(self, wake: Callable[[], None]) -> str:
@@ -26,7 +26,7 @@ class SimTransport:
         self.wake = wake
         return f"memory:{self._link}"
 
-    def arrive(self, address: Any, message: Any) -> None:
+    def arrive(self, address: object, message: object) -> None:
         """Put a message into the inbox."""
         self._inbox.append((address, message))
         self.wake()
@@ -38,7 +38,7 @@ class SimTransport:
         if self._inbox:
             self.wake()
 
-    def send(self, address: Any, frames: Any) -> Sent:
+    def send(self, address: object, frames: object) -> Sent:
         """Send a message into the network, if its peer is there."""
         found = self._deliver(self._link, address)
         if found is None:

@@ -9,11 +9,22 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
-from dragoman.core.events import DrainRequested, Event, ResourcesDeclared, ResourcesSettled
+from dragoman.core.events import (
+    DrainRequested,
+    Event,
+    JobSubmitted,
+    ResourcesDeclared,
+    ResourcesSettled,
+    ScheduleDeclared,
+    ScheduleTicked,
+    ServicePaused,
+)
 from dragoman.core.limits import Limits
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.model.names import WorkerName
+from dragoman.model.body import Body
+from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.schedule import Schedule
 from dragoman.model.value import value
 from dragoman.testing.chaos import Chaos, draw_fault_rates
 from dragoman.testing.clients import SimClient
@@ -38,6 +49,10 @@ LIMITS: Final = Limits(
     longest_backoff=4.0,
     result_bytes=400,
 )
+
+
+#: Its jobs go to the first service.
+SCHEDULE: Final = Schedule("tick", SERVICES[0], every=1)
 
 
 @value
@@ -66,7 +81,7 @@ class Simulation:
         self.network = Network(world, rates.message_faults)
         self.oracle = Oracle(world, every=every)
         disk = FaultyDisk(Random(seed + 1))
-        self.peers: dict[tuple[str, Any], Any] = {}
+        self.peers: dict[tuple[str, object], Any] = {}
         ledger = MemoryLedger(disk)
         self.server = SimServer(
             world, self.network, ledger, self._sides, self._deliver, self.oracle, LIMITS
@@ -85,6 +100,9 @@ class Simulation:
             world.after(world.random.random() * 5, worker.start)
             self._sometimes(8.0, self._disturb, worker)
         self._sometimes(6.0, self._declare)
+        self._sometimes(8.0, self._pause)
+        self._to_broker("operator", ScheduleDeclared(SCHEDULE.name, SCHEDULE))
+        self._sometimes(3.0, self._tick)
         for client in self.clients:
             self._sometimes(1.0, client.submit_new)
             self._sometimes(2.0, client.interfere, self.clients)
@@ -106,13 +124,13 @@ class Simulation:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def _sides(self) -> dict[str, Any]:
+    def _sides(self) -> dict[str, object]:
         return {LINK: PassThroughSide()}
 
     def _to_broker(self, name: str, event: Event) -> None:
         self.network.send(name, "broker", lambda e: self.server.arrive(LINK, name, e), event)
 
-    def _deliver(self, link: str, address: Any) -> Any:
+    def _deliver(self, link: str, address: object) -> Any:
         peer = self.peers.get((link, address))
         if peer is None or (not peer.is_up and self.world.chance(0.5)):
             # A transport may or may not notice that the peer is gone.
@@ -122,12 +140,12 @@ class Simulation:
 
     # --- trouble of the peers -----------------------------------------------------------------
 
-    def _sometimes(self, mean: float, action: Any, *args: Any) -> None:
+    def _sometimes(self, mean: float, action: object, *args: object) -> None:
         """Repeat an action at random times while faults are on."""
         wait = self.world.random.expovariate(1 / mean)
         self.world.after(wait, self._once, mean, action, args)
 
-    def _once(self, mean: float, action: Any, args: tuple[Any, ...]) -> None:
+    def _once(self, mean: float, action: Any, args: tuple[object, ...]) -> None:
         if self.world.is_faulty:
             action(*args)
             self._sometimes(mean, action, *args)
@@ -159,6 +177,24 @@ class Simulation:
         for worker in self.workers:
             if worker.is_up and random.random() < 0.7:
                 self._to_broker(worker.name, ResourcesSettled(worker.offer.worker))
+
+    def _pause(self) -> None:
+        """Let an operator pause a service for a while."""
+        service = self.world.random.choice(SERVICES)
+        self._to_broker("operator", ServicePaused(service, True))
+        self.world.after(1.0 + self.world.random.random() * 3, self._resume, service)
+
+    def _resume(self, service: ServiceName) -> None:
+        self._to_broker("operator", ServicePaused(service, False))
+
+    def _tick(self) -> None:
+        """Let the schedule be due. Faults of the network repeat and reorder its ticks."""
+        tick = int(self.world.now)
+        job = JobId(f"{SCHEDULE.name}-{tick}")
+        body = Body(LINK, (job.encode(),))
+        submission = JobSubmitted(job, PeerId(f"{LINK}/queue"), SCHEDULE.service, body)  # type: ignore[arg-type]
+        self._to_broker("operator", ScheduleDeclared(SCHEDULE.name, SCHEDULE))
+        self._to_broker("operator", ScheduleTicked(SCHEDULE.name, tick, submission))
 
     def _flap(self, worker: SimWorker) -> None:
         """Disconnect a worker for a while, and perhaps once more soon after."""
@@ -226,6 +262,8 @@ class Simulation:
             helper = self._worker(plentiful_offer(WorkerName(name)))
             helper.is_good = helper.reports_holds = True
             self.world.after(1.0, helper.start)
+        for service in SERVICES:
+            self.world.after(1.0, self._resume, service)
         for client in self.clients:
             client.reconnect()
 

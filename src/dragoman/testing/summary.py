@@ -19,8 +19,13 @@ _FIELDS: Final[dict[type, str]] = {
     events.DeliveryFailed: "peer job attempt is_gone fault",
     events.PeerLeft: "peer grace",
     events.DrainRequested: "peer",
+    events.LedgerBlocked: "reason",
     events.ResourcesDeclared: "service",
     events.ResourcesSettled: "worker",
+    events.ScheduleDeclared: "name",
+    events.ScheduleTicked: "name tick",
+    events.DeadLetterDropped: "job",
+    events.ServicePaused: "service is_paused",
     events.Noted: "kind peer detail",
     events.EventDenied: "principal fault",
     events.TimeAdvanced: "",
@@ -36,7 +41,7 @@ _FIELDS: Final[dict[type, str]] = {
 _RECORD: Final = attrgetter("seq", "kind", "job", "part", "attempt", "worker", "state", "fault")
 
 
-def _getter(names: str) -> Callable[[Any], Any]:
+def _getter(names: str) -> Callable[[object], object]:
     return attrgetter(*names.split()) if names else lambda thing: ""
 
 
@@ -52,7 +57,7 @@ def summary(thing: Any) -> str:
     return f"{kind.__name__}{_plain(getter(thing))}" if getter else repr(thing)
 
 
-def _plain(found: Any) -> str:
+def _plain(found: object) -> str:
     if not isinstance(found, tuple):
         return f" {found}"
     words = []

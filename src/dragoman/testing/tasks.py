@@ -1,14 +1,18 @@
 """The tasks of the demo's, fuzzer's and soak's workers."""
 
 import time
-from typing import Any
 
 from dragoman.sdk.tasks import TaskFailed
 
 
-def echo(value: Any) -> Any:
+def echo(value: object) -> object:
     """Return the argument."""
     return value
+
+
+def add(x: int, y: int) -> int:
+    """Add two numbers."""
+    return x + y
 
 
 def refuse() -> None:

@@ -1,5 +1,6 @@
 """Simulated workers of the core level: they join, beat, run, refuse, forward, hang and crash."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -17,6 +18,7 @@ from dragoman.core.events import (
 )
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId
 from dragoman.model.target import ANY, Labelled
 from dragoman.testing.workload import LINK, SERVICES
@@ -25,6 +27,7 @@ from dragoman.testing.world import World
 #: Outcomes of a job with their shares; the rest succeeds.
 OUTCOMES: Final = (
     ("fail", 0.08),
+    ("fail_for_good", 0.02),
     ("hand_back", 0.07),
     ("forward", 0.06),
     ("ask", 0.05),
@@ -32,6 +35,9 @@ OUTCOMES: Final = (
     ("die", 0.03),
     ("cancelled", 0.01),
 )
+
+#: Seconds after which a worker gives back a job that waits for a slot.
+_GIVE_BACK_AFTER: Final = 1.0
 
 SendEvent = Callable[[Event], None]
 Key = tuple[JobId, int]
@@ -52,7 +58,10 @@ class SimWorker:
         self.is_good = False
         self.is_up = False
         self.life = 0
+        #: All jobs that it holds.
         self.running: dict[Key, SendWork] = {}
+        #: Those that wait for one of its slots, oldest first.
+        self.waiting: deque[Key] = deque()
         self.results: dict[Key, ReplyReceived | JobForwarded] = {}
         self.heard_at = 0.0
 
@@ -65,6 +74,7 @@ class SimWorker:
         self.is_up = True
         self.life += 1
         self.running, self.results = {}, {}
+        self.waiting.clear()
         self.join()
         self._beat(self.life)
 
@@ -85,6 +95,7 @@ class SimWorker:
             self.life += 1
             self.join()
             self._beat(self.life)
+            self.waiting.clear()
             for key in self.running:
                 duration = 0.01 if self.is_good else self.world.random.choice((0.3, 2.0, 6.0))
                 self.world.after(duration, self._finish, self.life, key, "succeed")
@@ -107,7 +118,7 @@ class SimWorker:
 
     # --- what the broker says -----------------------------------------------------------------
 
-    def receive(self, effect: Any) -> None:
+    def receive(self, effect: object) -> None:
         """Handle one effect of the broker."""
         if not self.is_up:
             return
@@ -124,7 +135,25 @@ class SimWorker:
         if key in self.running:
             return
         self.running[key] = work
-        random = self.world.random
+        if self._has_slot():
+            self._begin(key)
+            return
+        self.waiting.append(key)
+        self.world.after(_GIVE_BACK_AFTER, self._give_back, self.life, key)
+
+    def _has_slot(self) -> bool:
+        offer = self.offer
+        if offer.credit is None or not offer.credit_returns or PREFETCH not in offer.labels:
+            return True
+        return len(self.running) - len(self.waiting) <= offer.credit
+
+    def _give_back(self, life: int, key: Key) -> None:
+        if life == self.life and key in self.waiting:
+            self.waiting.remove(key)
+            self._finish(life, key, "hand_back")
+
+    def _begin(self, key: Key) -> None:
+        work, random = self.running[key], self.world.random
         if random.random() < 0.5:
             self._reply(work, ReplyKind.ACCEPTED)
         if random.random() < 0.2:
@@ -149,7 +178,10 @@ class SimWorker:
 
     def _cancel(self, effect: SendCancel) -> None:
         key = (effect.job, effect.attempt)
-        if key in self.running and self.offer.can_cancel and not self.world.chance(0.2):
+        if key in self.waiting:
+            self.waiting.remove(key)
+            self._finish(self.life, key, "cancelled")
+        elif key in self.running and self.offer.can_cancel and not self.world.chance(0.2):
             self._finish(self.life, key, "cancelled")
 
     def _poll(self, effect: SendPoll) -> None:
@@ -194,6 +226,8 @@ class SimWorker:
         self.send(said)
         if self.offer.credit is not None and not self.offer.credit_returns:
             self.send(CreditGranted(self.offer.worker, 1))
+        if self.waiting and len(self.running) - len(self.waiting) < (self.offer.credit or 0):
+            self._begin(self.waiting.popleft())
 
     def _result(self, work: SendWork, outcome: str) -> ReplyReceived | JobForwarded:
         attempt = work.attempt if self.reports_attempt else None
@@ -221,6 +255,7 @@ class SimWorker:
 
 _FAULTS: Final = {
     "fail": Fault(FaultCode.TASK_FAILED, "it failed"),
+    "fail_for_good": Fault(FaultCode.TASK_FAILED, "Permanent: it cannot work"),
     "hand_back": Fault(FaultCode.HANDED_BACK, "not now"),
     "cancelled": Fault(FaultCode.CANCELLED, "stopped"),
 }

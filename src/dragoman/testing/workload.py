@@ -6,7 +6,9 @@ from typing import Final
 from dragoman.core.events import JobSubmitted, WorkerJoined
 from dragoman.model.body import Body
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.retry import NO_RETRY, Retry
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.model.terms import BALANCES, Terms
 
@@ -51,6 +53,23 @@ def draw_terms(random: Random) -> Terms:
         strict=random.random() < 0.8,
         cancel_grace=pick((0.5, 5.0)),
         memoize=random.random() < 0.1,
+        retry=draw_retry(random),
+        delay=pick((0.0, 0.0, 0.0, 0.0, 0.7, 4.0)),
+    )
+
+
+def draw_retry(random: Random) -> Retry:
+    """Draw the retries of a job."""
+    if random.random() < 0.5:
+        return NO_RETRY
+    pick = random.choice
+    return Retry(
+        pick((1, 2, 4)),
+        backoff=pick((0.0, 0.3, 2.0)),
+        factor=pick((1.0, 2.0)),
+        longest=4.0,
+        jitter=pick((0.0, 0.5)),
+        on=pick((("task_failed",), ("task_failed", "run_timeout"))),
     )
 
 
@@ -84,6 +103,9 @@ def draw_offer(random: Random, name: WorkerName) -> WorkerJoined:
     credit: int | None = None
     if random.random() < 0.6:
         credit = random.choice((1, 2, 4))
+    labels = {"zone": random.choice(ZONES)} if random.random() < 0.6 else {}
+    if random.random() < 0.5:
+        labels[PREFETCH] = random.choice(("2", "8"))
     return WorkerJoined(
         PeerId(f"{LINK}/{name}"),
         name,
@@ -93,7 +115,7 @@ def draw_offer(random: Random, name: WorkerName) -> WorkerJoined:
         beat_every=random.choice((0.5, 1.0, 2.0)) if beats else None,
         missed_allowed=random.choice((3, 6)),
         missed_allowed_busy=random.choice((None, 10)),
-        labels={"zone": random.choice(ZONES)} if random.random() < 0.6 else {},
+        labels=labels,
         capacity=Capacity(2.0, 0, 0, 0, 2) if random.random() < 0.3 else None,
         resources=tuple(random.sample(RESOURCES, random.choice((0, 1, 2)))),
         can_cancel=random.random() < 0.7,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 #: Has a fraction, so that careless comparisons of clocks show.
 EPOCH: Final = 1_700_000_000.25
@@ -30,16 +30,16 @@ class World:
         self.faults: Counter[str] = Counter()
         #: While False, no faults are injected.
         self.is_faulty = True
-        self._coming: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._coming: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._order = 0
         self._hash = blake2b(digest_size=16)
         self._tail: deque[tuple[float, str, str, str]] = deque(maxlen=REMEMBERED)
 
-    def after(self, delay: float, action: Callable[..., None], *args: Any) -> None:
+    def after(self, delay: float, action: Callable[..., None], *args: object) -> None:
         """Schedule an action in `delay` seconds."""
         self.at(self.now + delay, action, *args)
 
-    def at(self, instant: float, action: Callable[..., None], *args: Any) -> None:
+    def at(self, instant: float, action: Callable[..., None], *args: object) -> None:
         """Schedule an action. Actions for the same instant run in the order they were scheduled."""
         self._order += 1
         heappush(self._coming, (instant, self._order, action, args))

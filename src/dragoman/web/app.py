@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.broker_connection import WebBrokerConnection
 from dragoman.web.client_channels import ClientChannels
+from dragoman.web.dashboard_routes import DashboardRoutes
 from dragoman.web.enrolment import EnrolmentRoutes
 from dragoman.web.event_streams import StreamRoutes
+from dragoman.web.history_routes import HistoryRoutes
 from dragoman.web.identity import BrowserSessions, Checks
 from dragoman.web.jobs import JobRoutes
 from dragoman.web.login import LoginRoutes
@@ -54,7 +56,9 @@ class Application:
         self._jobs = JobRoutes(channels, settings, new_id)
         self._workers = WorkerRoutes(connection, settings, new_id)
         self._streams = StreamRoutes(channels, settings)
-        self._metrics = MetricsRoutes(self.view_routes)
+        self.history_routes = HistoryRoutes(self.view_routes, channels, settings)
+        self._dashboard = DashboardRoutes()
+        self._metrics = MetricsRoutes(self.view_routes, lambda: self.history_routes.source)
         self.asgi: ASGIApp = Starlette(
             routes=self._routes(),
             exception_handlers={
@@ -67,6 +71,7 @@ class Application:
 
     def _routes(self) -> list[Route]:
         jobs, workers, views, streams = self._jobs, self._workers, self.view_routes, self._streams
+        history = self.history_routes
         get, post, delete = ["GET"], ["POST"], ["DELETE"]
         # A job id may contain slashes, so longer paths come first.
         return [
@@ -77,10 +82,25 @@ class Application:
             Route("/v1/jobs/{job:path}/result", jobs.result, methods=get),
             Route("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
             Route("/v1/jobs/{job:path}/why", views.why, methods=get),
+            Route("/v1/jobs/{job:path}/records", history.job_records, methods=get),
+            Route("/v1/jobs/{job:path}/bodies/{seq:int}", history.body, methods=get),
             Route("/v1/jobs/{job:path}", jobs.status, methods=get),
             Route("/v1/jobs/{job:path}", jobs.cancel, methods=delete),
             Route("/v1/services", views.services, methods=get),
+            Route("/v1/schedules", views.schedules, methods=get),
+            Route("/v1/dead", views.dead, methods=get),
             Route("/v1/clients", views.clients, methods=get),
+            Route("/v1/nodes", views.nodes, methods=get),
+            Route("/v1/resources", views.resources, methods=get),
+            Route("/v1/overview", history.overview, methods=get),
+            Route("/v1/overview/live", history.live, methods=get),
+            Route("/v1/overview/services", history.services, methods=get),
+            Route("/v1/overview/workers", history.workers, methods=get),
+            Route("/v1/overview/bridges", history.bridges, methods=get),
+            Route("/v1/history/jobs", history.jobs, methods=get),
+            Route("/v1/history/records", history.records, methods=get),
+            Route("/v1/reports", history.reports, methods=get),
+            Route("/v1/reports/{name}", history.report, methods=get),
             Route("/v1/workers", views.workers, methods=get),
             Route("/v1/workers", workers.ready, methods=post),
             Route("/v1/workers/{session}", workers.leave, methods=delete),
@@ -92,6 +112,8 @@ class Application:
             Route("/v1/events", streams.events, methods=get),
             Route("/v1/inbox", streams.inbox, methods=get),
             Route("/v1/enrol", self._enrolments.enrol, methods=post),
+            Route("/", self._dashboard.page, methods=get),
+            Route("/dashboard/{name}", self._dashboard.file, methods=get),
             Route("/login", self._login.page, methods=get),
             Route("/login", self._login.begin, methods=post),
             Route("/session", self._login.who, methods=get),
@@ -114,6 +136,7 @@ class Application:
 
     def close(self) -> None:
         """End all waiting requests: the broker is stopping."""
+        self.history_routes.live_streams.close()
         self._connection.fail_waiting()
         self._workers.sessions.close()
 

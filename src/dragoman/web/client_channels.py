@@ -67,7 +67,9 @@ class ClientChannel:
         self._address = name.encode()
         self.peer = peer_id(NAME, name)
         connection.connect(self._address, self)
-        #: Submissions and inputs that are not acknowledged, with the fault of a refused one.
+        #: Submissions that wait for the first reply, which is their acknowledgement.
+        self._submissions = Waiters()
+        #: Inputs that are not acknowledged, with the fault of a refused one.
         self._unacknowledged: dict[JobId, Fault | None] = {}
         self._statuses = Waiters()
         self.finals = Waiters()
@@ -79,15 +81,26 @@ class ClientChannel:
     @property
     def is_idle(self) -> bool:
         """Whether no request uses this channel."""
-        waits = self._unacknowledged or self._statuses or self.finals
+        waits = self._submissions or self._unacknowledged or self._statuses or self.finals
         return not (waits or self.inbox or self.streams)
 
     def tell(self, item: Event | Subscribed) -> None:
         """Hand an event or a subscription over, without waiting."""
         self._connection.hand_over(self._address, item)
 
-    async def commit(self, event: JobSubmitted | InputReceived) -> None:
-        """Hand an event over and wait until it is on disk; raise the problem of a refusal."""
+    async def submit(self, event: JobSubmitted) -> None:
+        """Submit a job and wait for its first reply; raise the problem of a refusal.
+
+        A reply about a strict job leaves the broker when the job is on disk.
+        """
+        with self._connection.future() as first, self._submissions.waiting(event.job, first):
+            self.tell(event)
+            reply: SendReply = await answered(first)
+        if reply.kind is ReplyKind.FINAL and reply.state is None and reply.fault is not None:
+            raise of_fault(reply.fault, job=event.job)
+
+    async def commit(self, event: InputReceived) -> None:
+        """Hand an input over and wait until it is on disk; raise the problem of a refusal."""
         self._unacknowledged.setdefault(event.job)
         try:
             await self._connection.commit(self._address, event)
@@ -116,6 +129,7 @@ class ClientChannel:
         return Sent.YES
 
     def _take_reply(self, reply: SendReply) -> None:
+        self._submissions.resolve(reply.job, reply)
         if reply.kind is ReplyKind.FINAL:
             if reply.state is None and reply.job in self._unacknowledged:
                 self._unacknowledged[reply.job] = reply.fault

@@ -5,6 +5,7 @@ uvicorn handles no signals here: the broker does.
 
 import asyncio
 import contextlib
+import logging
 import socket
 import sys
 import time
@@ -24,6 +25,7 @@ from dragoman.transports.base import Key, is_loopback
 from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
 from dragoman.web.broker_connection import WebBrokerConnection
+from dragoman.web.history_routes import OverviewSource
 from dragoman.web.identity import (
     PROVEN_KEYS,
     BrowserSessions,
@@ -39,6 +41,11 @@ GRACE: Final = 2
 LARGEST_HEAD: Final = 65_536
 #: Bytes of a head that are parsed at a time.
 _PIECE: Final = 4096
+# uvicorn warns of each request that is not HTTP, in a line without structure. They are counted.
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+#: Connections accepted in one turn of the event loop, and those that may wait to be accepted.
+_AT_ONCE: Final = 8
+_BACKLOG: Final = 4096
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -74,7 +81,13 @@ class HeadTimeoutProtocol(H11Protocol):
 
     #: Set by `HttpTransport`, for all its connections.
     patience = 10.0
+    most = 1000
     connections_open: "set[HeadTimeoutProtocol]" = set()
+    #: Connections whose request has not arrived whole, with the time since when; oldest first.
+    unfinished: "dict[HeadTimeoutProtocol, float]" = {}
+    #: Connections that gave way and are being closed.
+    leaving: "set[HeadTimeoutProtocol]" = set()
+    note: Callable[[str], None]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of the first request head."""
@@ -84,6 +97,9 @@ class HeadTimeoutProtocol(H11Protocol):
         self.app_state = {**self.app_state, PROVEN_KEYS: self.proven}
         self.connections_open.add(self)
         super().connection_made(transport)
+        if len(self.connections_open) - len(self.leaving) > self.most and not self._make_room():
+            self.limit_concurrency = 0  # its requests get 503
+        self.unfinished[self] = self.loop.time()
         self._head_due = self.loop.call_later(self.patience, self._check_head)
 
     def data_received(self, data: bytes) -> None:
@@ -93,6 +109,29 @@ class HeadTimeoutProtocol(H11Protocol):
             data = data[_PIECE:]
         if data:
             super().data_received(data)
+        if self._has_request():
+            self.unfinished.pop(self, None)
+
+    def _has_request(self) -> bool:
+        """Return whether a request has arrived whole: its head and its body."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    def _make_room(self) -> bool:
+        """Close the connection that has taken longest to send its request, if there is one.
+
+        A connection that sends a body gives way only if it has had the time of a head. So a
+        thousand slow senders cannot keep others out, and nobody loses a request that is complete.
+        """
+        latest = self.loop.time() - self.patience
+        for each, since in self.unfinished.items():
+            if each._awaits_head() or since < latest:
+                del self.unfinished[each]
+                self.leaving.add(each)
+                each.transport.abort()
+                self.note("gave way before its request was complete")
+                return True
+        return False
 
     def _awaits_head(self) -> bool:
         is_idle = self.cycle is None or self.cycle.response_complete
@@ -101,6 +140,7 @@ class HeadTimeoutProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Start the timer of the next request head."""
         self._head_due.cancel()
+        self.unfinished[self] = self.loop.time()
         wait = max(self.patience, self.timeout_keep_alive)
         self._head_due = self.loop.call_later(wait, self._check_head)
         super().on_response_complete()
@@ -108,6 +148,8 @@ class HeadTimeoutProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
         self.connections_open.discard(self)
+        self.unfinished.pop(self, None)
+        self.leaving.discard(self)
         self._head_due.cancel()
         super().connection_lost(exc)
 
@@ -120,6 +162,7 @@ class HeadTimeoutProtocol(H11Protocol):
         error = sys.exc_info()[1]
         if error is not None:
             error.__traceback__ = None
+        self.note("not HTTP")
         super().send_400_response(msg)
 
     def _check_head(self) -> None:
@@ -148,7 +191,7 @@ class HttpTransport(WebBrokerConnection):
         self._sessions = BrowserSessions(time.monotonic)
         self._connections: set[HeadTimeoutProtocol] = set()
         self._handshakes: TlsHandshakes | None = None
-        #: Connections refused before their first request, by reason.
+        #: Connections refused before their first request, and requests without identity, by reason.
         self.trouble: Counter[str] = Counter()
         self._place = urlsplit(endpoint)
         self._settings = settings
@@ -161,9 +204,18 @@ class HttpTransport(WebBrokerConnection):
         self._application.view_routes.view = view
         return self._on_durable
 
+    def attach_overview(self, source: OverviewSource) -> None:
+        """Serve the dashboard's data."""
+        self._application.history_routes.source = source
+
     def _on_durable(self, entries: Iterable[DurableEntry]) -> None:
         ended = (e.record.job for e in entries if e.record.kind == Kind.ENDED)
         self._application.jobs_ended(ended)
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open."""
+        return len(self._connections)
 
     @property
     def internal_errors(self) -> int:
@@ -180,7 +232,14 @@ class HttpTransport(WebBrokerConnection):
         protocol: Any = type(
             "Protocol",
             (HeadTimeoutProtocol,),
-            {"patience": settings.header_timeout, "connections_open": self._connections},
+            {
+                "patience": settings.header_timeout,
+                "most": settings.connections,
+                "connections_open": self._connections,
+                "unfinished": dict[HeadTimeoutProtocol, float](),
+                "leaving": set[HeadTimeoutProtocol](),
+                "note": staticmethod(self._note),
+            },
         )
         scheme = "http"
         if self._tls is not None:
@@ -193,7 +252,7 @@ class HttpTransport(WebBrokerConnection):
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=settings.connections,
+            backlog=_AT_ONCE,
             timeout_keep_alive=int(settings.keep_alive),
             timeout_graceful_shutdown=GRACE,
             h11_max_incomplete_event_size=LARGEST_HEAD - _PIECE,
@@ -201,7 +260,12 @@ class HttpTransport(WebBrokerConnection):
         self._server = server = EmbeddedServer(config)
         self._serving = asyncio.create_task(server.serve([listener]), name="dragoman http")
         await server.is_up.wait()
+        listener.listen(_BACKLOG)
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def background_tasks(self) -> "list[asyncio.Task[None]]":
+        """Return the task that serves HTTP."""
+        return [self._serving] if self._serving is not None else []
 
     def _secured(self, tls: ServerTls, protocol: Any, listener: int) -> Any:
         """Return a factory of protocols that start after the TLS handshake."""
@@ -216,7 +280,9 @@ class HttpTransport(WebBrokerConnection):
 
     def _guarded(self, host: str) -> ASGIApp:
         """Return the application with its middleware; on the loopback it checks the host."""
-        app: ASGIApp = IdentityMiddleware(self._application.asgi, self._checks, self._sessions)
+        app: ASGIApp = IdentityMiddleware(
+            self._application.asgi, self._checks, self._sessions, self._note
+        )
         if not is_loopback(host) and not self._settings.hosts:
             return app
         return HostMiddleware(app, _LOCAL_NAMES | {host.lower()} | frozenset(self._settings.hosts))

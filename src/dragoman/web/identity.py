@@ -22,7 +22,9 @@ from dragoman.web.problems import Problem
 COOKIE: Final = "dragoman_session"
 CSRF_HEADER: Final = "Dragoman-CSRF"
 #: Paths that need no authentication.
-OPEN: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/login", "/v1/enrol"})
+OPEN: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/login", "/v1/enrol"})
+#: The dashboard's files hold no data.
+_OPEN_FOLDER: Final = "/dashboard/"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Most sessions kept; longest time unused and longest time in all, in seconds.
 MOST: Final = 1000
@@ -33,7 +35,8 @@ LONGEST: Final = 12 * 3600.0
 HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    # With `no-referrer` a browser sends `Origin: null` from our own form, as a sandbox does.
+    (b"referrer-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
@@ -129,13 +132,25 @@ def _hashed(cookie: str) -> str:
     return sha256(cookie.encode()).hexdigest()
 
 
+#: Reasons in the counts of the listener, by status.
+_REASONS: Final = {401: "no valid credentials", 403: "key refused"}
+
+
 class IdentityMiddleware:
     """Passes authenticated requests on and refuses the others."""
 
-    def __init__(self, app: ASGIApp, checks: Checks | None, sessions: BrowserSessions) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        checks: Checks | None,
+        sessions: BrowserSessions,
+        note: Callable[[str], None] = lambda reason: None,
+    ) -> None:
         self._app = app
         self._checks = checks
         self._sessions = sessions
+        #: Called with the reason of each refused request.
+        self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate one request."""
@@ -146,6 +161,7 @@ class IdentityMiddleware:
         try:
             caller = self._caller(scope)
         except Problem as problem:
+            self._note(_REASONS.get(problem.status, "refused"))
             await problem.response()(scope, receive, send_with_headers)
             return
         token = CALLER.set(caller)
@@ -158,7 +174,7 @@ class IdentityMiddleware:
         proven: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
         if self._checks is None:
             return HttpCaller(proven.key, "")
-        if scope["path"] in OPEN:
+        if scope["path"] in OPEN or scope["path"].startswith(_OPEN_FOLDER):
             return ANONYMOUS
         key = self._key(scope, proven.key)
         if not self._checks.admits(key):

@@ -11,14 +11,16 @@ from starlette.responses import Response
 
 from dragoman.core.effects import SendReply, SendStatus
 from dragoman.core.events import InputReceived, JobCancelled, JobSubmitted, ResultRequested
-from dragoman.dialects.http.body_codec import HttpBodyCodec, question
+from dragoman.dialects.http.body_codec import json_call, question
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.content import Call, Unmappable
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
+from dragoman.model.job_options import OPTIONS, apply_options
 from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.target import Target, parse_target
 from dragoman.model.terms import Terms
+from dragoman.model.trace import HEADER
 from dragoman.web.client_channels import ClientChannel, ClientChannels
 from dragoman.web.job_documents import (
     answer,
@@ -46,7 +48,6 @@ from dragoman.web.request_reading import (
 
 #: How much longer than its job a call waits, so that the broker's own timeout arrives.
 MARGIN: Final = 5.0
-_CODEC: Final = HttpBodyCodec()
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
 
@@ -62,6 +63,15 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     timeout: Seconds | None = None
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
     key: str = ""
+    #: How often a task that fails runs again: a number, or an object with `times`, `backoff`,
+    #: `factor`, `longest`, `jitter` and `on`.
+    retries: int | dict[str, Any] | str | None = None
+    #: Seconds before the job may start, or the instant (seconds since the epoch).
+    delay: float | None = None
+    at: float | None = None
+    run_timeout: Seconds | None = None
+    queue_timeout: Seconds | None = None
+    max_attempts: int | None = None
     #: The job's id, if the client chooses it; the same id again is the same job.
     job: str = ""
     headers: dict[str, str] = {}
@@ -96,7 +106,7 @@ class JobRoutes:
         """POST /v1/jobs: submit a job; the response follows when it is on disk."""
         wanted, call = await self._read(request)
         channel = self._channel(request)
-        await channel.commit(self._submission(channel, wanted, call))
+        await channel.submit(self._submission(channel, wanted, call))
         return pending(wanted.job, {"job": wanted.job, "state": "queued"})
 
     async def call(self, request: Request) -> Response:
@@ -121,7 +131,8 @@ class JobRoutes:
             raise Problem(400, f"invalid query: {error}") from None
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
         self._complete(request, wanted)
-        return wanted, Call(wanted.task, raw=raw, timeout=wanted.timeout)
+        headers = _traced(request, {})
+        return wanted, Call(wanted.task, raw=raw, headers=headers, timeout=wanted.timeout)
 
     async def _read(self, request: Request) -> tuple[JobRequest, Call]:
         if media_type(request.headers) == BYTES:
@@ -131,8 +142,8 @@ class JobRoutes:
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
         wanted = read_json(raw, JobRequest)
         self._complete(request, wanted)
-        args = tuple(wanted.args)
-        return wanted, Call(wanted.task, args, wanted.kwargs, None, wanted.headers, wanted.timeout)
+        args, headers = tuple(wanted.args), _traced(request, wanted.headers)
+        return wanted, Call(wanted.task, args, wanted.kwargs, None, headers, wanted.timeout)
 
     def _complete(self, request: Request, wanted: JobRequest) -> None:
         """Check the names; add the key of the header and a new job id."""
@@ -147,24 +158,29 @@ class JobRoutes:
     def _submission(self, channel: ClientChannel, wanted: JobRequest, call: Call) -> JobSubmitted:
         """Return the core's event of a submission."""
         try:
-            body = _CODEC.write_call(call)
+            body = json_call(call)
         except Unmappable as error:
             raise Problem(400, str(error)) from None
-        settings = self._settings
         return JobSubmitted(
             JobId(wanted.job),
             channel.peer,
             ServiceName(wanted.service),
             body,
             _target(wanted.target),
-            Terms(
-                patience=settings.patience,
-                timeout=wanted.timeout or settings.timeout,
-                priority=wanted.priority,
-            ),
+            self._terms(wanted),
             wanted.task,
             wanted.key,
         )
+
+    def _terms(self, wanted: JobRequest) -> Terms:
+        settings = self._settings
+        timeout = wanted.timeout or settings.timeout
+        terms = Terms(patience=settings.patience, timeout=timeout, priority=wanted.priority)
+        given = {name: getattr(wanted, name) for name in OPTIONS}
+        try:
+            return apply_options(terms, {k: v for k, v in given.items() if v is not None})
+        except ValueError as error:
+            raise Problem(400, str(error)) from None
 
     async def _call(
         self, request: Request, wanted: JobRequest, call: Call, is_raw: bool
@@ -271,6 +287,12 @@ async def _within(request: Request, end: "asyncio.Future[Any]", wait: float) -> 
                 return reply
     except TimeoutError:
         return None
+
+
+def _traced(request: Request, headers: dict[str, str]) -> dict[str, str]:
+    """Return the headers of a call, with the trace context of the HTTP request."""
+    given = request.headers.get(HEADER, "")
+    return {HEADER: given[:256], **headers} if given else headers
 
 
 def _target(text: str) -> Target:

@@ -1,5 +1,7 @@
 """Login of browsers: a token is exchanged for a session cookie."""
 
+import re
+from html import escape
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -14,20 +16,31 @@ from dragoman.web.request_reading import media_type, read_bytes, read_json
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _LARGEST: Final = 4096
+#: What a dashboard shows and offers; the gate decides again when it is done.
+ABILITIES: Final = (
+    *("overview", "jobs", "services", "workers", "clients", "nodes", "resources", "records"),
+    *("keys", "submit", "cancel-others", "read-others", "events", "inventory", "files"),
+    *("disconnect", "approve_node", "approve_key", "revoke_key"),
+)
 _PATIENCE: Final = 10.0
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui;max-width:24rem;margin:15vh auto;padding:0 1rem}"
-    "input,button{font:inherit;width:100%;box-sizing:border-box;margin:.5rem 0;padding:.5rem}"
-)
+#: A path of this broker with its query and fragment, in characters that no reader takes apart.
+_OWN_PAGE: Final = re.compile(r"/(?![/\\])[\w\-./~%?&=#:+,;@!$'()*]{0,1000}", re.ASCII)
 _POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
 )
-_PAGE: Final = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Dragoman</title>
-<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>
-<h1>Dragoman</h1><form method="post" action="/login"><label>Token
+_PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<title>Log in · Dragoman</title><meta name="viewport" content="width=device-width">
+<link rel="icon" href="/dashboard/icon.svg"><link rel="stylesheet" href="/dashboard/style.css">
+</head><body><main class="login"><div class="panel"><h1 class="brand">
+<img src="/dashboard/icon.svg" alt="" width="28" height="28">Dragoman</h1>
+<form method="post" action="/login">%s%s<label>Token
 <input type="password" name="token" autocomplete="current-password" required autofocus></label>
-<button>Log in</button></form></html>
+<button class="primary">Log in</button></form></div></main></body></html>
 """
+_WRONG: Final = (
+    '<p class="wrong" role="alert">This token is not valid: it is unknown, expired or revoked.</p>'
+)
 
 
 class LoginRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,24 +57,27 @@ class LoginRoutes:
         self._sessions = sessions
 
     async def page(self, request: Request) -> Response:
-        """GET /login: the form."""
-        return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
+        """GET /login: the form. `next` is the page of this broker to go to afterwards."""
+        return _page("", safe_page(request.query_params.get("next", "")))
 
     async def begin(self, request: Request) -> Response:
         """POST /login: a token, as form or JSON."""
         _same_origin(request)
         raw = await read_bytes(request, _LARGEST, _PATIENCE)
-        is_form = media_type(request.headers) == _FORM
+        is_form, page = media_type(request.headers) == _FORM, "/"
         if is_form:
-            token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0]
+            fields = parse_qs(raw.decode("utf-8", "replace"))
+            token, page = fields.get("token", [""])[0], safe_page(fields.get("next", [""])[0])
         else:
             token = read_json(raw, LoginRequest).token
         key = self._checks.check_token(token.strip()) if self._checks else None
+        if key is None and is_form:
+            return _page(_WRONG, page, 401)
         if key is None:
             raise Problem(401, "invalid token: unknown, expired or revoked")
         cookie, session = self._sessions.begin(key)
         made: Response = (
-            RedirectResponse("/", 303) if is_form else answer({"csrf": session.csrf}, 201)
+            RedirectResponse(page, 303) if is_form else answer({"csrf": session.csrf}, 201)
         )
         # Other sites cannot make a browser send it, and scripts cannot read it.
         made.set_cookie(
@@ -79,7 +95,13 @@ class LoginRoutes:
         cookie = cookie_in(dict(request.scope["headers"]))
         session = self._sessions.find(cookie) if cookie else None
         csrf = {"csrf": session.csrf} if session is not None else {}
-        return answer({"principal": CALLER.get().principal, **csrf})
+        who = {"principal": CALLER.get().principal, "secured": self._checks is not None}
+        return answer(who | csrf | {"may": self._may()})
+
+    def _may(self) -> dict[str, bool]:
+        """Return what the caller may look at and do, so that a dashboard shows only that."""
+        key, checks = CALLER.get().key, self._checks
+        return {what: checks is None or not checks.may_look(key, what) for what in ABILITIES}
 
     async def end(self, request: Request) -> Response:
         """POST /logout: end the session."""
@@ -89,10 +111,23 @@ class LoginRoutes:
         return made
 
 
+def safe_page(wanted: str) -> str:
+    r"""Return a path of this broker to go to after the login; `/` for anything else.
+
+    A browser reads `//host`, `/\host` and control characters before a slash as another site.
+    """
+    return wanted if _OWN_PAGE.fullmatch(wanted) else "/"
+
+
+def _page(message: str, page: str, status: int = 200) -> Response:
+    field = f'<input type="hidden" name="next" value="{escape(page)}">' if page != "/" else ""
+    return HTMLResponse(_PAGE % (field, message), status, {"Content-Security-Policy": _POLICY})
+
+
 def _same_origin(request: Request) -> None:
     """Refuse a form of another site: it could log the browser in as another principal."""
     origin = request.headers.get("origin")
-    if origin and origin != "null" and origin.partition("://")[2] != request.headers.get("host"):
+    if origin and origin.partition("://")[2] != request.headers.get("host"):
         raise Problem(403, f"the request comes from another site: {origin}", "csrf")
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Problem(403, "the request comes from another site", "csrf")

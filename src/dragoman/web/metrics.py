@@ -3,16 +3,19 @@
 This module counts nothing: each scrape reads the totals of the records and the current rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS_TYPE
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.core.view import Totals
+from dragoman.web.measurements import MOST_SERVICES, MeasuredBroker, measurements
 from dragoman.web.problems import Problem
 from dragoman.web.view_routes import ViewRoutes, ViewSource
 
@@ -35,8 +38,9 @@ _COUNTS: Final = (
 class Collector:
     """Collects the metrics of one scrape."""
 
-    def __init__(self, view: ViewSource) -> None:
+    def __init__(self, view: ViewSource, measured: MeasuredBroker | None = None) -> None:
         self._view = view
+        self._measured = measured
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
@@ -46,6 +50,8 @@ class Collector:
         yield from self._services()
         yield from self._workers()
         yield from self._links()
+        if self._measured is not None:
+            yield from measurements(self._measured)
 
     def _counts(self, totals: Totals) -> Iterator[Metric]:
         for name, field, text in _COUNTS:
@@ -60,11 +66,20 @@ class Collector:
         yield GaugeMetricFamily("dragoman_jobs_open", "Jobs not ended", value=totals.open_jobs)
         text = "Whether the broker is draining"
         yield GaugeMetricFamily("dragoman_draining", text, value=float(totals.is_draining))
+        troubles = [(each.part, 1.0) for each in self._view.troubles()]
+        yield _gauge("dragoman_trouble", "Parts of the broker that fail now", "part", troubles)
+        failures = CounterMetricFamily(
+            "dragoman_background_failures", "Background tasks that failed", labels=["task"]
+        )
+        for task, number in sorted(self._view.task_failures().items()):
+            failures.add_metric([task], number)
+        yield failures
         clients = len(self._view.clients())
         yield GaugeMetricFamily("dragoman_clients", "Clients seen lately", value=clients)
 
     def _services(self) -> Iterator[Metric]:
-        rows = self._view.services()
+        rows = sorted(self._view.services(), key=lambda row: (-row.queued, row.name))
+        rows = rows[:MOST_SERVICES]
         for name, field, text in (
             ("dragoman_service_queued", "queued", "Jobs in the queue"),
             ("dragoman_service_queued_bytes", "queued_bytes", "Bytes of jobs in the queue"),
@@ -95,6 +110,9 @@ class Collector:
             for row in rows:
                 family.add_metric([row.name], getattr(row, field))
             yield family
+        text = "Connections that are open"
+        connections = ((row.name, row.connections) for row in rows)
+        yield _gauge("dragoman_link_connections", text, "link", connections)
         refused = CounterMetricFamily(
             "dragoman_link_refused", "Handshakes refused", labels=["link", "reason"]
         )
@@ -114,15 +132,19 @@ def _gauge(name: str, text: str, label: str, rows: Iterable[tuple[str, float]]) 
 class MetricsRoutes:
     """The route of the metrics."""
 
-    def __init__(self, routes: ViewRoutes) -> None:
+    def __init__(self, routes: ViewRoutes, measured: Callable[[], MeasuredBroker | None]) -> None:
         self._routes = routes
+        self._measured = measured
 
     async def metrics(self, request: Request) -> Response:
-        """GET /metrics."""
+        """GET /metrics: OpenMetrics if the caller takes it, else Prometheus's older text."""
         self._routes.allow("metrics")
         view = self._routes.view
         if view is None:
             raise Problem(503, "the broker is starting", "starting")
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Collector(view))
+        registry.register(Collector(view, self._measured()))
+        if "application/openmetrics-text" in request.headers.get("accept", ""):
+            text = openmetrics(registry)  # type: ignore[no-untyped-call]
+            return Response(text, media_type=OPENMETRICS_TYPE)
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -54,6 +54,22 @@ _AFTER: Final = _parameter("after", "query", {"type": "integer"}, "0: all; -1: f
 _STATE: Final = _parameter("state", "query", {"type": "string", "enum": list(JobState)})
 _LIMIT: Final = _parameter("limit", "query", {"type": "integer", "default": 100})
 _OF_SERVICE: Final = _parameter("service", "query", _TEXT)
+_SEQ: Final = _parameter("seq", "path", {"type": "integer"}, "The record's sequence number.")
+_FILE: Final = _parameter("name", "path", _TEXT, "The file's name.")
+_REPORT: Final = _parameter("name", "path", _TEXT, "The report's name.")
+_KIND: Final = _parameter("kind", "query", {"type": "array", "items": _TEXT}, "Kinds of records.")
+_SEARCH: Final = [
+    _STATE,
+    *(
+        _parameter(name, "query", _TEXT)
+        for name in ("service", "task", "client", "worker", "principal", "dialect", "fault", "text")
+    ),
+    *(_parameter(name, "query", _NUMBER) for name in ("since", "until")),
+    _parameter("before", "query", {"type": "integer"}, "Continue before this record."),
+    _parameter("limit", "query", {"type": "integer", "default": 50}),
+]
+_FAULT: Final = _parameter("fault", "query", _TEXT, "Only with this fault.")
+_OLDER: Final = _parameter("older", "query", _NUMBER, "Ended so many seconds ago, or earlier.")
 _RAW_TERMS: Final = [
     _parameter(name, "query", schema)
     for name, schema in (
@@ -116,7 +132,48 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/jobs/{job}/why": {
         "get": _operation("Why a job is where it is", {200: "The reason"}, [_JOB])
     },
+    "/v1/jobs/{job}/records": {
+        "get": _operation("Every record of a job", {200: "Without bodies"}, [_JOB])
+    },
+    "/v1/jobs/{job}/bodies/{seq}": {
+        "get": _operation("The body of a record", {200: "Its content"}, [_JOB, _SEQ])
+    },
+    "/v1/history/jobs": {
+        "get": _operation("Search jobs", {200: "A page, newest first"}, _SEARCH),
+    },
+    "/v1/history/records": {
+        "get": _operation("Search records", {200: "A page, newest first"}, [*_SEARCH, _KIND]),
+    },
+    "/v1/overview": {"get": _operation("The broker at a glance", {200: "And the last hour"})},
+    "/v1/overview/live": {
+        "get": _operation("The same, once a second", {200: "A stream"}, media=_SSE)
+    },
+    "/v1/overview/services": {
+        "get": _operation("Services and the age of their queues", {200: "A row each"})
+    },
+    "/v1/overview/workers": {"get": _operation("Workers, from a moment ago", {200: "A row each"})},
+    "/v1/overview/bridges": {
+        "get": _operation("Jobs by dialects of client and worker", {200: "A row each"})
+    },
+    "/v1/nodes": {"get": _operation("Compute nodes", {200: "A row each"})},
+    "/v1/resources": {
+        "get": _operation("Resources and their workers", {200: "A row each"}, [_OF_SERVICE])
+    },
+    "/v1/reports": {"get": _operation("The pipeline's reports", {200: "A row each"})},
+    "/v1/reports/{name}": {
+        "get": _operation("One report", {200: "HTML"}, [_REPORT], media="text/html")
+    },
+    "/": {"get": _operation("The dashboard", {200: "HTML"}, media="text/html")},
+    "/dashboard/{name}": {
+        "get": _operation("A file of the dashboard", {200: "The file"}, [_FILE], media="text/plain")
+    },
     "/v1/services": {"get": _operation("Services", {200: "A row each"})},
+    "/v1/schedules": {"get": _operation("Schedules, with their ticks", {200: "A row each"})},
+    "/v1/dead": {
+        "get": _operation(
+            "Dead letters, newest first", {200: "A row each"}, [_OF_SERVICE, _FAULT, _OLDER, _LIMIT]
+        )
+    },
     "/v1/clients": {"get": _operation("Clients seen lately", {200: "A row each"})},
     "/v1/workers": {
         "get": _operation("Workers", {200: "A row each"}),

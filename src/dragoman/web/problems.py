@@ -25,6 +25,7 @@ STATUS_OF: Final[dict[FaultCode, int]] = {
     FaultCode.NO_WORKER: 503,
     FaultCode.QUEUE_FULL: 429,
     FaultCode.DRAINING: 503,
+    FaultCode.UNAVAILABLE: 503,
     FaultCode.QUEUE_TIMEOUT: 504,
     FaultCode.RUN_TIMEOUT: 504,
     FaultCode.JOB_TIMEOUT: 504,

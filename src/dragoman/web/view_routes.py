@@ -1,14 +1,14 @@
 """Read-only routes: services, workers, clients, jobs, why, health."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.core.view import ClientRow, ServiceRow, Totals, WorkerRow
+from dragoman.core.view import ClientRow, ServiceRow, Totals, TroubleRow, WorkerRow
 from dragoman.model.job import JobState
+from dragoman.model.value import value
 from dragoman.web.identity import CALLER, Checks
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
@@ -21,6 +21,7 @@ class LinkRow(Protocol):
     name: str
     received: int
     sent: int
+    connections: int
     internal_errors: int
     #: Refused connections, by reason.
     refused: dict[str, int]
@@ -49,6 +50,14 @@ class ViewSource(Protocol):
         """Return the broker's counts."""
         ...
 
+    def troubles(self) -> Sequence[TroubleRow]:
+        """Return what is wrong with the broker now."""
+        ...
+
+    def task_failures(self) -> Mapping[str, int]:
+        """Return the background tasks that failed since the start, by name."""
+        ...
+
     def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
         """Return the newest jobs, of one state and service if given."""
         ...
@@ -56,6 +65,51 @@ class ViewSource(Protocol):
     def why(self, job: str) -> dict[str, Any]:
         """Explain the state of a job."""
         ...
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the compute nodes."""
+        ...
+
+    def resources(self, service: str) -> list[dict[str, Any]]:
+        """Return the resources and the workers that own them."""
+        ...
+
+    def schedules(self) -> list[dict[str, Any]]:
+        """Return the schedules, with their last and next ticks."""
+        ...
+
+    def dead(self, service: str, fault: str, older: float, limit: int) -> list[dict[str, Any]]:
+        """Return dead letters, the newest first."""
+        ...
+
+
+@value
+class WorkerFilter:
+    """The wanted workers; empty text means any."""
+
+    status: str
+    service: str
+    dialect: str
+    text: str
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> "WorkerFilter":
+        """Read a query string."""
+        names = ("status", "service", "dialect", "text")
+        return cls(*(query.get(name, "") for name in names))
+
+    def wants(self, row: WorkerRow) -> bool:
+        """Tell whether a worker is wanted."""
+        return (
+            self.status in ("", row.status)
+            and self.dialect in ("", row.dialect)
+            and (not self.service or self.service in row.services)
+            and (not self.text or self._is_in(row))
+        )
+
+    def _is_in(self, row: WorkerRow) -> bool:
+        texts = (row.name, row.peer, row.principal, *row.services)
+        return any(self.text.lower() in text.lower() for text in texts)
 
 
 class ViewRoutes:
@@ -80,17 +134,28 @@ class ViewRoutes:
     async def services(self, request: Request) -> Response:
         """GET /v1/services."""
         self.allow("services")
-        return answer({"services": [asdict(row) for row in self._broker.services()]})
+        return answer({"services": self._broker.services()})
 
     async def workers(self, request: Request) -> Response:
-        """GET /v1/workers."""
+        """GET /v1/workers?status=&service=&dialect=&text=&from=&limit=: rows, and how many."""
         self.allow("workers")
-        return answer({"workers": [asdict(row) for row in self._broker.workers()]})
+        return workers_page(request, self._broker.workers())
 
     async def clients(self, request: Request) -> Response:
         """GET /v1/clients."""
         self.allow("clients")
-        return answer({"clients": [asdict(row) for row in self._broker.clients()]})
+        return answer({"clients": self._broker.clients()})
+
+    async def nodes(self, request: Request) -> Response:
+        """GET /v1/nodes: the compute nodes, connected or not."""
+        self.allow("nodes")
+        return answer({"nodes": self._broker.nodes()})
+
+    async def resources(self, request: Request) -> Response:
+        """GET /v1/resources?service=: the resources and the workers that own them."""
+        self.allow("resources")
+        service = request.query_params.get("service", "")
+        return answer({"resources": self._broker.resources(service)})
 
     async def jobs(self, request: Request) -> Response:
         """GET /v1/jobs?state=&service=&limit=: newest first."""
@@ -105,6 +170,20 @@ class ViewRoutes:
         service = request.query_params.get("service", "")
         return answer({"jobs": self._broker.jobs(state, limit, service)})
 
+    async def schedules(self, request: Request) -> Response:
+        """GET /v1/schedules: with the last and next ticks, in seconds since the epoch."""
+        self.allow("services")
+        return answer({"schedules": self._broker.schedules()})
+
+    async def dead(self, request: Request) -> Response:
+        """GET /v1/dead?service=&fault=&older=&limit=: dead letters, newest first."""
+        self.allow("jobs")
+        query = request.query_params
+        older = number(request, "older", 0.0, 0.0, 1e9)
+        limit = int(number(request, "limit", 100, 1, 10_000))
+        found = self._broker.dead(query.get("service", ""), query.get("fault", ""), older, limit)
+        return answer({"dead": found})
+
     async def why(self, request: Request) -> Response:
         """GET /v1/jobs/{job}/why: always has an answer."""
         self.allow("why")
@@ -115,7 +194,24 @@ class ViewRoutes:
         return answer({"status": "ok"})
 
     async def is_ready(self, request: Request) -> Response:
-        """GET /readyz: the broker takes work."""
+        """GET /readyz: the broker takes work. Says what is wrong, without paths: anyone may ask."""
         if self._broker.totals().is_draining:
             raise Problem(503, "the broker is stopping", "draining", headers={"Retry-After": "2"})
-        return answer({"status": "ready"})
+        troubles = self._broker.troubles()
+        shown = [{"part": each.part, "reason": each.reason} for each in troubles]
+        for each in troubles:
+            if each.is_blocking:
+                detail = f"nothing can be acknowledged: {each.reason}"
+                headers = {"Retry-After": "2"}
+                raise Problem(503, detail, "unavailable", headers=headers, troubles=shown)
+        return answer({"status": "ready", **({"troubles": shown} if shown else {})})
+
+
+def workers_page(request: Request, workers: Sequence[WorkerRow]) -> Response:
+    """Return a page of the wanted workers, and how many there are."""
+    wanted = WorkerFilter.read(request.query_params)
+    rows = [row for row in workers if wanted.wants(row)]
+    first = int(number(request, "from", 0, 0, 1e9))
+    limit = int(number(request, "limit", 1e6, 1, 1e6))
+    # Rows are encoded as they are: thousands of dictionaries would cost 20 times more.
+    return answer({"workers": rows[first : first + limit], "total": len(rows)})

@@ -16,7 +16,7 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.dialects.http.assignments import REPEATED
-from dragoman.dialects.http.body_codec import NAME, HttpBodyCodec, code_of, question
+from dragoman.dialects.http.body_codec import NAME, code_of, json_answer, json_call, question
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, Unmappable
@@ -36,7 +36,6 @@ from dragoman.web.request_reading import (
 )
 from dragoman.web.worker_sessions import HttpWorkerSessions, WorkerSession, message_response
 
-_CODEC: Final = HttpBodyCodec()
 #: More attempts than any job has, and than the ledger can count.
 _NO_ATTEMPT: Final = 2**31
 #: The kinds of report, beside `forward`, and what each is to the core.
@@ -135,7 +134,13 @@ class WorkerRoutes:
         session = self.sessions.open(offer.session)
         name = offer.name or f"http-{session.id[:8]}"
         self.sessions.assignments.resume(session.id, offer.holds or ())
-        await session.commit(self._joined(session.peer, name, offer))
+        try:
+            await session.commit(self._joined(session.peer, name, offer))
+        except Problem:
+            if not session.ended:
+                raise
+            # The broker dismissed it instead of a registration: to try again at once is no use.
+            raise Problem(403, session.ended, FaultCode.DENIED) from None
         settings = self._settings
         document = {
             "session": session.id,
@@ -197,7 +202,7 @@ class WorkerRoutes:
         raw = await self._body(request)
         if media_type(request.headers) == BYTES:
             report = WorkerReport(request.query_params.get("kind", "final"))
-            return _reply(peer, job, attempt, report, _CODEC.write_answer(Answer(raw=raw)))
+            return _reply(peer, job, attempt, report, json_answer(Answer(raw=raw)))
         require_json(request.headers)
         report = read_json(raw, WorkerReport)
         try:
@@ -211,7 +216,7 @@ class WorkerRoutes:
         """POST /v1/workers/{session}/events: publish an event."""
         session = self._session(request)
         event = read_json(await self._json(request), PublishRequest)
-        body = _CODEC.write_answer(Answer(event.event))
+        body = json_answer(Answer(event.event))
         await session.commit(Noted(Kind.PUBLISHED, session.peer, event.topic, body, dialect=NAME))
         return answer({"topic": event.topic, "published": True}, 202)
 
@@ -226,7 +231,7 @@ class WorkerRoutes:
 
 def _forwarded(peer: PeerId, job: JobId, attempt: int, report: WorkerReport) -> JobForwarded:
     service = ServiceName(checked_name(report.service, "a service name"))
-    body = _CODEC.write_call(Call(report.task, tuple(report.args), report.kwargs))
+    body = json_call(Call(report.task, tuple(report.args), report.kwargs))
     return JobForwarded(peer, job, service, body, task=report.task, attempt=attempt)
 
 
@@ -249,4 +254,4 @@ def _fault(report: WorkerReport) -> Fault | None:
 def _content(report: WorkerReport) -> Body:
     if report.kind == "ask":
         return question(report.request, report.value)
-    return _CODEC.write_answer(Answer(report.value, fault=_fault(report)))
+    return json_answer(Answer(report.value, fault=_fault(report)))

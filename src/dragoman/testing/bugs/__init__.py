@@ -2,12 +2,13 @@
 
 Each is a context manager that replaces one function of the core or of the simulated server. They
 resemble real mistakes: small, and correct most of the time. `planting` has the mechanism;
-`durability`, `dispatch`, `timing` and `jobs` have the bugs.
+`durability`, `dispatch`, `timing`, `jobs` and `retries` have the bugs. Those of `outages` need
+worlds with outages.
 """
 
 from typing import Final
 
-from dragoman.testing.bugs import dispatch, durability, jobs, timing
+from dragoman.testing.bugs import dispatch, durability, jobs, retries, timing
 from dragoman.testing.bugs.planting import Bug
 
 #: All planted bugs by name.
@@ -16,4 +17,5 @@ BUGS: Final[dict[str, Bug]] = {
     **dispatch.BUGS,
     **timing.BUGS,
     **jobs.BUGS,
+    **retries.BUGS,
 }

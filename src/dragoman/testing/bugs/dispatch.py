@@ -4,13 +4,14 @@ They break credit, windows, turns and the index of workers.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from dragoman.core import broker, dispatch, state, workers
 from dragoman.core.events import CreditGranted, DeliveryFailed
 from dragoman.core.jobs import JobPart
 from dragoman.core.queues import QueueLane, Turns
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -81,7 +82,7 @@ def unfair_queue() -> Iterator[None]:
 def stuck_behind_a_refused_job() -> Iterator[None]:
     """Only the first job of a lane is offered, even to a worker that refused it."""
 
-    def first(self: QueueLane, suits: Callable[[JobPart], bool] | None = None) -> Any:
+    def first(self: QueueLane, suits: Callable[[JobPart], bool] | None = None) -> object:
         head = self._head()
         return head if head is None or suits is None or suits(head[1][4]) else None
 
@@ -117,4 +118,30 @@ def credit_leak() -> Iterator[None]:
 
     old = broker.HANDLERS[DeliveryFailed]
     with replaced(broker.HANDLERS, DeliveryFailed, failed):  # type: ignore[arg-type]
+        yield
+
+
+@BUGS.add
+def unstarted_job_counted() -> Iterator[None]:
+    """A job that waited in a lost worker counts as an attempt."""
+
+    def loss(part: JobPart, is_unstarted: bool, reason: str) -> Fault:
+        return Fault(FaultCode.WORKER_LOST, reason)
+
+    with replaced(workers, "_loss", loss):
+        yield
+
+
+@BUGS.add
+def prefetch_out_of_turn() -> Iterator[None]:
+    """A worker gets the jobs of one client in advance while another client waits."""
+
+    def next_for(state: state.BrokerState, worker: RegisteredWorker) -> JobPart | None:
+        waiting = [part for lane in dispatch._lanes_for(state, worker) for part in lane.waiting()]
+        last = next(reversed(worker.held.values()), None)
+        same = [part for part in waiting if last is not None and part.job.client == last.job.client]
+        return same[0] if same else old(state, worker)
+
+    old = dispatch._next_for
+    with replaced(dispatch, "_next_for", next_for):
         yield

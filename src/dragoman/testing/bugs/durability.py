@@ -5,16 +5,19 @@ at start.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.core import job_store, recovery
+from dragoman.core.effects import SendWork
 from dragoman.core.job_store import JobStore
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.job import JobState
 from dragoman.model.record import Kind, Record
+from dragoman.server import store_recovery
+from dragoman.server.archive import Archive
 from dragoman.server.engine import BrokerEngine
-from dragoman.testing import server
 from dragoman.testing.bugs.planting import Bugs, replaced
 from dragoman.testing.server import SimServer
 
@@ -57,26 +60,40 @@ def result_forgotten_after_recovery() -> Iterator[None]:
             return
         old(self, record)
 
-    def fold(records: Any, keep: int = 100_000) -> JobStore:
+    def fold(*args: Any) -> JobStore:
         replaying.append(True)
         try:
-            return old_fold(records, keep)
+            return old_fold(*args)
         finally:
             replaying.clear()
 
     replaying: list[bool] = []
     old, old_fold = job_store._STEPS[Kind.ENDED], recovery.fold
-    with replaced(job_store._STEPS, Kind.ENDED, ended), replaced(server, "fold", fold):
+    with replaced(job_store._STEPS, Kind.ENDED, ended), replaced(store_recovery, "fold", fold):
+        yield
+
+
+@BUGS.add
+def records_after_a_snapshot_forgotten() -> Iterator[None]:
+    """A start uses the snapshot and does not read the records after it."""
+
+    def fold(records: Any, keep: int, store: JobStore | None = None) -> JobStore:
+        if store is None:
+            return old_fold(records, keep)
+        store.last_seq = max((record.seq for record in records), default=store.last_seq)
+        return store
+
+    old_fold = recovery.fold
+    with replaced(store_recovery, "fold", fold):
         yield
 
 
 @BUGS.add
 def request_lost_in_recovery() -> Iterator[None]:
-    """The bodies of queued requests are not read back."""
+    """The bodies of queued requests are not read back from the ledger."""
 
-    def resume(found: JobStore, load_body: Any, *more: Any) -> Any:
-        return old(found, lambda seq: Body("local", (b"?",)), *more)
+    def with_request(self: Archive, work: SendWork) -> Any:
+        return replace(work, body=Body("local", (b"?",)), body_seq=0)
 
-    old = recovery.resume
-    with replaced(server, "resume", resume):
+    with replaced(Archive, "with_request", with_request):
         yield

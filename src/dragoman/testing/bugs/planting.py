@@ -18,7 +18,7 @@ class Bugs(dict[str, Bug]):
 
 
 @contextmanager
-def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
+def replaced(owner: Any, name: str, new: object) -> Iterator[None]:
     """Replace `owner.name` (or `owner[name]`) while the block runs."""
     is_table = isinstance(owner, dict)
     old = owner[name] if is_table else owner.__dict__[name]

@@ -20,7 +20,7 @@ _JOBS: Final = 400
 SERVICES: Final = ("fuzz", "fuzz-b", "x", "math", "FUZZ", "fuzz/1", "sid.service.broker")
 TASKS: Final = ("echo", "add", "square", "", "no_such", "list_files", "x" * 200)
 #: Timeouts in seconds.
-TIMEOUTS: Final[tuple[Any, ...]] = (0.05, 0.2, 1, 0, -1, 1e-9, 1e9, None, "5")
+TIMEOUTS: Final[tuple[object, ...]] = (0.05, 0.2, 1, 0, -1, 1e-9, 1e9, None, "5")
 
 #: JSON that other formats cannot hold: very long numbers, lone surrogates.
 _ONLY_IN_JSON: Final = ("9" * 30, "9" * 5000, "1e999", '"\\ud800"', "-" + "8" * 20, "1" + "0" * 400)
@@ -62,7 +62,7 @@ class Grammar:
 
     # --- words --------------------------------------------------------------------------------
 
-    def odd(self, value: Any) -> Any:
+    def odd(self, value: object) -> Any:
         """Return the value, or another one in its place if this message is odd."""
         return self.mutator.value(value) if self.is_odd else value
 
@@ -77,7 +77,7 @@ class Grammar:
         """Return a service name."""
         return self.random.choice(SERVICES)
 
-    def call(self) -> dict[str, Any]:
+    def call(self) -> dict[str, object]:
         """Return a call in the form that most dialects use."""
         fields = {
             "task": self.random.choice(TASKS),
@@ -85,10 +85,10 @@ class Grammar:
             "kwargs": {"x": 1, "y": [2.5, None]},
             "timeout": self.random.choice(TIMEOUTS),
         }
-        found: dict[str, Any] = self.odd(fields)
+        found: dict[str, object] = self.odd(fields)
         return found
 
-    def json(self, value: Any) -> bytes:
+    def json(self, value: object) -> bytes:
         """Write a value as JSON, perhaps mutated."""
         text = json.dumps(self.odd(value))
         if self.is_odd and self.random.random() < 0.1:
@@ -106,7 +106,7 @@ class SeedGrammar(Grammar):
 
 def read_vectors(folder: Path) -> list[dict[str, Any]]:
     """Read the captured messages of a dialect, if any."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for file in sorted(folder.glob("*.json")):
         found += json.loads(file.read_text())
     return found

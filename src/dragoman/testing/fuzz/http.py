@@ -5,7 +5,7 @@ never end.
 """
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from dragoman.testing.fuzz.grammar import Grammar
@@ -82,7 +82,7 @@ class HttpGrammar(Grammar):
         frame = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (body or b"")
         return [frame, LAST] if any(line.startswith("Expect") for line in lines) else [frame]
 
-    def _wanted(self) -> dict[str, Any]:
+    def _wanted(self) -> dict[str, object]:
         fields = {
             "service": self.service(),
             **self.call(),
@@ -96,7 +96,7 @@ class HttpGrammar(Grammar):
         keys = self.random.sample(list(fields), self.random.randrange(1, len(fields)))
         return {key: fields[key] for key in ("service", "timeout", *keys)}
 
-    def call(self) -> dict[str, Any]:
+    def call(self) -> dict[str, object]:
         """Return a valid call; `json` makes it odd."""
         return {"task": "echo", "args": [{"$bytes": "AP8="}], "kwargs": {"x": 1}}
 

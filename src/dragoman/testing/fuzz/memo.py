@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import cbor2
 
@@ -32,7 +31,7 @@ class MemoGrammar(Grammar):
         """Mutate the bytes; there is always one frame."""
         return [self.mutator.mutate(frames[0] if frames else b"")]
 
-    def _write(self, fields: list[Any], payload: bytes = b"") -> Frames:
+    def _write(self, fields: list[object], payload: bytes = b"") -> Frames:
         return [cbor2.dumps(self.odd(fields), canonical=True) + payload]
 
     def _id(self) -> bytes:

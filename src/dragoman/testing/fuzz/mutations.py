@@ -10,7 +10,7 @@ from typing import Any, Final
 Frames = list[bytes]
 
 #: Edge cases of every type.
-ODD: Final[tuple[Any, ...]] = (
+ODD: Final[tuple[object, ...]] = (
     None,
     True,
     False,
@@ -167,7 +167,7 @@ class Mutator:
 
     # --- values -------------------------------------------------------------------------------
 
-    def value(self, found: Any, chance: float = 0.3) -> Any:
+    def value(self, found: object, chance: float = 0.3) -> Any:
         """Replace parts of a decoded value with other types and edge cases."""
         random = self.random
         if random.random() < chance:
@@ -178,7 +178,7 @@ class Mutator:
             return [self.value(item, 0.2) for item in found]
         return found
 
-    def _members(self, found: dict[Any, Any]) -> dict[Any, Any]:
+    def _members(self, found: dict[object, object]) -> dict[object, object]:
         random, mutated = self.random, dict(found)
         if mutated:
             key = random.choice(list(mutated))

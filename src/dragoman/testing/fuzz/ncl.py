@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 from dragoman.dialects.ncl.messages import TYPES
@@ -57,8 +57,8 @@ class NclGrammar(Grammar):
             return random.choice(_NODES)
         return f"n-{random.getrandbits(64):016x}"
 
-    def _send(self, node: str, channel: str, kind: str, payload: Any) -> Frames:
-        pairs: dict[str, Any] = {
+    def _send(self, node: str, channel: str, kind: str, payload: object) -> Frames:
+        pairs: dict[str, object] = {
             "Bacalhau-Type": kind,
             "Bacalhau-PayloadEncoding": "json",
             "Bacalhau-Source": node,
@@ -74,7 +74,7 @@ class NclGrammar(Grammar):
         headers = json.dumps(pairs).encode() if self.random.random() < 0.5 else b""
         return [f"{ROOT}.{node}.{channel}".encode(), sealed, headers, REPLY]
 
-    def _info(self, node: str) -> dict[str, Any]:
+    def _info(self, node: str) -> dict[str, object]:
         capacity = {"CPU": 4, "Memory": 2**33, "Disk": 2**36, "GPU": 0}
         info = {
             "NodeID": node,
@@ -89,7 +89,7 @@ class NclGrammar(Grammar):
                 "MaxJobRequirements": capacity,
             },
         }
-        found: dict[str, Any] = self.odd(info)
+        found: dict[str, object] = self.odd(info)
         return found
 
     def _handshake(self) -> Frames:

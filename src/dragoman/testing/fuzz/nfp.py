@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.nfp.wire import BROKER, CLIENT, WORKER
 from dragoman.testing.fuzz.grammar import Grammar, frames_of, read_vectors
@@ -76,7 +76,7 @@ class NfpGrammar(Grammar):
         return [b"", role, self._command(3), self.service().encode()]
 
     def _open(self) -> Frames:
-        fields: dict[str, Any] = {"attempts": True, "holds": [self.job()], "labels": {"a": "b"}}
+        fields: dict[str, object] = {"attempts": True, "holds": [self.job()], "labels": {"a": "b"}}
         return [b"", self.random.choice((WORKER, CLIENT)), self._command(0), self.json(fields)]
 
     def _report(self) -> Frames:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 from random import Random
 from struct import Struct, pack
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import zmq
@@ -184,7 +184,7 @@ class NatsSender:
 
 
 def _headers(fields: bytes) -> list[bytes]:
-    pairs: dict[str, Any] = json.loads(fields)
+    pairs: dict[str, object] = json.loads(fields)
     return [f"{name}: {text}\r\n".encode() for name, text in pairs.items()]
 
 

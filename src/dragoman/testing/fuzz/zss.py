@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgpack
 
@@ -17,7 +17,7 @@ _TITANIC: Final = ("TITANIC", "TITANIC/FUZZ", "SMI")
 class _Messages(Grammar):
     """What both sides share: addresses, request ids, headers, payloads in old MessagePack."""
 
-    def _pack(self, value: Any) -> bytes:
+    def _pack(self, value: object) -> bytes:
         packed: bytes = msgpack.packb(self.odd(value), use_bin_type=False, default=repr)
         return packed
 
@@ -26,14 +26,14 @@ class _Messages(Grammar):
         text = f"{job[:8]}-{job[8:12]}-{job[12:16]}-{job[16:20]}-{job[20:]}"
         return self.random.choice((text, text, text, "short", "")).encode()
 
-    def _address(self, sid: str, verb: str, **more: Any) -> bytes:
+    def _address(self, sid: str, verb: str, **more: object) -> bytes:
         return self._pack({"sid": sid, "sversion": "*", "verb": verb, **more})
 
-    def _message(self, kind: bytes, address: bytes, status: bytes, payload: Any) -> Frames:
+    def _message(self, kind: bytes, address: bytes, status: bytes, payload: object) -> Frames:
         headers = self._pack(self.random.choice(({}, None, {"micro.cs": 1.5e12})))
         return [PROTOCOL, kind, self._rid(), address, headers, status, self._pack(payload)]
 
-    def _extra(self) -> dict[str, Any]:
+    def _extra(self) -> dict[str, object]:
         fields = {
             "job": self.job(),
             "timeout": 0.2,

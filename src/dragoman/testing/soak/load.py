@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.registry import DIALECTS
 from dragoman.sdk.blocking import Client, Job
@@ -42,7 +42,7 @@ class CallerTally:
 class _PendingCall:
     number: int
     service: str
-    value: Any
+    value: object
     job: Job
     began: float
     tries: int = 1
@@ -91,7 +91,7 @@ class SoakCaller(threading.Thread):
         value = {"n": number, "who": self.tally.dialect, "pad": "x" * size}
         return self._ask(client, number, service, value)
 
-    def _ask(self, client: Client, number: int, service: str, value: Any) -> _PendingCall:
+    def _ask(self, client: Client, number: int, service: str, value: object) -> _PendingCall:
         job = client.submit(service, "echo", value, timeout=self._timeout)
         return _PendingCall(number, service, value, job, time.monotonic())
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from dragoman.sdk.child_process import GRACE, PATIENCE, ChildProcess
 from dragoman.sdk.heartbeat_proxy import (
     CONNECTING,
     KEYS,
@@ -14,7 +15,6 @@ from dragoman.sdk.heartbeat_proxy import (
     pack,
     pack_beat,
 )
-from dragoman.sdk.helper_process import GRACE, PATIENCE, HelperProcess
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.zmq import CurveKeys
 
@@ -28,7 +28,7 @@ class ProxiedDealer:
         self._keys = keys
         #: Why the broker refused the handshake; empty if it did not.
         self.refusal = ""
-        self._helper = HelperProcess(self._read, pack(PULSE, []))
+        self._helper = ChildProcess(self._read, pack(PULSE, []))
         self._unpacker = Unpacker()
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._wake: Callable[[], None] = lambda: None

@@ -14,7 +14,7 @@ from dragoman.sdk.beat_relay import (
     pack,
     pack_beat,
 )
-from dragoman.sdk.helper_process import GRACE, PATIENCE, HelperProcess
+from dragoman.sdk.child_process import GRACE, PATIENCE, ChildProcess
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.dealer import refusal_of, split_endpoint
 from dragoman.transports.zmq_peers import MAX_FRAME, SEND_HWM
@@ -30,7 +30,7 @@ class RelayedDealer:
         self._identity = identity
         #: Why the broker refused the handshake; empty if it did not.
         self.refusal = ""
-        self._helper = HelperProcess(self._read, pack(PULSE))
+        self._helper = ChildProcess(self._read, pack(PULSE))
         self._records = Records()
         self._session = self._new_session()
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()

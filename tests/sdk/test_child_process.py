@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from dragoman.sdk.helper_process import HelperProcess
+from dragoman.sdk.child_process import ChildProcess
 
 pytestmark = pytest.mark.process
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 def test_a_child_that_ended_is_noticed_and_writing_to_it_does_no_harm() -> None:
     async def scenario() -> None:
         received: asyncio.Queue[bytes] = asyncio.Queue()
-        helper = HelperProcess(received.put_nowait, b"pulse")
+        helper = ChildProcess(received.put_nowait, b"pulse")
         await helper.open("this")
         assert b"Zen of Python" in await received.get()
         # WNOWAIT leaves the exit code for the helper to read.
@@ -29,7 +29,7 @@ def test_a_child_that_ended_is_noticed_and_writing_to_it_does_no_harm() -> None:
 
 def test_a_child_that_does_not_read_makes_the_pipe_full_and_is_killed_at_the_end() -> None:
     async def scenario() -> None:
-        helper = HelperProcess(lambda data: None, b"")
+        helper = ChildProcess(lambda data: None, b"")
         await helper.open("http.server", "0", "--bind", "127.0.0.1")
         assert helper.is_alive
         helper.write(bytes(65 * 1024 * 1024))

@@ -15,7 +15,7 @@ _PULSE_EVERY: Final = 1.0
 _PIPE_BOUND: Final = 64 * 1024 * 1024
 
 
-class HelperProcess:
+class ChildProcess:
     """A child process that is fed through its standard input, without blocking the loop."""
 
     def __init__(self, received: Callable[[bytes], None], pulse: bytes) -> None:

@@ -39,12 +39,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # One CURVE, one TLS and one form of NATS's keys for all that need them.
     "transports": (
         "transports.base",
+        "transports.addresses",
         "transports.curve_box",
         "transports.accept_limiter",
         "transports.accepted_connection",
         "transports.listener",
         "transports.nats_users",
         "transports.nkeys",
+        "transports.nng_dialer",
         "transports.nng_refusals",
         "transports.recognition",
         "transports.sp_connection",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dragoman.sdk.diagnosis import diagnose
+from dragoman.sdk.diagnosis import diagnose, find_obstacle
 from dragoman.sdk.url import parse_url
 from dragoman.testing.harness import LocalBroker
 
@@ -66,6 +66,18 @@ def test_an_unknown_host_is_named() -> None:
 def test_another_protocol_is_named(url: str, first: bytes, answer: bytes, words: str) -> None:
     with server(first, answer) as port:
         assert words in diagnose(parse_url(f"{url}://127.0.0.1:{port}"))
+
+
+def test_every_address_is_named_when_none_answers() -> None:
+    ports = [unused_port(), unused_port()]
+    text = find_obstacle(parse_url(f"nfp://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"))
+    assert all(f"nothing listens at 127.0.0.1:{port}" in text for port in ports)
+
+
+def test_one_good_address_is_enough() -> None:
+    with server(b"\xff" + bytes(8) + b"\x7f\x03") as port:
+        url = f"nfp://127.0.0.1:{unused_port()},127.0.0.1:{port}"
+        assert find_obstacle(parse_url(url)) == ""
 
 
 @pytest.mark.process

@@ -54,6 +54,8 @@ def test_where_files_are_asked_for() -> None:
     assert files_url(Endpoint("nfp", "tcp://h:5555")) == "nfp://h:5555"
     assert files_url(Endpoint("zss", "tcp://h:7776")) == "zss://h:7777"
     assert files_url(Endpoint("zss", "tcp://h:9000")) == ""
+    assert files_url(Endpoint("zss", "tcp://a:7776,b:7776")) == "zss://a:7777,b:7777"
+    assert files_url(Endpoint("zss", "tcp://a:7776,b:9000")) == ""
     assert files_url(Endpoint("ncl", "tcp://h:4222")) == ""
 
 

@@ -122,3 +122,26 @@ def test_a_proxy_uses_the_workers_key_and_reports_a_refusal() -> None:
         await router.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.process
+def test_a_proxy_moves_to_the_next_address_when_its_connection_is_lost() -> None:
+    own, server = zmq.curve_keypair(), zmq.curve_keypair()
+
+    async def scene() -> None:
+        arrived = asyncio.Event()
+        routers = [Router("tcp://127.0.0.1:0", secrets=[server[1]]) for _ in range(2)]
+        places = [(await each.open(arrived.set)).removeprefix("tcp://") for each in routers]
+        dealer = ProxiedDealer(f"tcp://{places[0]},{places[1]}", b"w", CurveKeys(*own, server[0]))
+        await dealer.open(lambda: None)
+        dealer.keep_beating(0.05, [[b"beat"]])
+        for router in routers:
+            async with asyncio.timeout(20):
+                while not list(router.drain(1)):
+                    arrived.clear()
+                    await arrived.wait()
+            await router.close()
+        assert dealer.refusal == ""
+        await dealer.close()
+
+    asyncio.run(scene())

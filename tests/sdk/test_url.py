@@ -12,6 +12,8 @@ from dragoman.sdk.url import WORKER_PORTS, parse_url
         ("nfp://host", "tcp://host:5555"),
         ("zss://host", "tcp://host:7777"),
         ("memo://[::1]:9", "tcp://[::1]:9"),
+        ("nfp://a:1,b", "tcp://a:1,b:5555"),
+        ("http://[::1]:9,b:1?x=1", "tcp://[::1]:9,b:1"),
         ("memo:///tmp/x.sock", "ipc:///tmp/x.sock"),
     ],
 )
@@ -26,7 +28,7 @@ def test_workers_of_zss_have_a_port_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["host:1", "ftp://host", "nfp://", "nfp://host:port", "nfp://h:99999"]
+    "url", ["host:1", "ftp://host", "nfp://", "nfp://host:port", "nfp://h:99999", "nfp://a:1,,b"]
 )
 def test_a_wrong_url_is_refused_with_a_sentence(url: str) -> None:
     with pytest.raises(ValueError, match=url.replace("/", ".")):
@@ -42,3 +44,13 @@ def test_a_token_and_options_are_kept_and_the_token_is_not_shown() -> None:
     assert endpoint.address == "tcp://s3cret@host:4222"
     assert endpoint.options == (("heartbeat_interval", "5"), ("store", "a/b"))
     assert str(endpoint) == "ncl://host:4222"
+
+
+def test_several_addresses_are_one_endpoint_with_alternatives() -> None:
+    endpoint = parse_url("ncl://s3cret@a,b:9?store=x")
+    assert str(endpoint) == "ncl://a:4222,b:9"
+    assert [each.address for each in endpoint.alternatives()] == [
+        "tcp://s3cret@a:4222",
+        "tcp://s3cret@b:9",
+    ]
+    assert {each.options for each in endpoint.alternatives()} == {endpoint.options}

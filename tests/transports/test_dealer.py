@@ -1,6 +1,7 @@
 """Our DEALER with our own ROUTER and with libzmq's, plain and with CURVE."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import zmq
 
 from dragoman.transports.base import Sent
-from dragoman.transports.dealer import Dealer, split_endpoint
+from dragoman.transports.dealer import Dealer
 from dragoman.transports.zmq_peers import SEND_HWM, CurveKeys
 from dragoman.transports.zmtp import Router
 
@@ -173,9 +174,77 @@ def test_all_messages_of_a_turn_are_one_write(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "parts"),
-    [("tcp://host:5555", ("host", 5555)), ("tcp://[::1]:80", ("::1", 80))],
-)
-def test_an_endpoint_is_host_and_port(endpoint: str, parts: tuple[str, int]) -> None:
-    assert split_endpoint(endpoint) == parts
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_a_lost_connection_is_followed_by_one_to_the_next_address(is_secured: bool) -> None:
+    async def scene() -> None:
+        secrets, inboxes = [SERVER[1]] if is_secured else [], (Inbox(), Inbox())
+        routers = [Router("tcp://127.0.0.1:0", secrets=secrets) for _ in range(2)]
+        places = [
+            (await router.open(inbox.arrived.set)).removeprefix("tcp://")
+            for router, inbox in zip(routers, inboxes, strict=True)
+        ]
+        dealer = Dealer(
+            f"tcp://{places[0]},{places[1]}", b"me", keys=keys() if is_secured else None
+        )
+        await dealer.open(lambda: None)
+        dealer.send(b"", [b"one"])
+        assert await inboxes[0].next(routers[0].drain) == [b"one"]
+        assert dealer.reconnections == 0
+        await routers[0].close()
+        dealer.send(b"", [b"two"])
+        async with asyncio.timeout(20):
+            while dealer.reconnections == 0:
+                await dealer._settled.wait()
+                await asyncio.sleep(0)
+        dealer.send(b"", [b"three"])
+        dealer.flush()
+        while await inboxes[1].next(routers[1].drain) != [b"three"]:
+            pass
+        assert dealer.refusal == ""
+        await dealer.close()
+        await routers[1].close()
+
+    asyncio.run(scene())
+
+
+def test_an_address_that_accepts_and_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.transports.addresses.PATIENCE", (0.05, 1.0))
+
+    async def scene() -> None:
+        inbox = Inbox()
+        router = Router("tcp://127.0.0.1:0")
+        place = (await router.open(inbox.arrived.set)).removeprefix("tcp://")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            dealer = Dealer(f"tcp://127.0.0.1:{port},{place}", b"me")
+            await dealer.open(lambda: None)
+            dealer.send(b"", [b"hello"])
+            assert await inbox.next(router.drain) == [b"hello"]
+            await dealer.close()
+        await router.close()
+
+    asyncio.run(scene())
+
+
+def test_a_renewed_dealer_uses_its_next_address() -> None:
+    async def scene() -> None:
+        inboxes = (Inbox(), Inbox())
+        routers = [Router("tcp://127.0.0.1:0") for _ in range(2)]
+        places = [
+            (await router.open(inbox.arrived.set)).removeprefix("tcp://")
+            for router, inbox in zip(routers, inboxes, strict=True)
+        ]
+        dealer = Dealer(f"tcp://{places[0]},{places[1]}", b"me")
+        await dealer.open(lambda: None)
+        dealer.send(b"", [b"one"])
+        assert await inboxes[0].next(routers[0].drain) == [b"one"]
+        assert await dealer.renew()
+        dealer.send(b"", [b"two"])
+        assert await inboxes[1].next(routers[1].drain) == [b"two"]
+        await dealer.close()
+        for router in routers:
+            await router.close()
+        alone = Dealer("tcp://127.0.0.1:1")
+        assert not await alone.renew()
+
+    asyncio.run(scene())

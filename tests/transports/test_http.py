@@ -56,8 +56,9 @@ def request(tag: str, lane: str = "l", mode: str = "once", path: str = "/") -> l
 class Peer:
     """The requester, and what arrives."""
 
-    def __init__(self, port: int) -> None:
-        self.transport = HttpRequester(f"tcp://127.0.0.1:{port}")
+    def __init__(self, *ports: int) -> None:
+        places = [f"127.0.0.1:{port}" for port in ports]
+        self.transport = HttpRequester(f"tcp://{','.join(places)}")
         self.arrived: list[list[bytes]] = []
         self._changed = asyncio.Event()
 
@@ -259,3 +260,45 @@ def test_a_large_event_costs_time_in_proportion_to_its_size() -> None:
     assert (name, len(data)) == (b"done", 8192 * 2048)
     # Copying the buffer for each piece takes more than 10 s; this takes some milliseconds.
     assert time.process_time() - before < 2.0
+
+
+def test_a_request_moves_on_to_the_next_address_when_a_connection_fails() -> None:
+    async def cut(head: str, body: bytes) -> None:
+        return None
+
+    async def name_host(head: str, body: bytes) -> bytes:
+        return ok(next(x for x in head.split("\r\n") if x.startswith("host")).encode())
+
+    async def act() -> None:
+        async with (
+            Server(cut) as bad,
+            Server(name_host) as good,
+            Peer(bad.port, good.port) as peer,
+        ):
+            peer.ask(request("a"))
+            arrived = await peer.wait_for(1)
+            assert arrived == [[b"a", b"200", f"host: 127.0.0.1:{good.port}".encode()]]
+            assert len(bad.asked) == 1
+
+    asyncio.run(act())
+
+
+def test_a_silent_address_is_left_when_the_caller_says_so() -> None:
+    asked = asyncio.Event()
+
+    async def hang(head: str, body: bytes) -> bytes:
+        asked.set()
+        await asyncio.Event().wait()
+        return b""
+
+    async def answer(head: str, body: bytes) -> bytes:
+        return ok(b"yes")
+
+    async def act() -> None:
+        async with Server(hang) as bad, Server(answer) as good, Peer(bad.port, good.port) as peer:
+            peer.ask(request("a"))
+            await asked.wait()
+            peer.transport.move_on()
+            assert await peer.wait_for(1) == [[b"a", b"200", b"yes"]]
+
+    asyncio.run(act())

@@ -8,7 +8,8 @@ The worker speaks ZMTP itself (`relayed_dealer`), so every write of it is whole 
 
 The relay ends with its worker: when the worker dies, the pipe closes. If the worker's process
 writes nothing for `patience` seconds, the relay stops its heartbeats, so a frozen worker is
-declared lost. A lost connection is restored here; the worker then repeats the handshake.
+declared lost. A lost connection is restored here, at the broker's next address if it has several;
+the worker then repeats the handshake.
 
 A record on the pipe is one letter, the length of its content, and the content.
 """
@@ -22,6 +23,8 @@ import sys
 import time
 from typing import Final
 
+from dragoman.transports.addresses import Addresses, split_endpoint
+
 _HEAD: Final = struct.Struct(">cI")
 _BEAT: Final = struct.Struct(">dd")
 #: Letters. BYTES: of the connection, both ways. BEAT: interval, patience, bytes of the heartbeat.
@@ -33,6 +36,8 @@ NUMBER: Final = struct.Struct(">I")
 #: Seconds between two attempts to connect, and between two connections of one identity: a broker
 #: that refuses a second connection must see the first one close before the second one opens.
 RECONNECT_EVERY: Final = 0.25
+#: Seconds that the only address of a broker has to accept a connection.
+_CONNECT_WITHIN: Final = 5.0
 #: Bytes that may wait in one direction before the other end is no longer read.
 _BOUND: Final = 16 * 1024 * 1024
 _READ: Final = 1 << 18
@@ -72,8 +77,8 @@ class Records:
 class BeatRelay:
     """One connection at a time, a pipe in each direction, one heartbeat."""
 
-    def __init__(self, host: str, port: int, incoming: int, outgoing: int) -> None:
-        self._address = (host, port)
+    def __init__(self, endpoint: str, incoming: int, outgoing: int) -> None:
+        self._addresses = Addresses(endpoint)
         self._in, self._out = incoming, outgoing
         # The worker may not read for minutes; heartbeats must not wait for it.
         os.set_blocking(outgoing, False)
@@ -133,9 +138,11 @@ class BeatRelay:
         if self._socket is not None or time.monotonic() < self._connect_at:
             return
         self._connect_at = time.monotonic() + RECONNECT_EVERY
+        within = self._addresses.patience or _CONNECT_WITHIN
         try:
-            made = socket.create_connection(self._address, timeout=5.0)
+            made = socket.create_connection(split_endpoint(self._addresses.current), within)
         except OSError:
+            self._addresses.move_on()
             return
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -147,6 +154,7 @@ class BeatRelay:
     def _disconnect(self) -> None:
         if self._socket is not None:
             self._socket.close()
+            self._addresses.move_on()
         self._socket, self._is_greeted = None, False
         # No heartbeat before the worker has registered on the next connection.
         self._beat = b""
@@ -162,6 +170,7 @@ class BeatRelay:
         except OSError:
             data = b""
         if data:
+            self._addresses.answered()
             self._to_worker += pack(BYTES, data)
         else:
             self._disconnect()
@@ -233,7 +242,7 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    BeatRelay(sys.argv[1], int(sys.argv[2]), sys.stdin.fileno(), sys.stdout.fileno()).run()
+    BeatRelay(sys.argv[1], sys.stdin.fileno(), sys.stdout.fileno()).run()
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ class AsyncClient:
         self._feed: asyncio.Queue[Published] | None = None
         self._subscription: tuple[tuple[str, ...], int] = ((), 0)
         self._keeper: asyncio.Task[None] | None = None
+        self._reconnections = 0
 
     async def __aenter__(self) -> "AsyncClient":
         await self.open()
@@ -350,18 +351,33 @@ class AsyncClient:
             now = self._now()
             if self.refusal:
                 self._fail_refused()
+            if self._has_moved():
+                # The broker behind the other address has sent nothing to this connection yet.
+                self._greet_again()
+                self._ask_again(list(self._jobs.values()), now)
+                continue
             late = [j for j in self._jobs.values() if now - j.asked_at >= _repeat_after(j)]
             if not late:
                 continue
             if now - self._connection.heard_at >= SILENCE:
                 await self._connection.rebuild()
-                self._connection.send(self._side.hello())
-                if self._feed is not None:
-                    self._connection.send(self._side.subscribe(*self._subscription))
-            for job in late:
-                job.asked_at, job.asks = now, job.asks + 1
-                job.ask_after = min(job.ask_after * 2, ASK_EVERY)
-                self._connection.send(self._repeat(job))
+                self._greet_again()
+            self._ask_again(late, now)
+
+    def _has_moved(self) -> bool:
+        before, self._reconnections = self._reconnections, self._connection.reconnections
+        return self._reconnections > before
+
+    def _greet_again(self) -> None:
+        self._connection.send(self._side.hello())
+        if self._feed is not None:
+            self._connection.send(self._side.subscribe(*self._subscription))
+
+    def _ask_again(self, jobs: "list[AsyncJob]", now: float) -> None:
+        for job in jobs:
+            job.asked_at, job.asks = now, job.asks + 1
+            job.ask_after = min(job.ask_after * 2, ASK_EVERY)
+            self._connection.send(self._repeat(job))
 
     @property
     def refusal(self) -> str:

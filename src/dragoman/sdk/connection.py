@@ -33,6 +33,11 @@ class BrokerConnection:
         return str(getattr(self._transport, "refusal", ""))
 
     @property
+    def reconnections(self) -> int:
+        """How often the transport has moved to another address by itself."""
+        return int(getattr(self._transport, "reconnections", 0))
+
+    @property
     def connection_hint(self) -> str:
         """The likely reason why the broker does not answer; empty if the transport has none."""
         return str(getattr(self._transport, "connection_hint", ""))
@@ -84,10 +89,14 @@ class BrokerConnection:
     async def rebuild(self) -> None:
         """Close the socket and open a new one. Waiting messages are dropped; the caller repeats.
 
-        A transport with `heals_itself` reconnects and repeats requests, so it stays. A transport
-        with `renew` opens the new socket itself, which is cheaper than a new transport.
+        A transport with `heals_itself` reconnects and repeats requests, so it stays; if it knows
+        another address, it moves on. A transport with `renew` opens the new socket itself, which
+        is cheaper than a new transport.
         """
         if getattr(self._transport, "heals_itself", False):
+            move_on = getattr(self._transport, "move_on", None)
+            if move_on is not None:
+                move_on()
             # Count silence from now on, so that the caller waits as long again.
             self.heard_at = asyncio.get_running_loop().time()
             return

@@ -23,8 +23,12 @@ _REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 def diagnose(endpoint: Endpoint, within: float = 2.0) -> str:
-    """Return why no broker answers at an endpoint, as one sentence for the user."""
-    found = find_obstacle(endpoint, within)
+    """Return why no broker answers at an endpoint, as one sentence for each address."""
+    return "; ".join(_diagnose_one(each, within) for each in endpoint.alternatives())
+
+
+def _diagnose_one(endpoint: Endpoint, within: float) -> str:
+    found = _obstacle_at(endpoint, within)
     if found:
         return found
     where = urlsplit(endpoint.address).netloc.rpartition("@")[2] or str(endpoint)
@@ -32,7 +36,17 @@ def diagnose(endpoint: Endpoint, within: float = 2.0) -> str:
 
 
 def find_obstacle(endpoint: Endpoint, within: float = 2.0) -> str:
-    """Return why no broker can answer at an endpoint; empty if the right protocol is there."""
+    """Return why no broker can answer at an endpoint; empty if an address has the protocol."""
+    found = []
+    for each in endpoint.alternatives():
+        obstacle = _obstacle_at(each, within)
+        if not obstacle:
+            return ""
+        found.append(obstacle)
+    return "; ".join(found)
+
+
+def _obstacle_at(endpoint: Endpoint, within: float) -> str:
     parts = urlsplit(endpoint.address)
     if parts.scheme == "ipc":
         return ""

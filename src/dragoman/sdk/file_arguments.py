@@ -119,6 +119,8 @@ _ZSS_PORTS: Final = (f":{WORKER_PORTS['zss']}", f":{CLIENT_PORTS['zss']}")
 def files_url(worker: Endpoint) -> str:
     """Return the client URL of a worker's broker; empty if it cannot be derived."""
     if worker.dialect == "zss":
-        is_default = worker.address.endswith(_ZSS_PORTS[0])
-        return str(worker).removesuffix(_ZSS_PORTS[0]) + _ZSS_PORTS[1] if is_default else ""
+        places = str(worker).split(",")
+        is_default = all(place.endswith(_ZSS_PORTS[0]) for place in places)
+        clients = [place.removesuffix(_ZSS_PORTS[0]) + _ZSS_PORTS[1] for place in places]
+        return ",".join(clients) if is_default else ""
     return "" if worker.dialect == "ncl" else str(worker)

@@ -7,7 +7,8 @@ socket lives in this process. It passes frames both ways through pipes and sends
 The proxy ends with its worker: when the worker dies, the pipe closes. If the worker's process
 writes nothing for `patience` seconds, the proxy stops its heartbeats, so a frozen worker is
 declared lost. When the worker reconnects, the proxy opens a new socket and stays: a worker whose
-broker is away for days must not start a process at every attempt.
+broker is away for days must not start a process at every attempt. If the broker has several
+addresses, each attempt uses the next one.
 
 A message on the pipe is one letter, the number of frames, then each frame with its length.
 """
@@ -21,7 +22,14 @@ from typing import Final
 
 import zmq
 
-from dragoman.transports.zmq import HANDSHAKE_EVENTS, CurveKeys, HandshakeMonitor
+from dragoman.transports.addresses import Addresses
+from dragoman.transports.zmq import (
+    HANDSHAKE_EVENTS,
+    RETRY_EVENT,
+    CurveKeys,
+    HandshakeMonitor,
+    event_number,
+)
 
 _HEAD: Final = struct.Struct(">cI")
 _LENGTH: Final = struct.Struct(">I")
@@ -87,7 +95,7 @@ class HeartbeatProxy:
     """One socket at a time, a pipe in each direction, one heartbeat."""
 
     def __init__(self, endpoint: str, identity: bytes, incoming: int, outgoing: int) -> None:
-        self._endpoint, self._identity = endpoint, identity
+        self._addresses, self._identity = Addresses(endpoint), identity
         self._make_socket()
         self._in, self._out = incoming, outgoing
         # The worker may not read for minutes; heartbeats must not wait for it.
@@ -103,13 +111,13 @@ class HeartbeatProxy:
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 500)
         self._socket.setsockopt(zmq.SNDHWM, 0)
-        self._socket.setsockopt(zmq.IPV6, int("[" in self._endpoint))
+        self._socket.setsockopt(zmq.IPV6, int("[" in "".join(self._addresses.all)))
         if self._identity:
             self._socket.setsockopt(zmq.IDENTITY, self._identity)
         self._is_connected = False
         self._handshakes = HandshakeMonitor(has_keys=False)
         self._refusal = ""
-        self._monitor = self._socket.get_monitor_socket(HANDSHAKE_EVENTS)
+        self._monitor = self._socket.get_monitor_socket(HANDSHAKE_EVENTS | RETRY_EVENT)
 
     def _close_socket(self) -> None:
         """Close the socket and wait for its end: the next one has the same identity."""
@@ -165,6 +173,7 @@ class HeartbeatProxy:
             self._close_socket()
             time.sleep(RECONNECT_PAUSE)
             self._make_socket()
+            self._addresses.move_on()
             # No heartbeat before the worker has registered on the new socket.
             self._beat = []
         self._is_connected = True
@@ -172,19 +181,41 @@ class HeartbeatProxy:
         self._handshakes = HandshakeMonitor(bool(keys))
         if keys:
             CurveKeys(*keys).prepare(self._socket)
-        self._socket.connect(self._endpoint)
+        self._connect_socket()
         self._report_handshakes()
 
+    def _connect_socket(self) -> None:
+        patience = self._addresses.patience
+        if patience is not None:
+            self._socket.setsockopt(zmq.CONNECT_TIMEOUT, round(patience * 1000))
+            self._socket.setsockopt(zmq.HANDSHAKE_IVL, round(patience * 1000))
+        self._socket.connect(self._addresses.current)
+
+    def _move_on(self) -> None:
+        """Connect to the next address instead of the same one again."""
+        if len(self._addresses.all) > 1:
+            self._socket.disconnect(self._addresses.current)
+            self._addresses.move_on()
+            self._connect_socket()
+
     def _report_handshakes(self) -> None:
-        """Tell the worker whether the broker refused a handshake."""
+        """Tell the worker whether the broker refused a handshake; leave an address that failed."""
         try:
             while True:
-                refusal = self._handshakes.read(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
-                if refusal != self._refusal:
-                    self._refusal = refusal
-                    self._unwritten += pack(REFUSAL, [refusal.encode()])
+                event = self._monitor.recv_multipart(zmq.NOBLOCK)[0]
+                if event_number(event) == RETRY_EVENT:
+                    self._move_on()
+                else:
+                    self._report_refusal(self._handshakes.read(event))
         except zmq.Again:
             return
+
+    def _report_refusal(self, refusal: str) -> None:
+        if not refusal:
+            self._addresses.answered()
+        if refusal != self._refusal:
+            self._refusal = refusal
+            self._unwritten += pack(REFUSAL, [refusal.encode()])
 
     def _set_beat(self, frames: "list[bytes]") -> None:
         self._every, self._patience = _BEAT.unpack(frames[0])

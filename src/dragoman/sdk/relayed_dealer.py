@@ -16,7 +16,7 @@ from dragoman.sdk.beat_relay import (
 )
 from dragoman.sdk.child_process import GRACE, PATIENCE, ChildProcess
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
-from dragoman.transports.dealer import refusal_of, split_endpoint
+from dragoman.transports.dealer import refusal_of
 from dragoman.transports.zmq_peers import MAX_FRAME, SEND_HWM
 from dragoman.transports.zmtp_dealer import DealerSession
 from dragoman.transports.zmtp_mechanism import ConnectionRejected
@@ -53,8 +53,7 @@ class RelayedDealer:
     async def open(self, wake: Callable[[], None]) -> str:
         """Start the relay, which connects by itself."""
         self._wake = wake
-        host, port = split_endpoint(self._endpoint)
-        await self._helper.open("dragoman.sdk.beat_relay", host, str(port))
+        await self._helper.open("dragoman.sdk.beat_relay", self._endpoint)
         self._helper.start_pulse()
         return self._endpoint
 

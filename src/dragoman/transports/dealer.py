@@ -1,5 +1,7 @@
 """A peer's end of ZeroMQ on asyncio: one TCP or IPC connection, restored when it is lost.
 
+If the broker has several addresses, each attempt uses the next one.
+
 It speaks ZMTP itself (`zmtp_dealer`), so that all messages of one turn of the loop are one write.
 Messages that are sent while the connection is lost wait for the next one, as in libzmq.
 """
@@ -11,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from dragoman.transports.accepted_connection import keep_alive
+from dragoman.transports.addresses import Addresses, split_endpoint
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
 from dragoman.transports.zmq_peers import (
     LINGER_MS,
@@ -33,12 +36,6 @@ from dragoman.transports.zmtp_mechanism import ConnectionRejected, PeerMechanism
 RECONNECT_EVERY: Final = 0.1
 #: Bytes in the write buffer beyond which `send` answers `Sent.FULL`.
 _UNSENT: Final = 64 * 1024 * 1024
-
-
-def split_endpoint(endpoint: str) -> tuple[str, int]:
-    """Return host and port of a `tcp://` endpoint."""
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def mechanism_for(keys: CurveKeys | None, identity: bytes) -> PeerMechanism | None:
@@ -71,6 +68,7 @@ class Dealer(asyncio.Protocol):
         max_frame: int = MAX_FRAME,
     ) -> None:
         self._endpoint = endpoint
+        self._addresses = Addresses(endpoint)
         self._identity = identity
         self._keys = keys
         self._max_frame = max_frame
@@ -80,6 +78,8 @@ class Dealer(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._opened = asyncio.Event()
+        #: Set when a handshake is over, or its connection lost.
+        self._settled = asyncio.Event()
         self._has_opened_once = False
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         #: Messages that wait for an open connection.
@@ -89,6 +89,8 @@ class Dealer(asyncio.Protocol):
         self._is_writing = False
         #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
+        #: How often it has connected again, if the broker has several addresses.
+        self.reconnections = 0
 
     def _new_session(self) -> DealerSession:
         mechanism = mechanism_for(self._keys, self._identity)
@@ -105,18 +107,44 @@ class Dealer(asyncio.Protocol):
     async def _keep_connected(self) -> None:
         while True:
             self._lost.clear()
+            self._settled.clear()
             with suppress(OSError):
-                await self._connect()
+                await self._connect_in_time()
                 await self._lost.wait()
+            self._addresses.move_on()
             await asyncio.sleep(RECONNECT_EVERY)
 
+    async def _connect_in_time(self) -> None:
+        """Connect. If there are other addresses, this one has a limited time to answer."""
+        patience = self._addresses.patience
+        try:
+            async with asyncio.timeout(patience):
+                await self._connect()
+                if patience is not None:
+                    await self._settled.wait()
+        except TimeoutError:
+            if self._transport is None:
+                raise
+            self._transport.abort()
+
     async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._endpoint.startswith("ipc://"):
-            await loop.create_unix_connection(lambda: self, self._endpoint.removeprefix("ipc://"))
+        loop, address = asyncio.get_running_loop(), self._addresses.current
+        if address.startswith("ipc://"):
+            await loop.create_unix_connection(lambda: self, address.removeprefix("ipc://"))
         else:
-            host, port = split_endpoint(self._endpoint)
+            host, port = split_endpoint(address)
             await loop.create_connection(lambda: self, host, port)
+
+    async def renew(self) -> bool:
+        """Connect to the next address; return False if there is only one."""
+        if len(self._addresses.all) == 1:
+            return False
+        self._arrived.clear()
+        self._pending.clear()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+        return True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
@@ -128,13 +156,15 @@ class Dealer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Have the connection restored."""
-        if not self._session.is_open and self._keys is not None and not self._has_opened_once:
+        is_new = not self._session.is_open and not self._has_opened_once
+        if is_new and self._keys is not None and self._addresses.have_all_failed:
             # A wrong broker key has no other symptom.
             self.refusal = self.refusal or NO_CURVE
             self._wake()
         self._transport = None
         self._out.clear()
         self._opened.clear()
+        self._settled.set()
         self._lost.set()
 
     # --- reading ------------------------------------------------------------------------------
@@ -160,8 +190,11 @@ class Dealer(asyncio.Protocol):
 
     def _open_session(self) -> None:
         self.refusal = ""
+        self.reconnections += self._has_opened_once and len(self._addresses.all) > 1
         self._has_opened_once = True
+        self._addresses.answered()
         self._opened.set()
+        self._settled.set()
         while self._pending:
             self._session.encode(self._pending.popleft(), self._out)
         self._write()

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from dragoman.transports.addresses import Addresses
 from dragoman.transports.base import Address, Frames, Sent, is_loopback, pop_messages
 from dragoman.transports.recognition import recognise
 from dragoman.transports.tls import PeerTls
@@ -35,11 +36,15 @@ _BROKEN: Final = (OSError, TimeoutError, EOFError, h11.RemoteProtocolError, h11.
 
 
 class HttpConnection:
-    """One connection."""
+    """One connection to one address of the broker."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self.address = address
+        self._host = urlsplit(address).netloc.rpartition("@")[2].encode()
         self._http = h11.Connection(h11.CLIENT)
         self._has_ended = False
         #: The first bytes of the server, to recognise another protocol.
@@ -50,6 +55,7 @@ class HttpConnection:
         self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> int:
         """Send a request; return the status of the answer."""
+        headers = [(b"host", self._host), *headers]
         if body or method == b"POST":
             headers = [*headers, (b"content-length", str(len(body)).encode())]
         http = self._http
@@ -108,7 +114,11 @@ class HttpConnection:
         if self._writer.get_extra_info("ssl_object") is None:
             self._writer.close()
         else:
-            self._writer.transport.abort()
+            self.abort()
+
+    def abort(self) -> None:
+        """Close the connection now; its reader gets an error."""
+        self._writer.transport.abort()
 
 
 class OutgoingRequest:
@@ -135,27 +145,28 @@ class HttpRequester:
         """Prepare.
 
         Args:
-            endpoint: the broker's HTTP endpoint.
+            endpoint: the broker's HTTP endpoint; several addresses are separated by commas.
             tls: certificates and the trusted authority; None: no encryption.
             token: a bearer token for every request.
 
         """
-        place = urlsplit(endpoint)
+        self._addresses = Addresses(endpoint)
         self._tls = tls.context() if tls is not None else None
         #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
         #: The probable cause while attempts fail; they continue.
         self.connection_hint = ""
-        self._host, self._port = place.hostname or "127.0.0.1", place.port or 80
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self._always = [(b"host", f"{host}:{self._port}".encode())]
+        self._always: list[tuple[bytes, bytes]] = []
         if token:
-            if tls is None and not is_loopback(self._host):
+            hosts = [urlsplit(each).hostname or "" for each in self._addresses.all]
+            if tls is None and not all(map(is_loopback, hosts)):
                 raise ValueError("a token is sent only over TLS; use https://")
             self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._idle: list[HttpConnection] = []
+        #: Connections of requests and streams that are under way.
+        self._in_use: set[HttpConnection] = set()
         self._lanes: defaultdict[bytes, deque[OutgoingRequest]] = defaultdict(deque)
         self._under_way: set[bytes] = set()
         self._streams: dict[bytes, asyncio.Task[None]] = {}
@@ -171,7 +182,8 @@ class HttpRequester:
     async def open(self, wake: Callable[[], None]) -> str:
         """Start; each request connects when it needs to."""
         self._wake = wake
-        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
+        place = self._addresses.current.partition("://")[2]
+        return f"{'https' if self._tls else 'http'}://{place}"
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -233,6 +245,7 @@ class HttpRequester:
 
     async def _exchange(self, request: OutgoingRequest) -> tuple[int, bytes]:
         connection = self._idle.pop() if self._idle else await self._connect()
+        self._in_use.add(connection)
         try:
             status = await connection.ask(
                 request.method, request.target, self._always + request.headers, request.body
@@ -242,18 +255,23 @@ class HttpRequester:
             if connection.is_reusable() and not self._is_closing:
                 self._idle.append(connection)
                 return status, body
-        except BaseException:
+        except BaseException as error:
             connection.close()
             if connection.is_used:
                 # The broker may have closed it before the request: retry on a new connection.
                 self._drop_idle()
+            elif isinstance(error, _BROKEN):
+                self._leave(connection.address)
             raise
+        finally:
+            self._in_use.discard(connection)
         connection.close()
         return status, body
 
     def _note_refusal(self, status: int, body: bytes) -> None:
         """Remember the broker's reason if it rejects the credentials."""
         self.refusal = self.connection_hint = ""
+        self._addresses.answered()
         if status in (401, 421) or (status == 403 and b'"code":"forbidden"' in body):
             try:
                 self.refusal = str(json.loads(body)["detail"])
@@ -292,10 +310,30 @@ class HttpRequester:
                 pause = min(pause * 2, _PAUSE[1])
 
     async def _connect(self) -> HttpConnection:
-        async with asyncio.timeout(_CONNECT_WITHIN):
-            return HttpConnection(
-                *await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-            )
+        """Connect to the current address; if that fails, the next attempt uses the next one."""
+        address = self._addresses.current
+        place = urlsplit(address)
+        host, port = place.hostname or "127.0.0.1", place.port or 80
+        try:
+            async with asyncio.timeout(self._addresses.patience or _CONNECT_WITHIN):
+                ends = await asyncio.open_connection(host, port, ssl=self._tls)
+        except OSError:
+            self._leave(address)
+            raise
+        return HttpConnection(*ends, address)
+
+    def _leave(self, address: str) -> None:
+        """Move on, unless another request did so already."""
+        if address == self._addresses.current:
+            self._addresses.move_on()
+
+    def move_on(self) -> None:
+        """Leave a silent address for the next one; requests under way are repeated there."""
+        if len(self._addresses.all) > 1:
+            self._addresses.move_on()
+            self._drop_idle()
+            for connection in self._in_use:
+                connection.abort()
 
     # --- streams ------------------------------------------------------------------------------
 
@@ -319,6 +357,7 @@ class HttpRequester:
 
     async def _read_stream(self, request: OutgoingRequest, stream: "SseReader") -> None:
         connection = await self._connect()
+        self._in_use.add(connection)
         try:
             status = await connection.ask(b"GET", request.target, stream.headers(), b"")
             if status != 200:
@@ -329,6 +368,7 @@ class HttpRequester:
                 for name, data in stream.feed(piece):
                     self._arrive([bytes(request.tag), b"event", name, data])
         finally:
+            self._in_use.discard(connection)
             connection.close()
 
     # --- the rest of a transport --------------------------------------------------------------

@@ -25,6 +25,7 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
+from dragoman.transports.addresses import split_addresses
 from dragoman.transports.base import Address, Frames, Key, Sent
 from dragoman.transports.tls import PeerTls
 
@@ -100,7 +101,7 @@ class Nats:
 
         Args:
             url: `nats://`, `tls://` or `tcp://`, with a token or user if the server asks for one;
-                not used with a supervised server.
+                several addresses are separated by commas. Not used with a supervised server.
             subscriptions: the subjects to subscribe to, before anything is sent.
             name: the connection's name in the server's listings.
             server: a server to start and stop together with the connection.
@@ -225,7 +226,7 @@ class Nats:
             client._public_nkey = self._nkey.public
             client._auth_configured = True
         await client.connect(
-            servers=[_nats_url(self._url)],
+            servers=[_nats_url(each) for each in split_addresses(self._url)],
             name=self._name,
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnected,

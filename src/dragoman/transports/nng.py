@@ -7,7 +7,8 @@ NNG matches an answer to its request by context; the answer itself has no id. So
 * `drain` yields `(b"", [ticket, answer])`, or `(b"", [ticket])` if no answer came in time.
 
 A ticket has one open request: the same message again is the same request, another message replaces
-it. NNG reconnects by itself and resends open requests, so there is nothing to rebuild.
+it. NNG reconnects and resends open requests, so there is nothing to rebuild. `nng_dialer` moves to
+the next address if the broker has several.
 `RequestWindow` decides how many requests are open at once; the others wait in order.
 """
 
@@ -20,7 +21,9 @@ from urllib.parse import urlsplit
 
 import pynng
 
+from dragoman.transports.addresses import Addresses
 from dragoman.transports.base import Address, Frames, Sent, pop_messages
+from dragoman.transports.nng_dialer import NngDialer
 from dragoman.transports.nng_refusals import RefusalProbe
 from dragoman.transports.tls import PeerTls
 
@@ -89,6 +92,8 @@ class NngRequester:
     ) -> None:
         self._tls = tls
         self._endpoint = f"tls+{endpoint}" if tls and endpoint.startswith("tcp:") else endpoint
+        self._addresses = Addresses(self._endpoint)
+        self._dialer = NngDialer(self._addresses, self._prepare)
         self._window: RequestWindow = window or _UnlimitedWindow()
         self._resend_after = resend_after
         self._max_message = max_message
@@ -118,16 +123,24 @@ class NngRequester:
             async_backend="asyncio",
         )
         if self._tls is not None:
-            self._socket.tls_config = self._config(self._tls)
-            self._probe = RefusalProbe(self._endpoint, self._tls)
+            self._probe = RefusalProbe(self._addresses, self._tls)
             self._probe.watch(self._socket)
-        self._socket.dial(self._endpoint, block=False)
+        self._dialer.start(self._socket)
         return self._endpoint
 
-    def _config(self, tls: PeerTls) -> pynng.TLSConfig:
+    def move_on(self) -> None:
+        """Leave a silent address for the next one; NNG repeats the open requests there."""
+        self._dialer.move_on()
+
+    def _prepare(self, address: str) -> None:
+        """Expect the certificate of an address before the socket dials it."""
+        if self._socket is not None and self._tls is not None:
+            self._socket.tls_config = self._config(address, self._tls)
+
+    def _config(self, address: str, tls: PeerTls) -> pynng.TLSConfig:
         return pynng.TLSConfig(
             pynng.TLSConfig.MODE_CLIENT,
-            server_name=urlsplit(self._endpoint).hostname,
+            server_name=urlsplit(address).hostname,
             ca_string=tls.authority or None,
             own_key_string=tls.key or None,
             own_cert_string=tls.certificate or None,
@@ -212,6 +225,7 @@ class NngRequester:
     async def close(self) -> None:
         """Cancel open requests, then close the contexts, then the socket."""
         sock, self._socket = self._socket, None
+        await self._dialer.close()
         if self._probe is not None:
             await self._probe.close()
         self._waiting.clear()

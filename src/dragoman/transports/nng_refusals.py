@@ -12,6 +12,7 @@ import ssl
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from dragoman.transports.addresses import Addresses
 from dragoman.transports.tls import PeerTls
 
 #: The first bytes of a requester and of a replier (SP version 0, protocols 0x30 and 0x31).
@@ -31,9 +32,8 @@ _REFUSED: Final = (
 class RefusalProbe:
     """Watches the connections of one NNG socket; `refusal` says why there is none."""
 
-    def __init__(self, endpoint: str, tls: PeerTls) -> None:
-        parts = urlsplit(endpoint)
-        self._where = (parts.hostname or "", parts.port or 0)
+    def __init__(self, addresses: Addresses, tls: PeerTls) -> None:
+        self._addresses = addresses
         self._tls = tls
         self._pipes = 0
         self._is_changed = asyncio.Event()
@@ -78,7 +78,9 @@ class RefusalProbe:
                 pause = _PATIENCE
                 continue
             loop = asyncio.get_running_loop()
-            self._probing = loop.run_in_executor(None, probe, self._where, self._tls)
+            parts = urlsplit(self._addresses.current)
+            where = (parts.hostname or "", parts.port or 0)
+            self._probing = loop.run_in_executor(None, probe, where, self._tls)
             found = await asyncio.shield(self._probing)
             if not self._pipes:
                 self.refusal = found

@@ -25,7 +25,15 @@ from dragoman.transports.zmq_peers import (
     CurveKeys,
 )
 
-__all__ = ["HANDSHAKE_EVENTS", "MAX_FRAME", "CurveKeys", "HandshakeMonitor", "ZmqDealer"]
+__all__ = [
+    "HANDSHAKE_EVENTS",
+    "MAX_FRAME",
+    "RETRY_EVENT",
+    "CurveKeys",
+    "HandshakeMonitor",
+    "ZmqDealer",
+    "event_number",
+]
 
 
 _EVENT: Final = Struct("=Hi")
@@ -35,12 +43,20 @@ _MISMATCH: Final = int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 _SUCCEEDED: Final = int(zmq.Event.HANDSHAKE_SUCCEEDED)
 #: The monitor events about handshakes.
 HANDSHAKE_EVENTS: Final = _AUTH_FAILED | _NO_DETAIL | _MISMATCH | _SUCCEEDED
+#: The monitor event that follows a lost connection and a failed attempt.
+RETRY_EVENT: Final = int(zmq.Event.CONNECT_RETRIED)
 _LAST: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 def _not_open(frame: bytes, flags: int) -> object:
     raise AssertionError("the transport is not open")
+
+
+def event_number(event: bytes) -> int:
+    """Return the kind of an event of a socket's monitor."""
+    number: int = _EVENT.unpack_from(event)[0]
+    return number
 
 
 class HandshakeMonitor:
@@ -59,7 +75,7 @@ class HandshakeMonitor:
 
     def read(self, event: bytes) -> str:
         """Read an event of the socket's monitor; return the current refusal."""
-        number, _ = _EVENT.unpack_from(event)
+        number = event_number(event)
         if number == _SUCCEEDED:
             self._has_succeeded = True
             self.refusal = ""

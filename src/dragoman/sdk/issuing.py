@@ -57,13 +57,16 @@ def new_certificate(
     signer = serialization.load_pem_private_key(authority.secret.encode(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     secret = ec.generate_private_key(ec.SECP256R1())
-    purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if hosts:
+        # Both: the servers of a cluster connect to each other.
+        purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
     issuer = issuing.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     builder = (
         _builder(name, str(issuer), secret.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(is_authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     )
     if hosts:
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])

@@ -9,6 +9,7 @@ import socket
 from typing import Any, Protocol
 
 from dragoman.transports.base import Key
+from dragoman.transports.origins import ORIGINS
 from dragoman.transports.tls import peer_key
 
 
@@ -103,6 +104,7 @@ class AcceptedConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the listener that the connection has ended."""
         self.owner.release(self)
+        ORIGINS.forget(self.transport)
 
     def fail(self, reason: str) -> None:
         """Count the reason and abort the connection."""

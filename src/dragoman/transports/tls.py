@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.base import Key
+from dragoman.transports.origins import ORIGINS
 
 #: Seconds that a handshake may take, and how many may run; one more aborts the oldest.
 HANDSHAKE_WITHIN: Final = 5.0
@@ -228,8 +229,8 @@ class TlsHandshakes:
 
     def _failed(self, transport: asyncio.Transport, why: str) -> None:
         self._note(why)
-        name = transport.get_extra_info("peername")
-        self._limiter.failed(str(name[0]) if name else "")
+        name = ORIGINS.address_of(transport)
+        self._limiter.failed(name[0] if name else "")
 
     def close(self) -> None:
         """Abort the handshakes that are under way."""

@@ -20,6 +20,7 @@ from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
 from dragoman.transports.accepted_connection import ConnectionLimits
 from dragoman.transports.base import Address, Admits, Frames, Key, Refused, Sent
 from dragoman.transports.listener import Listener
+from dragoman.transports.origins import ORIGINS
 from dragoman.transports.zmtp_connection import ZmtpConnection
 from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
 from dragoman.transports.zmtp_mechanism import BROKEN_OFF, ConnectionRejected, Mechanism, Null
@@ -166,13 +167,14 @@ class Router(Listener[ZmtpConnection]):
         """Count a new connection and keep it if the limits allow it."""
         if self._limiters:
             self._limiters[connection.number].arrived()
-        name = connection.transport.get_extra_info("peername")
-        if isinstance(connection.mechanism, Curve) and isinstance(name, tuple):
-            connection.mechanism.address = f"{name[0]}:{name[1]}"
         return super().admit(connection)
 
     def schedule_handshake(self, connection: ZmtpConnection, body: bytes) -> None:
         """Run a handshake command: NULL at once, CURVE (which costs CPU) in its turn."""
+        # Not earlier: a node that passes a connection through names its peer before the first byte.
+        name = ORIGINS.address_of(connection.transport)
+        if isinstance(connection.mechanism, Curve) and name is not None:
+            connection.mechanism.address = f"{name[0]}:{name[1]}"
         if not self._key_pairs:
             connection.run_handshake(body)
             return
@@ -245,8 +247,8 @@ class Router(Listener[ZmtpConnection]):
         """Count a failure by its reason; a failed handshake also counts at the limiter."""
         super().note(reason, connection)
         if self._limiters and not connection.is_open:
-            source = connection.transport.get_extra_info("peername")
-            self._limiters[connection.number].failed(str(source[0]) if source else "")
+            source = ORIGINS.address_of(connection.transport)
+            self._limiters[connection.number].failed(source[0] if source else "")
 
     def _count_over_limit(self) -> None:
         self.trouble[OVER_LIMIT] += 1

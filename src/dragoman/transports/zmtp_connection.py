@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
 from dragoman.transports.base import Address, Frames
+from dragoman.transports.origins import ORIGINS
 from dragoman.transports.recognition import wrong_protocol
 from dragoman.transports.zmtp_curve import OVERHEAD
 from dragoman.transports.zmtp_mechanism import (
@@ -105,7 +106,7 @@ class ZmtpConnection(AcceptedConnection):
 
     def __repr__(self) -> str:
         """Name it for the log."""
-        return f"ZeroMQ peer {self.address!r} at {self.transport.get_extra_info('peername')}"
+        return f"ZeroMQ peer {self.address!r} at {ORIGINS.address_of(self.transport)}"
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Mark the end; messages in the inbox are still drained."""

@@ -31,6 +31,7 @@ WITHOUT_TWIN = {
     "dialects/facts.py",
     "dialects/peer_sides.py",
     "ledger/base.py",
+    "ledger/stream.py",
     "transports/base.py",
 }
 SMALL = 5

@@ -13,6 +13,8 @@ from tests.ledger.entries import entries, entry, fill, record, run, seqs, varied
 
 from dragoman.ledger.base import Entry, Ledger, LedgerError
 from dragoman.ledger.memory import MemoryLedger
+from dragoman.ledger.memory_stream import MemoryStream, StreamConnection
+from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.rows import FIELDS
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.body import EMPTY, Body
@@ -20,9 +22,19 @@ from dragoman.model.record import Kind, Record
 
 Make: TypeAlias = Callable[[Path], Ledger]
 
+
+def replicated(folder: Path) -> ReplicatedLedger:
+    """Open the replicated ledger on a stream in memory, as its leader."""
+    ledger = ReplicatedLedger(folder / "ledger.db", StreamConnection(MemoryStream()))
+    ledger.catch_up()
+    ledger.lead()
+    return ledger
+
+
 IMPLEMENTATIONS: dict[str, Make] = {
     "memory": lambda folder: MemoryLedger(),
     "sqlite": lambda folder: SqliteLedger(folder / "ledger.db"),
+    "replicated": replicated,
 }
 
 

@@ -1,7 +1,7 @@
-"""The ledger interface. `memory` and `sqlite` implement it; one conformance suite tests both."""
+"""The ledger interface. `memory`, `sqlite` and `replicated` implement it; one suite tests all."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from dragoman.model.body import Body
 from dragoman.model.record import Record
@@ -51,6 +51,25 @@ class LedgerMissing(LedgerUnwritable):
 
     summary = "the ledger's files were deleted, moved or replaced"
     is_lasting = True
+
+
+class LedgerUnavailable(LedgerError):
+    """The batch may or may not be written; only the same batch may follow, until that is known."""
+
+    summary = "the ledger's replicas do not answer"
+    is_lasting = False
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Fenced(LedgerError):
+    """Another leader has written. This process never writes to this ledger again."""
+
+
+#: Errors after which the same batch is tried again.
+LedgerTrouble: TypeAlias = LedgerUnwritable | LedgerUnavailable
 
 
 @value

@@ -256,6 +256,15 @@ def cut_links(connection: apsw.Connection, last: int) -> None:
         connection.execute("UPDATE links SET first = ?, link = ?", (last + 1, found))
 
 
+def remove_before(connection: apsw.Connection, origin: Origin) -> None:
+    """Remove the records before an origin."""
+    last = origin.first - 1
+    cut_links(connection, last)
+    connection.execute("DELETE FROM records WHERE seq <= ?", (last,))
+    connection.execute("DELETE FROM bodies WHERE seq <= ?", (last,))
+    write_origin(connection, origin)
+
+
 def read_checkpoints(connection: apsw.Connection) -> dict[str, int]:
     """Read every checkpoint."""
     found = {}
@@ -271,6 +280,14 @@ def write_checkpoint(connection: apsw.Connection, name: str, seq: int) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (name, seq, _checksum(name, seq))
     )
+
+
+def move_checkpoint(connection: apsw.Connection, name: str, seq: int | None) -> None:
+    """Set one checkpoint; None removes it."""
+    if seq is None:
+        connection.execute("DELETE FROM checkpoints WHERE name = ?", (name,))
+    else:
+        write_checkpoint(connection, name, seq)
 
 
 def _checksum(*values: str | int) -> int:

@@ -180,13 +180,12 @@ class SqliteLedger:
         """Store, durably, how far a named reader has read."""
         self._require_open()
         require_position(name, seq, self.last_seq)
-        self._call(lambda: layout.write_checkpoint(self._connection, name, seq))
+        self._call(lambda: layout.move_checkpoint(self._connection, name, seq))
 
     def forget_checkpoint(self, name: str) -> None:
         """Remove the checkpoint of a reader that will not come back."""
         self._require_open()
-        query = "DELETE FROM checkpoints WHERE name = ?"
-        self._call(lambda: self._connection.execute(query, (name,)))
+        self._call(lambda: layout.move_checkpoint(self._connection, name, None))
 
     async def retain(
         self,
@@ -236,22 +235,24 @@ class SqliteLedger:
             self._head.write(batches[-1].last)
 
     def _insert(self, batches: list[Batch]) -> None:
-        newest, link = self._link, self._make_link
-
-        def linked() -> Iterator[Row]:
-            """Replace the encoded bytes of each row by its link."""
-            nonlocal newest
-            for batch in batches:
-                for row in batch.rows:
-                    newest = link(row[-1], newest)
-                    yield (*row[:-1], newest)
-
-        bodies = [body for batch in batches for body in batch.bodies]
+        rows = self._linked(batches)
         with Transaction(self._connection):
-            self._connection.executemany(_INSERT, linked())
-            if bodies:
-                self._connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
-        self._link = newest
+            self._write_rows(rows, [body for batch in batches for body in batch.bodies])
+        self._link = rows[-1][-1]
+
+    def _linked(self, batches: list[Batch]) -> list[Row]:
+        """Return the rows of batches; a link replaces the encoded bytes of each."""
+        newest, link, rows = self._link, self._make_link, []
+        for batch in batches:
+            for row in batch.rows:
+                newest = link(row[-1], newest)
+                rows.append((*row[:-1], newest))
+        return rows
+
+    def _write_rows(self, rows: Sequence[Row], bodies: Sequence[Row]) -> None:
+        self._connection.executemany(_INSERT, rows)
+        if bodies:
+            self._connection.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
 
     def _on_failure(self) -> None:
         """Continue numbering from what is durable, after a commit failed."""
@@ -273,15 +274,15 @@ class SqliteLedger:
         last = last_removable(policies, protected_seq, positions)
         if last < first:
             return False
-        checksum = self._connection.execute(reading.CHAIN, (last,)).get
-        origin = Origin(last + 1, checksum)
-        with Transaction(self._connection):
-            layout.cut_links(self._connection, last)
-            self._connection.execute("DELETE FROM records WHERE seq <= ?", (last,))
-            self._connection.execute("DELETE FROM bodies WHERE seq <= ?", (last,))
-            layout.write_origin(self._connection, origin)
-        self._origin = origin
+        self._remove(last)
         return last == policies[0]
+
+    def _remove(self, last: int) -> None:
+        """Remove the records up to `last`."""
+        origin = Origin(last + 1, self._connection.execute(reading.CHAIN, (last,)).get)
+        with Transaction(self._connection):
+            layout.remove_before(self._connection, origin)
+        self._origin = origin
 
     def _last_before(self, before_at: float, upto: int) -> int:
         query = "SELECT seq FROM records WHERE seq <= ? AND at >= ? ORDER BY seq LIMIT 1"

@@ -24,7 +24,7 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.dialects.base import Send, Subscribed
-from dragoman.ledger.base import Entry, LedgerError, LedgerUnwritable
+from dragoman.ledger.base import Entry, LedgerError, LedgerTrouble
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.server.archive import Archive
 from dragoman.server.links import Link, Links
@@ -271,7 +271,7 @@ class BrokerEngine:
         self._in_flight, self._pending = self._pending, PendingBatch()
         return self._in_flight.entries
 
-    def write_failed(self, error: LedgerUnwritable, now: float) -> None:
+    def write_failed(self, error: LedgerTrouble, now: float) -> None:
         """Note that the ledger takes no records; refuse new jobs if that lasts."""
         if self._failing_since is None:
             self._failing_since = now

@@ -15,7 +15,13 @@ import structlog
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Effect
 from dragoman.core.events import Event
-from dragoman.ledger.base import Entry, Ledger, LedgerUnwritable
+from dragoman.ledger.base import (
+    Entry,
+    Ledger,
+    LedgerTrouble,
+    LedgerUnavailable,
+    LedgerUnwritable,
+)
 from dragoman.server.archive import Archive
 from dragoman.server.clock import Clock
 from dragoman.server.engine import BrokerEngine, Urgency
@@ -164,7 +170,7 @@ class Loop:
             try:
                 started = time.perf_counter()
                 await self.ledger.append(entries)
-            except LedgerUnwritable as error:
+            except (LedgerUnwritable, LedgerUnavailable) as error:
                 self.is_retrying = True
                 self.ledger_failed(error, records=len(entries))
                 if self.is_stopping:
@@ -177,7 +183,7 @@ class Loop:
                 self.ledger_works()
                 return
 
-    def ledger_failed(self, error: LedgerUnwritable, records: int = 0) -> None:
+    def ledger_failed(self, error: LedgerTrouble, records: int = 0) -> None:
         """Report that the ledger takes no records: in the log, to probes, and to clients."""
         log.error(
             "cannot write the ledger; nothing is acknowledged until it can be written",

@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "transports.curve_box",
         "transports.accept_limiter",
         "transports.accepted_connection",
+        "transports.jetstream_connection",
         "transports.listener",
         "transports.nats_cluster",
         "transports.nats_users",

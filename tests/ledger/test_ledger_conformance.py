@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.ledger.entries import entries, entry, fill, record, run, seqs, varied
+from tests.nats_trio import NatsTrio
 
 from dragoman.ledger.base import Entry, Ledger, LedgerError
 from dragoman.ledger.memory import MemoryLedger
@@ -17,15 +19,18 @@ from dragoman.ledger.memory_stream import MemoryStream, StreamConnection
 from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.rows import FIELDS
 from dragoman.ledger.sqlite import SqliteLedger
+from dragoman.ledger.stream import Stream
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.record import Kind, Record
+from dragoman.transports.jetstream import JetStream
+from dragoman.transports.jetstream_connection import JetStreamConnection
 
 Make: TypeAlias = Callable[[Path], Ledger]
 
 
-def replicated(folder: Path) -> ReplicatedLedger:
-    """Open the replicated ledger on a stream in memory, as its leader."""
-    ledger = ReplicatedLedger(folder / "ledger.db", StreamConnection(MemoryStream()))
+def leading(folder: Path, stream: Stream) -> ReplicatedLedger:
+    """Open the replicated ledger as its leader."""
+    ledger = ReplicatedLedger(folder / "ledger.db", stream)
     ledger.catch_up()
     ledger.lead()
     return ledger
@@ -34,13 +39,29 @@ def replicated(folder: Path) -> ReplicatedLedger:
 IMPLEMENTATIONS: dict[str, Make] = {
     "memory": lambda folder: MemoryLedger(),
     "sqlite": lambda folder: SqliteLedger(folder / "ledger.db"),
-    "replicated": replicated,
+    "replicated": lambda folder: leading(folder, StreamConnection(MemoryStream())),
 }
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
+@pytest.fixture(scope="module")
+def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JetStreamConnection]:
+    with NatsTrio(tmp_path_factory.mktemp("nats")) as servers:
+        connection = JetStreamConnection(servers.urls)
+        yield connection
+        connection.close()
+
+
+@pytest.fixture(params=[*IMPLEMENTATIONS, pytest.param("jetstream", marks=pytest.mark.interop)])
 def make(request: pytest.FixtureRequest) -> Make:
-    return IMPLEMENTATIONS[request.param]
+    if request.param != "jetstream":
+        return IMPLEMENTATIONS[request.param]
+    connection: JetStreamConnection = request.getfixturevalue("nats")
+
+    def on_servers(folder: Path) -> Ledger:
+        name = uuid4().hex
+        return leading(folder, JetStream.open(connection, name, f"ledger.{name}", 3))
+
+    return on_servers
 
 
 @pytest.fixture

@@ -9,12 +9,22 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from dragoman.ledger.stream import StreamMessage
+from dragoman.model.value import value
 
 #: Bytes of one piece; small, so that tests have messages with several.
 PIECE: Final = 64 * 1024
 #: Servers that hold the stream.
 REPLICAS: Final = 3
+
+
+@value
+class StoredMessage:
+    """A message: its first and last sequence, its id, and its content."""
+
+    first: int
+    last: int
+    id: str
+    data: bytes
 
 
 class StreamFaults:
@@ -47,7 +57,7 @@ class MemoryStream:
     """The stored messages, and how many of the servers run."""
 
     def __init__(self, remembers: int = 10_000) -> None:
-        self._messages: list[StreamMessage] = []
+        self._messages: list[StoredMessage] = []
         self._last = 0
         self._first = 1
         self._remembers = remembers
@@ -73,7 +83,7 @@ class MemoryStream:
         return self._first
 
     @property
-    def messages(self) -> Sequence[StreamMessage]:
+    def messages(self) -> Sequence[StoredMessage]:
         """All kept messages."""
         return self._messages
 
@@ -85,7 +95,7 @@ class MemoryStream:
             return None
         pieces = max(1, -(-len(data) // PIECE))
         first, self._last = self._last + 1, self._last + pieces
-        self._messages.append(StreamMessage(first, self._last, message_id, data))
+        self._messages.append(StoredMessage(first, self._last, message_id, data))
         self._known[message_id] = self._last
         while len(self._known) > self._remembers:
             del self._known[next(iter(self._known))]
@@ -126,14 +136,14 @@ class StreamConnection:
             raise TimeoutError("no answer of the simulated stream")
         return stored
 
-    def read(self, first: int) -> StreamMessage | None:
+    def read(self, first: int) -> StoredMessage | None:
         """Return the message that begins at a sequence, unless the server is behind."""
         self._require_reachable()
         if self.faults.strikes(self.faults.stale):
             return None
         return next((m for m in reversed(self._stream.messages) if m.first == first), None)
 
-    def follow(self, after: int, at_most: float = 0.0) -> Sequence[StreamMessage]:
+    def follow(self, after: int, at_most: float = 0.0) -> Sequence[StoredMessage]:
         """Return the messages after a sequence; a server that is behind has fewer."""
         self._require_reachable()
         found = [each for each in self._stream.messages if each.first > after]

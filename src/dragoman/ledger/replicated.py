@@ -53,6 +53,8 @@ T = TypeVar("T")
 PATIENCE: Final = 4.0
 #: Seconds between two attempts: the first, and the longest.
 _PAUSE: Final = (0.02, 0.5)
+#: Seconds to wait for a message that the stream is known to have.
+_NEXT: Final = 2.0
 _HINT: Final = "check the NATS servers of the cluster: a majority must run and reach each other"
 
 
@@ -106,26 +108,25 @@ class ReplicatedLedger(SqliteLedger):
         return self._on_writer(lambda: self._guarded(lambda: self._apply(message)))
 
     def catch_up(self) -> None:
-        """Apply everything that the stream has. Raises LedgerUnavailable if it is unreachable."""
-        while self.follow(0.0):
-            pass
+        """Apply everything that the stream has. Raises LedgerUnavailable if that is not known."""
+        while not self._is_caught_up(self._asked(self.stream.last_sequence)):
+            if not self.follow(_NEXT):
+                raise LedgerUnavailable("the ledger's stream does not deliver its messages", _HINT)
 
     def follow(self, at_most: float) -> list[Applied]:
-        """Apply the next messages; wait for them up to `at_most` seconds.
+        """Apply the next messages; wait for them up to `at_most` seconds."""
+        found = self._asked(lambda: self.stream.follow(self._place.stream, at_most))
+        return [self.apply(message) for message in found]
 
-        Returns nothing only if the copy has everything that the stream has, or after `at_most`.
-        """
+    def _asked(self, ask: Callable[[], T]) -> T:
         try:
-            found = self.stream.follow(self._place.stream, at_most)
-            if not found and at_most <= 0.0:
-                self._require_caught_up(self.stream.last_sequence())
+            return ask()
         except (TimeoutError, ConnectionError) as error:
             raise LedgerUnavailable(f"the ledger's stream does not answer: {error}", _HINT) from (
                 error
             )
-        return [self.apply(message) for message in found]
 
-    def _require_caught_up(self, last: int) -> None:
+    def _is_caught_up(self, last: int) -> bool:
         place = self._place.stream
         if last < place:  # the server that answered may be behind
             raise LedgerUnavailable(
@@ -134,8 +135,7 @@ class ReplicatedLedger(SqliteLedger):
                 "if this stays, the stream has lost messages or is another one: restore a backup of"
                 " the servers",
             )
-        if last > place:
-            raise LedgerUnavailable(f"the copy has {place} of {last} messages of the stream", _HINT)
+        return last == place
 
     def _apply(self, found: StreamMessage) -> Applied:
         if found.last <= self._place.stream:

@@ -7,17 +7,29 @@ ConnectionError (in doubt, or not reachable), OSError with ENOSPC (the stream is
 from collections.abc import Sequence
 from typing import Protocol
 
-from dragoman.model.value import value
 
-
-@value
-class StreamMessage:
+class StreamMessage(Protocol):
     """One message. A large one has several pieces in the stream, each with its own sequence."""
 
-    first: int  #: the sequence of its first piece
-    last: int  #: the sequence of its last piece
-    id: str  #: derived from the content
-    data: bytes
+    @property
+    def first(self) -> int:
+        """The sequence of its first piece."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The sequence of its last piece."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """Derived from the content."""
+        ...
+
+    @property
+    def data(self) -> bytes:
+        """The content."""
+        ...
 
 
 class Stream(Protocol):

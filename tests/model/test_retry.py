@@ -76,6 +76,18 @@ def test_what_cannot_be_meant_is_refused(given: object) -> None:
         read_retry(given)
 
 
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    assert read_retry({"times": 3.0}).times == 3
+    with pytest.raises(ValueError, match="times must be a number"):
+        read_retry({"times": 3.5})
+
+
+def test_text_that_is_no_json_is_refused_however_deep() -> None:
+    for text in ("", "x", "[" * 200_000):
+        with pytest.raises(ValueError, match="retries must be"):
+            read_retry(text)
+
+
 def test_a_label_reads_back_and_an_unreadable_one_means_none() -> None:
     retry = Retry(3, backoff=0.5, on=("KeyError",))
     assert read_label(label_text(retry)) == retry

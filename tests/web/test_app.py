@@ -5,6 +5,8 @@ import contextlib
 import json
 from typing import Any
 
+import pytest
+
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.app import Application, HostMiddleware
 from dragoman.web.broker_connection import WebBrokerConnection
@@ -43,8 +45,27 @@ def ask(method: str, path: str, app: Any = None, **headers: str) -> tuple[int, d
 def test_what_leads_nowhere_is_a_problem_that_names_the_way() -> None:
     status, problem = ask("GET", "/nowhere")
     assert (status, problem["code"]) == (404, "not_found")
-    assert "/openapi.json" in problem["detail"]
-    assert ask("PUT", "/v1/jobs")[0] == 405
+    assert "/docs" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/jobs", "GET, HEAD, POST"),
+        ("/v1/jobs/a/b", "DELETE, GET, HEAD"),
+        ("/v1/jobs/a/b/result", "GET, HEAD"),
+        ("/v1/workers", "GET, HEAD, POST"),
+        ("/login", "GET, HEAD, POST"),
+    ],
+)
+def test_a_wrong_method_is_told_all_methods_of_the_path(path: str, methods: str) -> None:
+    status, problem = ask("PUT", path)
+    assert (status, problem["code"]) == (405, "method_not_allowed")
+    assert problem["detail"] == f"{path} takes {methods}, not PUT"
+
+
+def test_a_part_of_a_job_is_never_taken_for_a_job() -> None:
+    assert ask("DELETE", "/v1/jobs/a/result")[0] == 405
 
 
 def test_before_there_is_a_broker_it_is_starting() -> None:

@@ -134,6 +134,20 @@ def test_names_are_printable_and_short() -> None:
             checked_name(bad, "a service")
 
 
+@pytest.mark.parametrize("limit", ["0", "-1", "10001", "0.5", "1_0", "x", "", "9" * 5000])
+def test_a_whole_number_out_of_its_bounds_is_refused(caller: Caller, limit: str) -> None:
+    refused = caller.ask("GET", f"/v1/jobs?limit={limit}")
+    assert (refused.status, refused.is_problem) == (400, True)
+    assert refused.json["detail"].startswith("limit must be")
+
+
+def test_a_key_in_a_header_is_ascii(caller: Caller) -> None:
+    body = {"service": "s"}
+    refused = caller.ask("POST", "/v1/jobs", body, Idempotency_Key="caf\xe9")
+    assert (refused.status, refused.json["code"]) == (400, "bad_request")
+    assert caller.ask("POST", "/v1/jobs", body, Idempotency_Key="coffee").status == 202
+
+
 def test_an_empty_body_has_its_defaults_and_a_type_its_parameters() -> None:
     assert read_json(b"", dict[str, int]) == {}
     assert media_type(Headers({"content-type": "Application/JSON; charset=utf-8"})) == JSON

@@ -86,7 +86,7 @@ def read_retry(given: object) -> Retry:
     Text is the JSON of either: a query string has no objects.
     """
     if isinstance(given, str):
-        given = json.loads(given)
+        given = _parsed(given)
     if isinstance(given, bool) or not isinstance(given, int | dict):
         raise ValueError("retries must be a number, or an object such as {times: 3, backoff: 1}")
     if isinstance(given, int):
@@ -97,11 +97,21 @@ def read_retry(given: object) -> Retry:
     return Retry(**{name: _member(name, found) for name, found in given.items()})
 
 
+def _parsed(text: str) -> object:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("retries must be a number, or the JSON of an object") from None
+    return found
+
+
 def _member(name: str, found: object) -> Any:
     if name == "on":
         if not isinstance(found, list | tuple) or not all(isinstance(n, str) for n in found):
             raise ValueError("on must be a list of faults and names of exceptions")
         return tuple(found)
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)  # JSON has one kind of number
     wanted = int if name == "times" else int | float
     if isinstance(found, bool) or not isinstance(found, wanted):
         raise ValueError(f"{name} must be a number")

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.http.settings import HttpSettings
@@ -47,6 +47,7 @@ class Application:
         sessions: BrowserSessions | None = None,
     ) -> None:
         self._connection = connection
+        self._settings = settings
         self._channels = channels = ClientChannels(connection)
         self.view_routes = ViewRoutes(checks)
         self._enrolments = EnrolmentRoutes(checks)
@@ -71,7 +72,7 @@ class Application:
 
     def _routes(self) -> list[Route]:
         jobs, workers, views, streams = self._jobs, self._workers, self.view_routes, self._streams
-        history = self.history_routes
+        history, api = self.history_routes, OpenApiRoutes(self._settings)
         get, post, delete = ["GET"], ["POST"], ["DELETE"]
         # A job id may contain slashes, so longer paths come first.
         return [
@@ -79,11 +80,11 @@ class Application:
             Route("/v1/jobs", views.jobs, methods=get),
             Route("/v1/call", jobs.call, methods=post),
             Route("/v1/call/{service}", jobs.call_raw, methods=post),
-            Route("/v1/jobs/{job:path}/result", jobs.result, methods=get),
-            Route("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
-            Route("/v1/jobs/{job:path}/why", views.why, methods=get),
-            Route("/v1/jobs/{job:path}/records", history.job_records, methods=get),
-            Route("/v1/jobs/{job:path}/bodies/{seq:int}", history.body, methods=get),
+            JobPartRoute("/v1/jobs/{job:path}/result", jobs.result, methods=get),
+            JobPartRoute("/v1/jobs/{job:path}/input", jobs.give_input, methods=post),
+            JobPartRoute("/v1/jobs/{job:path}/why", views.why, methods=get),
+            JobPartRoute("/v1/jobs/{job:path}/records", history.job_records, methods=get),
+            JobPartRoute("/v1/jobs/{job:path}/bodies/{seq:int}", history.body, methods=get),
             Route("/v1/jobs/{job:path}", jobs.status, methods=get),
             Route("/v1/jobs/{job:path}", jobs.cancel, methods=delete),
             Route("/v1/services", views.services, methods=get),
@@ -121,7 +122,8 @@ class Application:
             Route("/healthz", views.healthy, methods=get),
             Route("/readyz", views.is_ready, methods=get),
             Route("/metrics", self._metrics.metrics, methods=get),
-            Route("/openapi.json", OpenApiRoutes().document, methods=get),
+            Route("/openapi.json", api.document, methods=get),
+            Route("/docs", api.page, methods=get),
         ]
 
     async def _on_exception(self, request: Request, error: Exception) -> Response:
@@ -139,6 +141,15 @@ class Application:
         self.history_routes.live_streams.close()
         self._connection.fail_waiting()
         self._workers.sessions.close()
+
+
+class JobPartRoute(Route):
+    """A part of a job, such as its result. Its path is never read as the id of another job."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match other methods too; the route refuses them with 405."""
+        match, found = super().matches(scope)
+        return (Match.FULL if match is Match.PARTIAL else match), found
 
 
 class HostMiddleware:

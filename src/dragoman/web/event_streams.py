@@ -28,7 +28,7 @@ _HEADERS: Final = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-_MOST_TOPICS: Final = 100
+MOST_TOPICS: Final = 100
 
 
 class ServerSentStream:
@@ -200,8 +200,8 @@ class StreamRoutes:
     async def events(self, request: Request) -> Response:
         """GET /v1/events: records of the ledger, resumed by `Last-Event-ID`."""
         topics = tuple(t for t in request.query_params.getlist("topic") if t) or ("*",)
-        if len(topics) > _MOST_TOPICS or any(len(t) > 256 for t in topics):
-            raise Problem(400, f"at most {_MOST_TOPICS} topics of at most 256 characters")
+        if len(topics) > MOST_TOPICS or any(len(t) > 256 for t in topics):
+            raise Problem(400, f"at most {MOST_TOPICS} topics of at most 256 characters")
         channel = self._channels.of(client_name(request))
         tag, window = f"events-{next(self._numbers)}", self._settings.stream_window
         return self._stream(EventStream(channel, tag, topics, _position(request), window))

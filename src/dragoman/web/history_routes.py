@@ -26,11 +26,11 @@ from dragoman.web.event_streams import ServerSentStream, StreamResponse, encode
 from dragoman.web.job_documents import answer, known
 from dragoman.web.measurements import MeasuredBroker
 from dragoman.web.problems import Problem
-from dragoman.web.request_reading import client_name, number
+from dragoman.web.request_reading import client_name, number, whole_number
 from dragoman.web.view_routes import ViewRoutes, workers_page
 
 _TEXTS: Final = ("state", "service", "task", "client", "worker", "principal", "dialect", "fault")
-_LONGEST_TEXT: Final = 300
+LONGEST_TEXT: Final = 300
 #: Seconds between two documents of a live stream.
 LIVE_EVERY: Final = 1.0
 #: A report is a page of its own: it runs no script and reaches nothing.
@@ -200,8 +200,6 @@ class HistoryRoutes:
         """GET /v1/history/jobs: search jobs, newest first."""
         self._views.allow("jobs")
         wanted, before, limit = self._wanted(request)
-        if wanted.state and wanted.state not in list(JobState):
-            raise Problem(400, f"unknown state {wanted.state!r}; use one of {', '.join(JobState)}")
         return _page(await self._source.find_jobs(wanted, before, limit))
 
     async def records(self, request: Request) -> Response:
@@ -213,8 +211,11 @@ class HistoryRoutes:
     def _wanted(self, request: Request) -> tuple[HistoryFilter, int, int]:
         query = request.query_params
         texts = {name: query.get(name, "") for name in (*_TEXTS, "text")}
-        if any(len(text) > _LONGEST_TEXT for text in texts.values()):
-            raise Problem(400, f"a filter has at most {_LONGEST_TEXT} characters")
+        if any(len(text) > LONGEST_TEXT for text in texts.values()):
+            raise Problem(400, f"a filter has at most {LONGEST_TEXT} characters")
+        if texts["state"] and texts["state"] not in list(JobState):
+            states = ", ".join(JobState)
+            raise Problem(400, f"unknown state {texts['state']!r}; use one of {states}")
         hidden = () if query.get("builtin") else tuple(self._source.hidden_services())
         wanted = HistoryFilter(
             tuple(query.getlist("kind"))[:20],
@@ -223,8 +224,8 @@ class HistoryRoutes:
             until=number(request, "until", 0.0, 0.0, 1e12),
             without=hidden,
         )
-        before = int(number(request, "before", 0, 0, 2.0**62))
-        return wanted, before, int(number(request, "limit", 50, 1, LARGEST_PAGE))
+        before = whole_number(request, "before", 0, 0, 2**62)
+        return wanted, before, whole_number(request, "limit", 50, 1, LARGEST_PAGE)
 
     async def job_records(self, request: Request) -> Response:
         """GET /v1/jobs/{job}/records: every record of a job, without bodies."""

@@ -22,7 +22,9 @@ from dragoman.web.problems import Problem
 COOKIE: Final = "dragoman_session"
 CSRF_HEADER: Final = "Dragoman-CSRF"
 #: Paths that need no authentication.
-OPEN: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/login", "/v1/enrol"})
+OPEN: Final = frozenset(
+    {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/login", "/v1/enrol"}
+)
 #: The dashboard's files hold no data.
 _OPEN_FOLDER: Final = "/dashboard/"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})

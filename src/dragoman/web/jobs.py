@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.content import Call, Unmappable
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.job_options import OPTIONS, apply_options
+from dragoman.model.job_options import LONGEST_DELAY, OPTIONS, apply_options
 from dragoman.model.names import JobId, ServiceName, WorkerName
 from dragoman.model.target import Target, parse_target
 from dragoman.model.terms import Terms
@@ -36,9 +36,12 @@ from dragoman.web.problems import Problem
 from dragoman.web.request_reading import (
     BYTES,
     ClientDisconnected,
+    PrintableName,
+    PrintableText,
     checked_name,
     client_name,
     failing_on_disconnect,
+    idempotency_key,
     media_type,
     number,
     read_bytes,
@@ -50,33 +53,34 @@ from dragoman.web.request_reading import (
 MARGIN: Final = 5.0
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
+Limit = Annotated[float, msgspec.Meta(ge=0.001, le=31_536_000)]
 
 
 class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A submission."""
 
-    service: str
+    service: PrintableName
     task: str = ""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    target: str = "any"
+    target: Annotated[str, msgspec.Meta(extra_json_schema={"format": "target"})] = "any"
     timeout: Seconds | None = None
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
-    key: str = ""
+    key: PrintableText = ""
     #: How often a task that fails runs again: a number, or an object with `times`, `backoff`,
     #: `factor`, `longest`, `jitter` and `on`.
     retries: int | dict[str, Any] | str | None = None
     #: Seconds before the job may start, or the instant (seconds since the epoch).
-    delay: float | None = None
-    at: float | None = None
-    run_timeout: Seconds | None = None
-    queue_timeout: Seconds | None = None
-    max_attempts: int | None = None
+    delay: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)] | None = None
+    at: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
+    run_timeout: Limit | None = None
+    queue_timeout: Limit | None = None
+    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
     #: The job's id, if the client chooses it; the same id again is the same job.
-    job: str = ""
+    job: PrintableText = ""
     headers: dict[str, str] = {}
     #: Whether the job of a call goes on (`continue`) or is cancelled if its caller disconnects.
-    on_disconnect: str = "continue"
+    on_disconnect: Literal["continue", "cancel"] = "continue"
 
 
 class InputAnswer(msgspec.Struct, forbid_unknown_fields=True):
@@ -148,12 +152,10 @@ class JobRoutes:
     def _complete(self, request: Request, wanted: JobRequest) -> None:
         """Check the names; add the key of the header and a new job id."""
         checked_name(wanted.service, "a service name")
-        wanted.key = wanted.key or request.headers.get("Idempotency-Key", "")
+        wanted.key = wanted.key or idempotency_key(request)
         wanted.job = wanted.job or self._new_id()
         checked_name(wanted.job, "a job id")
         checked_name(wanted.key or "-", "a key")
-        if wanted.on_disconnect not in ("continue", "cancel"):
-            raise Problem(400, "on_disconnect must be `continue` or `cancel`")
 
     def _submission(self, channel: ClientChannel, wanted: JobRequest, call: Call) -> JobSubmitted:
         """Return the core's event of a submission."""

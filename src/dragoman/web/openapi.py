@@ -1,21 +1,29 @@
 """The OpenAPI 3.1 description of the HTTP API, made from the structs that read the requests."""
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.job import JobState
+from dragoman.model.search import LARGEST_PAGE
+from dragoman.web.api_page import PAGE_POLICY, api_page
+from dragoman.web.api_schemas import REFERENCE, request_schemas, response_schemas, rows_of
 from dragoman.web.enrolment import EnrolRequest
+from dragoman.web.event_streams import MOST_TOPICS
+from dragoman.web.history_routes import LONGEST_TEXT
+from dragoman.web.identity import COOKIE, CSRF_HEADER
 from dragoman.web.job_documents import answer
 from dragoman.web.jobs import InputAnswer, JobRequest
 from dragoman.web.login import LoginRequest
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
+from dragoman.web.request_reading import CLIENT_HEADER, KEY_HEADER, NAME_PATTERN, PRINTABLE
 from dragoman.web.workers import PollRequest, PublishRequest, WorkerRegistration, WorkerReport
 
-_SHAPES: Final = (
+_REQUESTS: Final = (
     JobRequest,
     InputAnswer,
     WorkerRegistration,
@@ -31,7 +39,15 @@ _SSE: Final = "text/event-stream"
 
 _OBJECT: Final = {"type": "object"}
 _TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "number"}
+_ASCII: Final = "^[ -~]{0,256}$"
+
+
+def _whole(low: int, high: int, **more: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high, **more}
+
+
+def _span(low: float, high: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": low, "maximum": high}
 
 
 def _parameter(name: str, place: str, schema: Any, text: str = "") -> dict[str, Any]:
@@ -41,41 +57,51 @@ def _parameter(name: str, place: str, schema: Any, text: str = "") -> dict[str, 
 
 _JOB: Final = _parameter("job", "path", _TEXT, "The job's id.")
 _SESSION: Final = _parameter("session", "path", _TEXT, "The worker's session.")
-_ATTEMPT: Final = _parameter("attempt", "path", {"type": "integer"}, "As in the job message.")
-_SERVICE: Final = _parameter("service", "path", _TEXT)
-_KEY: Final = _parameter("Idempotency-Key", "header", _TEXT, "The same key is the same job.")
-_CLIENT: Final = _parameter("Dragoman-Client", "header", _TEXT, "Your name; else your address.")
-_WAIT: Final = _parameter("wait", "query", _NUMBER, "Seconds to wait for the end.")
-_LAST: Final = _parameter(
-    "Last-Event-ID", "header", {"type": "integer"}, "Resume after this position."
+_ATTEMPT: Final = _parameter("attempt", "path", _whole(0, 2**31 - 1), "As in the job message.")
+_SERVICE: Final = _parameter("service", "path", {**_TEXT, **PRINTABLE})
+_KEY: Final = _parameter(
+    KEY_HEADER, "header", {**_TEXT, "pattern": _ASCII}, "The same key is the same job."
 )
-_TOPIC: Final = _parameter("topic", "query", {"type": "array", "items": _TEXT}, "Globs.")
-_AFTER: Final = _parameter("after", "query", {"type": "integer"}, "0: all; -1: from now on.")
+_CLIENT: Final = _parameter(
+    CLIENT_HEADER,
+    "header",
+    {**_TEXT, "pattern": f"^{NAME_PATTERN}$"},
+    "Your name; else your address.",
+)
+_WAIT: Final = _parameter(
+    "wait", "query", {"$ref": "#/components/schemas/Wait"}, "Seconds to wait for the end."
+)
+_LAST: Final = _parameter(
+    "Last-Event-ID", "header", _whole(-1, 2**63 - 1), "Resume after this position."
+)
+_TOPICS: Final = {"type": "array", "items": {**_TEXT, "maxLength": 256}, "maxItems": MOST_TOPICS}
+_TOPIC: Final = _parameter("topic", "query", _TOPICS, "Globs.")
+_AFTER: Final = _parameter("after", "query", _whole(-1, 2**63 - 1), "0: all; -1: from now on.")
 _STATE: Final = _parameter("state", "query", {"type": "string", "enum": list(JobState)})
-_LIMIT: Final = _parameter("limit", "query", {"type": "integer", "default": 100})
+_LIMIT: Final = _parameter("limit", "query", _whole(1, 10_000, default=100))
 _OF_SERVICE: Final = _parameter("service", "query", _TEXT)
-_SEQ: Final = _parameter("seq", "path", {"type": "integer"}, "The record's sequence number.")
+_SEQ: Final = _parameter("seq", "path", _whole(0, 2**63 - 1), "The record's sequence number.")
 _FILE: Final = _parameter("name", "path", _TEXT, "The file's name.")
 _REPORT: Final = _parameter("name", "path", _TEXT, "The report's name.")
 _KIND: Final = _parameter("kind", "query", {"type": "array", "items": _TEXT}, "Kinds of records.")
+_FILTER: Final = {**_TEXT, "maxLength": LONGEST_TEXT}
 _SEARCH: Final = [
     _STATE,
     *(
-        _parameter(name, "query", _TEXT)
+        _parameter(name, "query", _FILTER)
         for name in ("service", "task", "client", "worker", "principal", "dialect", "fault", "text")
     ),
-    *(_parameter(name, "query", _NUMBER) for name in ("since", "until")),
-    _parameter("before", "query", {"type": "integer"}, "Continue before this record."),
-    _parameter("limit", "query", {"type": "integer", "default": 50}),
+    *(_parameter(name, "query", _span(0, 1e12)) for name in ("since", "until")),
+    _parameter("before", "query", _whole(0, 2**62), "Continue before this record."),
+    _parameter("limit", "query", _whole(1, LARGEST_PAGE, default=50)),
 ]
 _FAULT: Final = _parameter("fault", "query", _TEXT, "Only with this fault.")
-_OLDER: Final = _parameter("older", "query", _NUMBER, "Ended so many seconds ago, or earlier.")
+_OLDER: Final = _parameter(
+    "older", "query", _span(0, 1e9), "Ended so many seconds ago, or earlier."
+)
 _RAW_TERMS: Final = [
-    _parameter(name, "query", schema)
-    for name, schema in (
-        *(("task", _TEXT), ("target", _TEXT), ("timeout", _NUMBER)),
-        *(("priority", {"type": "integer"}), ("key", _TEXT), ("job", _TEXT)),
-    )
+    _parameter(name, "query", {"$ref": f"#/components/schemas/JobRequest/properties/{name}"})
+    for name in ("task", "target", "timeout", "priority", "key", "job")
 ]
 
 
@@ -85,14 +111,17 @@ def _operation(
     parameters: list[dict[str, Any]] | None = None,
     body: str = "",
     media: str = _JSON,
+    schemas: Mapping[int, str | dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Describe one operation; each one may return a problem."""
+    """Describe one operation; each one may return a problem. `schemas`: by name, or in full."""
     responses: dict[str, Any] = {
         str(status): {"description": text} for status, text in good.items()
     }
-    for response in responses.values():
+    for status, response in responses.items():
         if media != "":
-            response["content"] = {media: {"schema": _OBJECT if media == _JSON else _TEXT}}
+            named = (schemas or {}).get(int(status), _OBJECT if media == _JSON else _TEXT)
+            schema = {"$ref": REFERENCE.format(name=named)} if isinstance(named, str) else named
+            response["content"] = {media: {"schema": schema}}
     responses["default"] = {"$ref": "#/components/responses/Problem"}
     found: dict[str, Any] = {"summary": summary, "responses": responses}
     if parameters:
@@ -104,14 +133,31 @@ def _operation(
     return found
 
 
+_RESULT: Final[dict[int, str | dict[str, Any]]] = {200: "JobResult", 202: "JobPending"}
+
 _PATHS: Final[dict[str, Any]] = {
     "/v1/jobs": {
-        "post": _operation("Submit a job", {202: "On disk"}, [_KEY, _CLIENT], "JobRequest"),
-        "get": _operation("List jobs", {200: "Newest first"}, [_STATE, _OF_SERVICE, _LIMIT]),
+        "post": _operation(
+            "Submit a job",
+            {202: "On disk"},
+            [_KEY, _CLIENT],
+            "JobRequest",
+            schemas={202: "JobPending"},
+        ),
+        "get": _operation(
+            "List jobs",
+            {200: "Newest first"},
+            [_STATE, _OF_SERVICE, _LIMIT],
+            schemas={200: rows_of("jobs")},
+        ),
     },
     "/v1/call": {
         "post": _operation(
-            "Submit and wait", {200: "The result", 202: "Not ended"}, [_KEY, _CLIENT], "JobRequest"
+            "Submit and wait",
+            {200: "The result", 202: "Not ended"},
+            [_KEY, _CLIENT],
+            "JobRequest",
+            schemas=_RESULT,
         )
     },
     "/v1/call/{service}": {
@@ -120,17 +166,25 @@ _PATHS: Final[dict[str, Any]] = {
         )
     },
     "/v1/jobs/{job}": {
-        "get": _operation("The status of a job", {200: "Its status"}, [_JOB]),
-        "delete": _operation("Cancel a job", {200: "Whether it was confirmed"}, [_JOB]),
+        "get": _operation(
+            "The status of a job", {200: "Its status"}, [_JOB], schemas={200: "JobStatus"}
+        ),
+        "delete": _operation(
+            "Cancel a job", {200: "Whether it was confirmed"}, [_JOB], schemas={200: "JobStatus"}
+        ),
     },
     "/v1/jobs/{job}/result": {
-        "get": _operation("A job's result", {200: "The result", 202: "Not ended"}, [_JOB, _WAIT])
+        "get": _operation(
+            "A job's result", {200: "The result", 202: "Not ended"}, [_JOB, _WAIT], schemas=_RESULT
+        )
     },
     "/v1/jobs/{job}/input": {
         "post": _operation("Input for a running job", {202: "Passed on"}, [_JOB], "InputAnswer")
     },
     "/v1/jobs/{job}/why": {
-        "get": _operation("Why a job is where it is", {200: "The reason"}, [_JOB])
+        "get": _operation(
+            "Why a job is where it is", {200: "The reason"}, [_JOB], schemas={200: "Why"}
+        )
     },
     "/v1/jobs/{job}/records": {
         "get": _operation("Every record of a job", {200: "Without bodies"}, [_JOB])
@@ -151,7 +205,13 @@ _PATHS: Final[dict[str, Any]] = {
     "/v1/overview/services": {
         "get": _operation("Services and the age of their queues", {200: "A row each"})
     },
-    "/v1/overview/workers": {"get": _operation("Workers, from a moment ago", {200: "A row each"})},
+    "/v1/overview/workers": {
+        "get": _operation(
+            "Workers, from a moment ago",
+            {200: "A row each"},
+            schemas={200: rows_of("workers", "WorkerRow")},
+        )
+    },
     "/v1/overview/bridges": {
         "get": _operation("Jobs by dialects of client and worker", {200: "A row each"})
     },
@@ -165,19 +225,36 @@ _PATHS: Final[dict[str, Any]] = {
     },
     "/": {"get": _operation("The dashboard", {200: "HTML"}, media="text/html")},
     "/dashboard/{name}": {
-        "get": _operation("A file of the dashboard", {200: "The file"}, [_FILE], media="text/plain")
+        "get": _operation("A file of the dashboard", {200: "The file"}, [_FILE], media="*/*")
     },
-    "/v1/services": {"get": _operation("Services", {200: "A row each"})},
+    "/v1/services": {
+        "get": _operation(
+            "Services", {200: "A row each"}, schemas={200: rows_of("services", "ServiceRow")}
+        )
+    },
     "/v1/schedules": {"get": _operation("Schedules, with their ticks", {200: "A row each"})},
     "/v1/dead": {
         "get": _operation(
             "Dead letters, newest first", {200: "A row each"}, [_OF_SERVICE, _FAULT, _OLDER, _LIMIT]
         )
     },
-    "/v1/clients": {"get": _operation("Clients seen lately", {200: "A row each"})},
+    "/v1/clients": {
+        "get": _operation(
+            "Clients seen lately",
+            {200: "A row each"},
+            schemas={200: rows_of("clients", "ClientRow")},
+        )
+    },
     "/v1/workers": {
-        "get": _operation("Workers", {200: "A row each"}),
-        "post": _operation("Register a worker", {201: "Its session"}, body="WorkerRegistration"),
+        "get": _operation(
+            "Workers", {200: "A row each"}, schemas={200: rows_of("workers", "WorkerRow")}
+        ),
+        "post": _operation(
+            "Register a worker",
+            {201: "Its session"},
+            body="WorkerRegistration",
+            schemas={201: "WorkerJoined"},
+        ),
     },
     "/v1/workers/{session}": {
         "delete": _operation("Leave", {204: "Gone"}, [_SESSION], media=""),
@@ -217,6 +294,7 @@ _PATHS: Final[dict[str, Any]] = {
     "/logout": {"post": _operation("Log out", {204: "Logged out"}, media="")},
     "/healthz": {"get": _operation("The process answers", {200: "ok"})},
     "/readyz": {"get": _operation("The broker takes work", {200: "ready"})},
+    "/docs": {"get": _operation("This description as a page", {200: "HTML"}, media="text/html")},
     "/metrics": {"get": _operation("Metrics", {200: "Prometheus text"}, media="text/plain")},
 }
 
@@ -235,10 +313,23 @@ _PROBLEM: Final = {
     },
 }
 
+_SECURITY: Final = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "certificate": {"type": "mutualTLS"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": f"Of a browser. Requests that change something repeat it in {CSRF_HEADER}.",
+    },
+}
+_DEFAULTS: Final = HttpSettings()
 
-def describe() -> dict[str, Any]:
+
+def describe(settings: HttpSettings = _DEFAULTS) -> dict[str, Any]:
     """Return the description."""
-    _, shapes = msgspec.json.schema_components(_SHAPES, ref_template="#/components/schemas/{name}")
+    requests = request_schemas(_REQUESTS)
+    own = {"Problem": _PROBLEM, "Wait": _span(0, settings.long_poll)}
     table = ", ".join(f"{code.value} {status}" for code, status in STATUS_OF.items())
     return {
         "openapi": "3.1.0",
@@ -248,8 +339,11 @@ def describe() -> dict[str, Any]:
             "description": f"One service broker. Faults and their statuses: {table}.",
         },
         "paths": _PATHS,
+        # A broker without security asks for none of them.
+        "security": [{"token": []}, {"certificate": []}, {"session": []}, {}],
         "components": {
-            "schemas": shapes | {"Problem": _PROBLEM},
+            "schemas": requests | response_schemas() | own,
+            "securitySchemes": _SECURITY,
             "responses": {
                 "Problem": {
                     "description": "A problem document",
@@ -261,11 +355,16 @@ def describe() -> dict[str, Any]:
 
 
 class OpenApiRoutes:
-    """The route of the description, which is made once."""
+    """The routes of the description, which is made once."""
 
-    def __init__(self) -> None:
-        self._document = describe()
+    def __init__(self, settings: HttpSettings) -> None:
+        self._document = describe(settings)
+        self._page = api_page(self._document)
 
     async def document(self, request: Request) -> Response:
         """GET /openapi.json."""
         return answer(self._document)
+
+    async def page(self, request: Request) -> Response:
+        """GET /docs: the same as a page, without scripts."""
+        return HTMLResponse(self._page, headers={"Content-Security-Policy": PAGE_POLICY})

@@ -8,6 +8,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from dragoman.model.fault import Fault, FaultCode
 
@@ -99,10 +100,21 @@ async def on_problem(request: Request, error: Exception) -> Response:
 async def on_http_exception(request: Request, error: Exception) -> Response:
     """Respond to an unknown route or a wrong method with a problem document."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = ", ".join(_allowed(request))
+        detail = f"{request.url.path} takes {allowed}, not {request.method}"
+        return Problem(405, detail, headers={"Allow": allowed}).response()
     detail = error.detail
     if error.status_code == 404:
-        detail = f"no such path: {request.url.path}; /openapi.json lists the paths"
+        detail = f"no such path: {request.url.path}; /docs lists the paths"
     return Problem(error.status_code, detail, headers=error.headers).response()
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return the methods of a path: of all its routes, where Starlette knows only the first."""
+    routes = [each for each in request.app.routes if isinstance(each, Route)]
+    matching = [each.path for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+    return sorted({m for each in routes if each.path in matching[:1] for m in each.methods or ()})
 
 
 async def on_internal_error(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from starlette.datastructures import Headers
@@ -18,9 +18,18 @@ T = TypeVar("T")
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 CLIENT_HEADER: Final = "Dragoman-Client"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
+KEY_HEADER: Final = "Idempotency-Key"
+#: No number of the API has more digits.
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}"
+_NAME: Final = re.compile(NAME_PATTERN)
 #: Names are stored in records and sent in headers, so they are bounded.
 LONGEST_NAME: Final = 256
+#: How the description of the API says what `checked_name` checks: JSON Schema has no pattern for
+#: printable characters, so it is a format. It allows no control or invisible characters.
+PRINTABLE: Final = {"format": "printable", "maxLength": LONGEST_NAME}
+PrintableText = Annotated[str, msgspec.Meta(extra_json_schema=PRINTABLE)]
+PrintableName = Annotated[str, msgspec.Meta(extra_json_schema=PRINTABLE | {"minLength": 1})]
 
 
 class ClientDisconnected(Exception):
@@ -102,6 +111,26 @@ def number(request: Request, name: str, default: float, low: float, high: float)
     if not low <= found <= high:
         raise Problem(400, f"{name} must be between {low:g} and {high:g}")
     return found
+
+
+def whole_number(request: Request, name: str, default: int, low: int, high: int) -> int:
+    """Read a whole number from the query string and check its bounds."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not _WHOLE.fullmatch(text):
+        raise Problem(400, f"{name} must be a whole number, not {text[:100]!r}")
+    if not low <= int(text) <= high:
+        raise Problem(400, f"{name} must be between {low} and {high}")
+    return int(text)
+
+
+def idempotency_key(request: Request) -> str:
+    """Return the key in a request's header; empty if it has none."""
+    text = request.headers.get(KEY_HEADER, "")
+    if not text.isascii():
+        raise Problem(400, f"{KEY_HEADER} must be ASCII; put other keys into the body")
+    return text
 
 
 @contextmanager

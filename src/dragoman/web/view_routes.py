@@ -12,7 +12,7 @@ from dragoman.model.value import value
 from dragoman.web.identity import CALLER, Checks
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
-from dragoman.web.request_reading import number
+from dragoman.web.request_reading import number, whole_number
 
 
 class LinkRow(Protocol):
@@ -166,7 +166,7 @@ class ViewRoutes:
         except ValueError:
             states = ", ".join(JobState)
             raise Problem(400, f"unknown state {text!r}; use one of {states}") from None
-        limit = int(number(request, "limit", 100, 1, 10_000))
+        limit = whole_number(request, "limit", 100, 1, 10_000)
         service = request.query_params.get("service", "")
         return answer({"jobs": self._broker.jobs(state, limit, service)})
 
@@ -180,7 +180,7 @@ class ViewRoutes:
         self.allow("jobs")
         query = request.query_params
         older = number(request, "older", 0.0, 0.0, 1e9)
-        limit = int(number(request, "limit", 100, 1, 10_000))
+        limit = whole_number(request, "limit", 100, 1, 10_000)
         found = self._broker.dead(query.get("service", ""), query.get("fault", ""), older, limit)
         return answer({"dead": found})
 
@@ -211,7 +211,7 @@ def workers_page(request: Request, workers: Sequence[WorkerRow]) -> Response:
     """Return a page of the wanted workers, and how many there are."""
     wanted = WorkerFilter.read(request.query_params)
     rows = [row for row in workers if wanted.wants(row)]
-    first = int(number(request, "from", 0, 0, 1e9))
-    limit = int(number(request, "limit", 1e6, 1, 1e6))
+    first = whole_number(request, "from", 0, 0, 10**9)
+    limit = whole_number(request, "limit", 10**6, 1, 10**6)
     # Rows are encoded as they are: thousands of dictionaries would cost 20 times more.
     return answer({"workers": rows[first : first + limit], "total": len(rows)})

@@ -28,6 +28,8 @@ from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import (
     BYTES,
+    PRINTABLE,
+    PrintableText,
     checked_name,
     media_type,
     read_bytes,
@@ -48,12 +50,14 @@ _REPORTS: Final = {
     "handed_back": ReplyKind.FINAL,
     "cancelled": ReplyKind.FINAL,
 }
+KINDS: Final = [*_REPORTS, "forward"]
 _FAULTS: Final = {
     "handed_back": Fault(FaultCode.HANDED_BACK, "the worker returned the job unrun"),
     "cancelled": Fault(FaultCode.CANCELLED, "the worker stopped the job"),
 }
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+ServiceText = Annotated[Name, msgspec.Meta(extra_json_schema=PRINTABLE)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Span = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 SessionId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -62,8 +66,8 @@ SessionId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 class WorkerRegistration(msgspec.Struct, forbid_unknown_fields=True):
     """The registration of a worker."""
 
-    services: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=1000)]
-    name: str = ""
+    services: Annotated[list[ServiceText], msgspec.Meta(min_length=1, max_length=1000)]
+    name: PrintableText = ""
     labels: dict[str, str] = {}
     resources: list[str] = []
     #: Jobs it takes at a time.
@@ -85,13 +89,13 @@ class PollRequest(msgspec.Struct, forbid_unknown_fields=True):
 class WorkerReport(msgspec.Struct, forbid_unknown_fields=True):
     """A worker's report on a job."""
 
-    kind: str = "final"
+    kind: Annotated[str, msgspec.Meta(extra_json_schema={"enum": KINDS})] = "final"
     value: Any = None
     fault: dict[str, str] | None = None
     #: The name of a question.
     request: str = ""
     #: The service that the job is forwarded to, and the call.
-    service: str = ""
+    service: PrintableText = ""
     task: str = ""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}

@@ -66,6 +66,7 @@ OTHER = {
     "delay": 2.0,
     "not_before": 1e9,
     "origin": "schedule nightly",
+    "path": ("west", "east"),
 }
 
 

@@ -5,6 +5,7 @@ Nothing here ends a job.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from dragoman.core.deadlines import TimerKind
@@ -20,6 +21,7 @@ from dragoman.model.labels import Requirement
 from dragoman.model.names import EVERY_SERVICE, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.target import AllWorkers, AnyWorker, Labelled, Named, OnResource, Target
+from dragoman.model.terms import Terms
 
 
 def dispatch_job(state: BrokerState, job: Job) -> None:
@@ -112,7 +114,7 @@ def enqueue_after(state: BrokerState, part: JobPart, worker: RegisteredWorker | 
 def start_patience(state: BrokerState, part: JobPart) -> None:
     """Start a queued part's patience if no registered worker could ever take it."""
     patience = part.job.terms.patience
-    if patience is None or can_serve(state, part.service, part.target, part.bound):
+    if patience is None or is_served(state, part):
         return
     state.deadlines.cancel(part.patience_timer)
     if part.attempt:
@@ -124,6 +126,11 @@ def start_patience(state: BrokerState, part: JobPart) -> None:
         part.patience_timer = None  # the job ends before
         return
     part.patience_timer = state.deadlines.set(at, TimerKind.PATIENCE, part)
+
+
+def is_served(state: BrokerState, part: JobPart) -> bool:
+    """Tell whether a registered worker could ever take a part, busy or not."""
+    return can_serve(state, part.service, part.target, part.bound, part.job.terms.path)
 
 
 def serve_part(state: BrokerState, part: JobPart) -> None:
@@ -186,10 +193,11 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     attempt = _next_attempt(part)
     seq = state.record(Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt)
     state.registry.hold(worker, part)
-    run_until = _run_until(state, part)
+    run_until = _run_until(state, part, worker)
     if part.bound is None and part.attempt == 1:
         state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
-    state.out.append(work_of(part, worker.peer, run_until, seq))
+    work = work_of(part, worker.peer, run_until, seq)
+    state.out.append(replace(work, terms=_terms_left(state, part)) if worker.route else work)
     part.request = None  # if the part is dispatched again, the ledger has it
 
 
@@ -213,6 +221,20 @@ def work_of(part: JobPart, worker: PeerId, run_until: float | None, seq: int = 0
     )
 
 
+def _terms_left(state: BrokerState, part: JobPart) -> Terms:
+    """Return the terms for another broker: what is left of the job's time and of its retries."""
+    job, terms = part.job, part.job.terms
+    queue = terms.queue_timeout
+    return replace(
+        terms,
+        retry=replace(terms.retry, times=max(0, terms.retry.times - part.failures)),
+        timeout=max(0.0, job.deadline_at - state.now) if job.deadline_at else None,
+        queue_timeout=None if queue is None else max(0.0, job.starts_at + queue - state.now),
+        delay=0.0,
+        not_before=0.0,
+    )
+
+
 def _next_attempt(part: JobPart) -> int:
     """Return a part's next attempt number; (job, attempt) is unique per worker.
 
@@ -224,11 +246,14 @@ def _next_attempt(part: JobPart) -> int:
     return part.attempt + 1
 
 
-def _run_until(state: BrokerState, part: JobPart) -> float | None:
-    """Start the attempt's run timer; return when the broker stops waiting for the worker."""
+def _run_until(state: BrokerState, part: JobPart, worker: RegisteredWorker) -> float | None:
+    """Start the attempt's run timer; return when the broker stops waiting for the worker.
+
+    A worker that is a broker times the attempts itself: the job may wait in its queue first.
+    """
     job = part.job
     run_timeout = job.terms.run_timeout
-    if run_timeout is None:
+    if run_timeout is None or worker.route:
         return job.deadline_at or None
     until = state.now + run_timeout
     part.run_timer = state.deadlines.set(until, TimerKind.RUN, part)
@@ -246,17 +271,22 @@ def _candidate(state: BrokerState, part: JobPart) -> RegisteredWorker | None:
         pool = state.registry.pools.get(part.service)
         found = pool.in_order(part.job.terms.balance) if pool else ()
     wanted = part.target.requirements if type(part.target) is Labelled and not part.bound else ()
-    needs = part.job.terms.needs
+    terms = part.job.terms
     for worker in found:
-        if _suits(worker, wanted, needs) and _accepts(state, worker, part):
+        if _suits(worker, wanted, terms.needs, terms.path) and _accepts(state, worker, part):
             return worker
     return None
 
 
-def _suits(worker: RegisteredWorker, wanted: tuple[Requirement, ...], needs: Capacity) -> bool:
+def _suits(
+    worker: RegisteredWorker,
+    wanted: tuple[Requirement, ...],
+    needs: Capacity,
+    path: tuple[str, ...],
+) -> bool:
     if wanted and not all(r.holds(worker.labels) for r in wanted):
         return False
-    return worker.fits(needs)
+    return worker.fits(needs) and worker.leads_away_from(path)
 
 
 def _lanes_for(state: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLane]:
@@ -269,7 +299,7 @@ def _lanes_for(state: BrokerState, worker: RegisteredWorker) -> Iterator[QueueLa
     paused = state.store.queue.paused
     if paused:
         lanes = [lane for lane in lanes if lane.service not in paused]
-    return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs))
+    return (lane for lane in lanes if _suits(worker, lane.wanted, lane.needs, lane.path))
 
 
 def bind_waiting_jobs(state: BrokerState, worker: RegisteredWorker) -> None:
@@ -316,7 +346,8 @@ def _targeted(
 ) -> Iterable[RegisteredWorker]:
     registry = state.registry
     if isinstance(target, AllWorkers):
-        return registry.members(service)
+        # A broker runs a job on one of its workers, which is not all of them.
+        return [w for w in registry.members(service) if not w.route]
     if isinstance(target, Named):
         # A name matches a worker of any service, if this service has workers at all.
         is_served = any(True for _ in registry.members(service))
@@ -325,7 +356,7 @@ def _targeted(
         return registry.matching(service, target.requirements)[:1]
     pools = list(registry.pools.values()) if service == EVERY_SERVICE else []
     ones = [next(p.in_order("least_loaded"), None) or next(iter(p.members.values())) for p in pools]
-    return [worker for worker in ones if not worker.is_builtin]
+    return [worker for worker in ones if not worker.is_builtin and not worker.route]
 
 
 def _matched(state: BrokerState, target: OnResource) -> Iterable[str]:
@@ -346,14 +377,19 @@ def owner_of(state: BrokerState, service: ServiceName, resource: str) -> Registe
 
 
 def can_serve(
-    state: BrokerState, service: ServiceName, target: Target, bound: WorkerName | None
+    state: BrokerState,
+    service: ServiceName,
+    target: Target,
+    bound: WorkerName | None,
+    path: tuple[str, ...] = (),
 ) -> bool:
     """Tell whether a registered worker could ever take this, busy or not."""
     registry = state.registry
     if bound:
-        return bound in registry.names
-    if type(target) is AnyWorker and service != EVERY_SERVICE:
+        return any(w.leads_away_from(path) for w in registry.named(bound))
+    if type(target) is AnyWorker and service != EVERY_SERVICE and not path:
         return service in registry.pools
-    if service != EVERY_SERVICE and isinstance(target, Labelled):
-        return bool(registry.matching(service, target.requirements))
+    if service != EVERY_SERVICE and isinstance(target, AnyWorker | Labelled):
+        wanted = target.requirements if isinstance(target, Labelled) else ()
+        return any(w.leads_away_from(path) for w in registry.matching(service, wanted))
     return bool(target_workers(state, service, target))

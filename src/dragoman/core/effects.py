@@ -49,6 +49,8 @@ class SendWork:
     is_strict: bool = True
     #: Where the ledger has the body, if it is not in memory; 0: `body` is the body.
     body_seq: int = 0
+    #: What a worker that is a broker needs to dispatch the job; None for other workers.
+    terms: Terms | None = None
 
 
 @value

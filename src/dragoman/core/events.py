@@ -106,6 +106,8 @@ class WorkerJoined:
     is_builtin: bool = False
     #: How long its jobs wait for it after a broker restart; 0: the default.
     rejoins_within: float = 0.0
+    #: The brokers that its jobs pass, this worker first; empty: it runs them itself.
+    route: tuple[str, ...] = ()
 
 
 @value

@@ -1,7 +1,7 @@
 """Invariants of the broker state after every event. Asserted by tests and the simulation."""
 
 from dragoman.core.deadlines import Timer
-from dragoman.core.dispatch import can_serve, is_moving
+from dragoman.core.dispatch import is_moving, is_served
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.queues import BODY_OVERHEAD, QueueLane
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry, load_of
@@ -69,7 +69,8 @@ def _check_part(state: BrokerState, part: JobPart) -> None:
         )
         assert part.queued_in is None, f"{where} runs and is queued"
         is_timed = part.job.terms.run_timeout is not None
-        assert not is_timed or _runs(part.run_timer), f"{where} runs without a run timer"
+        is_far = bool(holder.route)
+        assert is_far or not is_timed or _runs(part.run_timer), f"{where} runs without a run timer"
     else:
         assert holder is None or part.key not in holder.held, f"{where} is held by {holder.name}"
     if part.state is JobState.QUEUED:
@@ -94,8 +95,9 @@ def _check_waiting(state: BrokerState, part: JobPart, where: str) -> None:
         return
     # A deadline that ends the job before its patience would, needs no second timer.
     is_timed = bool(part.job.deadline_at)
-    is_served = is_timed or can_serve(state, part.service, part.target, part.bound)
-    assert is_served, f"{where} waits without a patience timer: no worker can take it"
+    assert is_timed or is_served(state, part), (
+        f"{where} waits without a patience timer: no worker can take it"
+    )
 
 
 def _check_holders(state: BrokerState) -> None:
@@ -165,6 +167,7 @@ def _check_no_idle_worker(state: BrokerState, lane: QueueLane, waiting: list[Job
         for part in waiting:
             refused = part.refused_by is not None and worker.name in part.refused_by
             refused = refused or is_moving(state, part)
+            refused = refused or not worker.leads_away_from(lane.path)
             fits = worker.fits(part.job.terms.needs) and part.job.id not in jobs
             assert refused or not fits, f"{part.key} waits although {worker.peer} has room"
 

@@ -17,7 +17,7 @@ from dragoman.model.labels import Requirement
 from dragoman.model.names import PeerId, ServiceName, WorkerName
 from dragoman.model.target import Labelled
 
-LaneKey = tuple[ServiceName, WorkerName | None, str, Capacity | None, str]
+LaneKey = tuple[ServiceName, WorkerName | None, str, Capacity | None, str, tuple[str, ...]]
 #: (-priority, age, part index, entry id, part): a client's own order. Entry ids are unique.
 QueueEntry = tuple[int, int, int, int, JobPart]
 #: (turn of the client, entry): the order over all lanes.
@@ -73,6 +73,7 @@ class QueueLane:
         )
         self.needs: Capacity = part.job.terms.needs
         self.balance = part.job.terms.balance
+        self.path = part.job.terms.path
         self._turns = turns
         self._heaps: dict[PeerId, list[QueueEntry]] = {}
         #: (turn when it was pushed, client); an outdated turn is corrected when it comes up.
@@ -222,7 +223,7 @@ class Queues:
         target, terms = part.target, part.job.terms
         labels = target.expression if type(target) is Labelled and part.bound is None else ""
         needs = None if terms.needs is NOTHING else terms.needs
-        key = (part.service, part.bound, labels, needs, terms.balance)
+        key = (part.service, part.bound, labels, needs, terms.balance, terms.path)
         lanes = self._bound.setdefault(part.bound, {}) if part.bound else queue.lanes
         lane = lanes.get(key)
         if lane is None:

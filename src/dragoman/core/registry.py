@@ -23,6 +23,8 @@ _MAX_PREFETCH: Final = 1024
 SHORT_TURNAROUND: Final = 0.2
 #: Added to the load of a worker whose jobs would wait, so that workers with free slots come first.
 _WAITING: Final = 1 << 32
+#: Added to the load of a worker that is a broker, so that workers of this broker come first.
+_FAR: Final = 1 << 40
 
 
 class RegisteredWorker:
@@ -74,6 +76,8 @@ class RegisteredWorker:
         self.dialect = joined.dialect
         self.is_builtin = joined.is_builtin
         self.rejoins_within = joined.rejoins_within
+        #: If it is a broker: the brokers that its jobs pass, itself first.
+        self.route = joined.route
 
     @property
     def has_room(self) -> bool:
@@ -112,6 +116,10 @@ class RegisteredWorker:
         # The longer lease of a busy worker needs a connection that proves it alive.
         is_busy = self.held and not self.is_gone
         return self.beat_every * (self.missed_allowed_busy if is_busy else self.missed_allowed)
+
+    def leads_away_from(self, path: tuple[str, ...]) -> bool:
+        """Tell whether a job that has passed these brokers passes none of them again."""
+        return not path or not self.route or set(path).isdisjoint(self.route)
 
     def fits(self, needs: Capacity) -> bool:
         """Tell whether a job with these needs fits beside the jobs it holds."""
@@ -211,7 +219,8 @@ class ServicePool:
 
 def load_of(worker: RegisteredWorker) -> int:
     """Return the key of a worker in `ServicePool.by_load`."""
-    return len(worker.held) + (0 if worker.has_free_slot else _WAITING)
+    far = _FAR if worker.route else 0
+    return len(worker.held) + far + (0 if worker.has_free_slot else _WAITING)
 
 
 class WorkerRegistry:

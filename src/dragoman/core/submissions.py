@@ -148,7 +148,7 @@ def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
     if (
         event.terms.patience == 0
         and not is_delayed
-        and not can_serve(state, event.service, event.target, None)
+        and not can_serve(state, event.service, event.target, None, event.terms.path)
     ):
         message = f"no worker for service {event.service} and target {event.target}"
         return Fault(FaultCode.NO_WORKER, message)

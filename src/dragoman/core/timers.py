@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import can_serve, dispatch_job, enqueue, serve_part
+from dragoman.core.dispatch import dispatch_job, enqueue, is_served, serve_part
 from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished, retry_or_end
 from dragoman.core.events import TimeAdvanced
@@ -66,9 +66,7 @@ def _unbound(state: BrokerState, job: Job) -> None:
 def _unserved(state: BrokerState, part: JobPart) -> None:
     """Expire a part whose patience ended, unless a worker has registered since."""
     part.patience_timer = None
-    if part.state is JobState.QUEUED and not can_serve(
-        state, part.service, part.target, part.bound
-    ):
+    if part.state is JobState.QUEUED and not is_served(state, part):
         end_part(state, part, JobState.EXPIRED, _no_worker(part.job, part.bound or ""))
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from dragoman.core.candidates import Candidate, candidates, format_capacity
-from dragoman.core.dispatch import can_serve, is_moving, waits_for_move
+from dragoman.core.dispatch import is_moving, is_served, waits_for_move
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
@@ -111,7 +111,7 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
     if part.queued_in is None and part.retry_timer is not None:
         wait = max(0.0, part.retry_timer.at - state.now)
         return Why(Reason.BACKING_OFF, f"{_setback(part)}; the next one starts in {wait:.1f} s")
-    if not can_serve(state, part.service, part.target, part.bound):
+    if not is_served(state, part):
         return _unserved(state, job, part)
     if part.service in state.store.queue.paused:
         reason = state.store.queue.paused[part.service]

@@ -1,7 +1,7 @@
 """Worker sessions: join, heartbeat, credit, leave, loss, drain."""
 
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import bind_waiting_jobs, can_serve, fill_worker, start_patience
+from dragoman.core.dispatch import bind_waiting_jobs, fill_worker, is_served, start_patience
 from dragoman.core.effects import Dismiss, SendPoll
 from dragoman.core.endings import end_part, requeue_or_end
 from dragoman.core.events import (
@@ -41,6 +41,8 @@ def worker_joined(state: BrokerState, event: WorkerJoined) -> None:
     _record_joined(state, worker, Kind.RESYNCED if known else Kind.JOINED)
     _start_beats(state, worker, is_new=known is None)
     _reconcile(state, worker, event)
+    if worker.route:
+        _stop_run_timers(state, worker)
     if state.distributions:
         join_distributions(state, worker)
     if state.distributions or worker.resources:
@@ -83,6 +85,13 @@ def _reconcile(state: BrokerState, worker: RegisteredWorker, event: WorkerJoined
             requeue_or_end(state, part, _loss(part, part in unstarted, reason))
         else:
             state.out.append(SendPoll(worker.peer, part.job.id, part.attempt, part.job.client))
+
+
+def _stop_run_timers(state: BrokerState, worker: RegisteredWorker) -> None:
+    """Leave the attempts of a worker that is a broker to itself; a restart has timed them here."""
+    for part in worker.held.values():
+        state.deadlines.cancel(part.run_timer)
+        part.run_timer = None
 
 
 def credit_granted(state: BrokerState, event: CreditGranted) -> None:
@@ -183,7 +192,7 @@ def _start_patience_of_unserved(state: BrokerState, lanes: list[QueueLane]) -> N
     for lane in lanes:
         waiting = lane.waiting()
         first = waiting[0] if waiting else None
-        if first and not can_serve(state, lane.service, first.target, lane.bound):
+        if first and not is_served(state, first):
             for part in waiting:
                 start_patience(state, part)
 

@@ -51,6 +51,8 @@ class Terms:
     not_before: float = 0.0
     #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
     origin: str = ""
+    #: The brokers that the job has passed on its way here, the first one first.
+    path: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.timeout, self.run_timeout, self.patience, self.priority, self.balance))
@@ -84,6 +86,8 @@ def read_terms(text: str) -> Terms:
         known["needs"] = Capacity(**_known(Capacity, known["needs"]))
     if "retry" in known:
         known["retry"] = read_retry(_known(Retry, known["retry"]))
+    if "path" in known:
+        known["path"] = tuple(known["path"])
     return Terms(**known)
 
 

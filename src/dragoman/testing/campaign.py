@@ -12,6 +12,7 @@ from typing import Final
 
 from dragoman.model.value import value
 from dragoman.testing.dialect_simulation import simulate_dialects
+from dragoman.testing.mesh_simulation import simulate_mesh
 from dragoman.testing.outage_simulation import simulate_outages
 from dragoman.testing.simulation import Outcome, simulate
 
@@ -21,15 +22,19 @@ SPARSE: Final = 25
 DIALECTS_EVERY: Final = 10
 #: Among the seeds with this remainder, only the broker fails.
 OUTAGES_AT: Final = 5
+#: Among the seeds with this remainder, several brokers work for each other.
+MESH_AT: Final = 7
 CLOSELY_EVERY: Final = 20
 
 
 def run_seed(seed: int) -> Outcome:
-    """Run one world: most at the core level, some with dialects, some with outages only."""
+    """Run one world: most at the core level, some with dialects, outages only, or linked."""
     if seed % DIALECTS_EVERY == 0:
         return simulate_dialects(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == OUTAGES_AT:
         return simulate_outages(seed, every=SPARSE)
+    if seed % DIALECTS_EVERY == MESH_AT:
+        return simulate_mesh(seed, every=SPARSE)
     return simulate(seed, every=1 if seed % CLOSELY_EVERY == 1 else SPARSE)
 
 

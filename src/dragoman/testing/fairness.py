@@ -66,6 +66,8 @@ def _could_take(state: BrokerState, record: Record, part: JobPart) -> bool:
         return False
     if any(name in state.moving for name in part.resources):
         return False
+    if not worker.leads_away_from(part.job.terms.path):
+        return False
     if part.bound:
         return bool(part.bound == worker.name)
     lane = part.queued_in

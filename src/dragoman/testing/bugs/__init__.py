@@ -3,7 +3,7 @@
 Each is a context manager that replaces one function of the core or of the simulated server. They
 resemble real mistakes: small, and correct most of the time. `planting` has the mechanism;
 `durability`, `dispatch`, `timing`, `jobs` and `retries` have the bugs. Those of `outages` need
-worlds with outages.
+worlds with outages, those of `mesh` worlds of linked brokers.
 """
 
 from typing import Final

@@ -1,0 +1,1 @@
+"""The link between brokers: each is a worker and a client of the other."""

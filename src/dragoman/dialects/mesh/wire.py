@@ -1,0 +1,231 @@
+"""Messages between two brokers: five frames, then the parts of a body.
+
+The frames are `MESH1`, the name of the sending broker, the session, the command with its fields as
+MessagePack, and the dialect of the body. The body keeps its own form, so it passes unchanged.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from dragoman.dialects.base import Frames, MalformedMessage
+from dragoman.model.body import EMPTY, Body
+from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.retry import Retry
+from dragoman.model.terms import BALANCES, Terms
+
+MAGIC: Final = b"MESH1"
+_HEAD: Final = 5
+Text = Annotated[str, msgspec.Meta(max_length=4096)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Service = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+#: The brokers that a job or an offer has passed.
+Path = Annotated[list[Name], msgspec.Meta(max_length=64)]
+
+
+class MeshMessage(msgspec.Struct, array_like=True, frozen=True):
+    """One command, without its body."""
+
+
+class Hello(MeshMessage, tag="hello", frozen=True):
+    """The broker that connects begins a session."""
+
+
+class Welcome(MeshMessage, tag="welcome", frozen=True):
+    """The other broker accepts the session."""
+
+
+class Strange(MeshMessage, tag="strange", frozen=True):
+    """The receiver's session is not known here: it should begin a new one."""
+
+
+class Beat(MeshMessage, tag="beat", frozen=True):
+    """The sender is alive."""
+
+
+class Offer(msgspec.Struct, array_like=True, frozen=True):
+    """One service that the sender offers."""
+
+    service: Service
+    #: How many jobs its workers run at a time.
+    slots: Count
+    #: The brokers that a job passes, the sender first.
+    route: Path
+
+
+class Offers(MeshMessage, tag="offers", frozen=True):
+    """Everything that the sender offers; what is not in the list is not offered."""
+
+    offers: Annotated[list[Offer], msgspec.Meta(max_length=10_000)]
+
+
+class Holds(MeshMessage, tag="holds", frozen=True):
+    """The open jobs that the sender has from the receiver."""
+
+    jobs: list[Text]
+
+
+class WorkTerms(msgspec.Struct, array_like=True, frozen=True):
+    """The terms of a job; durations are what is left of them."""
+
+    timeout: Seconds | None
+    patience: Seconds | None
+    queue_timeout: Seconds | None
+    run_timeout: Seconds | None
+    cancel_grace: Seconds
+    max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    backoff: Seconds
+    priority: int
+    balance: Text
+    strict: bool
+    memoize: bool
+    needs: tuple[Seconds, int, int, int, int]
+    retry: tuple[Count, Seconds, float, Seconds, float, list[Text]]
+    origin: Text
+    #: The brokers that the job has passed, the sender last.
+    path: Path
+
+
+class Work(MeshMessage, tag="work", frozen=True):
+    """A job for the receiver; the body is its request."""
+
+    job: Text
+    service: Service
+    task: Text
+    terms: WorkTerms
+
+
+class Cancel(MeshMessage, tag="cancel", frozen=True):
+    """A job that the receiver has should stop."""
+
+    job: Text
+
+
+class Input(MeshMessage, tag="input", frozen=True):
+    """Input of the client for a job that the receiver has; it is the body."""
+
+    job: Text
+
+
+class Poll(MeshMessage, tag="poll", frozen=True):
+    """The sender asks for the result of a job that the receiver should have."""
+
+    job: Text
+
+
+class Reply(MeshMessage, tag="reply", frozen=True):
+    """What a job reports; the body is the report or the result."""
+
+    job: Text
+    #: A value of `core.events.ReplyKind`.
+    kind: Text
+    #: A value of `FaultCode`, or empty.
+    fault: Text = ""
+    message: str = ""
+
+
+class Ask(MeshMessage, tag="ask", frozen=True):
+    """The sender asks why a job is in its state."""
+
+    job: Text
+
+
+class Told(MeshMessage, tag="told", frozen=True):
+    """The answer to `Ask`: a reason and its explanation."""
+
+    job: Text
+    reason: Text
+    words: str
+
+
+_ANY: Final = (Hello | Welcome | Strange | Beat | Offers | Holds | Work | Cancel | Input | Poll
+               | Reply | Ask | Told)  # fmt: skip
+_DECODER: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(_ANY)
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class MeshEnvelope(msgspec.Struct, frozen=True):
+    """A decoded message: who sent it in which session, the command and the body."""
+
+    sender: str
+    session: str
+    message: Any
+    body: Body = EMPTY
+
+
+def encode(sender: str, session: str, message: MeshMessage, body: Body = EMPTY) -> list[bytes]:
+    """Encode a message."""
+    head = [MAGIC, sender.encode(), session.encode(), _ENCODER.encode(message)]
+    return [*head, body.dialect.encode(), *body.parts]
+
+
+def sender_of(frames: Frames) -> str:
+    """Return the name of the sending broker; empty if the message cannot be read."""
+    is_ours = len(frames) >= _HEAD and frames[0] == MAGIC
+    return frames[1].decode(errors="replace") if is_ours else ""
+
+
+def decode(frames: Frames) -> MeshEnvelope:
+    """Decode a message. Raises `MalformedMessage`."""
+    if len(frames) < _HEAD or frames[0] != MAGIC:
+        raise MalformedMessage("not a message between brokers")
+    try:
+        sender, session, dialect = (frames[at].decode() for at in (1, 2, 4))
+        message = _DECODER.decode(frames[3])
+        msgspec.convert(sender, Name)
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise MalformedMessage(f"not a message between brokers: {error}") from None
+    return MeshEnvelope(sender, session, message, Body(dialect, tuple(frames[_HEAD:])))
+
+
+def write_terms(terms: Terms, timeout: float | None, path: tuple[str, ...]) -> WorkTerms:
+    """Write the terms of a job for the next broker."""
+    needs, retry = terms.needs, terms.retry
+    return WorkTerms(
+        timeout=timeout,
+        patience=terms.patience,
+        queue_timeout=terms.queue_timeout,
+        run_timeout=terms.run_timeout,
+        cancel_grace=terms.cancel_grace,
+        max_attempts=terms.max_attempts,
+        backoff=terms.backoff,
+        priority=terms.priority,
+        balance=terms.balance,
+        strict=terms.strict,
+        memoize=terms.memoize,
+        needs=(needs.cpu, needs.memory, needs.disk, needs.gpu, needs.slots),
+        retry=(retry.times, retry.backoff, retry.factor, retry.longest, retry.jitter,
+               list(retry.on)),
+        origin=terms.origin,
+        path=list(path),
+    )  # fmt: skip
+
+
+def read_terms(given: WorkTerms) -> Terms:
+    """Read the terms of a job. Raises `MalformedMessage`."""
+    if given.balance not in BALANCES:
+        raise MalformedMessage(f"unknown balance {given.balance[:40]!r}")
+    needs, (times, backoff, factor, longest, jitter, on) = Capacity(*given.needs), given.retry
+    try:
+        policy = Retry(times, backoff, factor, longest, jitter, tuple(on))
+    except ValueError as error:
+        raise MalformedMessage(str(error)) from None
+    return Terms(
+        patience=given.patience,
+        queue_timeout=given.queue_timeout,
+        run_timeout=given.run_timeout,
+        timeout=given.timeout,
+        max_attempts=given.max_attempts,
+        backoff=given.backoff,
+        priority=given.priority,
+        balance=given.balance,
+        needs=NOTHING if needs == NOTHING else needs,
+        strict=given.strict,
+        cancel_grace=given.cancel_grace,
+        memoize=given.memoize,
+        retry=policy,
+        origin=given.origin,
+        path=tuple(given.path),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.core.builders import Stage
-from tests.core.snapshot_checks import assert_snapshots_suffice
+from tests.core.snapshot_checks import assert_needed_records_suffice, assert_snapshots_suffice
 
 from dragoman.core.recovery import fold
 
@@ -19,3 +19,4 @@ def stage() -> Iterator[Stage]:
     assert {j: replayed.as_recorded()[j] for j in live.jobs} == live.as_recorded()
     assert replayed.sessions == live.sessions
     assert_snapshots_suffice(stage.records)
+    assert_needed_records_suffice(stage.records)

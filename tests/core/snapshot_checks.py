@@ -7,6 +7,7 @@ import msgspec
 
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
+from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import fold
 from dragoman.core.snapshots import read_snapshot, write_snapshot
 from dragoman.model.record import Record
@@ -56,3 +57,28 @@ def assert_snapshots_suffice(records: Sequence[Record]) -> None:
     for count in (0, len(records) // 2, len(records)):
         rows = encoded(write_snapshot(fold(records[:count])))
         assert_same_fold(records, count, rows)
+
+
+def recorded(store: JobStore) -> dict[str, Any]:
+    """Return what a store holds, but for counts and what ticks repeat only in part."""
+    totals, *jobs = write_snapshot(store)
+    schedules, dead, paused = totals.pop("queue")
+    del totals["counts"]
+    names = [schedule[:2] for schedule in schedules]
+    totals["joins"].sort()
+    # Results of workers that hold no work are never asked for.
+    holders = {part.peer for job in store.jobs.values() for part in job.open_parts()}
+    totals["results"] = {p: seq for p, seq in totals["results"].items() if p in holders}
+    return {**totals, "queue": (names, sorted(dead), paused), "jobs": jobs}
+
+
+def assert_needed_records_suffice(records: Sequence[Record]) -> None:
+    """Remove the records that are not needed: none, half and all of them; replay the rest."""
+    whole = fold(records)
+    is_needed = NeededRecords(whole)
+    for first in (0, len(records) // 2, len(records)):
+        pinned = [record for record in records[:first] if is_needed(record)]
+        cut = fold([*pinned, *records[first:]], store=JobStore(is_cut=first > 0))
+        for name, found in recorded(cut).items():
+            if name not in {"last_seq", "last_at"} or first < len(records):
+                assert found == recorded(whole)[name], f"{name}, cut before {first + 1}"

@@ -88,12 +88,6 @@ def test_a_job_that_is_forgotten_is_gone_at_once_and_no_matter_for_the_collector
     assert "only-here" not in [each.id for each in left_over if type(each) is Job]
 
 
-def test_the_oldest_record_needed_is_that_of_the_oldest_job(stage: Stage) -> None:
-    assert stage.broker.state.store.oldest_needed() == 1
-    stage.tell(joined("w1"), submitted("j1"))
-    assert stage.broker.state.store.oldest_needed() == 2
-
-
 @pytest.mark.parametrize("first", range(10))
 def test_records_of_jobs_whose_beginning_is_gone_do_no_harm(first: int) -> None:
     stage = Stage()
@@ -112,4 +106,3 @@ def test_an_id_that_is_used_again_is_the_newest_job() -> None:
     stage.tell(submitted("waits", "b"), submitted("again", "b"))
     replayed = fold(stage.records)
     assert list(replayed.jobs) == ["waits", "again"]
-    assert replayed.oldest_needed() <= stage.job("waits").submit_seq

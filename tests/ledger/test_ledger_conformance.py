@@ -71,6 +71,14 @@ def ledger(make: Make, tmp_path: Path) -> Iterator[Ledger]:
     run(opened.close())
 
 
+@pytest.fixture(params=["memory", "sqlite"])
+def pinning(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """A ledger that pins needed records; the replicated one stops at them."""
+    opened = IMPLEMENTATIONS[request.param](tmp_path)
+    yield opened
+    run(opened.close())
+
+
 def test_a_new_ledger_is_empty(ledger: Ledger) -> None:
     assert (ledger.first_seq, ledger.last_seq) == (1, 0)
     assert list(ledger.read()) == []
@@ -202,17 +210,59 @@ def test_a_record_goes_only_if_every_policy_lets_it_go(ledger: Ledger) -> None:
 def test_retention_without_a_policy_removes_nothing(ledger: Ledger) -> None:
     fill(ledger, 10)
     assert run(ledger.retain()) == 1
-    assert run(ledger.retain(protected_seq=5)) == 1
+    assert run(ledger.retain(needed=lambda record: False)) == 1
 
 
-def test_retention_respects_unfinished_jobs_and_every_checkpoint(ledger: Ledger) -> None:
+def test_retention_respects_every_checkpoint(ledger: Ledger) -> None:
     fill(ledger, 100)
     ledger.checkpoint("spark", 60)
     ledger.checkpoint("ncl", 30)
-    assert run(ledger.retain(keep_records=0, protected_seq=21)) == 21
-    assert run(ledger.retain(keep_records=0, protected_seq=90)) == 31
+    assert run(ledger.retain(keep_records=0)) == 31
     ledger.forget_checkpoint("ncl")
     assert run(ledger.retain(keep_records=0)) == 61
+
+
+def is_of_j3(record: Record) -> bool:
+    return record.job == "j3"
+
+
+def test_needed_records_are_pinned_and_the_records_around_them_go(pinning: Ledger) -> None:
+    fill(pinning, 100)
+    before = pinning.history("j3")
+    assert run(pinning.retain(keep_records=50, needed=is_of_j3)) == 51
+    assert seqs(pinning.pinned()) == [3, 13, 23, 33, 43]
+    assert pinning.history("j3") == before
+    assert pinning.body(3) == varied(3).body
+    assert pinning.body(33) == varied(33).body
+    assert pinning.body(6) is None
+    assert seqs(pinning.read()) == list(range(51, 101))
+    assert seqs(pinning.history("j4")) == [54, 64, 74, 84, 94]
+
+
+def test_retention_goes_on_behind_a_pinned_record(pinning: Ledger) -> None:
+    fill(pinning, 100)
+    run(pinning.retain(keep_records=50, needed=is_of_j3))
+    assert run(pinning.retain(keep_records=20, needed=is_of_j3)) == 81
+    assert seqs(pinning.pinned()) == [3, 13, 23, 33, 43, 53, 63, 73]
+    assert run(pinning.append(entries(101, 102))) == 102
+
+
+def test_a_record_is_unpinned_when_it_is_no_longer_needed(pinning: Ledger) -> None:
+    fill(pinning, 100)
+    run(pinning.retain(keep_records=50, needed=is_of_j3))
+    assert run(pinning.retain(keep_records=50, needed=lambda r: r.seq == 23)) == 51
+    assert seqs(pinning.pinned()) == [23]
+    assert pinning.body(3) is None
+    run(pinning.retain(keep_records=50))
+    assert pinning.pinned() == []
+    assert seqs(pinning.history("j3")) == [53, 63, 73, 83, 93]
+
+
+def test_a_pinned_record_without_a_job_has_no_history(pinning: Ledger) -> None:
+    run(pinning.append([entry(1, job=""), entry(2, job="")]))
+    run(pinning.retain(keep_records=1, needed=lambda record: True))
+    assert seqs(pinning.pinned()) == [1]
+    assert pinning.history("") == []
 
 
 def test_everything_can_go_and_the_numbers_go_on(ledger: Ledger) -> None:
@@ -252,6 +302,7 @@ def test_a_closed_ledger_refuses_everything(make: Make, tmp_path: Path) -> None:
         lambda: run(ledger.append(entries(2, 2))),
         lambda: run(ledger.retain(keep_records=0)),
         lambda: list(ledger.read()),
+        ledger.pinned,
         lambda: ledger.rows(0, 1),
         lambda: ledger.history("j1"),
         lambda: ledger.body(1),

@@ -238,3 +238,15 @@ def test_an_unreachable_stream_is_reported(leader: Node) -> None:
     leader.connection.is_cut = True
     with pytest.raises(LedgerUnavailable, match="does not answer"):
         leader.ledger.catch_up()
+
+
+def test_retention_stops_before_a_needed_record_because_the_stream_would_lose_it(
+    leader: Node, tmp_path: Path, stream: MemoryStream
+) -> None:
+    fill(leader.ledger, 100)
+    assert run(leader.ledger.retain(keep_records=10, needed=lambda r: r.seq in (30, 40))) == 30
+    assert run(leader.ledger.retain(keep_records=10, needed=lambda r: r.seq in (30, 40))) == 30
+    assert leader.ledger.pinned() == []
+    late = Node(tmp_path / "late", stream)
+    assert same(leader.ledger, late.ledger)
+    assert run(leader.ledger.retain(keep_records=10)) == 91

@@ -13,25 +13,19 @@ from dragoman.ledger.retention import (
 
 
 @pytest.mark.parametrize(
-    ("policies", "protected", "checkpoints", "expected"),
+    ("policies", "checkpoints", "expected"),
     [
-        ([], None, [], 0),
-        ([], 50, [50], 0),
-        ([10], None, [], 10),
-        ([10, 7], None, [], 7),
-        ([10], 11, [], 10),
-        ([10], 10, [], 9),
-        ([10], 1, [], 0),
-        ([10], None, [4, 6], 4),
-        ([10], 3, [4, 6], 2),
-        ([10], None, [0], 0),
-        ([-5], None, [], 0),
+        ([], [], 0),
+        ([], [50], 0),
+        ([10], [], 10),
+        ([10, 7], [], 7),
+        ([10], [4, 6], 4),
+        ([10], [0], 0),
+        ([-5], [], 0),
     ],
 )
-def test_the_least_bound_wins(
-    policies: list[int], protected: int | None, checkpoints: list[int], expected: int
-) -> None:
-    assert last_removable(policies, protected, checkpoints) == expected
+def test_the_least_bound_wins(policies: list[int], checkpoints: list[int], expected: int) -> None:
+    assert last_removable(policies, checkpoints) == expected
 
 
 def test_a_batch_must_follow_and_have_no_gaps() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.ledger.base import Entry, LedgerError
+from dragoman.ledger.base import Entry, LedgerError, Needed
 from dragoman.ledger.layout import SEALED_FOLDER as SEALED
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.segments import read_manifest
@@ -15,6 +15,10 @@ from dragoman.model.record import Kind, Record
 from dragoman.server import ledger_maintenance
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.settings import LedgerSection
+
+
+def needs_nothing() -> Needed:
+    return lambda record: False
 
 
 def filled(count: int) -> MemoryLedger:
@@ -28,7 +32,7 @@ def test_the_last_records_are_sealed_at_the_end(tmp_path: Path) -> None:
     ledger = filled(10)
 
     async def scenario() -> None:
-        keeping = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 20.0, lambda: 11)
+        keeping = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 20.0, needs_nothing)
         keeping.start()
         await keeping.stop()
 
@@ -41,7 +45,9 @@ def test_records_are_sealed_when_asked_for(tmp_path: Path) -> None:
     ledger = filled(5)
 
     async def scenario() -> None:
-        maintenance = LedgerMaintenance(ledger, tmp_path, LedgerSection(), lambda: 0.0, lambda: 0)
+        maintenance = LedgerMaintenance(
+            ledger, tmp_path, LedgerSection(), lambda: 0.0, needs_nothing
+        )
         maintenance.start()
         assert await maintenance.seal_now() == 5
         assert await maintenance.seal_now() == 5
@@ -55,7 +61,7 @@ def test_without_sealing_a_request_to_seal_is_refused(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         settings = LedgerSection(seal=False)
-        maintenance = LedgerMaintenance(ledger, tmp_path, settings, lambda: 0.0, lambda: 0)
+        maintenance = LedgerMaintenance(ledger, tmp_path, settings, lambda: 0.0, needs_nothing)
         with pytest.raises(LedgerError, match="sealing is off"):
             await maintenance.seal_now()
 
@@ -67,7 +73,7 @@ def test_without_sealing_nothing_is_written(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         settings = LedgerSection(seal=False)
-        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 20.0, lambda: 4)
+        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 20.0, needs_nothing)
         keeping.start()
         await keeping.stop()
 
@@ -75,7 +81,7 @@ def test_without_sealing_nothing_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_retention_keeps_what_an_open_job_needs(
+def test_retention_pins_what_an_open_job_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_maintenance, "_RETAIN_EVERY", 0.001)
@@ -84,27 +90,29 @@ def test_retention_keeps_what_an_open_job_needs(
 
     async def scenario() -> None:
         settings = LedgerSection(seal=False, keep_days=1)
-        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 9 + day, lambda: 6)
+        keeping = LedgerMaintenance(
+            ledger, tmp_path, settings, lambda: 9 + day, lambda: lambda record: record.seq == 2
+        )
         keeping.start()
         async with asyncio.timeout(10):
-            while ledger.first_seq < 6:  # noqa: ASYNC110
+            while ledger.first_seq < 9:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await keeping.stop()
 
     asyncio.run(scenario())
-    assert ledger.first_seq == 6
+    assert [record.seq for record in ledger.pinned()] == [2]
 
 
 _LIFE = """
 import asyncio, sys
 from pathlib import Path
-from tests.server.test_ledger_maintenance import filled
+from tests.server.test_ledger_maintenance import filled, needs_nothing
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.settings import LedgerSection
 
 async def life():
     folder, settings = Path(sys.argv[1]), LedgerSection()
-    keeping = LedgerMaintenance(LEDGER, folder, settings, lambda: 20.0, lambda: 11)
+    keeping = LedgerMaintenance(LEDGER, folder, settings, lambda: 20.0, needs_nothing)
     keeping.start()
     await keeping._beginning
     before = set(sys.modules)

@@ -10,15 +10,18 @@ from tests.core.builders import finished, joined, submitted
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append
 from dragoman.core.events import Event
+from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import fold
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.checks import problems_of
 from dragoman.ledger.export import Sealer
 from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER
+from dragoman.ledger.snapshots import MemorySnapshots
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.server.repair import RepairReport, repair
+from dragoman.server.store_recovery import recover_store
 
 
 @pytest.fixture
@@ -108,3 +111,38 @@ def test_the_damaged_files_stay_unchanged_and_nothing_is_overwritten(data: Path)
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
     with pytest.raises(LedgerError, match="is not empty"):
         repair(data, data)
+
+
+def cut(data: Path) -> None:
+    """Remove all records but the last; those of the open job j2 and its worker are pinned."""
+    ledger = SqliteLedger(data / LEDGER_FILE)
+    is_needed = NeededRecords(fold(ledger.read()))
+    asyncio.run(ledger.retain(keep_records=1, needed=lambda r: r.job != "j1" and is_needed(r)))
+    assert [record.seq for record in ledger.pinned()] == [1, 5]
+    asyncio.run(ledger.close())
+
+
+def test_pinned_records_are_saved_with_their_bodies(data: Path) -> None:
+    cut(data)
+    report, ledger = repaired(data)
+    assert (report.saved, report.lost, report.dead) == (1, [], [])
+    store = recover_store(ledger, MemorySnapshots(), 100).store
+    assert store.jobs[JobId("j2")].state is JobState.RUNNING
+    assert ledger.body(5) is not None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "UPDATE pinned SET row = x'00' WHERE seq = 5",
+        "UPDATE bodies SET blob = x'00' WHERE seq = 5",
+        "DELETE FROM pinned WHERE seq = 1",
+    ],
+)
+def test_if_a_pinned_record_is_lost_jobs_that_began_before_are_dead(data: Path, query: str) -> None:
+    cut(data)
+    damage(data, query)
+    report, ledger = repaired(data)
+    store = recover_store(ledger, MemorySnapshots(), 100).store
+    assert all(job.is_final for job in store.jobs.values())
+    assert report.dead in ([], ["j2"])

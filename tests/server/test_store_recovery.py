@@ -7,9 +7,10 @@ import pytest
 import structlog.testing
 from tests.core.builders import Stage, finished, joined, submitted
 
+from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import fold
 from dragoman.core.snapshots import write_snapshot
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.snapshots import MemorySnapshots, SnapshotHead
 from dragoman.server.store_recovery import recover_store, take_snapshot
@@ -123,7 +124,25 @@ def test_a_snapshot_that_cannot_be_used_costs_time_and_a_warning(spoil: Any) -> 
 def test_a_start_works_wherever_retention_has_cut_the_ledger(kept: int) -> None:
     stage = busy_stage()
     ledger = ledger_of(stage)
-    asyncio.run(ledger.retain(keep_records=kept))
+    whole = fold(stage.records)
+    asyncio.run(ledger.retain(keep_records=kept, needed=NeededRecords(whole)))
     store = recover_store(ledger, MemorySnapshots(), 100).store
     assert store.last_seq == len(stage.records)
-    assert store.as_recorded().items() <= fold(stage.records).as_recorded().items()
+    assert store.as_recorded() == whole.as_recorded()
+
+
+def test_a_start_overtaken_by_retention_is_told() -> None:
+    stage = busy_stage()
+    ledger = ledger_of(stage)
+    pinned = ledger.pinned()
+    asyncio.run(ledger.retain(keep_records=3))
+
+    class Overtaken(MemoryLedger):
+        """It looked for pinned records before retention ran."""
+
+        first_seq = 1
+        pinned = lambda self: pinned  # noqa: E731
+        read = lambda self, after=0, limit=None: ledger.read(after, limit)  # noqa: E731
+
+    with pytest.raises(LedgerError, match="retention has removed records 1 to"):
+        recover_store(Overtaken(), MemorySnapshots(), 100)

@@ -45,6 +45,11 @@ class JobStore:
         self.counts: Counter[str] = Counter()
         #: Open worker sessions according to the records: peer -> name.
         self.sessions: dict[PeerId, WorkerName] = {}
+        #: Workers that are here, or hold work: peer -> the newest record of its joining, and whom
+        #: it belonged to.
+        self.joins: dict[PeerId, tuple[int, Principal]] = {}
+        #: The newest record of a start.
+        self.started_seq = 0
         #: Workers whose jobs wait longer than the default after a restart: peer -> seconds.
         self.graces: dict[PeerId, float] = {}
         #: Peer -> position of its last recorded state, for sides that keep some in the ledger.
@@ -72,7 +77,11 @@ class JobStore:
             self._submitted(record, job)
             return
         step = _STEPS.get(record.kind)
-        if step is not None and not (self.is_cut and self._lacks_job(record)):
+        if step is None:
+            return
+        if self.is_cut and self._lacks_job(record):
+            step = _STEPS_WITHOUT_JOB.get(record.kind)
+        if step is not None:
             step(self, record)
 
     def _lacks_job(self, record: Record) -> bool:
@@ -215,11 +224,13 @@ class JobStore:
 
     def _joined(self, record: Record) -> None:
         self.sessions[PeerId(record.peer)] = WorkerName(record.worker)
+        self.joins[PeerId(record.peer)] = (record.seq, Principal(record.principal))
         if record.count:
             self.graces[PeerId(record.peer)] = float(record.count)
 
     def _left(self, record: Record) -> None:
         self.sessions.pop(PeerId(record.peer), None)
+        self.joins.pop(PeerId(record.peer), None)
         self.results.pop(PeerId(record.peer), None)
 
     def _changed(self, record: Record) -> None:
@@ -234,11 +245,14 @@ class JobStore:
             del self.memo[key]
 
     def _started(self, record: Record) -> None:
+        self.started_seq = record.seq
         self.sessions.clear()
-        if self.graces or self.results:
-            holders = {part.peer for job in self.jobs.values() for part in job.open_parts()}
+        if self.graces or self.results or self.joins:
+            running = (job for job in self.jobs.values() if job.state is JobState.RUNNING)
+            holders = {part.peer for job in running for part in job.open_parts()}
             self.graces = {p: grace for p, grace in self.graces.items() if p in holders}
             self.results = {p: seq for p, seq in self.results.items() if p in holders}
+            self.joins = {p: join for p, join in self.joins.items() if p in holders}
 
     def _part(self, record: Record) -> JobPart:
         return self.jobs[JobId(record.job)].parts[record.part]
@@ -257,19 +271,6 @@ class JobStore:
         # Break the cycle between job and parts. Otherwise both stay in memory, with their results,
         # until the garbage collector runs, which is rare in a broker.
         job.parts = []
-
-    def oldest_needed(self) -> int:
-        """Return the oldest record that any job in memory still needs.
-
-        The loop waits for this, so it looks at the first job, not at all that wait.
-        """
-        first = next(iter(self.jobs.values()), None)
-        oldest = self.last_seq + 1 if first is None else first.submit_seq
-        if self.queue.schedules:
-            oldest = min(oldest, *(each.seq for each in self.queue.schedules.values()))
-        # A memoised result is stored with a record of an earlier job.
-        results = (p.result_seq for j in self.finished for p in j.parts if p.result_seq)
-        return min(oldest, min(results, default=oldest))
 
     def as_recorded(self) -> dict[JobId, tuple[object, ...]]:
         """Return everything the records say, to compare two stores."""
@@ -331,6 +332,13 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.DROPPED: lambda store, record: store.queue.dropped(record),
     Kind.PAUSED: lambda store, record: store.queue.paused_service(record),
     Kind.RESUMED: lambda store, record: store.queue.resumed_service(record),
+}
+#: What a record says beside what it says of its job.
+_STEPS_WITHOUT_JOB: Final[dict[str, Callable[[JobStore, Record], None]]] = {
+    Kind.REQUEUED: JobStore._note_result,
+    Kind.FORWARDED: JobStore._note_result,
+    Kind.GATHERED: JobStore._note_result,
+    Kind.ENDED: JobStore._note_result,
 }
 #: Records that change a job, so that its `submitted` record must be known.
 _OF_A_JOB: Final = frozenset(

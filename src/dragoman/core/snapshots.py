@@ -25,7 +25,7 @@ from dragoman.model.terms import Terms, read_terms, terms_text
 
 #: Raise it when a record means something else to the fold, or when rows change. A snapshot with
 #: another number is ignored, and all records are replayed.
-FOLD_VERSION: Final = 3
+FOLD_VERSION: Final = 4
 #: Jobs in one row: enough to be fast, few enough to be read piece by piece.
 _BLOCK: Final = 2000
 
@@ -64,6 +64,8 @@ def write_snapshot(store: JobStore) -> Iterator[Row]:
         "counts": dict(store.counts),
         "sessions": dict(store.sessions),
         "graces": dict(store.graces),
+        "joins": [[peer, *join] for peer, join in store.joins.items()],
+        "started_seq": store.started_seq,
         "peer_states": dict(store.peer_states),
         "results": dict(store.results),
         "queue": store.queue.rows(),
@@ -196,6 +198,8 @@ def _fill_totals(store: JobStore, totals: Row) -> None:
     store.open_jobs = totals["open_jobs"]
     store.counts = Counter(totals["counts"])
     store.sessions, store.graces = totals["sessions"], totals["graces"]
+    store.joins = {peer: (seq, principal) for peer, seq, principal in totals["joins"]}
+    store.started_seq = totals["started_seq"]
     store.peer_states, store.results = totals["peer_states"], totals["results"]
     store.queue = QueueState.of_rows(totals["queue"])
     store.keys = {(who, key): job for who, key, job in totals["keys"]}

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import apsw
 
-from dragoman.ledger import layout
+from dragoman.ledger import layout, pins
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.head import read_head
@@ -132,6 +132,7 @@ class _Auditor:
                 self._unlinked += 1
             self._check_body(row, crc, blob)
             expected = seq + 1
+        self._check_pins()
         last = expected - 1
         if last < acknowledged:
             self._find(last + 1, f"missing at the end, with all up to {acknowledged}")
@@ -139,6 +140,30 @@ class _Auditor:
             self._find(newest_known, "existed at an earlier audit and is missing")
         found = tuple(self._findings)
         return AuditReport(origin.first, last, newest.hex(), self._unlinked, found)
+
+    def _check_pins(self) -> None:
+        """Check the pinned records, each for itself."""
+        with Transaction(self._connection, "DEFERRED"):
+            try:
+                pins.check_totals(self._connection)
+            except CorruptData as error:
+                self._find(0, f"is not one of these: {error}")
+            for pin in pins.all_pins(self._connection):
+                self._check_pin(pin)
+
+    def _check_pin(self, pin: pins.Pin) -> None:
+        try:
+            row = pin.row()
+        except CorruptData:
+            self._find(pin.seq, "is pinned and does not match its checksum")
+            return
+        if pin.link is not None and pin.before_link is not None:
+            if self._make_link(pin.raw, pin.before_link) != pin.link:
+                self._find(pin.seq, "is pinned and does not follow from the record before it")
+            if self._known.get(pin.seq, pin.link.hex()) != pin.link.hex():
+                self._find(pin.seq, "differs from an earlier audit")
+        query = "SELECT blob FROM bodies WHERE seq = ?"
+        self._check_body(row, pin.body, self._connection.execute(query, (pin.seq,)).get)
 
     def _was_removed_by_retention(self, seq: int) -> bool:
         """Tell whether retention removed a record during the audit."""

@@ -1,6 +1,6 @@
 """The ledger interface. `memory`, `sqlite` and `replicated` implement it; one suite tests all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from dragoman.model.body import Body
@@ -80,6 +80,10 @@ class Entry:
     body: Body | None = None
 
 
+#: Tells whether a record must stay, however old it is.
+Needed: TypeAlias = Callable[[Record], bool]
+
+
 class Ledger(Protocol):
     """The broker is the only writer; it numbers the records, without gaps.
 
@@ -126,8 +130,12 @@ class Ledger(Protocol):
         """
         ...
 
+    def pinned(self) -> list[Record]:
+        """Return the records before `first_seq` that retention kept, in order."""
+        ...
+
     def history(self, job: str) -> list[Record]:
-        """Return every record of one job, in order."""
+        """Return every record of one job, pinned ones too, in order."""
         ...
 
     def body(self, seq: int) -> Body | None:
@@ -151,13 +159,14 @@ class Ledger(Protocol):
         *,
         before_at: float | None = None,
         keep_records: int | None = None,
-        protected_seq: int | None = None,
+        needed: Needed | None = None,
     ) -> int:
         """Remove the oldest records that no policy, job or reader needs; return `first_seq`.
 
         A record is removed only if every given policy allows it: it is older than `before_at`, and
-        not among the newest `keep_records`. Records from `protected_seq` (the oldest record of
-        any unfinished job) on, and records after any checkpoint, always stay.
+        not among the newest `keep_records`. Records after any checkpoint always stay. `needed` is
+        asked for each of the others, on this thread: a needed record is pinned with its body. A
+        pinned record goes when it is no longer needed.
         """
         ...
 

@@ -4,11 +4,15 @@ Slow, row by row: used only after damage was detected. A row is sound if it can 
 checksum follows from the row before it, and its body matches its checksum.
 """
 
+from typing import Final
 from zlib import crc32
 
 import apsw
 
 from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
+
+_BODY: Final = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
+_PINNED_BODY: Final = "SELECT body, blob FROM pinned LEFT JOIN bodies USING (seq) WHERE seq = ?"
 
 
 class CorruptData(Exception):
@@ -34,8 +38,9 @@ def locate_damage(
 
 def checked_blob(connection: apsw.Connection, seq: int) -> bytes | None:
     """Return the packed body of a record; None if it has none. Raises CorruptData."""
-    query = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
-    found: list[Row] = connection.execute(query, (seq,)).fetchall()
+    found: list[Row] = connection.execute(_BODY, (seq,)).fetchall()
+    if not found and seq < (connection.execute("SELECT first FROM origin").get or 0):
+        found = connection.execute(_PINNED_BODY, (seq,)).fetchall()
     if not found or found[0] == (None, None):
         return None
     crc, blob = found[0]

@@ -4,7 +4,7 @@ Tables: `records` (the fields of a record, its `chain` checksum, the checksum of
 has one, and its `link` in the hash chain), `bodies` (under the same sequence number), `checkpoints`
 (named readers), `origin` (one row: the file format, the oldest kept record, and the checksum of the
 record before it), `links` (one row: the first record with a link, and the link before it). Files
-without links get them from their next record on.
+without links get them from their next record on. Pinned records have tables of their own (`pins`).
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from zlib import crc32
 
 import apsw
 
+from dragoman.ledger import pins
 from dragoman.ledger.atomic_file import rename_durably
 from dragoman.ledger.base import LedgerDamaged, LedgerError
 from dragoman.ledger.damage import CorruptData, locate_damage
@@ -173,6 +174,7 @@ def _check_records(
         raise _damaged(
             "records are missing", connection, origin, max(origin.first + count - 1, acknowledged)
         )
+    pins.check_totals(connection)
     finding = connection.execute("PRAGMA integrity_check(1)").get
     if finding != "ok":
         raise _damaged(f"SQLite reports: {finding}", connection, origin, last)
@@ -206,18 +208,26 @@ def read_mark(connection: apsw.Connection, seq: int) -> str:
 def upgrade(connection: apsw.Connection, last: int) -> None:
     """Add the columns of newer record versions; old rows get defaults."""
     present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+    _require_known(present)
     for name, definition in column_definitions().items():
         if name not in present:
             connection.execute(f"ALTER TABLE records ADD COLUMN {name} {definition}")
     if "link" not in present:
         connection.execute("ALTER TABLE records ADD COLUMN link BLOB")
     connection.execute(_LINKS)
+    pins.prepare(connection)
     if connection.execute("SELECT count(*) FROM links").get == 0:
         connection.execute("INSERT INTO links VALUES (?, ?)", (last + 1, NO_LINK))
-    unknown = present - set(FIELDS) - {"chain", "body", "link"}
+
+
+def _require_known(present: set[str]) -> None:
+    """Refuse columns of a newer version. A newer version has all of ours, too."""
+    unknown = ", ".join(sorted(present - set(FIELDS) - {"chain", "body", "link"}))
+    if unknown and not present.issuperset(FIELDS):
+        raise CorruptData(f"the definition of `records` is damaged ({unknown})")
     if unknown:
         raise LedgerError(
-            f"records have columns unknown to this version ({', '.join(sorted(unknown))}): "
+            f"records have columns unknown to this version ({unknown}): "
             "use the newer version of Dragoman that wrote them"
         )
 
@@ -239,6 +249,13 @@ def write_origin(connection: apsw.Connection, origin: Origin) -> None:
     connection.execute("INSERT INTO origin VALUES (?, ?, ?, ?)", (*row, _checksum(*row)))
 
 
+def link_before(connection: apsw.Connection) -> bytes | None:
+    """Return the link of the record before the oldest one; None if it had none."""
+    rows: list[Row] = connection.execute("SELECT first, link FROM links").fetchall()
+    (first, link), oldest = rows[0], read_origin(connection).first
+    return link if first == oldest else None
+
+
 def last_link(connection: apsw.Connection, last: int) -> bytes:
     """Return the link that the record after `last` follows."""
     found = connection.execute("SELECT link FROM records WHERE seq = ?", (last,)).get
@@ -257,11 +274,13 @@ def cut_links(connection: apsw.Connection, last: int) -> None:
 
 
 def remove_before(connection: apsw.Connection, origin: Origin) -> None:
-    """Remove the records before an origin."""
+    """Remove the records before an origin, and their bodies unless they are pinned."""
     last = origin.first - 1
     cut_links(connection, last)
     connection.execute("DELETE FROM records WHERE seq <= ?", (last,))
-    connection.execute("DELETE FROM bodies WHERE seq <= ?", (last,))
+    connection.execute(
+        "DELETE FROM bodies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM pinned)", (last,)
+    )
     write_origin(connection, origin)
 
 

@@ -8,7 +8,7 @@ between. `crash` is a power failure: it returns what a restart would find.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from dragoman.ledger.base import Entry, LedgerError, LedgerUnwritable
+from dragoman.ledger.base import Entry, LedgerError, LedgerUnwritable, Needed
 from dragoman.ledger.disk import Disk, ReliableDisk
 from dragoman.ledger.retention import (
     last_removable,
@@ -27,6 +27,7 @@ class MemoryLedger:
     def __init__(self, disk: Disk | None = None) -> None:
         self.disk: Disk = disk if disk is not None else ReliableDisk()
         self._entries: list[Entry] = []  #: durable, from `_first` on
+        self._pinned: dict[int, Entry] = {}  #: before `_first`, in order
         self._first = 1
         self._unsynced: list[Sequence[Entry]] = []  #: batches in the write cache, oldest first
         self._jobs: defaultdict[str, list[int]] = defaultdict(list)
@@ -79,7 +80,7 @@ class MemoryLedger:
         A batch survives whole or not at all, as a commit does. Batches after a lost one are lost.
         """
         after = MemoryLedger(self.disk)
-        after._first = self._first
+        after._first, after._pinned = self._first, dict(self._pinned)
         after._keep(self._entries)
         after._checkpoints = dict(self._checkpoints)
         for batch in self._unsynced:
@@ -110,13 +111,20 @@ class MemoryLedger:
         """Return every record of one job, in order."""
         self._require_open()
         seqs = self._jobs.get(job, ()) if job else ()
-        return [self._entries[seq - self._first].record for seq in seqs if seq >= self._first]
+        pinned = [record for record in self.pinned() if job and record.job == job]
+        return pinned + [self._entries[seq - self._first].record for seq in seqs]
+
+    def pinned(self) -> list[Record]:
+        """Return the records before `first_seq` that retention kept, in order."""
+        self._require_open()
+        return [entry.record for entry in self._pinned.values()]
 
     def body(self, seq: int) -> Body | None:
         """Return the body of a record."""
         self._require_open()
-        is_kept = self._first <= seq <= self.last_seq
-        return self._entries[seq - self._first].body if is_kept else None
+        if self._first <= seq <= self.last_seq:
+            return self._entries[seq - self._first].body
+        return self._pinned[seq].body if seq in self._pinned else None
 
     def checkpoint(self, name: str, seq: int) -> None:
         """Store how far a named reader has read."""
@@ -141,7 +149,7 @@ class MemoryLedger:
         *,
         before_at: float | None = None,
         keep_records: int | None = None,
-        protected_seq: int | None = None,
+        needed: Needed | None = None,
     ) -> int:
         """Remove the oldest records that no policy, job or reader needs; return `first_seq`."""
         self._require_open()
@@ -150,12 +158,17 @@ class MemoryLedger:
             policies.append(self._last_before(before_at))
         if keep_records is not None:
             policies.append(self.last_seq - keep_records)
-        last = last_removable(policies, protected_seq, self._checkpoints.values())
-        if last >= self._first:
-            for entry in self._entries[: last + 1 - self._first]:
-                self._forget_job(entry.record)
-            del self._entries[: last + 1 - self._first]
-            self._first = last + 1
+        if not policies:
+            return self._first
+        last = last_removable(policies, self._checkpoints.values())
+        removed = self._entries[: max(0, last + 1 - self._first)]
+        for entry in removed:
+            self._forget_job(entry.record)
+        self._first += len(removed)
+        del self._entries[: len(removed)]
+        candidates = (*self._pinned.values(), *removed)
+        is_needed = needed or (lambda record: False)
+        self._pinned = {e.record.seq: e for e in candidates if is_needed(e.record)}
         return self._first
 
     async def close(self) -> None:

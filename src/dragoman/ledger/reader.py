@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from dragoman.ledger import layout, reading
+from dragoman.ledger import layout, pins, reading
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.layout import Transaction
@@ -41,6 +41,14 @@ class LedgerReader:
                 return
             yield from to_records(rows)
             after = rows[-1][0]
+
+    def pinned(self) -> list[Record]:
+        """Return the records before `first_seq` that retention kept, in order."""
+        try:
+            with Transaction(self._connection, "DEFERRED"):
+                return to_records(pins.all_rows(self._connection))
+        except _DAMAGE as error:
+            raise LedgerError(f"{self.path}: {error}") from error
 
     def mark(self, seq: int) -> str:
         """Return a text that identifies a record and all before it."""

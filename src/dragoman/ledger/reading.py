@@ -7,6 +7,7 @@ from typing import Final
 
 import apsw
 
+from dragoman.ledger import pins
 from dragoman.ledger.damage import CorruptData, checked_blob
 from dragoman.ledger.layout import CHUNK_BITS, read_origin
 from dragoman.ledger.retention import require_kept
@@ -72,9 +73,9 @@ def _require_sound(row: Row, checksum: int, previous: int) -> None:
 
 
 def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
-    """Return every record of one job, in order."""
+    """Return every record of one job, pinned ones too, in order."""
     origin = read_origin(reader)
-    rows = []
+    rows = pins.rows_of_job(reader, job)
     for found in reader.execute(_HISTORY, (origin.first, last, job)):
         row, checksum, previous = found[:-2], found[-2], found[-1]
         _require_sound(row, checksum, origin.chain if previous is None else previous)

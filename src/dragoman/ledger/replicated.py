@@ -69,6 +69,9 @@ class Applied:
 class ReplicatedLedger(SqliteLedger):
     """The copy at a path, and the stream behind it. Reads are answered from the copy."""
 
+    #: A node that joins later gets only what the stream has, so no record is kept outside of it.
+    can_pin = False
+
     def __init__(
         self,
         path: str | Path,
@@ -227,7 +230,7 @@ class ReplicatedLedger(SqliteLedger):
             bodies=[(seq, blob) for batch in batches for seq, blob in batch.bodies],
         )
 
-    def _remove(self, last: int) -> None:
+    def _remove(self, last: int, kept: Sequence[int]) -> None:
         self._write(lambda: self._retained(last))
         place = self._place
         needed = replica.first_needed(self._connection, last + 1)

@@ -1,16 +1,19 @@
 """Retention: which records may be removed. The ledgers remove them.
 
-Only a prefix is ever removed, so the kept records have no gaps.
+Only a prefix is ever removed, so the kept records have no gaps. Needed records of that prefix are
+pinned: they move to a place of their own.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from dragoman.ledger.base import Entry, LedgerError
 
+#: Records removed, or pinned ones looked at, in one step; bounds how long appends wait.
+SLICE: Final = 5000
 
-def last_removable(
-    policies: Iterable[int], protected_seq: int | None, checkpoints: Iterable[int]
-) -> int:
+
+def last_removable(policies: Iterable[int], checkpoints: Iterable[int]) -> int:
     """Return the newest record that may be removed; 0 if none may.
 
     `policies` has the newest record that each policy allows to remove; without a policy nothing is
@@ -20,8 +23,6 @@ def last_removable(
     if not bounds:
         return 0
     bounds += checkpoints
-    if protected_seq is not None:
-        bounds.append(protected_seq - 1)
     return max(0, min(bounds))
 
 

@@ -12,7 +12,7 @@ import apsw
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dragoman.ledger import layout
+from dragoman.ledger import layout, pins
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData, RowChecker, checked_blob
 from dragoman.ledger.head import read_head
@@ -33,6 +33,41 @@ class Salvaged:
     record: Record | None  #: None: lost
     body: Body | None = None
     is_body_lost: bool = False
+
+
+@value
+class SalvagedPins:
+    """The pinned records that can be read, each with its packed body, and whether some cannot."""
+
+    found: list[tuple[pins.Pin, bytes | None]]
+    is_any_lost: bool
+
+
+def salvage_pins(path: Path) -> SalvagedPins:
+    """Return the sound pinned records of a damaged ledger."""
+    connection = layout.connect(path)
+    found: list[tuple[pins.Pin, bytes | None]] = []
+    is_any_lost = False
+    try:
+        for pin in pins.all_pins(connection):
+            blob = _pinned_blob(connection, pin)
+            if pin.is_sound and (blob is not None or pin.body is None):
+                found.append((pin, blob))
+            else:
+                is_any_lost = True
+        pins.check_totals(connection)
+    except _DAMAGE:
+        is_any_lost = True
+    finally:
+        connection.close()
+    return SalvagedPins(found, is_any_lost)
+
+
+def _pinned_blob(connection: apsw.Connection, pin: pins.Pin) -> bytes | None:
+    try:
+        return checked_blob(connection, pin.seq)
+    except _DAMAGE:
+        return None
 
 
 def salvage(path: Path, sealed: Path) -> Iterator[Salvaged]:

@@ -10,18 +10,19 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 from zlib import crc32
 
 import apsw
 
-from dragoman.ledger import layout, reading
-from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError
+from dragoman.ledger import layout, pins, reading
+from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, Needed
 from dragoman.ledger.damage import CorruptData, checked_blob, locate_damage
 from dragoman.ledger.file_identity import FileIdentity
 from dragoman.ledger.head import HeadFile
 from dragoman.ledger.layout import Extent, Origin, Transaction
 from dragoman.ledger.retention import (
+    SLICE,
     last_removable,
     require_kept,
     require_next,
@@ -37,7 +38,6 @@ T = TypeVar("T")
 
 _COLUMNS: Final = ", ".join(FIELDS)
 _BLOCK: Final = 1000  #: rows read at once; they fit the processor cache
-_SLICE: Final = 5000  #: records removed in one transaction; bounds how long appends wait
 _VACUUM_PAGES: Final = 1000
 # The names are our own: the fields of the record.
 _INSERT: Final = (
@@ -52,12 +52,19 @@ _UNAVAILABLE: Final = (
 _DAMAGED: Final = (apsw.Error, CorruptData, ValueError, TypeError, OverflowError)
 
 
+def _is_never_needed(record: Record) -> bool:
+    return False
+
+
 class SqliteLedger:
     """Opens or creates the ledger at a path; only one process can have it open.
 
     SQLite keeps `-wal` and `-shm` beside the file while it is open; `.head` is described in `head`.
     Raises LedgerDamaged if the file is damaged, and leaves it unchanged.
     """
+
+    #: Whether needed records can be pinned; if not, retention stops at the first needed one.
+    can_pin: ClassVar[bool] = True
 
     def __init__(
         self, path: str | Path, key: bytes = b"", trusted: tuple[int, str] | None = None
@@ -87,6 +94,7 @@ class SqliteLedger:
         self._durable = (extent.last, extent.chain)
         self._durable_link = (extent.last, self._link)
         self._tail = self._durable  #: of the newest queued batch, durable or not
+        self._looked_at = 0  #: the last pinned record that retention has looked at
         self._is_open = True
         self._writer = Writer(self._commit, self._on_failure)
 
@@ -192,24 +200,48 @@ class SqliteLedger:
         *,
         before_at: float | None = None,
         keep_records: int | None = None,
-        protected_seq: int | None = None,
+        needed: Needed | None = None,
     ) -> int:
         """Remove the oldest records that no policy, job or reader needs; return `first_seq`."""
         self._require_open()
-        is_more = True
-        while is_more:
-            is_more = await asyncio.wrap_future(
-                self._writer.call(
-                    lambda: self._guarded(
-                        lambda: self._remove_slice(before_at, keep_records, protected_seq)
-                    )
-                )
-            )
-        while await asyncio.wrap_future(
-            self._writer.call(lambda: self._guarded(self._release_space))
+        if before_at is None and keep_records is None:
+            return self.first_seq
+        is_needed = needed or _is_never_needed
+        while found := await self._between_commits(
+            lambda: self._removable(before_at, keep_records)
         ):
+            kept = [record.seq for record in found if is_needed(record)]
+            if kept and not self.can_pin:
+                if kept[0] > found[0].seq:
+                    await self._between_commits(partial(self._remove, kept[0] - 1, []))
+                break
+            await self._between_commits(partial(self._remove, found[-1].seq, kept))
+        await self._unpin(is_needed)
+        while await self._between_commits(self._release_space):
             pass
         return self.first_seq
+
+    async def _unpin(self, is_needed: Needed) -> None:
+        """Remove pinned records that nobody needs any more.
+
+        One call looks at one slice of them, the next call at the next, so that many pinned records
+        cost no more than a few.
+        """
+        found = await self._between_commits(partial(self._pinned_after, self._looked_at))
+        self._looked_at = found[-1].seq if len(found) == SLICE else 0
+        if gone := [record.seq for record in found if not is_needed(record)]:
+            await self._between_commits(partial(self._remove_pins, gone))
+
+    def _pinned_after(self, seq: int) -> list[Record]:
+        return to_records(pins.rows_after(self._connection, seq, SLICE))
+
+    def _remove_pins(self, seqs: list[int]) -> None:
+        with Transaction(self._connection):
+            pins.unpin(self._connection, seqs)
+
+    async def _between_commits(self, function: Callable[[], T]) -> T:
+        """Run a write between two commits, and wait for it."""
+        return await asyncio.wrap_future(self._writer.call(lambda: self._guarded(function)))
 
     async def close(self) -> None:
         """Write what is pending and close."""
@@ -258,29 +290,24 @@ class SqliteLedger:
         """Continue numbering from what is durable, after a commit failed."""
         self._tail = self._durable
 
-    def _remove_slice(
-        self, before_at: float | None, keep_records: int | None, protected_seq: int | None
-    ) -> bool:
-        """Remove some of the oldest records; tell whether more may be removable."""
+    def _removable(self, before_at: float | None, keep_records: int | None) -> list[Record]:
+        """Return the oldest records if they may be removed; not more than one slice."""
         first = self._origin.first
-        policies = [min(first + _SLICE - 1, self.last_seq)]
-        if before_at is None and keep_records is None:
-            return False
+        policies = [min(first + SLICE - 1, self.last_seq)]
         if before_at is not None:
             policies.append(self._last_before(before_at, policies[0]))
         if keep_records is not None:
             policies.append(self.last_seq - keep_records)
         positions = layout.read_checkpoints(self._connection).values()
-        last = last_removable(policies, protected_seq, positions)
-        if last < first:
-            return False
-        self._remove(last)
-        return last == policies[0]
+        last = last_removable(policies, positions)
+        return to_records(reading.block(self._connection, first - 1, max(0, last + 1 - first)))
 
-    def _remove(self, last: int) -> None:
-        """Remove the records up to `last`."""
+    def _remove(self, last: int, kept: Sequence[int]) -> None:
+        """Remove the records up to `last`; pin those in `kept`."""
         origin = Origin(last + 1, self._connection.execute(reading.CHAIN, (last,)).get)
+        before = (self._origin.chain, layout.link_before(self._connection))
         with Transaction(self._connection):
+            pins.pin(self._connection, kept, before)
             layout.remove_before(self._connection, origin)
         self._origin = origin
 
@@ -327,8 +354,12 @@ class SqliteLedger:
         """Return a text that identifies a record and all before it: its checksum and its link."""
         return self._reading(lambda reader: layout.read_mark(reader, seq))
 
+    def pinned(self) -> list[Record]:
+        """Return the records before `first_seq` that retention kept, in order."""
+        return self._reading(lambda reader: to_records(pins.all_rows(reader)))
+
     def history(self, job: str) -> list[Record]:
-        """Return every record of one job, in order."""
+        """Return every record of one job, pinned ones too, in order."""
         return self._reading(lambda reader: reading.history(reader, job, self.last_seq))
 
     def body(self, seq: int) -> Body | None:

@@ -201,15 +201,9 @@ class Guard:
                 gate.meter.submit(job.principal, UNLIMITED, job.id, size)
                 self._names.claim_peer(job.client, job.principal)
                 running.update(part.peer for part in job.parts if part.peer)
-        if not running:
-            return
-        joined = {
-            record.peer: record.principal
-            for record in loop.ledger.read(loop.ledger.first_seq - 1)
-            if record.kind == Kind.JOINED and record.peer in running
-        }
-        for peer, principal in joined.items():
-            self._names.claim_peer(PeerId(peer), Principal(principal))
+        for peer, (_, principal) in loop.broker.state.store.joins.items():
+            if peer in running:
+                self._names.claim_peer(peer, principal)
 
     def start(self) -> None:
         """Start to follow the files, on the running event loop."""

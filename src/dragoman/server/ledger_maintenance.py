@@ -1,7 +1,7 @@
 """Ledger maintenance beside the running broker: sealing for the pipeline, and retention.
 
-While sealing is on, retention never removes unsealed records. It never removes records that an
-unfinished or remembered job needs.
+While sealing is on, retention never removes unsealed records. Records that an unfinished or
+remembered job needs are pinned: they stay, and the records around them go.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from dragoman.ledger.base import Ledger, LedgerError
+from dragoman.ledger.base import Ledger, LedgerError, Needed
 from dragoman.ledger.layout import SEALED_FOLDER
 from dragoman.server.health import Health
 from dragoman.server.settings import LedgerSection
@@ -40,13 +40,13 @@ class LedgerMaintenance:
         folder: Path,
         settings: LedgerSection,
         now: Callable[[], float],
-        oldest_needed: Callable[[], int],
+        find_needed: Callable[[], Needed],
         health: Health | None = None,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
         self._now = now
-        self._oldest_needed = oldest_needed
+        self._find_needed = find_needed
         self._folder = folder / SEALED_FOLDER
         self._sealer: Sealer | None = None
         self._sealing: BackgroundSealer | None = None
@@ -143,7 +143,7 @@ class LedgerMaintenance:
         while True:
             before = self._now() - self._settings.keep_days * _DAY
             try:
-                await self._ledger.retain(before_at=before, protected_seq=self._oldest_needed())
+                await self._ledger.retain(before_at=before, needed=self._find_needed())
             except (LedgerError, OSError) as error:
                 log.error("retention failed; it runs again in a minute", error=str(error))
                 self._health.note(_RETENTION, str(error))

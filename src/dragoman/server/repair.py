@@ -15,12 +15,13 @@ from typing import Final
 
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job
-from dragoman.ledger import layout
+from dragoman.ledger import layout, pins
 from dragoman.ledger.backup import copy_segments
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.export import CHECKPOINT
-from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER, Origin
-from dragoman.ledger.salvage import Salvaged, salvage
+from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER, Origin, Transaction
+from dragoman.ledger.rows import to_records
+from dragoman.ledger.salvage import Salvaged, SalvagedPins, salvage, salvage_pins
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
@@ -69,10 +70,11 @@ async def _rebuild(damaged: Path, sealed: Path, target: Path, key: bytes) -> Rep
     start = next(found, None)
     if start is None:
         raise LedgerError(f"{damaged.name}: no record can be read")
-    _create(fresh, start.seq)
+    pinned = salvage_pins(damaged)
+    _create(fresh, start.seq, pinned)
     ledger = SqliteLedger(fresh, key)
     try:
-        rebuilt = _Rebuilt(start.seq)
+        rebuilt = _Rebuilt(start.seq, pinned)
         entries = rebuilt.entries(_chained(start, found))
         while batch := list(islice(entries, _BATCH)):
             await ledger.append(batch)
@@ -91,24 +93,32 @@ def _chained(first: Salvaged, others: Iterator[Salvaged]) -> Iterator[Salvaged]:
     yield from others
 
 
-def _create(path: Path, first: int) -> None:
-    """Create an empty ledger whose first record has this number."""
+def _create(path: Path, first: int, pinned: SalvagedPins) -> None:
+    """Create a ledger whose first record will have this number, with pinned ones before it."""
     layout.create(path)
     if first == 1:
         return
     connection = layout.connect(path)
     layout.write_origin(connection, Origin(first, 0))
     connection.execute("UPDATE links SET first = ?", (first,))
+    with Transaction(connection):
+        pins.put(connection, [pin for pin, _ in pinned.found])
+        blobs = [(pin.seq, blob) for pin, blob in pinned.found if blob is not None]
+        connection.executemany("INSERT INTO bodies VALUES (?, ?)", blobs)
     connection.close()
 
 
 class _Rebuilt:
     """The new ledger's records, and the jobs they leave open."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, pinned: SalvagedPins) -> None:
         self.report = RepairReport(first=first)
-        self._store = JobStore()
+        self._store = JobStore(is_cut=first > 1)
         self._without_request: set[int] = set()
+        #: Jobs that began before this record may have lost one.
+        self._doubtful = first if pinned.is_any_lost else 0
+        for record in to_records([pin.row() for pin, _ in pinned.found]):
+            self._apply(record)
 
     def entries(self, found: Iterator[Salvaged]) -> Iterator[Entry]:
         """Yield one entry for each position."""
@@ -126,21 +136,28 @@ class _Rebuilt:
             self.report.lost_bodies.append(each.seq)
             self._without_request.add(each.seq)
             record = replace(record, nbytes=0, digest="")
-        try:
-            self._store.apply(record)
-        except _BROKEN:
-            self.report.detached.append(each.seq)
+        if not self._apply(record):
             detail = f"repair: was {record.kind!r} of job {record.job}, whose history is broken"
             return Entry(self._note(each.seq, detail))
         self.report = replace(self.report, saved=self.report.saved + 1)
         return Entry(record, each.body)
+
+    def _apply(self, record: Record) -> bool:
+        """Apply a record; tell whether it fits the history of its job."""
+        try:
+            self._store.apply(record)
+        except _BROKEN:
+            self.report.detached.append(record.seq)
+            return False
+        return True
 
     def _note(self, seq: int, detail: str) -> Record:
         return Record(seq, self._store.last_at, Kind.CHANGED, detail=detail)
 
     def endings(self) -> Iterator[Entry]:
         """End every job that nobody can vouch for."""
-        seq, doubtful = self._store.last_seq, max([*self.report.lost, *self.report.detached, 0])
+        seq = self._store.last_seq
+        doubtful = max([*self.report.lost, *self.report.detached, self._doubtful])
         jobs = [job for job in self._store.jobs.values() if not job.is_final]
         for job in jobs:
             if job.submit_seq < doubtful or self._lacks_request(job):

@@ -17,6 +17,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainRequested, Noted
 from dragoman.core.limits import Limits
+from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.audit import read_key
@@ -205,7 +206,7 @@ class Server:
             settings.data,
             settings.ledger,
             clock.now,
-            broker.state.store.oldest_needed,
+            lambda: NeededRecords(broker.state.store),
             loop.health,
         )
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)

@@ -151,7 +151,7 @@ class LedgerSection(SettingsSection):
         default=30.0,
         ge=0,
         description="Days after which exported records are removed; 0 keeps everything for ever."
-        " Records from the oldest unfinished job on always stay.",
+        " Records of unfinished jobs always stay.",
     )
 
 

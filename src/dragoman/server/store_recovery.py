@@ -46,6 +46,10 @@ class MarkedRecords(Protocol):
         """The oldest record still kept."""
         ...
 
+    def pinned(self) -> list[Record]:
+        """Return the records before `first_seq` that retention kept, in order."""
+        ...
+
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[Record]:
         """Yield records after a position, in order."""
         ...
@@ -81,8 +85,20 @@ def recover_store(ledger: MarkedRecords, snapshots: Snapshots, keep: int) -> Rec
     if found is not None:
         seq = found.last_seq
         return RecoveredStore(fold(ledger.read(seq), keep, found), seq)
+    is_cut = ledger.first_seq > 1
+    return RecoveredStore(fold(_all_records(ledger), keep, JobStore(is_cut)), 0, ignored)
+
+
+def _all_records(ledger: MarkedRecords) -> Iterator[Record]:
+    """Yield the pinned records, then all others."""
     first = ledger.first_seq
-    return RecoveredStore(fold(ledger.read(first - 1), keep, JobStore(first > 1)), 0, ignored)
+    yield from ledger.pinned()
+    expected = first
+    for record in ledger.read(first - 1):
+        if record.seq != expected:
+            raise LedgerError(f"retention has removed records {expected} to {record.seq - 1} since")
+        yield record
+        expected += 1
 
 
 def _from_snapshot(ledger: MarkedRecords, snapshots: Snapshots) -> JobStore | None:

@@ -20,7 +20,7 @@ PROGRAMS = {
     "README.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
-    "docs/queue.md": 1,
+    "docs/queue.md": 2,
     "docs/security-transports.md": 2,  # not run: needs a broker with certificates
     "docs/services.md": 1,
     "docs/spark.md": 3,
@@ -130,7 +130,10 @@ def test_the_spark_programs_run(
 
 
 @pytest.mark.process
-def test_the_program_of_the_task_queue_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs_of_the_task_queue_run(capsys: pytest.CaptureFixture[str]) -> None:
     with LocalBroker("nfp") as broker:
-        run(programs("docs/queue.md")[0], broker)
-    assert capsys.readouterr().out.count("sent\n") == 2
+        retries, limits = programs("docs/queue.md")
+        run(retries, broker)
+        assert capsys.readouterr().out.count("sent\n") == 2
+        run(limits, broker)
+        assert capsys.readouterr().out == "['report a', 'report b', 'report c']\n"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.model.limit import Limit
     from dragoman.model.retry import Retry
     from dragoman.sdk.blocking import Client, Job
     from dragoman.sdk.client import AsyncClient
@@ -50,6 +51,7 @@ __all__ = [
     "Job",
     "JobContext",
     "JobFailed",
+    "Limit",
     "NotInDialect",
     "Permanent",
     "Progress",
@@ -64,6 +66,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "model.limit": ("Limit",),
     "model.retry": ("Retry",),
     "sdk.blocking": ("Client", "Job"),
     "sdk.client": ("AsyncClient",),

@@ -4,9 +4,10 @@ from tests.core.builders import Stage, body, finished, joined, left, submitted
 from tests.core.snapshot_checks import assert_needed_records_suffice
 from tests.core.test_snapshots import busy_stage
 
-from dragoman.core.events import Noted, ServicePaused
+from dragoman.core.events import Noted, ServiceLimited, ServicePaused
 from dragoman.core.limits import Limits
 from dragoman.core.needed_records import NeededRecords
+from dragoman.model.limit import NO_LIMIT, Limit
 from dragoman.model.names import PeerId, ServiceName
 from dragoman.model.record import Kind
 
@@ -62,6 +63,15 @@ def test_a_pause_is_needed_until_the_service_is_resumed() -> None:
     stage.tell(ServicePaused(ServiceName("a"), True, "broken"))
     assert needed(stage) == [("paused", "")]
     stage.tell(ServicePaused(ServiceName("a"), False))
+    assert needed(stage) == []
+
+
+def test_the_last_limit_of_a_service_is_needed() -> None:
+    stage = Stage()
+    for most in (1, 2):
+        stage.tell(ServiceLimited(ServiceName("a"), Limit(concurrency=most)))
+    assert needed(stage) == [("limited", "")]
+    stage.tell(ServiceLimited(ServiceName("a"), NO_LIMIT))
     assert needed(stage) == []
 
 

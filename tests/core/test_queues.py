@@ -11,7 +11,7 @@ from tests.core.builders import (
     submitted,
 )
 
-from dragoman.core.queues import Turns
+from dragoman.core.lanes import Turns
 
 
 def order_of_service(stage: Stage, jobs: int, worker: str = "w1") -> list[str]:
@@ -70,7 +70,7 @@ def test_what_left_a_lane_is_swept_although_one_stays(stage: Stage) -> None:
     for n in range(500):
         stage.tell(submitted(f"j{n}"), cancelled(f"j{n}"))
     [lane] = stage.broker.state.queues.lanes()
-    assert sum(map(len, lane._heaps.values())) < 200
+    assert sum(map(len, lane._plain._heaps.values())) < 200
     assert set(stage.broker.state.queues.turns.numbers) == {peer("other")}
 
 

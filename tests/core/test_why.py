@@ -18,6 +18,7 @@ from dragoman.core.events import ReplyKind, ResourcesDeclared, ServicePaused
 from dragoman.core.why import Reason, why
 from dragoman.model.capacity import Capacity
 from dragoman.model.fault import FaultCode
+from dragoman.model.limit import Limit
 from dragoman.model.names import JobId, ServiceName
 
 
@@ -55,6 +56,11 @@ def delayed(stage: Stage) -> None:
 
 def paused(stage: Stage) -> None:
     stage.tell(ServicePaused(ServiceName("a"), True), joined("w1"), submitted("j1"))
+
+
+def limited(stage: Stage) -> None:
+    one = Limit("k", concurrency=1)
+    stage.tell(joined("w1"), submitted("j0", limit=one), submitted("j1", limit=one))
 
 
 def running(stage: Stage) -> None:
@@ -103,6 +109,7 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
     Reason.UNKNOWN: unknown,
     Reason.DELAYED: delayed,
     Reason.PAUSED: paused,
+    Reason.LIMITED: limited,
     Reason.NO_SERVICE: no_service,
     Reason.NO_MATCH: no_match,
     Reason.NO_CAPACITY: no_capacity,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.limit import Limit, limit_members
 from dragoman.model.retry import Retry, retry_members
 from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
 
@@ -43,7 +44,8 @@ all_terms = st.builds(
     strict=st.booleans(),
     cancel_grace=spans,
     memoize=st.booleans(),
-    retry=retries,
+    retry=st.none() | retries,
+    limit=st.none() | st.just(Limit("k", 1, 2.5, 3.0, 4)),
     delay=spans,
     not_before=spans,
 )
@@ -63,6 +65,7 @@ OTHER = {
     "cancel_grace": 1.0,
     "memoize": True,
     "retry": Retry(3, 0.5),
+    "limit": Limit("user:42", 2),
     "delay": 2.0,
     "not_before": 1e9,
     "origin": "schedule nightly",
@@ -94,6 +97,8 @@ def test_each_field_is_written_when_it_differs_and_only_then(name: str) -> None:
 def _plain(said: object) -> object:
     if isinstance(said, Capacity):
         return {f.name: getattr(said, f.name) for f in fields(Capacity)}
+    if isinstance(said, Limit):
+        return limit_members(said)
     return retry_members(said) if isinstance(said, Retry) else said
 
 

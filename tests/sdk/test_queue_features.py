@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from dragoman import Client, JobFailed, Permanent, Retry, Worker
+from dragoman import Client, JobFailed, Limit, Permanent, Retry, Worker
 from dragoman.dialects.peer_sides import Unsupported
 from dragoman.testing.harness import LocalBroker
 
@@ -70,6 +71,37 @@ def test_the_retries_of_a_call_reach_the_broker_over(broker: LocalBroker, dialec
         with pytest.raises(JobFailed, match="Permanent: there is no such user"):
             caller.call(f"shaky-{dialect}", "hopeless", "c")
         assert shaky.runs["c"] == 1
+
+
+def test_no_retries_in_a_call_switch_those_of_the_task_and_the_service_off(
+    broker: LocalBroker,
+) -> None:
+    shaky = Shaky(broker, "served")
+    with shaky.worker, Client(broker.url("nfp")) as client:
+        for task in ("own", "often"):
+            with pytest.raises(JobFailed, match="run 1 failed"):
+                client.options(timeout=20, retries=0).call("served", task, task, 1)
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
+def test_the_limit_of_a_call_reaches_the_broker_over(broker: LocalBroker, dialect: str) -> None:
+    service, barrier = f"limited-{dialect}", Barrier(2)
+
+    def meets(_: int) -> bool:
+        """Tell whether another task runs at the same time."""
+        try:
+            barrier.wait(0.2)
+        except BrokenBarrierError:
+            barrier.reset()
+            return False
+        return True
+
+    worker = Worker(broker.url("nfp"), service, concurrency=2, own_process_beats=False)
+    worker.task(meets)
+    with worker, Client(broker.url(dialect)) as client:
+        one = client.options(timeout=20, limit=Limit("user:42", concurrency=1))
+        jobs = [one.submit(service, "meets", n) for n in range(2)]
+        assert [job.result(20) for job in jobs] == [False, False]
 
 
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "http", "mdp"])

@@ -5,7 +5,7 @@ from tests.core.builders import Stage, finished, joined, submitted
 
 from dragoman.core.effects import Append
 from dragoman.core.events import Event
-from dragoman.core.queues import Turns
+from dragoman.core.lanes import Turns
 from dragoman.testing.bugs.planting import replaced
 from dragoman.testing.fairness import Fairness
 

@@ -12,6 +12,7 @@ import typer
 from dragoman.cli.broker_call import ask_broker, require_broker, start_job
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
+from dragoman.model.limit import Limit, read_limit
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.calls import CallOptions
 from dragoman.sdk.cancel_outcomes import UNCONFIRMED
@@ -27,7 +28,14 @@ TARGET = typer.Option("any", help="any, all, worker names a,b, labels:EXPR or re
 TIMEOUT = typer.Option(60.0, help="Seconds the job may take.")
 WAIT = typer.Option(60.0, "--timeout", help="Seconds to wait; the job continues after that.")
 PRIORITY = typer.Option(0, help="Orders your own jobs; higher first.")
-RETRIES = typer.Option(0, min=0, help="How often a task that fails runs again; waits 1, 2, 4 s.")
+RETRIES = typer.Option(
+    None, min=0, help="How often a task that fails runs again; waits 1, 2, 4 s. 0: never."
+)
+LIMIT = typer.Option(
+    "",
+    metavar="[JSON]",
+    help='A limit shared with other jobs: \'{"key": "user:42", "concurrency": 2}\'.',
+)
 DELAY = typer.Option(0.0, min=0.0, help="Seconds before the job may start.")
 AT = typer.Option(
     None,
@@ -52,7 +60,8 @@ def call(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
-    retries: int = RETRIES,
+    retries: int | None = RETRIES,
+    limit: str = LIMIT,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -63,7 +72,7 @@ def call(
     """
     with Client(url) as client:
         content = _call(task, arguments, timeout)
-        more = CallOptions(retries=retries).more()
+        more = CallOptions(retries=retries, limit=_limit(limit)).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         with _interruptible(job), _explained(job, url, client.is_acknowledged):
@@ -84,7 +93,8 @@ def submit(
     timeout: float = TIMEOUT,
     priority: int = PRIORITY,
     key: str = KEY,
-    retries: int = RETRIES,
+    retries: int | None = RETRIES,
+    limit: str = LIMIT,
     delay: float = DELAY,
     at: datetime | None = AT,
     connect: float = CONNECT,
@@ -99,7 +109,7 @@ def submit(
         if not client.is_acknowledged:
             raise ValueError(f"{url} uses a dialect without acknowledgements; use `dragoman call`")
         content = _call(task, arguments, timeout)
-        more = CallOptions(retries=retries, delay=delay, at=at).more()
+        more = CallOptions(retries=retries, limit=_limit(limit), delay=delay, at=at).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         if as_json:
@@ -151,6 +161,13 @@ def _reason(job: Job, url: str) -> dict[str, Any]:
 def _call(task: str, arguments: str, timeout: float) -> Call:
     args, kwargs = read_arguments(arguments)
     return Call(task, args, kwargs, timeout=timeout)
+
+
+def _limit(text: str) -> Limit | None:
+    try:
+        return read_limit(text) if text else None
+    except ValueError as error:
+        raise ValueError(f"--limit: {error}") from None
 
 
 def read_arguments(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -36,7 +36,7 @@ def add_schedule(
     every: int = typer.Option(0, min=0, help="Or: every so many seconds."),
     target: str = typer.Option("any", help="any, all, worker names a,b, labels:EXPR."),
     timeout: float | None = typer.Option(None, help="Seconds that each job may take."),
-    retries: int = typer.Option(0, min=0, help="How often a task that fails runs again."),
+    retries: int | None = typer.Option(None, min=0, help="How often a task that fails runs again."),
     catch_up: str = typer.Option("last", help="Missed ticks after an outage: none, last or all."),
     overlap: str = typer.Option("skip", help="If the last job has not ended: skip or allow."),
     jitter: float = typer.Option(0.0, help="Jobs start up to so many seconds after their tick."),
@@ -50,7 +50,7 @@ def add_schedule(
     args, kwargs = read_arguments(arguments)
     wanted: dict[str, Any] = {"cron": cron, "zone": zone, "every": every, "target": target}
     wanted |= {"timeout": timeout, "catch_up": catch_up, "overlap": overlap, "jitter": jitter}
-    wanted |= {"options": {"retries": retries} if retries else {}}
+    wanted |= {"options": {} if retries is None else {"retries": retries}}
     wanted |= {"args": list(args), "kwargs": kwargs}
     wanted |= {"name": name, "service": service, "task": task}
     row = ask_broker(url, "add_schedule", wanted)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.core.denials import event_denied
+from dragoman.core.dispatch import serve_freed_limits
 from dragoman.core.effects import Effect
 from dragoman.core.events import (
     BeatReceived,
@@ -30,6 +31,7 @@ from dragoman.core.events import (
     ResultRequested,
     ScheduleDeclared,
     ScheduleTicked,
+    ServiceLimited,
     ServicePaused,
     TimeAdvanced,
     WorkerJoined,
@@ -42,6 +44,7 @@ from dragoman.core.queue_control import (
     dead_letter_dropped,
     schedule_declared,
     schedule_ticked,
+    service_limited,
     service_paused,
 )
 from dragoman.core.replies import job_forwarded, reply_received
@@ -82,6 +85,8 @@ class Broker:
         HANDLERS[type(event)](state, event)
         if state.registry.drained:
             release_drained_workers(state)
+        if state.limiters.freed:
+            serve_freed_limits(state)
         return out
 
     def next_deadline(self) -> float | None:
@@ -128,6 +133,7 @@ HANDLERS: Final[dict[type, Callable[[BrokerState, Any], None]]] = {
     ScheduleTicked: schedule_ticked,
     DeadLetterDropped: dead_letter_dropped,
     ServicePaused: service_paused,
+    ServiceLimited: service_limited,
     Noted: noted,
     EventDenied: event_denied,
     TimeAdvanced: time_advanced,

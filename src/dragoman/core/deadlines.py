@@ -20,6 +20,7 @@ class TimerKind(Enum):
     UNBOUND = "no worker that matches the job's target has registered"
     PATIENCE = "no worker that could take the part has registered"
     RETRY = "the part may be offered again"
+    TOKEN = "the limiter has a token again"
     RUN = "the attempt has run too long"
     CANCEL = "the workers should have confirmed the cancel"
     LEASE = "the worker may have been silent for its whole lease"

@@ -12,7 +12,8 @@ from dragoman.core.deadlines import TimerKind
 from dragoman.core.effects import SendWork
 from dragoman.core.events import ReplyKind
 from dragoman.core.jobs import Job, JobPart, is_single
-from dragoman.core.queues import QueueLane, Ranked
+from dragoman.core.lanes import QueueLane, Ranked
+from dragoman.core.limiters import Limiter
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.model.body import EMPTY
@@ -102,8 +103,10 @@ def enqueue(state: BrokerState, part: JobPart) -> None:
 
 
 def enqueue_after(state: BrokerState, part: JobPart, worker: RegisteredWorker | None) -> None:
-    """Queue a part that a worker gave up, behind parts that waited for that worker."""
+    """Queue a part that a worker gave up, behind those that waited for the worker or a limit."""
     state.queues.push(part)
+    if state.limiters.freed:
+        serve_freed_limits(state)
     if worker is not None:
         fill_worker(state, worker)
     if part.queued_in is not None:
@@ -150,6 +153,36 @@ def fill_worker(state: BrokerState, worker: RegisteredWorker) -> None:
         dispatch_part(state, worker, part)
 
 
+def serve_freed_limits(state: BrokerState) -> None:
+    """Dispatch parts that waited for limits with room again. Records of the event are written."""
+    while state.limiters.freed:
+        limiter = next(iter(state.limiters.freed))
+        del state.limiters.freed[limiter]
+        serve_limiter(state, limiter)
+
+
+def serve_limiter(state: BrokerState, limiter: Limiter) -> None:
+    """Dispatch parts that wait for a limiter, as far as it and the workers have room."""
+    heads = ((lane.first(state.now), lane) for lane in list(limiter.waiting_lanes()))
+    for _, lane in sorted(((head, lane) for head, lane in heads if head), key=lambda e: e[0]):
+        _serve_lane(state, lane)
+
+
+def _serve_lane(state: BrokerState, lane: QueueLane) -> None:
+    while (head := lane.first(state.now)) is not None:
+        part = head[1][4]
+        worker = _candidate(state, part)
+        if worker is None:
+            break
+        _take_out(state, part)
+        dispatch_part(state, worker, part)
+    else:
+        return
+    # All workers are busy, or those with room refused the next part: they may take another one.
+    for worker in list(_with_room(state, lane.service, lane.bound, lane.balance)):
+        fill_worker(state, worker)
+
+
 def fill_bound_workers(state: BrokerState) -> None:
     """Dispatch parts that are bound to a worker and waited for a resource move to end."""
     for name in state.queues.bound_names():
@@ -166,7 +199,7 @@ def _next_for(state: BrokerState, worker: RegisteredWorker) -> JobPart | None:
     """Choose the next part for a worker, over all lanes that it may serve."""
     found: Ranked | None = None
     for lane in _lanes_for(state, worker):
-        head = lane.first(lambda part: _accepts(state, worker, part))
+        head = lane.first(state.now, lambda part: _accepts(state, worker, part))
         if head is not None and (found is None or head < found):
             found = head
     return found[1][4] if found else None
@@ -193,6 +226,7 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     attempt = _next_attempt(part)
     seq = state.record(Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt)
     state.registry.hold(worker, part)
+    state.limiters.hold(part)
     run_until = _run_until(state, part, worker)
     if part.bound is None and part.attempt == 1:
         state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))
@@ -262,20 +296,24 @@ def _run_until(state: BrokerState, part: JobPart, worker: RegisteredWorker) -> f
 
 def _candidate(state: BrokerState, part: JobPart) -> RegisteredWorker | None:
     """Return the best worker with room for a part."""
-    if part.service in state.store.queue.paused:
+    if part.service in state.store.queue.paused or not state.limiters.admits(part, state.now):
         return None
-    found: Iterable[RegisteredWorker]
-    if part.bound:
-        found = [w for w in state.registry.named(part.bound) if w.has_room]
-    else:
-        pool = state.registry.pools.get(part.service)
-        found = pool.in_order(part.job.terms.balance) if pool else ()
     wanted = part.target.requirements if type(part.target) is Labelled and not part.bound else ()
     terms = part.job.terms
-    for worker in found:
+    for worker in _with_room(state, part.service, part.bound, terms.balance):
         if _suits(worker, wanted, terms.needs, terms.path) and _accepts(state, worker, part):
             return worker
     return None
+
+
+def _with_room(
+    state: BrokerState, service: ServiceName, bound: WorkerName | None, balance: str
+) -> Iterable[RegisteredWorker]:
+    """Return the workers with room for a service, or those of one name; the best first."""
+    if bound:
+        return [w for w in state.registry.named(bound) if w.has_room]
+    pool = state.registry.pools.get(service)
+    return pool.in_order(balance) if pool else ()
 
 
 def _suits(

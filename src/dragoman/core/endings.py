@@ -108,6 +108,8 @@ def _detach(state: BrokerState, part: JobPart) -> None:
         state.registry.release(worker, part)
     elif (absent := state.absent.get(part.peer)) is not None:
         absent.held.pop(part.key, None)
+    if part.slots is not None:
+        state.limiters.release(part)
     if part.queued_in is not None:
         state.queues.discard(part)
     if part.patience_timer or part.retry_timer or part.run_timer:

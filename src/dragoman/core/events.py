@@ -10,6 +10,7 @@ from enum import StrEnum
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.capacity import Capacity
 from dragoman.model.fault import Fault
+from dragoman.model.limit import Limit
 from dragoman.model.names import ANONYMOUS, JobId, PeerId, Principal, ServiceName, WorkerName
 from dragoman.model.record import Kind
 from dragoman.model.schedule import Schedule
@@ -256,6 +257,17 @@ class ServicePaused:
 
 
 @value
+class ServiceLimited:
+    """The settings or an operator set the limit of a service or one of its tasks."""
+
+    service: ServiceName
+    #: Without concurrency and rate: the limit is removed.
+    limit: Limit
+    task: str = ""
+    principal: Principal = ANONYMOUS
+
+
+@value
 class Noted:
     """Something to record that changes no job: bad input, a published event."""
 
@@ -319,6 +331,7 @@ Event = (
     | ScheduleTicked
     | DeadLetterDropped
     | ServicePaused
+    | ServiceLimited
     | Noted
     | EventDenied
     | TimeAdvanced

@@ -3,7 +3,8 @@
 from dragoman.core.deadlines import Timer
 from dragoman.core.dispatch import is_moving, is_served
 from dragoman.core.jobs import Job, JobPart
-from dragoman.core.queues import BODY_OVERHEAD, QueueLane
+from dragoman.core.lanes import QueueLane
+from dragoman.core.queues import BODY_OVERHEAD
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry, load_of
 from dragoman.core.state import BrokerState
 from dragoman.model.job import FINAL, JobState
@@ -16,6 +17,7 @@ def check(state: BrokerState) -> None:
     _check_holders(state)
     _check_queues(state)
     _check_pools(state.registry)
+    _check_limiters(state)
     open_jobs = sum(not j.is_final for j in state.store.jobs.values())
     assert state.store.open_jobs == open_jobs, "open_jobs is miscounted"
     assert state.cached_bytes == sum(state.cached.values()), "cached results are miscounted"
@@ -169,7 +171,34 @@ def _check_no_idle_worker(state: BrokerState, lane: QueueLane, waiting: list[Job
             refused = refused or is_moving(state, part)
             refused = refused or not worker.leads_away_from(lane.path)
             fits = worker.fits(part.job.terms.needs) and part.job.id not in jobs
-            assert refused or not fits, f"{part.key} waits although {worker.peer} has room"
+            if fits and not refused:
+                limited = _is_limited(state, part)
+                assert limited, f"{part.key} waits although {worker.peer} has room"
+
+
+def _is_limited(state: BrokerState, part: JobPart) -> bool:
+    """Tell whether a part waits for a limit, although a worker has room."""
+    rules = state.limiters.rules_of(part)
+    if state.limiters.blocking(rules, state.now) is None:
+        return False
+    # A reached limit is looked at again when it has room, and then the part's other limits.
+    is_watched = any(_runs(limiter.timer) or limiter.is_full(limit) for limiter, limit in rules)
+    assert is_watched, f"{part.key} waits for a token without a timer"
+    return True
+
+
+def _check_limiters(state: BrokerState) -> None:
+    """Assert that each limiter counts exactly the parts that run under it, and waits rightly."""
+    holders = (*state.registry.workers.values(), *state.absent.values())
+    running: dict[str, set[JobPart]] = {}
+    for part in (part for worker in holders for part in worker.held.values()):
+        for limiter, _ in state.limiters.rules_of(part):
+            running.setdefault(limiter.name, set()).add(part)
+    for name, limiter in state.limiters.by_name.items():
+        assert set(limiter.running) == running.get(name, set()), f"limit {name} is miscounted"
+        is_ruled = name in state.store.queue.limits.rules
+        assert is_ruled or not limiter.is_idle, f"limit {name} is kept although nothing needs it"
+    assert not state.limiters.freed, "a limit with room was not offered"
 
 
 def _check_pools(registry: WorkerRegistry) -> None:

@@ -136,6 +136,9 @@ class JobStore:
         part.dispatched_at, part.retry_at = record.at, 0.0
         part.dispatch_seq, part.accept_seq = record.seq, 0
         part.job.state = JobState.RUNNING
+        limits = self.queue.limits
+        if limits.rules or part.job.terms.limit is not None:
+            limits.spend(part, record.at)
 
     def _accepted(self, record: Record) -> None:
         self._part(record).accept_seq = record.seq
@@ -331,6 +334,7 @@ _STEPS: Final[dict[str, Callable[[JobStore, Record], None]]] = {
     Kind.TICKED: lambda store, record: store.queue.ticked(record),
     Kind.DROPPED: lambda store, record: store.queue.dropped(record),
     Kind.PAUSED: lambda store, record: store.queue.paused_service(record),
+    Kind.LIMITED: lambda store, record: store.queue.limits.limited(record),
     Kind.RESUMED: lambda store, record: store.queue.resumed_service(record),
 }
 #: What a record says beside what it says of its job.

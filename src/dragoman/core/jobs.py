@@ -50,6 +50,7 @@ class JobPart:
         "run_timer",
         "service",
         "setback",
+        "slots",
         "state",
         "target",
         "task",
@@ -97,6 +98,8 @@ class JobPart:
         self.entry_id = 0
         self.queued_client = job.client
         self.refused_by: set[WorkerName] | None = None
+        #: The limiters that count it while it runs.
+        self.slots: tuple[Any, ...] | None = None
         self.patience_timer: Timer | None = None
         self.retry_timer: Timer | None = None
         self.run_timer: Timer | None = None

@@ -1,7 +1,8 @@
 """Which records a later start still needs. Retention removes others, however old these are.
 
 A start without a snapshot replays the needed records and then all newer ones. The result has the
-same jobs, dead letters, schedules, sessions and states of peers as a replay of everything.
+same jobs, dead letters, schedules, rules of limits, sessions and states of peers as a replay of
+everything. Tokens that forgotten jobs spent are not needed: they have long come back.
 """
 
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def _named_records(store: JobStore) -> Iterator[int]:
     """Yield the records that the state refers to by number."""
     yield store.started_seq
     yield from (each.seq for each in store.queue.schedules.values())
+    yield from store.queue.limits.seqs.values()
     yield from (seq for seq, _ in store.joins.values())
     yield from store.peer_states.values()
     yield from store.results.values()

@@ -1,14 +1,19 @@
-"""Schedules, dead letters and paused services: what operators and the clock ask for."""
+"""Schedules, dead letters, paused and limited services: what operators and the clock ask for."""
+
+from dataclasses import replace
 
 from dragoman.core.dispatch import fill_worker
 from dragoman.core.events import (
     DeadLetterDropped,
     ScheduleDeclared,
     ScheduleTicked,
+    ServiceLimited,
     ServicePaused,
 )
+from dragoman.core.limit_state import rule_name
 from dragoman.core.state import BrokerState
 from dragoman.core.submissions import job_submitted
+from dragoman.model.limit import NO_LIMIT, limit_text
 from dragoman.model.record import Kind
 from dragoman.model.schedule import schedule_text
 
@@ -68,5 +73,31 @@ def service_paused(state: BrokerState, event: ServicePaused) -> None:
     kind = Kind.PAUSED if event.is_paused else Kind.RESUMED
     state.record(kind, service=event.service, detail=event.reason, principal=event.principal)
     if not event.is_paused:
-        for worker in list(state.registry.workers.values()):
-            fill_worker(state, worker)
+        _fill_workers(state)
+
+
+def _fill_workers(state: BrokerState) -> None:
+    for worker in list(state.registry.workers.values()):
+        fill_worker(state, worker)
+
+
+def service_limited(state: BrokerState, event: ServiceLimited) -> None:
+    """Set or remove the limit of a service or task. Running jobs count, and go on."""
+    name = rule_name(event.service, event.task)
+    limit = replace(event.limit, key="")
+    if state.store.queue.limits.rules.get(name, NO_LIMIT) == limit:
+        return
+    state.record(
+        Kind.LIMITED,
+        service=event.service,
+        task=event.task,
+        detail=limit_text(limit),
+        principal=event.principal,
+    )
+    for worker in (*state.registry.workers.values(), *state.absent.values()):
+        for part in worker.held.values():
+            if part.service.partition("@")[0] == event.service:
+                state.limiters.release(part)
+                state.limiters.hold(part)
+    state.queues.sort_again(event.service)
+    _fill_workers(state)

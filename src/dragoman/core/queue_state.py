@@ -1,4 +1,4 @@
-"""What the records say of schedules, dead letters and paused services. Part of the fold.
+"""What the records say of schedules, dead letters, paused services and limits. Part of the fold.
 
 `JobStore` applies records to it; nothing else changes it.
 """
@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from dragoman.core.jobs import Job
+from dragoman.core.limit_state import LimitState
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Record
@@ -56,12 +57,13 @@ _LETTER: Final = tuple(each.name for each in fields(DeadLetter))
 
 
 class QueueState:
-    """Schedules by name, dead letters by job, paused services with their reason."""
+    """Schedules by name, dead letters by job, paused services with their reason, limits."""
 
     def __init__(self) -> None:
         self.schedules: dict[str, ScheduleState] = {}
         self.dead: dict[JobId, DeadLetter] = {}
         self.paused: dict[ServiceName, str] = {}
+        self.limits = LimitState()
 
     def scheduled(self, record: Record) -> None:
         """Apply a `scheduled` record."""
@@ -87,7 +89,7 @@ class QueueState:
     def ended(self, job: Job) -> None:
         """Keep a job that died, or that failed although it had retries."""
         failures = sum(part.failures for part in job.parts)
-        is_tried = job.terms.retry.times or failures
+        is_tried = (job.terms.retry is not None and job.terms.retry.times) or failures
         if job.state is not JobState.DEAD and not (job.state is JobState.FAILED and is_tried):
             return
         self.dead[job.id] = DeadLetter(
@@ -125,7 +127,7 @@ class QueueState:
             for s in self.schedules.values()
         ]
         dead = [[getattr(d, name) for name in _LETTER] for d in self.dead.values()]
-        return [schedules, dead, dict(self.paused)]
+        return [schedules, dead, dict(self.paused), self.limits.rows()]
 
     @classmethod
     def of_rows(cls, rows: list[Any]) -> "QueueState":
@@ -139,6 +141,7 @@ class QueueState:
             letter = DeadLetter(**dict(zip(_LETTER, row, strict=True)))
             state.dead[letter.job] = letter
         state.paused = rows[2]
+        state.limits = LimitState.of_rows(rows[3])
         return state
 
     def as_recorded(self) -> tuple[object, ...]:

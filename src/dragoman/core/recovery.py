@@ -172,6 +172,7 @@ def _await_worker(state: BrokerState, part: JobPart) -> None:
         at = state.now + _grace(state, part.peer)
         worker.absence_timer = state.deadlines.set(at, TimerKind.ABSENCE, worker)
     worker.held[part.key] = part
+    state.limiters.hold(part)
     ends_at = _run_deadline(part)
     if ends_at is not None:
         part.run_timer = state.deadlines.set(ends_at, TimerKind.RUN, part)

@@ -1,8 +1,9 @@
 """Retries of failed attempts: which policy applies, and how long a part waits.
 
 The retries of the job come first: those of its call, or else of its task's or service's settings.
-Without them the worker's own for the task apply, which it announced when it joined. A worker that
-is a broker retries by itself: the job keeps its id, so a second dispatch would not run it again.
+If none of them says anything, not even 0, the worker's own for the task apply, which it announced
+when it joined. A worker that is a broker retries by itself: the job keeps its id, so a second
+dispatch would not run it again.
 """
 
 from dragoman.core.jobs import JobPart
@@ -30,7 +31,7 @@ def policy_of(part: JobPart, worker: RegisteredWorker | None) -> Retry:
     """Return the retries of a part: the job's, or else what its worker declares for the task."""
     if worker is not None and worker.route:
         return NO_RETRY
-    if part.job.terms.retry is not NO_RETRY and part.job.terms.retry.times:
+    if part.job.terms.retry is not None:
         return part.job.terms.retry
     label = worker.labels.get(LABEL + part.task) if worker is not None and part.task else None
     return read_label(label) if label else NO_RETRY

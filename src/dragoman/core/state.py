@@ -11,6 +11,7 @@ from dragoman.core.effects import Append, Effect, JobStatus, PartStatus, SendRep
 from dragoman.core.events import ReplyKind
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job, JobPart
+from dragoman.core.limiters import Limiters
 from dragoman.core.limits import Limits
 from dragoman.core.queues import Queues
 from dragoman.core.records import About, build_record
@@ -41,8 +42,9 @@ class BrokerState:
         self.limits = limits
         self.store = store
         self.registry = WorkerRegistry()
-        self.queues = Queues(limits.queued_memory)
         self.deadlines = Deadlines()
+        self.limiters = Limiters(store.queue.limits, self.deadlines)
+        self.queues = Queues(limits.queued_memory, self.limiters)
         #: Workers whose session ended but which may come back to the parts they hold.
         self.absent: dict[PeerId, RegisteredWorker] = {}
         self.clients: OrderedDict[PeerId, ClientInfo] = OrderedDict()

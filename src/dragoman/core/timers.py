@@ -9,6 +9,7 @@ from dragoman.core.effects import SendBeat
 from dragoman.core.endings import end_job, end_part, forget_finished, retry_or_end
 from dragoman.core.events import TimeAdvanced
 from dragoman.core.jobs import Job, JobPart
+from dragoman.core.limiters import Limiter
 from dragoman.core.ownership import announce, settle_unconfirmed
 from dragoman.core.rebinding import rebind
 from dragoman.core.registry import RegisteredWorker
@@ -89,6 +90,12 @@ def _retry(state: BrokerState, part: JobPart) -> None:
         serve_part(state, part)
 
 
+def _token(state: BrokerState, limiter: Limiter) -> None:
+    """Let the parts that waited for a token start."""
+    limiter.timer = None
+    state.limiters.reopen(limiter)
+
+
 def _run_out(state: BrokerState, part: JobPart) -> None:
     """Expire an attempt that exceeded its run timeout."""
     part.run_timer = None
@@ -126,6 +133,7 @@ _TABLE: Final[dict[TimerKind, Callable[[BrokerState, Any], None]]] = {
     TimerKind.UNBOUND: _unbound,
     TimerKind.PATIENCE: _unserved,
     TimerKind.RETRY: _retry,
+    TimerKind.TOKEN: _token,
     TimerKind.RUN: _run_out,
     TimerKind.CANCEL: _cancel_unconfirmed,
     TimerKind.LEASE: _check_lease,

@@ -1,6 +1,8 @@
 """`why JOB`: one reason out of a fixed list, with an explanation for people."""
 
 from enum import StrEnum
+from itertools import islice
+from typing import Final
 
 from dragoman.core.candidates import Candidate, candidates, format_capacity
 from dragoman.core.dispatch import is_moving, is_served, waits_for_move
@@ -11,6 +13,9 @@ from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
 from dragoman.model.value import value
+
+#: Jobs that an explanation names.
+_MOST_NAMED: Final = 5
 
 
 class Reason(StrEnum):
@@ -28,6 +33,7 @@ class Reason(StrEnum):
     RUNNING = "running"
     WAITING_FOR_INPUT = "waiting_for_input"  #: its worker asked the client for input
     WORKER_AWAY = "worker_away"  #: its worker left; the job waits for it to come back
+    LIMITED = "limited"  #: a limit of its service, task or key is reached
     MOVING = "moving"  #: its resource moves between workers
     CANCELLING = "cancelling"  #: its worker has not confirmed the cancel
     SUCCEEDED = "succeeded"
@@ -117,6 +123,8 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
         reason = state.store.queue.paused[part.service]
         words = f"{part.service} is paused" + (f": {reason}" if reason else "")
         return Why(Reason.PAUSED, f"{words}; `dragoman resume {part.service}` resumes it")
+    if (words := limit_reached(state, part)) is not None:
+        return Why(Reason.LIMITED, words)
     if is_moving(state, part):
         return Why(Reason.MOVING, f"its resource is moving to {part.bound}", part.bound or "")
     able = _able(state, part)
@@ -133,6 +141,22 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
     ahead = state.queues.of(part.service).jobs - 1
     words = f"all {len(able)} workers are busy; {ahead} other jobs wait for {part.service}"
     return Why(Reason.ALL_BUSY, words, candidates=asked)
+
+
+def limit_reached(state: BrokerState, part: JobPart) -> str | None:
+    """Say which limit a part waits for; None: for none."""
+    blocking = state.limiters.blocking(state.limiters.rules_of(part), state.now)
+    if blocking is None:
+        return None
+    limiter, limit = blocking
+    name = limit.key or limiter.name
+    if limiter.is_full(limit):
+        jobs = ", ".join(p.job.id for p in islice(limiter.running, _MOST_NAMED))
+        more = ", ..." if len(limiter.running) > _MOST_NAMED else ""
+        count = f"{len(limiter.running)} of {limit.concurrency} running"
+        return f"waits for the limit {name} ({count}: {jobs}{more})"
+    wait = max(0.0, state.limiters.next_token(limiter, limit) - state.now)
+    return f"waits for the limit {name} ({limit}); the next token comes in {wait:.1f} s"
 
 
 def _setback(part: JobPart) -> str:

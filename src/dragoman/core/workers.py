@@ -13,8 +13,8 @@ from dragoman.core.events import (
     WorkerJoined,
 )
 from dragoman.core.jobs import JobPart
+from dragoman.core.lanes import QueueLane
 from dragoman.core.ownership import join_distributions, leave_distributions
-from dragoman.core.queues import QueueLane
 from dragoman.core.rebinding import rebind_from, rebind_from_departed
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState

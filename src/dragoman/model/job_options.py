@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from dragoman.model.limit import read_limit
 from dragoman.model.retry import read_retry
 from dragoman.model.terms import Terms
 
@@ -58,5 +59,6 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "at": ("not_before", _number(0, 1e11)),
     "run_timeout": ("run_timeout", _number(0.001, LONGEST_DELAY)),
     "queue_timeout": ("queue_timeout", _number(0.001, LONGEST_DELAY)),
+    "limit": ("limit", read_limit),
     "max_attempts": ("max_attempts", _count),
 }

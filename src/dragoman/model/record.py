@@ -69,6 +69,8 @@ class Kind(StrEnum):
     TICKED = "ticked"
     DROPPED = "dropped"  #: the dead letter `job` was dropped or retried; `detail` says which
     PAUSED = "paused"  #: jobs of `service` are not dispatched until it is resumed
+    #: The limit of `service`, or of its `task`, is now `detail` (JSON; without members: none).
+    LIMITED = "limited"
     RESUMED = "resumed"  #: jobs of `service` are dispatched again
 
 

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dragoman.model.capacity import NOTHING, Capacity
-from dragoman.model.retry import NO_RETRY, Retry, read_retry, retry_members
+from dragoman.model.limit import Limit, limit_members, read_members
+from dragoman.model.retry import Retry, read_retry, retry_members
 
 #: How a worker is chosen among those that can take a job.
 BALANCES: Final = ("least_loaded", "least_recently_used", "round_robin")
@@ -43,19 +44,22 @@ class Terms:
     cancel_grace: float = 5.0
     #: Answer with an earlier success of the same service and body, if there is one.
     memoize: bool = False
-    #: Whether and when a task that failed runs again.
-    retry: Retry = NO_RETRY
+    #: Whether and when a task that failed runs again. None: as the worker says of its task.
+    retry: Retry | None = None
     #: The job starts so many seconds after its submission at the earliest, ...
     delay: float = 0.0
     #: ... and not before this instant, in seconds since the epoch.
     not_before: float = 0.0
+    #: A limit that it shares with the other jobs of its key.
+    limit: Limit | None = None
     #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
     origin: str = ""
     #: The brokers that the job has passed on its way here, the first one first.
     path: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
-        return hash((self.timeout, self.run_timeout, self.patience, self.priority, self.balance))
+        few = (self.timeout, self.run_timeout, self.patience, self.priority, self.balance)
+        return hash((*few, self.limit))
 
     def starts_at(self, submitted_at: float) -> float:
         """Return when a job that was submitted then may start."""
@@ -72,8 +76,10 @@ def terms_text(terms: Terms) -> str:
     changed = {k: v for k, v in members.items() if v != getattr(_DEFAULTS, k)}
     if "needs" in changed:
         changed["needs"] = {f.name: getattr(terms.needs, f.name) for f in fields(Capacity)}
-    if "retry" in changed:
+    if terms.retry is not None:
         changed["retry"] = retry_members(terms.retry)
+    if terms.limit is not None:
+        changed["limit"] = limit_members(terms.limit)
     return json.dumps(changed, separators=(",", ":")) if changed else ""
 
 
@@ -88,10 +94,12 @@ def read_terms(text: str) -> Terms:
         known["retry"] = read_retry(_known(Retry, known["retry"]))
     if "path" in known:
         known["path"] = tuple(known["path"])
+    if "limit" in known:
+        known["limit"] = read_members(_known(Limit, known["limit"]))
     return Terms(**known)
 
 
 def _known(
-    cls: type[Terms] | type[Capacity] | type[Retry], members: dict[str, object]
+    cls: type[Terms] | type[Capacity] | type[Retry] | type[Limit], members: dict[str, object]
 ) -> dict[str, Any]:
     return {f.name: members[f.name] for f in fields(cls) if f.name in members}

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from dragoman.dialects.peer_sides import Chunk, Dispatched, InputAsked, Progress, Published
 from dragoman.model.content import Call
+from dragoman.model.limit import Limit
 from dragoman.model.retry import Retry
 from dragoman.model.target import Target
 from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
@@ -162,13 +163,15 @@ class Client:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
-        retries: int | Retry = 0,
+        retries: int | Retry | None = None,
         delay: float | timedelta = 0.0,
         at: float | datetime | None = None,
         run_timeout: float | None = None,
+        limit: Limit | None = None,
     ) -> Caller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        o = CallOptions(target, timeout, priority, key, job, retries, delay, at, run_timeout)
+        when = (retries, delay, at, run_timeout, limit)
+        o = CallOptions(target, timeout, priority, key, job, *when)
         return Caller(self, o)
 
     def service(self, name: str) -> Service:

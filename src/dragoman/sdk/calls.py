@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.model.content import Call
+from dragoman.model.limit import Limit, limit_members
 from dragoman.model.retry import Retry, retry_members
 from dragoman.model.target import Target
 from dragoman.model.value import value
@@ -39,13 +40,16 @@ class CallOptions:
     #: The job's id; random if None.
     job: str | None = None
     #: How often the task runs again if it fails; `Retry` says when and after what.
-    retries: int | Retry = 0
+    #: 0: not at all. None: as the settings or the worker say of the task.
+    retries: int | Retry | None = None
     #: Seconds before the job may start, ...
     delay: float | timedelta = 0.0
     #: ... or the instant: seconds since the epoch, or a `datetime`.
     at: float | datetime | None = None
     #: Seconds that one attempt may run.
     run_timeout: float | None = None
+    #: A limit that the job shares with the other jobs of its key.
+    limit: Limit | None = None
 
     @property
     def wait(self) -> float | None:
@@ -67,8 +71,10 @@ class CallOptions:
             "delay": _seconds(self.delay),
             "at": self._instant,
             "run_timeout": self.run_timeout,
+            "limit": limit_members(self.limit) if self.limit is not None else None,
         }
-        return {name: given for name, given in found.items() if given}
+        is_said = {"retries": retries is not None}
+        return {name: given for name, given in found.items() if is_said.get(name, given)}
 
 
 def _seconds(span: float | timedelta) -> float:

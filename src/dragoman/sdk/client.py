@@ -26,6 +26,7 @@ from dragoman.dialects.peer_sides import (
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.content import Call
 from dragoman.model.fault import FaultCode
+from dragoman.model.limit import Limit
 from dragoman.model.names import JobId
 from dragoman.model.retry import Retry
 from dragoman.model.target import Target, parse_target
@@ -136,13 +137,15 @@ class AsyncClient:
         priority: int = 0,
         key: str = "",
         job: str | None = None,
-        retries: int | Retry = 0,
+        retries: int | Retry | None = None,
         delay: float | timedelta = 0.0,
         at: float | datetime | None = None,
         run_timeout: float | None = None,
+        limit: Limit | None = None,
     ) -> AsyncCaller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        o = CallOptions(target, timeout, priority, key, job, retries, delay, at, run_timeout)
+        when = (retries, delay, at, run_timeout, limit)
+        o = CallOptions(target, timeout, priority, key, job, *when)
         return AsyncCaller(self, o)
 
     def service(self, name: str) -> AsyncService:

@@ -44,6 +44,7 @@ from dragoman.server.key_tasks import KeyTasks
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.ledger_watch import LedgerWatch
+from dragoman.server.limit_rules import declare_limits
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
 from dragoman.server.machine_memory import usable_memory, with_memory
@@ -282,6 +283,7 @@ class Server:
         nobody = hub.connect(name_of(QUEUE_CLIENT).encode())
         nobody.wake = nobody.inbox.clear
         declare_schedules(loop, [each.schedule(name) for name, each in settings.schedules.items()])
+        declare_limits(loop, settings.services)
         view.has_curve = bool(settings.credentials.curve)
         is_secured = guard is not None
         overview = Overview(view, loop, queries, settings.data, is_secured=is_secured)

@@ -23,6 +23,7 @@ from dragoman.core.limits import Limits
 from dragoman.dialects.listeners import LISTENERS, listener
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.capacity import NOTHING, Capacity
+from dragoman.model.limit import Limit
 from dragoman.model.retry import MOST_RETRIES, Retry
 from dragoman.model.schedule import Schedule, check_schedule
 from dragoman.model.terms import Terms
@@ -195,11 +196,31 @@ class TaskSection(SettingsSection):
         description="Faults and names of exceptions after which a task runs again.",
     )
 
+    concurrency: int = Field(
+        default=0, ge=0, description="How many jobs may run at a time; 0: no limit."
+    )
+    rate: float = Field(
+        default=0.0, ge=0, description="How many jobs may start in `rate_per` seconds; 0: no limit."
+    )
+    rate_per: float = Field(
+        default=1.0, gt=0, le=86_400, description="The seconds in which `rate` jobs may start."
+    )
+    burst: int = Field(
+        default=0,
+        ge=0,
+        description="How many jobs may start at once after a quiet time; 0: as many as `rate`.",
+    )
+
+    @property
+    def limit(self) -> Limit:
+        """The limit of the service or task."""
+        return Limit("", self.concurrency, self.rate, self.rate_per, self.burst)
+
     def apply(self, terms: Terms) -> Terms:
         """Return terms, changed by what is set here. The retries of a call come first."""
         changes = {name: getattr(self, name) for name in self.changing}
         changes = {name: given for name, given in changes.items() if given is not None}
-        if self.retries is not None and not terms.retry.times:
+        if self.retries is not None and terms.retry is None:
             changes["retry"] = Retry(
                 self.retries,
                 self.retry_backoff,

@@ -1,8 +1,8 @@
 """The fairness bound: while a client waits, each other client is served at most once before it.
 
 The bound counts dispatches of workers that could take the waiting part, from when it waits until
-its client is served. Parts that a worker refused or that may not fit do not count. A part that
-follows its resource to another worker starts to wait there.
+its client is served. Parts that a worker refused, that may not fit, or that are under a limit do
+not count. A part that follows its resource to another worker starts to wait there.
 """
 
 from collections import Counter, defaultdict
@@ -58,7 +58,7 @@ def _turn_of(record: Record, state: BrokerState) -> str:
 
 def _could_take(state: BrokerState, record: Record, part: JobPart) -> bool:
     worker = state.registry.workers.get(record.peer)  # type: ignore[call-overload]
-    if part.service in state.store.queue.paused:
+    if part.service in state.store.queue.paused or state.limiters.rules_of(part):
         return False
     if worker is None or part.refused_by is not None or part.job.terms.needs is not NOTHING:
         return False

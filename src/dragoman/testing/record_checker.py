@@ -2,6 +2,7 @@
 
 Attempts rise by one. No part runs twice at once. Nothing happens to a job after its end. A stale
 result is not applied. A worker is lost only after a silent lease. Credit never goes below zero.
+Limits hold.
 """
 
 from collections import Counter
@@ -22,8 +23,10 @@ from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.labels import PREFETCH
 from dragoman.model.record import Kind, Record
+from dragoman.model.retry import NO_RETRY
 from dragoman.model.schedule import read_schedule
 from dragoman.model.terms import read_terms
+from dragoman.testing.limit_checker import LimitChecker
 from dragoman.testing.workload import LINK
 
 _LOST: Final = "worker_lost"
@@ -89,6 +92,7 @@ class RecordChecker:
         #: Paused services, and the last tick of each schedule.
         self.paused: set[str] = set()
         self.ticks: dict[str, int] = {}
+        self.limits = LimitChecker()
         self.replaying = False
         self.now = 0.0
 
@@ -201,6 +205,7 @@ class RecordChecker:
         assert record.at >= part.retry_at - 1e-6, f"{where} starts before its back-off is over"
         part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
+        self.limits.start(part, record, job.terms)
         self.held[record.peer] += 1
         self.order.setdefault(record.peer, {})[record.job, record.part] = None
         tries, allowed = part.attempt - part.returned - part.failures, job.terms.max_attempts
@@ -225,6 +230,7 @@ class RecordChecker:
             order = self.order.get(part.peer, {})
             for key in [key for key in order if self.jobs[key[0]].parts.get(key[1]) is part]:
                 del order[key]
+            self.limits.end(part)
             part.peer = ""
 
     def _requeued(self, record: Record, body: Body | None, event: Event | None) -> None:
@@ -255,7 +261,7 @@ class RecordChecker:
     def _check_retry(self, job: CheckedJob, part: CheckedPart, record: Record) -> None:
         """Check that a failed attempt may be retried."""
         part.failures += 1
-        where, policy = f"{record.job}/{record.part}", job.terms.retry
+        where, policy = f"{record.job}/{record.part}", job.terms.retry or NO_RETRY
         assert not job.cancelled, f"{where} is retried although it was cancelled"
         assert part.failures <= policy.times, (
             f"{where} is retried {part.failures} times, allowed are {policy.times}"
@@ -346,6 +352,9 @@ class RecordChecker:
     def _resumed(self, record: Record, body: Body | None, event: Event | None) -> None:
         self.paused.discard(record.service)
 
+    def _limited(self, record: Record, body: Body | None, event: Event | None) -> None:
+        self.limits.limited(record)
+
     def _ticked(self, record: Record, body: Body | None, event: Event | None) -> None:
         name = read_schedule(record.detail).name
         assert record.count > self.ticks.get(name, 0), f"{name} ticks twice at {record.count}"
@@ -391,5 +400,6 @@ _STEPS: Final[dict[str, Callable[[RecordChecker, Record, Body | None, Event | No
     Kind.STARTED: RecordChecker._started,
     Kind.PAUSED: RecordChecker._paused,
     Kind.RESUMED: RecordChecker._resumed,
+    Kind.LIMITED: RecordChecker._limited,
     Kind.TICKED: RecordChecker._ticked,
 }

@@ -17,12 +17,14 @@ from dragoman.core.events import (
     ResourcesSettled,
     ScheduleDeclared,
     ScheduleTicked,
+    ServiceLimited,
     ServicePaused,
 )
 from dragoman.core.limits import Limits
 from dragoman.ledger.disk import FaultyDisk
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
+from dragoman.model.limit import NO_LIMIT
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.schedule import Schedule
 from dragoman.model.value import value
@@ -33,7 +35,7 @@ from dragoman.testing.oracle import Oracle
 from dragoman.testing.pass_through_side import PassThroughSide
 from dragoman.testing.server import SimServer
 from dragoman.testing.workers import SimWorker
-from dragoman.testing.workload import LINK, RESOURCES, SERVICES, draw_offer, plentiful_offer
+from dragoman.testing.workload import LINK, RESOURCES, RULES, SERVICES, draw_offer, plentiful_offer
 from dragoman.testing.world import EPOCH, World
 
 #: Simulated seconds with faults, and the time limit until everything has ended.
@@ -101,6 +103,7 @@ class Simulation:
             self._sometimes(8.0, self._disturb, worker)
         self._sometimes(6.0, self._declare)
         self._sometimes(8.0, self._pause)
+        self._sometimes(6.0, self._limit)
         self._to_broker("operator", ScheduleDeclared(SCHEDULE.name, SCHEDULE))
         self._sometimes(3.0, self._tick)
         for client in self.clients:
@@ -187,6 +190,12 @@ class Simulation:
     def _resume(self, service: ServiceName) -> None:
         self._to_broker("operator", ServicePaused(service, False))
 
+    def _limit(self) -> None:
+        """Let an operator change the limit of a service or task."""
+        pick = self.world.random.choice
+        task = pick(("", "task"))
+        self._to_broker("operator", ServiceLimited(pick(SERVICES), pick(RULES), task))
+
     def _tick(self) -> None:
         """Let the schedule be due. Faults of the network repeat and reorder its ticks."""
         tick = int(self.world.now)
@@ -264,6 +273,8 @@ class Simulation:
             self.world.after(1.0, helper.start)
         for service in SERVICES:
             self.world.after(1.0, self._resume, service)
+            for task in ("", "task"):
+                self._to_broker("operator", ServiceLimited(service, NO_LIMIT, task))
         for client in self.clients:
             client.reconnect()
 

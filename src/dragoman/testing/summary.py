@@ -26,6 +26,7 @@ _FIELDS: Final[dict[type, str]] = {
     events.ScheduleTicked: "name tick",
     events.DeadLetterDropped: "job",
     events.ServicePaused: "service is_paused",
+    events.ServiceLimited: "service task limit",
     events.Noted: "kind peer detail",
     events.EventDenied: "principal fault",
     events.TimeAdvanced: "",

@@ -7,8 +7,9 @@ from dragoman.core.events import JobSubmitted, WorkerJoined
 from dragoman.model.body import Body
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import PREFETCH
+from dragoman.model.limit import NO_LIMIT, Limit
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
-from dragoman.model.retry import NO_RETRY, Retry
+from dragoman.model.retry import Retry
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.model.terms import BALANCES, Terms
 
@@ -19,6 +20,15 @@ SERVICES: Final = tuple(map(ServiceName, ("a", "b", "c")))
 LATER: Final = ServiceName("later")
 ZONES: Final = ("eu", "us")
 RESOURCES: Final = ("r0", "r1", "r2")
+#: Limits that jobs share by key, small enough to be reached.
+LIMITS: Final = (
+    Limit("one", concurrency=1),
+    Limit("two", concurrency=2),
+    Limit("slow", rate=2),
+    Limit("slower", concurrency=3, rate=4, burst=2),
+)
+#: Limits of services and tasks that operators set.
+RULES: Final = (NO_LIMIT, Limit(concurrency=1), Limit(concurrency=3), Limit(rate=3, burst=2))
 #: Capacity for every job, offered by the workers that join when the world heals.
 PLENTY: Final = Capacity(64, 1 << 40, 1 << 40, 64, 64)
 
@@ -55,13 +65,14 @@ def draw_terms(random: Random) -> Terms:
         memoize=random.random() < 0.1,
         retry=draw_retry(random),
         delay=pick((0.0, 0.0, 0.0, 0.0, 0.7, 4.0)),
+        limit=pick(LIMITS) if random.random() < 0.3 else None,
     )
 
 
-def draw_retry(random: Random) -> Retry:
+def draw_retry(random: Random) -> Retry | None:
     """Draw the retries of a job."""
     if random.random() < 0.5:
-        return NO_RETRY
+        return None
     pick = random.choice
     return Retry(
         pick((1, 2, 4)),

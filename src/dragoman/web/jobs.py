@@ -76,6 +76,9 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     run_timeout: Limit | None = None
     queue_timeout: Limit | None = None
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    #: A limit that the job shares with the other jobs of its key: an object with `key`,
+    #: `concurrency`, `rate`, `per` and `burst`.
+    limit: dict[str, Any] | str | None = None
     #: The job's id, if the client chooses it; the same id again is the same job.
     job: PrintableText = ""
     headers: dict[str, str] = {}

@@ -9,7 +9,7 @@ from typing import Final
 from dragoman.core import broker, dispatch, state, workers
 from dragoman.core.events import CreditGranted, DeliveryFailed
 from dragoman.core.jobs import JobPart
-from dragoman.core.queues import QueueLane, Turns
+from dragoman.core.lanes import ClientHeaps, Turns
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.testing.bugs.planting import Bugs, replaced
@@ -82,11 +82,11 @@ def unfair_queue() -> Iterator[None]:
 def stuck_behind_a_refused_job() -> Iterator[None]:
     """Only the first job of a lane is offered, even to a worker that refused it."""
 
-    def first(self: QueueLane, suits: Callable[[JobPart], bool] | None = None) -> object:
-        head = self._head()
+    def first(self: ClientHeaps, suits: Callable[[JobPart], bool] | None = None) -> object:
+        head = self.head()
         return head if head is None or suits is None or suits(head[1][4]) else None
 
-    with replaced(QueueLane, "first", first):
+    with replaced(ClientHeaps, "first", first):
         yield
 
 

@@ -36,7 +36,7 @@ def one_retry_too_many() -> Iterator[None]:
 
     def retry_wait(state: BrokerState, part: JobPart, fault: Fault, worker: Any) -> float | None:
         terms, retry = part.job.terms, part.job.terms.retry
-        if retry.times:
+        if retry is not None and retry.times:
             part.job.terms = replace(terms, retry=replace(retry, times=retry.times + 1))
         try:
             return old(state, part, fault, worker)

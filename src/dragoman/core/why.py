@@ -123,8 +123,8 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
         reason = state.store.queue.paused[part.service]
         words = f"{part.service} is paused" + (f": {reason}" if reason else "")
         return Why(Reason.PAUSED, f"{words}; `dragoman resume {part.service}` resumes it")
-    if (words := limit_reached(state, part)) is not None:
-        return Why(Reason.LIMITED, words)
+    if (limit := limit_reached(state, part)) is not None:
+        return Why(Reason.LIMITED, limit)
     if is_moving(state, part):
         return Why(Reason.MOVING, f"its resource is moving to {part.bound}", part.bound or "")
     able = _able(state, part)

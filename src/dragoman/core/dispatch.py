@@ -258,10 +258,10 @@ def work_of(part: JobPart, worker: PeerId, run_until: float | None, seq: int = 0
 def _terms_left(state: BrokerState, part: JobPart) -> Terms:
     """Return the terms for another broker: what is left of the job's time and of its retries."""
     job, terms = part.job, part.job.terms
-    queue = terms.queue_timeout
+    queue, retry = terms.queue_timeout, terms.retry
     return replace(
         terms,
-        retry=replace(terms.retry, times=max(0, terms.retry.times - part.failures)),
+        retry=retry and replace(retry, times=max(0, retry.times - part.failures)),
         timeout=max(0.0, job.deadline_at - state.now) if job.deadline_at else None,
         queue_timeout=None if queue is None else max(0.0, job.starts_at + queue - state.now),
         delay=0.0,

@@ -283,7 +283,8 @@ class MeshSimulation:
 
     def _check_runs(self) -> None:
         for job, count in self.runs.items():
-            allowed = 1 + self._first(job).client.submitted[job].terms.retry.times
+            retry = self._first(job).client.submitted[job].terms.retry
+            allowed = 1 + (retry.times if retry is not None else 0)
             self._require(count <= allowed, f"{job} ran {count} times, not at most {allowed}")
 
 

@@ -82,7 +82,8 @@ class WorkTerms(msgspec.Struct, array_like=True, frozen=True):
     strict: bool
     memoize: bool
     needs: tuple[Seconds, int, int, int, int]
-    retry: tuple[Count, Seconds, float, Seconds, float, list[Text]]
+    #: None: the call and the settings say nothing of retries.
+    retry: tuple[Count, Seconds, float, Seconds, float, list[Text]] | None
     origin: Text
     #: The brokers that the job has passed, the sender last.
     path: Path
@@ -196,8 +197,8 @@ def write_terms(terms: Terms, timeout: float | None, path: tuple[str, ...]) -> W
         strict=terms.strict,
         memoize=terms.memoize,
         needs=(needs.cpu, needs.memory, needs.disk, needs.gpu, needs.slots),
-        retry=(retry.times, retry.backoff, retry.factor, retry.longest, retry.jitter,
-               list(retry.on)),
+        retry=retry and (retry.times, retry.backoff, retry.factor, retry.longest, retry.jitter,
+                         list(retry.on)),
         origin=terms.origin,
         path=list(path),
     )  # fmt: skip
@@ -207,9 +208,9 @@ def read_terms(given: WorkTerms) -> Terms:
     """Read the terms of a job. Raises `MalformedMessage`."""
     if given.balance not in BALANCES:
         raise MalformedMessage(f"unknown balance {given.balance[:40]!r}")
-    needs, (times, backoff, factor, longest, jitter, on) = Capacity(*given.needs), given.retry
+    needs, retry = Capacity(*given.needs), given.retry
     try:
-        policy = Retry(times, backoff, factor, longest, jitter, tuple(on))
+        policy = retry and Retry(*retry[:5], tuple(retry[5]))
     except ValueError as error:
         raise MalformedMessage(str(error)) from None
     return Terms(

@@ -9,6 +9,7 @@ from dragoman.core.effects import SendCancel, SendPoll
 from dragoman.core.registry import RegisteredWorker
 from dragoman.dialects.mesh import broker_side, sessions, wire
 from dragoman.dialects.mesh.neighbour import Neighbour
+from dragoman.model.retry import NO_RETRY
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -116,7 +117,7 @@ def failures_tried_again_by_both() -> Iterator[None]:
     """A broker repeats a job that the next one has tried as often as it may."""
 
     def policy(part: Any, worker: Any) -> Any:
-        return part.job.terms.retry
+        return part.job.terms.retry or NO_RETRY
 
     with replaced(retries, "policy_of", policy):
         yield

@@ -197,8 +197,8 @@ def write_terms(terms: Terms, timeout: float | None, path: tuple[str, ...]) -> W
         strict=terms.strict,
         memoize=terms.memoize,
         needs=(needs.cpu, needs.memory, needs.disk, needs.gpu, needs.slots),
-        retry=retry and (retry.times, retry.backoff, retry.factor, retry.longest, retry.jitter,
-                         list(retry.on)),
+        retry=None if retry is None else (retry.times, retry.backoff, retry.factor, retry.longest,
+                                          retry.jitter, list(retry.on)),
         origin=terms.origin,
         path=list(path),
     )  # fmt: skip

@@ -32,6 +32,7 @@ WITHOUT_TWIN = {
     "dialects/peer_sides.py",
     "ledger/base.py",
     "ledger/stream.py",
+    "server/cluster_node.py",
     "transports/base.py",
 }
 SMALL = 5

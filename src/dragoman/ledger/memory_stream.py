@@ -7,6 +7,7 @@ that arrives late, servers without a majority, an answer from a server that is b
 
 from collections.abc import Sequence
 from random import Random
+from threading import Condition
 from typing import Final
 
 from dragoman.model.value import value
@@ -64,6 +65,7 @@ class MemoryStream:
         #: Ids of the newest messages, with their sequence.
         self._known: dict[str, int] = {}
         self.servers = REPLICAS
+        self._stored = Condition()  #: notified when a message is stored
         #: Messages on their way: they arrive when `deliver_late` is called.
         self.late: list[tuple[bytes, str, int]] = []
 
@@ -97,9 +99,17 @@ class MemoryStream:
         first, self._last = self._last + 1, self._last + pieces
         self._messages.append(StoredMessage(first, self._last, message_id, data))
         self._known[message_id] = self._last
+        with self._stored:
+            self._stored.notify_all()
         while len(self._known) > self._remembers:
             del self._known[next(iter(self._known))]
         return self._last
+
+    def wait_behind(self, after: int, at_most: float) -> None:
+        """Wait until there is a message after a sequence."""
+        if at_most > 0.0:
+            with self._stored:
+                self._stored.wait_for(lambda: self._last > after, at_most)
 
     def deliver_late(self) -> None:
         """Let the messages arrive that were on their way."""
@@ -146,6 +156,7 @@ class StreamConnection:
     def follow(self, after: int, at_most: float = 0.0) -> Sequence[StoredMessage]:
         """Return the messages after a sequence; a server that is behind has fewer."""
         self._require_reachable()
+        self._stream.wait_behind(after, at_most)
         found = [each for each in self._stream.messages if each.first > after]
         if found and self.faults.strikes(self.faults.stale):
             return found[: self.faults.random.randrange(len(found))]

@@ -112,7 +112,7 @@ class ReplicatedLedger(SqliteLedger):
 
     def catch_up(self) -> None:
         """Apply everything that the stream has. Raises LedgerUnavailable if that is not known."""
-        while not self._is_caught_up(self._asked(self.stream.last_sequence)):
+        while not self.is_caught_up():
             if not self.follow(_NEXT):
                 raise LedgerUnavailable("the ledger's stream does not deliver its messages", _HINT)
 
@@ -129,8 +129,9 @@ class ReplicatedLedger(SqliteLedger):
                 error
             )
 
-    def _is_caught_up(self, last: int) -> bool:
-        place = self._place.stream
+    def is_caught_up(self) -> bool:
+        """Tell whether the copy has everything; raise LedgerUnavailable if that is not known."""
+        last, place = self._asked(self.stream.last_sequence), self._place.stream
         if last < place:  # the server that answered may be behind
             raise LedgerUnavailable(
                 f"{self.path}: the copy has message {place}, the servers say that the stream ends"

@@ -42,8 +42,22 @@ class LedgerMaintenance:
         now: Callable[[], float],
         find_needed: Callable[[], Needed],
         health: Health | None = None,
+        sealed_ledger: Ledger | None = None,
     ) -> None:
+        """Prepare.
+
+        Args:
+            ledger: what retention shortens.
+            folder: the data folder; the segments get a folder in it.
+            settings: how much is sealed and kept.
+            now: the broker's clock.
+            find_needed: tells which records a job needs.
+            health: gets the troubles.
+            sealed_ledger: the ledger as the sealer sees it; None: as it is.
+
+        """
         self._ledger = ledger
+        self._sealed_ledger = sealed_ledger or ledger
         self._settings = settings
         self._now = now
         self._find_needed = find_needed
@@ -95,7 +109,7 @@ class LedgerMaintenance:
     def _open_sealer(self) -> "Sealer | None":
         """Open the folder of segments; None, with the reason in the log, if it is not usable."""
         try:
-            sealer = _make_sealer(self._ledger, self._folder)
+            sealer = _make_sealer(self._sealed_ledger, self._folder)
         except (LedgerError, OSError) as error:
             self._note_sealing(str(error))
             log.error(

@@ -7,7 +7,7 @@ written together as soon as the disk is free.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -77,6 +77,8 @@ class Loop:
         #: Whether a batch that could not be written waits to be tried again.
         self.is_retrying = False
         self._error: BaseException | None = None
+        #: Called before each turn; raises if this broker may not act.
+        self.require_lead: Callable[[], None] = lambda: None
         #: Until when the loop sleeps if nothing arrives; None: for ever.
         self._wakes_at: float | None = None
 
@@ -90,23 +92,47 @@ class Loop:
         self.engine.submit(event)
         self.links.wake()
 
-    async def run(self, first: Sequence[Effect] = ()) -> None:
-        """Serve until stopped; everything handled is written before this returns."""
+    def halt(self, error: Exception) -> None:
+        """Let `run` raise an error now. What is not sent is dropped, also what need not wait."""
+        if self._error is None:
+            self._error = error
+        self._written.set()
+        self.links.wake()
+
+    async def run(self, first: Sequence[Effect] = (), *, is_written: bool = False) -> None:
+        """Serve until stopped; everything handled is written before this returns.
+
+        `is_written` tells that the records of `first` are in the ledger already.
+        """
         writer = asyncio.create_task(self._write_all(), name="dragoman ledger writer")
         try:
             self.engine.carry_out(first, self.clock.now())
+            if is_written and self.engine.begin_write():
+                self.engine.end_write(self.clock.now())
             self._request_write()
             while not self.is_stopping and self._error is None:
                 await self.links.traffic(self._until_due())
+                if not self._may_turn():
+                    break
                 self.engine.turn(self.clock.now())
                 self._request_write()
                 await self._back_pressure()
         finally:
             self.is_stopping = True
             self._to_write.set()
-            await writer
+            if self._error is not None:
+                writer.cancel()
+            await asyncio.wait([writer])
         if self._error is not None:
             raise self._error
+
+    def _may_turn(self) -> bool:
+        """Tell whether to go on: not after an error, nor if this broker no longer leads."""
+        try:
+            self.require_lead()
+        except Exception as error:  # whatever the cluster raises ends this loop
+            self.halt(error)
+        return self._error is None
 
     def _until_due(self) -> float | None:
         """Return how long nothing is due, in seconds; zero or less: something is; None: never."""
@@ -150,7 +176,7 @@ class Loop:
                 self._to_write.clear()
                 await self._write_once()
         except BaseException as error:
-            self._error = error
+            self._error = self._error or error
             self._written.set()
             self.links.wake()
 

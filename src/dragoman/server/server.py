@@ -16,13 +16,16 @@ import structlog
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect
 from dragoman.core.events import DrainRequested, Noted
+from dragoman.core.job_store import JobStore
 from dragoman.core.limits import Limits
 from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.audit import read_key
-from dragoman.ledger.base import Entry, LedgerError
+from dragoman.ledger.base import Entry, Fenced, LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
+from dragoman.ledger.node_segments import NodeSegments
+from dragoman.ledger.replicated import ReplicatedLedger, open_replica
 from dragoman.ledger.snapshots import SNAPSHOT_FILE, FileSnapshots, SnapshotUnusable
 from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.model.names import name_of
@@ -35,12 +38,15 @@ from dragoman.server.broker_view import BrokerView
 from dragoman.server.builtin_services import BuiltinServices, relaxed_services
 from dragoman.server.clock import Clock
 from dragoman.server.clock_check import describe_clock, require_plausible
+from dragoman.server.cluster_node import ClusterNode, Role
 from dragoman.server.control import BrokerControl
 from dragoman.server.credentials import certificate_of
 from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
 from dragoman.server.key_tasks import KeyTasks
+from dragoman.server.leadership import Leadership
+from dragoman.server.lease import LeaseHolder, LeaseLost
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.ledger_watch import LedgerWatch
@@ -54,8 +60,14 @@ from dragoman.server.schedule_runner import QUEUE_CLIENT, ScheduleRunner
 from dragoman.server.service_runner import ServiceRunner
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import BrokerSettings
+from dragoman.server.settings_pinned import pinned
 from dragoman.server.side_recovery import SideRecovery
-from dragoman.server.store_recovery import collector_paused, recover_store, take_snapshot
+from dragoman.server.store_recovery import (
+    RecoveredStore,
+    collector_paused,
+    recover_store,
+    take_snapshot,
+)
 from dragoman.server.traces import JobTraces, OtlpSpans
 from dragoman.server.wiring import (
     OPEN,
@@ -78,13 +90,16 @@ OnReady = Callable[[dict[str, str]], None]
 
 
 class Server:
-    """One broker on one ledger. `run` returns after `stop`."""
+    """One broker on one ledger, alone or in a cluster. `run` returns after `stop`."""
 
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, cluster: ClusterNode | None = None) -> None:
         self.settings = settings
+        self.leadership = None if cluster is None else Leadership(cluster)
         self.loop: Loop | None = None
         self._asked_to_stop = 0
         self._begin_again = False
+        #: Whether this node was told to end its role.
+        self._ends_role = False
         self._draining: asyncio.Task[None] | None = None
         self._logs = LogBuffer()
         #: The last record of the snapshot at start; 0: there was none.
@@ -96,7 +111,7 @@ class Server:
         AcceptErrors().attach(asyncio.get_running_loop())
         try:
             while True:
-                self._begin_again = False
+                self._begin_again = self._ends_role = False
                 self._asked_to_stop = 0
                 await self._run_once(on_ready)
                 if not self._begin_again:
@@ -111,17 +126,48 @@ class Server:
             log.warning("the data folder is not private", problem=problem)
         check_roots(settings)
         inventory = await asyncio.to_thread(self._read_inventory)
-        key = read_key(settings.security.audit_key)
         trusted = self._trusted()
-        path = settings.data / LEDGER_FILE
-        ledger = await asyncio.to_thread(SqliteLedger, path, key, trusted)
+        ledger = await asyncio.to_thread(self._open_ledger, trusted)
         try:
-            broker, clock, first = await asyncio.to_thread(self._recover, ledger)
             # The pages before the snapshot were not checked; that is done in the background.
             self._covered = trusted[0] if trusted else 0
-            await self._serve(ledger, inventory, broker, clock, first, on_ready)
+            await self._take_part(ledger, inventory, on_ready)
         finally:
+            self.loop = None
+            if self.leadership is not None:
+                await self.leadership.leave()
             await ledger.close()
+
+    def _open_ledger(self, trusted: tuple[int, str] | None) -> SqliteLedger:
+        path, key = self.settings.data / LEDGER_FILE, read_key(self.settings.security.audit_key)
+        if self.leadership is None:
+            return SqliteLedger(path, key, trusted)
+        return open_replica(path, self.leadership.cluster.stream, key, trusted)
+
+    async def _take_part(
+        self, ledger: SqliteLedger, inventory: Inventory, on_ready: OnReady
+    ) -> None:
+        """Serve: at once if this broker is alone, else whenever it leads."""
+        member = self.leadership
+        if member is None or not isinstance(ledger, ReplicatedLedger):
+            broker, clock, first = await asyncio.to_thread(self._recover, ledger)
+            await self._serve(ledger, inventory, broker, clock, first, on_ready)
+            return
+        self._handle_signals()
+        if self._ends_role:
+            return
+        keep = self.settings.limits.finished_jobs
+        store = await member.until_leading(ledger, self._snapshots(), keep)
+        if store is None:
+            return
+        try:
+            broker, clock, first = await asyncio.to_thread(self._recover, ledger, store)
+            await member.fence(ledger, first)
+            await member.close_pass_through()
+            await self._serve(ledger, inventory, broker, clock, first, on_ready)
+        except (Fenced, LeaseLost) as error:
+            self._begin_again = not self._asked_to_stop
+            log.error("this node no longer leads; it follows the new leader", error=str(error))
 
     def _read_inventory(self) -> Inventory:
         """Read the inventory. A broken file is a usage error that names the file and the line."""
@@ -150,24 +196,33 @@ class Server:
         except (LedgerError, OSError) as error:
             log.warning("no snapshot was written; the next start takes longer", error=str(error))
 
-    def _recover(self, ledger: SqliteLedger) -> tuple[Broker, Clock, list[Effect]]:
-        """Fold the ledger into a broker that continues where the last one stopped."""
+    def _recover(
+        self, ledger: SqliteLedger, store: JobStore | None = None
+    ) -> tuple[Broker, Clock, list[Effect]]:
+        """Fold the ledger into a broker that continues where the last one stopped.
+
+        A standby has the fold already: `store`.
+        """
         limits = with_memory(self.settings.limits, usable_memory())
         records = ledger.last_seq - ledger.first_seq + 1
         if records > _PROGRESS_EVERY:
             log.info("recovering", records=records)
         with collector_paused():
-            return self._resume(ledger, limits, records)
+            recovered = (
+                RecoveredStore(store)
+                if store is not None
+                else recover_store(ledger, self._snapshots(), limits.finished_jobs)
+            )
+            return self._resume(recovered, limits, records)
 
     def _resume(
-        self, ledger: SqliteLedger, limits: Limits, records: int
+        self, recovered: RecoveredStore, limits: Limits, records: int
     ) -> tuple[Broker, Clock, list[Effect]]:
-        recovered = recover_store(ledger, self._snapshots(), limits.finished_jobs)
         store = recovered.store
         if not self.settings.accept_clock:
             require_plausible(store, time.time(), self.settings.largest_clock_jump)
         clock = Clock(at_least=store.last_at)
-        broker, first = resume(store, clock.now(), limits, f"pid {os.getpid()}")
+        broker, first = resume(store, clock.now(), limits, self._describe_start())
         if trouble := describe_clock(store, clock, self.settings.largest_clock_jump):
             log.warning(trouble)
             first += broker.handle(Noted(Kind.CHANGED, detail=trouble), clock.now())
@@ -179,6 +234,12 @@ class Server:
         )
         return broker, clock, first
 
+    def _describe_start(self) -> str:
+        """Return what the first record says of this process."""
+        member = self.leadership
+        where = "" if member is None else f"node {member.cluster.node}, epoch {member.epoch}, "
+        return f"{where}pid {os.getpid()}"
+
     async def _serve(
         self,
         ledger: SqliteLedger,
@@ -188,7 +249,7 @@ class Server:
         first: list[Effect],
         on_ready: OnReady,
     ) -> None:
-        settings = self.settings
+        settings, member = self.settings, self.leadership
         hub = MemoryHub()
         guard = self._make_guard(clock)
         admission = OPEN if guard is None else _admission(guard)
@@ -200,6 +261,7 @@ class Server:
             broker, ledger, links, clock, ServiceTerms(settings.services, relaxed_services())
         )
         loop.engine.before_send = recovery.before
+        loop.is_stopping = self._ends_role
         if guard is not None:
             guard.attach(loop, body_codecs())
         maintenance = LedgerMaintenance(
@@ -209,6 +271,7 @@ class Server:
             clock.now,
             lambda: NeededRecords(broker.state.store),
             loop.health,
+            None if member is None else NodeSegments(ledger),
         )
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)
         queries = LedgerQueries(ledger.path, body_codecs())
@@ -231,7 +294,7 @@ class Server:
                 loop.health.watch(task)
             for service in builtin.services():
                 runner.offer(service)
-            self.settings = _pinned(settings, links.endpoints())
+            self.settings = pinned(settings, links.endpoints())
             on_ready(links.endpoints())
             overview.lag.start()
             maintenance.start()
@@ -240,7 +303,13 @@ class Server:
             watch.start()
             if guard is not None:
                 guard.start()
-            await loop.run(first)
+            if member is not None:
+                loop.require_lead = member.require_lead
+                member.serves(links.endpoints(), loop.halt)
+            await loop.run(first, is_written=member is not None)
+        except (Fenced, LeaseLost):
+            await _stop_all(audit, maintenance, snapshots)
+            raise
         finally:
             await watch.stop()
             if guard is not None:
@@ -254,8 +323,9 @@ class Server:
                 await asyncio.to_thread(spans.close)
         stopped = broker.handle(Noted(Kind.STOPPED), clock.now())
         await ledger.append([Entry(e.record) for e in stopped if isinstance(e, Append)])
-        await audit.stop()
-        await maintenance.stop()
+        await _stop_all(audit, maintenance)
+        if member is not None:
+            await member.hand_over()
         await snapshots.stop()
         await asyncio.to_thread(self._take_snapshot, broker, ledger)
         log.info("stopped", records=ledger.last_seq)
@@ -315,6 +385,21 @@ class Server:
             running.add_signal_handler(number, self.stop)
 
     @property
+    def role(self) -> Role:
+        """What this broker is at the moment."""
+        return Role.STANDALONE if self.leadership is None else self.leadership.role
+
+    @property
+    def leader(self) -> LeaseHolder | None:
+        """The leading node, as this one knows; None: nobody leads, or there is no cluster."""
+        return None if self.leadership is None else self.leadership.leader
+
+    @property
+    def lag(self) -> int:
+        """How many messages of the stream this standby has not applied yet."""
+        return 0 if self.leadership is None else self.leadership.lag
+
+    @property
     def is_going_down(self) -> bool:
         """Whether it was told to stop, and not to start again."""
         return self._asked_to_stop > 0 and not self._begin_again
@@ -323,6 +408,9 @@ class Server:
         """Drain, then stop; a second call stops at once. Open jobs are safe in the ledger."""
         self._asked_to_stop += 1
         self._begin_again = False
+        if self.leadership is not None:
+            self._hand_over()
+            return
         if self.loop is None:
             return
         if self._asked_to_stop > 1:
@@ -330,11 +418,26 @@ class Server:
             return
         self._draining = asyncio.get_running_loop().create_task(self._drain())
 
+    def step_down(self) -> None:
+        """Hand over to a standby, and follow it."""
+        self._begin_again = True
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """End the role of this node. Jobs go on at the next leader, so none is waited for."""
+        assert self.leadership is not None
+        self._ends_role = True
+        self.leadership.stop()
+        if self.loop is not None:
+            self.loop.stop()
+
     def _go_down(self, at_most: float | None, begin_again: bool) -> None:
         """Drain, then stop or restart, after a management command."""
         self._begin_again = begin_again
         self._asked_to_stop += 1
-        if self._asked_to_stop == 1:
+        if self.leadership is not None:
+            self._hand_over()
+        elif self._asked_to_stop == 1:
             self._draining = asyncio.get_running_loop().create_task(self._drain(at_most))
 
     async def _drain(self, at_most: float | None = None) -> None:
@@ -358,15 +461,9 @@ class Server:
         loop.stop()
 
 
-def _pinned(settings: BrokerSettings, endpoints: dict[str, str]) -> BrokerSettings:
-    """Return settings with the bound endpoints, so that a restart listens on the same ports."""
-    listen = settings.listen
-    pinned = {
-        name: endpoint
-        for name, endpoint in endpoints.items()
-        if getattr(listen, name, "").endswith(":0") or getattr(listen, name, "off") == ""
-    }
-    return settings.model_copy(update={"listen": listen.model_copy(update=pinned)})
+async def _stop_all(*parts: AuditExport | LedgerMaintenance | BackgroundSnapshots) -> None:
+    for part in parts:
+        await part.stop()
 
 
 def _admission(guard: Guard) -> Admission:

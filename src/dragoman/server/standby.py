@@ -1,0 +1,138 @@
+"""A standby: follows the leader's stream, and takes over when nobody leads.
+
+Each message is applied to the copy and folded as it comes, so that taking over is opening for work,
+not a replay. It runs on a thread, because the stream's calls block.
+"""
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from dragoman.core.job_store import JobStore
+from dragoman.core.recovery import fold
+from dragoman.ledger.base import LedgerUnavailable
+from dragoman.ledger.replicated import Applied, ReplicatedLedger
+from dragoman.ledger.snapshots import Snapshots
+from dragoman.server.lease import Lease, LeaseHolder, LeaseLost
+from dragoman.server.store_recovery import recover_store
+
+log = structlog.get_logger("dragoman.standby")
+
+#: Seconds between two looks at the lease; buckets do not tell watchers when a key has ended.
+_LOOK_EVERY: Final = 0.1
+_MEASURE_EVERY: Final = 1.0
+_RETRY_AFTER: Final = 0.2
+
+
+class Standby:
+    """Follows until this node holds the lease and has every message of the stream."""
+
+    def __init__(
+        self,
+        ledger: ReplicatedLedger,
+        lease: Lease,
+        snapshots: Snapshots,
+        keep: int,
+        *,
+        not_before: float = 0.0,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            ledger: the copy of this node.
+            lease: this node's view of the lease.
+            snapshots: where the fold may begin.
+            keep: the number of finished jobs that the fold keeps.
+            not_before: until then, on the monotonic clock, other nodes may take the lease first.
+
+        """
+        self._ledger = ledger
+        self._lease = lease
+        self._snapshots = snapshots
+        self._keep = keep
+        self._not_before = not_before
+        self._stopping = threading.Event()
+        #: Who leads, as this node knows.
+        self.holder: LeaseHolder | None = None
+        #: Messages of the stream that are not applied yet, as of the last look.
+        self.lag = 0
+        self._looks_at = 0.0
+        #: Whether the stream and the lease could be read the last time.
+        self.is_connected = False
+        self.store = JobStore()
+
+    def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping.set()
+
+    def run(self) -> bool:
+        """Follow; return True when this node may lead, False when it was stopped."""
+        self.store = recover_store(self._ledger, self._snapshots, self._keep).store
+        log.info("standby", records=self._ledger.last_seq)
+        while not self._stopping.is_set():
+            try:
+                if self._step():
+                    return True
+                self._note_connected(None)
+            except (LedgerUnavailable, TimeoutError, ConnectionError) as error:
+                self._note_connected(error)
+                self._stopping.wait(_RETRY_AFTER)
+        return False
+
+    def _step(self) -> bool:
+        """Apply what has come; take over if no node leads."""
+        self.follow(_LOOK_EVERY)
+        self._measure_lag()
+        self.holder = self._lease.holder()
+        if self.holder is not None:
+            self._not_before = 0.0  # another node had its chance
+        is_free = self.holder is None and time.monotonic() >= self._not_before
+        return is_free and self._take_over()
+
+    def _measure_lag(self) -> None:
+        if time.monotonic() >= self._looks_at:
+            self._looks_at = time.monotonic() + _MEASURE_EVERY
+            self.lag = max(0, self._ledger.stream.last_sequence() - self._ledger.place.stream)
+
+    def _take_over(self) -> bool:
+        """Take the lease, then everything that the stream has."""
+        if not self._lease.take(self._ledger.place.epoch + 1):
+            return False
+        log.info("this node takes over", last_record=self._ledger.last_seq)
+        try:
+            while not self._is_caught_up():
+                self.follow(_LOOK_EVERY)
+        except BaseException:
+            self._lease.release()
+            raise
+        return True
+
+    def _is_caught_up(self) -> bool:
+        """Tell whether the copy has all messages. The lease must last that long."""
+        try:
+            is_held = self._lease.renew()
+        except LeaseLost:
+            is_held = False
+        if not is_held:
+            raise LedgerUnavailable("the lease ended before this node had caught up")
+        return self._ledger.is_caught_up()
+
+    def follow(self, at_most: float) -> None:
+        """Apply and fold the next messages."""
+        self._fold(self._ledger.follow(at_most))
+
+    def _fold(self, found: Iterable[Applied]) -> None:
+        for applied in found:
+            if applied.is_new_start:
+                self.store = JobStore(is_cut=self._ledger.first_seq > 1)
+            fold(applied.records, self._keep, self.store)
+
+    def _note_connected(self, error: Exception | None) -> None:
+        if error is not None and self.is_connected:
+            log.warning("the ledger's stream does not answer; the standby waits", error=str(error))
+        elif error is None and not self.is_connected:
+            log.info("the standby follows the leader", last_record=self._ledger.last_seq)
+        self.is_connected = error is None

@@ -25,6 +25,7 @@ PROGRAMS = {
     "docs/services.md": 1,
     "docs/spark.md": 3,
     "docs/tutorial.md": 2,  # run by tests/pages
+    "docs/workflows.md": 1,
 }
 
 
@@ -137,3 +138,13 @@ def test_the_programs_of_the_task_queue_run(capsys: pytest.CaptureFixture[str]) 
         assert capsys.readouterr().out.count("sent\n") == 2
         run(limits, broker)
         assert capsys.readouterr().out == "['report a', 'report b', 'report c']\n"
+
+
+@pytest.mark.process
+def test_the_program_of_the_workflows_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/workflows.md")[0], broker)
+    assert [line for line in capsys.readouterr().out.splitlines() if line.isdigit()] == [
+        "60",
+        "49500",
+    ]

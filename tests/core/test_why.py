@@ -20,6 +20,7 @@ from dragoman.model.capacity import Capacity
 from dragoman.model.fault import FaultCode
 from dragoman.model.limit import Limit
 from dragoman.model.names import JobId, ServiceName
+from dragoman.model.parent import Parent
 
 
 def unknown(stage: Stage) -> None:
@@ -101,6 +102,11 @@ def was_cancelled(stage: Stage) -> None:
     stage.tell(submitted("j1"), cancelled("j1"))
 
 
+def deadlocked(stage: Stage) -> None:
+    stage.tell(joined("w1", credit=1), submitted("j0"))
+    stage.tell(submitted("j1", client="w1", parent=Parent("j0", 1)))
+
+
 def dead(stage: Stage) -> None:
     stage.tell(joined("w1"), submitted("j1", max_attempts=1), left("w1"))
 
@@ -113,6 +119,7 @@ SCENES: dict[Reason, Callable[[Stage], None]] = {
     Reason.NO_SERVICE: no_service,
     Reason.NO_MATCH: no_match,
     Reason.NO_CAPACITY: no_capacity,
+    Reason.DEADLOCKED: deadlocked,
     Reason.ALL_BUSY: all_busy,
     Reason.REFUSED_BY_ALL: refused_by_all,
     Reason.BACKING_OFF: backing_off,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit, limit_members
+from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry, retry_members
 from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
 
@@ -84,7 +85,11 @@ def test_the_defaults_need_no_text() -> None:
 
 
 def test_the_table_below_covers_every_field() -> None:
-    assert set(OTHER) == {f.name for f in fields(Terms)}
+    assert {*OTHER, "parent"} == {f.name for f in fields(Terms)}
+
+
+def test_the_parent_has_fields_of_the_record_instead() -> None:
+    assert terms_text(Terms(parent=Parent("j1", 1))) == ""
 
 
 @pytest.mark.parametrize("name", OTHER)

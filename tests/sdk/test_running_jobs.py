@@ -40,6 +40,7 @@ class Scene:
             in_loop=self.queue.put,
             later=lambda seconds, work: self.timers.append(work),
             ended=self._count_end,
+            children=lambda job: None,
         )
 
     def _count_end(self) -> None:

@@ -214,7 +214,8 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
     """Explain a job's state.
 
     Prints which worker runs it or what it waits for, the attempts so far, and why each candidate
-    worker does not have it. Exits with 1 if the broker does not know the job.
+    worker does not have it; and the job's parent and children, if it has some. Exits with 1 if the
+    broker does not know the job.
     """
     found = _known(url, job)
     if as_json:
@@ -223,6 +224,17 @@ def why(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:
         typer.echo(f"{found['reason']}: {found['words']}")
         if found.get("candidates"):
             print_rows(found["candidates"], as_json, "")
+        _print_tree(found)
+
+
+def _print_tree(found: dict[str, Any]) -> None:
+    """Print the parent of a job, and its children: counts, then those that matter most."""
+    if found.get("parent"):
+        typer.echo(f"child {found['position']} of job {found['parent']}")
+    if states := found.get("child_states"):
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        typer.echo(f"children: {counts}")
+        print_rows(found["children"], False, "")
 
 
 def _known(url: str, job: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ duplicate messages become effects or nothing. An exception from here is a bug in
 from collections.abc import Callable
 from typing import Any, Final
 
+from dragoman.core.cancels import cancel_orphans
 from dragoman.core.denials import event_denied
 from dragoman.core.dispatch import serve_freed_limits
 from dragoman.core.effects import Effect
@@ -83,6 +84,8 @@ class Broker:
         out: list[Effect] = []
         state.out = out
         HANDLERS[type(event)](state, event)
+        if state.orphaning:
+            cancel_orphans(state)
         if state.registry.drained:
             release_drained_workers(state)
         if state.limiters.freed:

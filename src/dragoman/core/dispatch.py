@@ -227,6 +227,8 @@ def dispatch_part(state: BrokerState, worker: RegisteredWorker, part: JobPart) -
     seq = state.record(Kind.DISPATCHED, part, state="running", by=worker, attempt=attempt)
     state.registry.hold(worker, part)
     state.limiters.hold(part)
+    if state.store.families.has_open(job.id):
+        state.registry.note_children(worker, part, True)
     run_until = _run_until(state, part, worker)
     if part.bound is None and part.attempt == 1:
         state.reply(job, ReplyKind.DISPATCHED, part=part, workers=(worker.name,))

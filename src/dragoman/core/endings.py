@@ -6,6 +6,7 @@ Every final state of a part or job is set here, so each job ends exactly once.
 from math import ceil
 from typing import Final
 
+from dragoman.core.children import note_children
 from dragoman.core.deadlines import TimerKind
 from dragoman.core.dispatch import enqueue_after, fill_worker
 from dragoman.core.effects import RequestKind, SendCancel, SendStatus
@@ -147,6 +148,10 @@ def _finish_job(
     if job.cancellers is not None:
         _answer_cancellers(state, job, job.cancellers)
     state.cache_result(job)
+    if job.parent:
+        note_children(state, job.parent)
+    if job.state is not JobState.SUCCEEDED:
+        state.orphaning.append(job)
     forget_finished(state)
 
 
@@ -295,5 +300,6 @@ def forget_finished(state: BrokerState) -> None:
         if is_young and len(store.finished) <= limits.finished_jobs:
             break
         store.finished.popleft()
-        state.drop_cached_result(job)
+        if store.jobs.get(job.id) is job:
+            state.drop_cached_result(job)
         store.forget(job)

@@ -21,7 +21,27 @@ def check(state: BrokerState) -> None:
     open_jobs = sum(not j.is_final for j in state.store.jobs.values())
     assert state.store.open_jobs == open_jobs, "open_jobs is miscounted"
     assert state.cached_bytes == sum(state.cached.values()), "cached results are miscounted"
+    assert not state.orphaning, "the children of a job that ended are not cancelled yet"
+    _check_children(state)
     assert not state.registry.drained, "a drained worker still has a session"
+
+
+def _check_children(state: BrokerState) -> None:
+    jobs, families = state.store.jobs, state.store.families
+    for job in jobs.values():
+        assert families.has_open(job.id) == bool(families.open_of(job.id)), f"{job.id}: children"
+        parent = jobs.get(job.parent) if job.parent else None
+        is_current = families.child_at(job.parent, job.position) is job
+        is_held = job.is_final and is_current and parent is not None and not parent.is_final
+        assert is_held == (job.id in families.held), f"{job.id}: held for its parent, wrongly"
+        if parent is None or job.is_final or job.cancel_asked_at:
+            continue
+        has_failed = parent.is_final and parent.state is not JobState.SUCCEEDED
+        assert not has_failed, f"{job.id} goes on although its parent {parent.id} has ended"
+        assert not parent.cancel_asked_at or parent.is_final, f"{job.id}: its parent is cancelled"
+        assert not parent.deadline_at or 0 < job.deadline_at <= parent.deadline_at, (
+            f"{job.id} may outlive the deadline of its parent {parent.id}"
+        )
 
 
 def _check_job(state: BrokerState, job: Job) -> None:
@@ -109,8 +129,11 @@ def _check_holders(state: BrokerState) -> None:
     for worker in state.absent.values():
         _check_held(worker)
         assert _runs(worker.absence_timer), f"{worker.peer} is absent without a timer"
+    has_open = state.store.families.has_open
     for worker in state.registry.workers.values():
         _check_held(worker)
+        parents = {key for key, part in worker.held.items() if has_open(part.job.id)}
+        assert worker.parents == parents, f"{worker.peer}: its parents are miscounted"
         beats = _runs(worker.lease_timer) and _runs(worker.beat_timer)
         assert beats == (worker.beat_every is not None), f"{worker.peer}: beats"
     live = {p: w.name for p, w in state.registry.workers.items()}

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
+from dragoman.core.families import Families
 from dragoman.core.jobs import Job, JobPart, is_single
 from dragoman.core.queue_state import QueueState
 from dragoman.model.fault import Fault, FaultCode
@@ -40,6 +41,7 @@ class JobStore:
         self.memo: dict[tuple[ServiceName, str], Job] = {}
         #: Finished jobs, oldest first.
         self.finished: deque[Job] = deque()
+        self.families = Families(self.jobs)
         self.open_jobs = 0
         #: Records by kind, and final states by name.
         self.counts: Counter[str] = Counter()
@@ -96,6 +98,8 @@ class JobStore:
         self.open_jobs += 1
         if job.key:
             self.keys[job.principal, job.key] = job.id
+        if job.parent:
+            self.families.add(job)
         if is_single(job):
             job.parts = [JobPart(job, 0, None)]
             job.request = None
@@ -154,7 +158,9 @@ class JobStore:
             part.refusals = (part.refusals or {}) | {WorkerName(record.worker): record.detail}
         else:
             part.setback = _fault(record)
-            part.failures += record.fault != _LOST
+            if record.fault != _LOST:
+                part.failures += 1
+                self.families.release_failed(part.job.id, self.finished.append)
         part.retry_at = record.at + record.count / 1000 if record.count else 0.0
         if record.target and isinstance(new := parse_target(record.target), Named):
             # Its resource has a new owner.
@@ -197,7 +203,7 @@ class JobStore:
         job.ended_at = record.at
         self.open_jobs -= 1
         self.counts[record.state] += 1
-        self.finished.append(job)
+        self.families.ended(job, self.finished.append)
         if job.state is not JobState.SUCCEEDED:
             self.queue.ended(job)
         if job.terms.memoize and job.state is JobState.SUCCEEDED and is_single(job):
@@ -269,6 +275,7 @@ class JobStore:
                 del self.keys[job.principal, job.key]
             for alias in job.aliases:
                 del self.aliases[alias]
+            self.families.forget(job)
         if self.memo.get((job.service, job.digest)) is job:
             del self.memo[job.service, job.digest]
         # Break the cycle between job and parts. Otherwise both stay in memory, with their results,

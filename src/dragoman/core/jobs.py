@@ -164,7 +164,9 @@ class Job:
         "id",
         "key",
         "nbytes",
+        "parent",
         "parts",
+        "position",
         "principal",
         "queue_timer",
         "request",
@@ -190,6 +192,9 @@ class Job:
         self.target = target
         self.terms = terms
         self.key = record.key
+        #: The job whose task submitted this one, and the place among its children; or empty.
+        self.parent = JobId(record.parent)
+        self.position = record.position
         self.principal = Principal(record.principal)
         self.dialect = record.dialect
         self.digest = record.digest
@@ -244,6 +249,8 @@ class Job:
             self.cancel_asked_at,
             self.hops,
             self.digest,
+            self.parent,
+            self.position,
             tuple(p.as_recorded() for p in self.parts),
         )
 

@@ -35,6 +35,8 @@ class Limits:
         ge=0,
         help="Bytes of results kept in memory; older ones are read from the ledger.",
     )
+    #: Jobs one above the other, from parent to child.
+    nesting: int = 32
     hops: int = setting(
         default=16, ge=0, help="How often a job may be forwarded from service to service."
     )

@@ -6,6 +6,7 @@ everything. Tokens that forgotten jobs spent are not needed: they have long come
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from dragoman.core.job_store import JobStore
 from dragoman.model.names import JobId, ServiceName
@@ -50,4 +51,5 @@ def _named_records(store: JobStore) -> Iterator[int]:
     yield from store.peer_states.values()
     yield from store.results.values()
     # A memoised result is stored with a record of an earlier job.
-    yield from (part.result_seq for job in store.finished for part in job.parts)
+    ended = chain(store.finished, store.families.held.values())
+    yield from (part.result_seq for job in ended for part in job.parts)

@@ -6,8 +6,10 @@ twice.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from dragoman.core.broker import Broker
+from dragoman.core.cancels import cancel_orphans
 from dragoman.core.deadlines import TimerKind
 from dragoman.core.dispatch import dispatch_job, enqueue, start_patience, work_of
 from dragoman.core.effects import Effect, RecoveredRequest, RecoveredWork
@@ -21,7 +23,7 @@ from dragoman.core.state import BrokerState
 from dragoman.core.submissions import start_timers
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import PeerId
+from dragoman.model.names import ANONYMOUS, PeerId
 from dragoman.model.record import Kind, Record
 
 
@@ -67,6 +69,7 @@ def resume(
     forget_finished(state)
     for job in [j for j in store.jobs.values() if not j.is_final]:
         _resume_job(state, job)
+    cancel_orphans(state)
     for worker in state.absent.values():
         # A worker starts its jobs in the order of their dispatch, not of their submission.
         held = sorted(worker.held.items(), key=lambda item: item[1].dispatch_seq)
@@ -92,7 +95,7 @@ def recovered_requests(store: JobStore) -> Iterator[RecoveredRequest]:
     for job in store.jobs.values():
         if not job.is_final:
             yield RecoveredRequest(job.id, job.client, job.submit_seq, job.terms)
-    for job in store.finished:
+    for job in chain(store.finished, store.families.held.values()):
         if job.state is JobState.SUCCEEDED:
             yield RecoveredRequest(job.id, job.client, job.submit_seq, job.terms, job.ended_at)
 
@@ -167,7 +170,9 @@ def _await_worker(state: BrokerState, part: JobPart) -> None:
     """Keep a running part for its absent worker."""
     worker = state.absent.get(part.peer)
     if worker is None:
-        worker = RegisteredWorker(WorkerJoined(part.peer, part.worker, ()), state.now)
+        _, principal = state.store.joins.get(part.peer, (0, ANONYMOUS))
+        joined = WorkerJoined(part.peer, part.worker, (), principal=principal)
+        worker = RegisteredWorker(joined, state.now)
         state.absent[part.peer] = worker
         at = state.now + _grace(state, part.peer)
         worker.absence_timer = state.deadlines.set(at, TimerKind.ABSENCE, worker)

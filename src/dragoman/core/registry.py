@@ -21,6 +21,8 @@ _MAX_PREFETCH: Final = 1024
 #: Seconds from dispatch to result up to which a worker gets more jobs in advance. A job that waits
 #: in a worker can wait about so long; another worker or client cannot be served with it meanwhile.
 SHORT_TURNAROUND: Final = 0.2
+#: Slots that parents lend, for each slot: a bound for the threads that wait in a worker.
+_LENT_EACH: Final = 8
 #: Added to the load of a worker whose jobs would wait, so that workers with free slots come first.
 _WAITING: Final = 1 << 32
 #: Added to the load of a worker that is a broker, so that workers of this broker come first.
@@ -45,6 +47,8 @@ class RegisteredWorker:
         self.is_gone = False
         #: The parts it holds.
         self.held: dict[tuple[JobId, int], JobPart] = {}
+        #: Those of them that have open children, so that their tasks probably wait.
+        self.parents: set[tuple[JobId, int]] = set()
         #: How many jobs it may hold beside its credit now. Grows while jobs return quickly.
         self.extra = 0
         # At most one of each kind runs.
@@ -88,12 +92,19 @@ class RegisteredWorker:
             return True
         if not self.credit_returns:
             return self.credit > 0
-        return self.credit + self.extra > len(self.held)
+        return self.credit + self.extra + self.lent > len(self.held)
+
+    @property
+    def lent(self) -> int:
+        """How many slots its waiting parents lend to other jobs, if credit returns."""
+        if not self.parents or self.credit is None or not self.credit_returns:
+            return 0
+        return min(len(self.parents), _LENT_EACH * self.credit)
 
     @property
     def has_free_slot(self) -> bool:
         """Whether a job dispatched now would start at once, not wait in the worker."""
-        return not self.prefetch or self.credit is None or self.credit > len(self.held)
+        return not self.prefetch or self.credit is None or self.credit + self.lent > len(self.held)
 
     def note_turnaround(self, seconds: float) -> None:
         """Adapt `extra` to the time from a dispatch to its result: grow slowly, shrink fast."""
@@ -106,7 +117,7 @@ class RegisteredWorker:
         """Return the held parts that it cannot have started while older ones run."""
         if not self.prefetch or self.credit is None:
             return set()
-        return set(list(self.held.values())[self.credit :])
+        return set(list(self.held.values())[self.credit + self.lent :])
 
     @property
     def lease(self) -> float | None:
@@ -280,12 +291,21 @@ class WorkerRegistry:
         """Remove a part from a worker. Spent credit is not returned."""
         if worker.held.pop(part.key, None) is None:
             return
+        worker.parents.discard(part.key)
         if worker.is_draining and not worker.held:
             self.drained.append(worker)
         self.refresh(worker)
         if part.job.terms.balance == "least_recently_used":
             for service in worker.services:
                 self.pools[service].used(worker)
+
+    def note_children(self, worker: RegisteredWorker, part: JobPart, has_open: bool) -> None:
+        """Note whether the job of a held part has open children: then it lends its slot."""
+        if has_open:
+            worker.parents.add(part.key)
+        else:
+            worker.parents.discard(part.key)
+        self.refresh(worker)
 
     def members(self, service: ServiceName) -> Iterable[RegisteredWorker]:
         """Return the workers of a service; for the service `all`, every worker not built in."""

@@ -25,7 +25,7 @@ from dragoman.model.terms import Terms, read_terms, terms_text
 
 #: Raise it when a record means something else to the fold, or when rows change. A snapshot with
 #: another number is ignored, and all records are replayed.
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 #: Jobs in one row: enough to be fast, few enough to be read piece by piece.
 _BLOCK: Final = 2000
 
@@ -106,6 +106,8 @@ def _write_job(job: Job, texts: SharedTexts) -> Row:
         job.deadline_at,
         job.submit_seq,
         job.nbytes,
+        job.parent,
+        job.position,
         None if _is_new(job) else _write_progress(job, texts),
     ]
 
@@ -206,11 +208,12 @@ def _fill_totals(store: JobStore, totals: Row) -> None:
 
 
 def _fill_jobs(store: JobStore, jobs: list[Job], order: Row) -> None:
-    store.jobs = {job.id: job for job in islice(jobs, order["ids"])}
+    store.jobs.update((job.id, job) for job in islice(jobs, order["ids"]))
     for job in store.jobs.values():
         for alias in job.aliases:
             store.aliases[alias] = job.id
     store.finished = deque(jobs[n] for n in order["finished"])
+    store.families.restore(store.finished)
     store.memo = {(jobs[n].service, jobs[n].digest): jobs[n] for n in order["memo"]}
 
 
@@ -243,6 +246,8 @@ class JobReader:
         deadline_at: float,
         seq: int,
         nbytes: int,
+        parent: str,
+        position: int,
         progress: Row,
     ) -> Job:
         texts = self._texts
@@ -260,6 +265,8 @@ class JobReader:
             digest=digest,
             key=key,
             deadline_at=deadline_at,
+            parent=parent,
+            position=position,
         )
         job = Job(submitted, self._target(target), self._terms_at(terms), None)
         if progress is None:

@@ -64,6 +64,8 @@ class BrokerState:
         #: After a restart, no patience ends before this: workers need time to come back.
         self.recovery_ends_at = 0.0
         self.out: list[Effect] = []
+        #: Jobs that ended or are cancelled: their open children are cancelled next.
+        self.orphaning: list[Job] = []
         #: Finished jobs whose results are in memory, oldest first -> size in bytes.
         self.cached: OrderedDict[JobId, int] = OrderedDict()
         self.cached_bytes = 0

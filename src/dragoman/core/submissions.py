@@ -1,9 +1,13 @@
 """Requests of clients: submit, cancel, input to a running job, status of a job."""
 
+from dataclasses import replace
+
+from dragoman.core.cancels import cancel_job
+from dragoman.core.children import child_conflict, child_refusal, deadline_of, note_children
 from dragoman.core.deadlines import TimerKind
-from dragoman.core.dispatch import can_serve, dispatch_job
-from dragoman.core.effects import RequestKind, SendCancel, SendInput, SendReply, SendStatus
-from dragoman.core.endings import end_job, end_memoized, end_part
+from dragoman.core.dispatch import can_serve, dispatch_job, fill_worker
+from dragoman.core.effects import RequestKind, SendInput, SendReply, SendStatus
+from dragoman.core.endings import end_memoized
 from dragoman.core.events import (
     InputReceived,
     JobCancelled,
@@ -44,22 +48,33 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
         end_memoized(state, job, earlier)
     else:
         dispatch_job(state, job)
+    if job.parent:
+        for worker in note_children(state, job.parent):
+            fill_worker(state, worker)
 
 
 def _known(state: BrokerState, event: JobSubmitted) -> Job | None:
     job = state.store.find(event.job)
     if job is None and event.key:
         job = state.store.jobs.get(state.store.keys.get((event.principal, event.key), JobId("")))
+    if job is None and event.terms.parent is not None:
+        parent = event.terms.parent
+        job = state.store.families.child_at(JobId(parent.job), parent.position)
     return job
 
 
 def _answer_known(state: BrokerState, job: Job, event: JobSubmitted, digest: str) -> None:
     """Answer a job that was submitted before: one run, the same answer."""
-    if job.principal != event.principal:
+    if event.terms.parent is not None:
+        fault = child_conflict(state, job, event, event.terms.parent, digest)
+        if fault is not None:
+            refuse(state, event, fault)
+            return
+    elif job.principal != event.principal:
         message = f"job id {event.job} belongs to another principal; use a new id"
         refuse(state, event, Fault(FaultCode.CONFLICT, message))
         return
-    if job.digest != digest or job.service != event.service:
+    elif job.digest != digest or job.service != event.service:
         message = f"job {job.id} was submitted before with another body or service; use a new id"
         refuse(state, event, Fault(FaultCode.CONFLICT, message))
         return
@@ -136,6 +151,10 @@ def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
     """Return why a submission is refused; None: it is accepted."""
     if state.is_draining:
         return Fault(FaultCode.DRAINING, "the broker is shutting down; submit again later")
+    if event.terms.parent is not None:
+        fault = child_refusal(state, event, event.terms.parent)
+        if fault is not None:
+            return fault
     queue, limits = state.queues.find(event.service), state.limits
     waiting = queue.jobs + len(queue.unbound) + len(queue.delayed) if queue is not None else 0
     if waiting >= limits.queued_jobs:
@@ -189,8 +208,10 @@ def _record_refused(state: BrokerState, event: JobSubmitted, fault: Fault) -> No
 
 def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
     """Record a new job and start its timers."""
-    terms = event.terms
-    starts_at = terms.starts_at(state.now)
+    terms, parent = event.terms, event.terms.parent
+    if parent is not None:
+        # Fields of the record keep it; terms without it are shared by many jobs.
+        terms = replace(terms, parent=None)
     fields = {
         "job": event.job,
         "service": event.service,
@@ -206,8 +227,10 @@ def _accept(state: BrokerState, event: JobSubmitted, digest: str) -> Job:
         "key": event.key,
         "terms": terms_text(terms),
         "submitted_at": state.now,
-        "deadline_at": starts_at + terms.timeout if terms.timeout is not None else 0.0,
+        "deadline_at": deadline_of(state, terms, parent),
         "strict": terms.strict,
+        "parent": parent.job if parent else "",
+        "position": parent.position if parent else 0,
     }
     record = build_record(state.next_seq, state.now, Kind.SUBMITTED, fields=fields)
     job = Job(record, event.target, terms, event.body)
@@ -236,40 +259,7 @@ def job_cancelled(state: BrokerState, event: JobCancelled) -> None:
     if job.cancellers is None:
         job.cancellers = {}
     job.cancellers[event.client] = event.job
-    if job.cancel_asked_at:
-        return
-    seq = state.record(Kind.CANCEL_ASKED, job, detail=f"by {event.client}")
-    if not any(_can_confirm(state, job)):
-        _end_cancelled(state, job)
-        return
-    for part in job.open_parts():
-        if part.state is JobState.QUEUED:
-            fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
-            end_part(state, part, JobState.CANCELLED, fault)
-        elif part.peer in state.registry.workers:
-            state.out.append(
-                SendCancel(part.peer, job.id, part.attempt, job.client, seq, job.terms.strict)
-            )
-    job.cancel_timer = state.deadlines.set(
-        state.now + job.terms.cancel_grace, TimerKind.CANCEL, job
-    )
-
-
-def _can_confirm(state: BrokerState, job: Job) -> list[bool]:
-    """Return for each running part whether its worker confirms cancels."""
-    running = [p for p in job.parts if p.state is JobState.RUNNING]
-    workers = [state.registry.workers.get(p.peer) for p in running]
-    return [w is not None and w.can_cancel for w in workers]
-
-
-def _end_cancelled(state: BrokerState, job: Job) -> None:
-    """End a cancelled job that no worker confirms: it never ran, or its workers cannot."""
-    if any(p.state is JobState.RUNNING for p in job.parts):
-        message = "cancelled; its worker cannot confirm and may still run it"
-        fault = Fault(FaultCode.CANCEL_UNCONFIRMED, message)
-    else:
-        fault = Fault(FaultCode.CANCELLED, "cancelled before it started")
-    end_job(state, job, JobState.CANCELLED, fault)
+    cancel_job(state, job, f"by {event.client}")
 
 
 def input_received(state: BrokerState, event: InputReceived) -> None:

@@ -28,7 +28,9 @@ def time_advanced(state: BrokerState, event: TimeAdvanced) -> None:
 
 
 def _job_expired(state: BrokerState, job: Job) -> None:
-    if any(part.attempt for part in job.parts):
+    if job.terms.timeout is None or job.deadline_at < job.starts_at + job.terms.timeout:
+        fault = Fault(FaultCode.JOB_TIMEOUT, f"the deadline of its parent {job.parent} passed")
+    elif any(part.attempt for part in job.parts):
         message = f"not finished within {job.terms.timeout:g} s of its submission"
         fault = Fault(FaultCode.JOB_TIMEOUT, message)
     else:

@@ -6,6 +6,7 @@ from typing import Final
 
 from dragoman.core.candidates import Candidate, candidates, format_capacity
 from dragoman.core.dispatch import is_moving, is_served, waits_for_move
+from dragoman.core.family_tree import is_deadlocked
 from dragoman.core.jobs import Job, JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
@@ -27,6 +28,8 @@ class Reason(StrEnum):
     NO_SERVICE = "no_service"  #: no worker offers the service
     NO_MATCH = "no_match"  #: the service has workers, but none matches the target
     NO_CAPACITY = "no_capacity"  #: no worker has the capacity that the job needs
+    #: every worker that could take it runs parents, which wait for queued children
+    DEADLOCKED = "deadlocked"
     ALL_BUSY = "all_busy"  #: every worker that could take it is busy
     REFUSED_BY_ALL = "refused_by_all"  #: every free worker handed it back just now
     BACKING_OFF = "backing_off"  #: it failed or its worker was lost; its next attempt comes later
@@ -107,6 +110,8 @@ def _running(state: BrokerState, part: JobPart) -> Why:
     if part.setback is not None:
         lost = part.losses - 1
         words += f" ({part.failures} failed, {lost} lost before)"
+    if children := state.store.families.open_of(part.job.id):
+        words += f"; {len(children)} of its child jobs are open"
     if part.refusals:
         words += f"; before that refused by {', '.join(sorted(part.refusals))}"
     return Why(Reason.RUNNING, words, name, candidates(state, part, ()) if part.refusals else ())
@@ -138,6 +143,12 @@ def _queued(state: BrokerState, part: JobPart) -> Why:
         names = ", ".join(f"{n} ({reason_of(n)})" if reason_of(n) else n for n in sorted(refused))
         words = f"handed back by {names}; offered again shortly"
         return Why(Reason.REFUSED_BY_ALL, words, candidates=asked)
+    if is_deadlocked(state, part):
+        words = (
+            f"deadlock: every job on the {len(able)} workers of {part.service} waits for children "
+            "that are queued; start another worker, or run parents and children in two services"
+        )
+        return Why(Reason.DEADLOCKED, words, candidates=asked)
     ahead = state.queues.of(part.service).jobs - 1
     words = f"all {len(able)} workers are busy; {ahead} other jobs wait for {part.service}"
     return Why(Reason.ALL_BUSY, words, candidates=asked)

@@ -129,6 +129,9 @@ class Dialect:
     acknowledges = False
     #: Whether a request has no field for an idempotency key, so that the key becomes the job id.
     key_is_job_id = False
+    #: Whether its workers learn the broker's id of a job, and its clients can send options: then
+    #: tasks can have child jobs.
+    names_jobs = False
     #: Whether its messages rely on a connection that keeps their order.
     needs_order = False
 

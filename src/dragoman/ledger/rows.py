@@ -26,7 +26,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 FIELDS: Final = tuple(field.name for field in fields(Record))
 #: Record version -> number of leading columns. Add entries; never change one.
-WIDTHS: Final[dict[int, int]] = {1: 27}
+WIDTHS: Final[dict[int, int]] = {1: 27, 2: 29}
 
 #: SQL defaults for columns that an older row lacks.
 DEFAULTS: Final = {

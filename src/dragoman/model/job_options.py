@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.model.limit import read_limit
+from dragoman.model.parent import read_parent
 from dragoman.model.retry import read_retry
 from dragoman.model.terms import Terms
 
@@ -61,4 +62,5 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "queue_timeout": ("queue_timeout", _number(0.001, LONGEST_DELAY)),
     "limit": ("limit", read_limit),
     "max_attempts": ("max_attempts", _count),
+    "parent": ("parent", read_parent),
 }

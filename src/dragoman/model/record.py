@@ -14,7 +14,7 @@ from typing import Final
 from dragoman.model.names import ANONYMOUS
 from dragoman.model.value import value
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class Kind(StrEnum):
@@ -105,3 +105,6 @@ class Record:
     count: int = 0
     strict: bool = True
     version: int = VERSION
+    # Since version 2, in `submitted`:
+    parent: str = ""  #: the job whose task submitted this one
+    position: int = 0  #: its place among the children of its parent, from 1

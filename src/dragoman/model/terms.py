@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit, limit_members, read_members
+from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry, read_retry, retry_members
 
 #: How a worker is chosen among those that can take a job.
@@ -56,6 +57,8 @@ class Terms:
     origin: str = ""
     #: The brokers that the job has passed on its way here, the first one first.
     path: tuple[str, ...] = ()
+    #: The job whose task submitted this one. Fields of the record of their own keep it.
+    parent: Parent | None = None
 
     def __hash__(self) -> int:
         few = (self.timeout, self.run_timeout, self.patience, self.priority, self.balance)
@@ -74,6 +77,7 @@ def terms_text(terms: Terms) -> str:
     """Write terms as text: a JSON object of the members that differ from the defaults."""
     members = {f.name: getattr(terms, f.name) for f in fields(Terms)}
     changed = {k: v for k, v in members.items() if v != getattr(_DEFAULTS, k)}
+    changed.pop("parent", None)
     if "needs" in changed:
         changed["needs"] = {f.name: getattr(terms.needs, f.name) for f in fields(Capacity)}
     if terms.retry is not None:

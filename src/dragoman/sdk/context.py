@@ -1,4 +1,4 @@
-"""The context of a running job: report progress, stream, ask the client, forward, see a cancel."""
+"""The context of a running job: progress, streams, input, forwards, cancels, child jobs."""
 
 import asyncio
 import queue
@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Call
+from dragoman.sdk.child_jobs import CallsChildren
 from dragoman.sdk.task_results import ForwardRequested, TaskFailed
 
 T = TypeVar("T")
 
 
-class JobContext:
+class JobContext(CallsChildren):
     """Passed to a task that has a parameter `job`. Safe to use in any thread."""
 
     def __init__(

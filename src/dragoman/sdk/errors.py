@@ -44,7 +44,12 @@ class Cancelled(JobFailed):
     """The job was cancelled."""
 
 
+class NotDeterministic(JobFailed):
+    """A task that ran again submitted another child job at the same position."""
+
+
 _BY_CODE = {
+    FaultCode.NOT_DETERMINISTIC: NotDeterministic,
     FaultCode.DENIED: Denied,
     FaultCode.QUEUE_TIMEOUT: Expired,
     FaultCode.RUN_TIMEOUT: Expired,

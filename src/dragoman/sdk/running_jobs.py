@@ -25,6 +25,7 @@ from dragoman.dialects.peer_sides import (
 )
 from dragoman.model.content import Answer, Unmappable
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.sdk.child_jobs import Children
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.task_output import captured, install
@@ -56,6 +57,7 @@ class RunningJobs:
         in_loop: Callable[[Callable[[], None]], None],
         later: Callable[[float, Callable[[], None]], object],
         ended: Callable[[], None],
+        children: Callable[[JobContext], Children | None],
     ) -> None:
         self._name = name
         self._side = side
@@ -64,6 +66,7 @@ class RunningJobs:
         self._in_loop = in_loop
         self._later = later
         self._ended = ended
+        self._children = children
         self._is_watching = False
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
@@ -88,6 +91,7 @@ class RunningJobs:
     def take(self, work: Assigned) -> Callable[[], None]:
         """Start a job; return the function that a thread has to run."""
         context = JobContext(work, self._send_from_thread, new_id)
+        context.children = self._children(context)
         self._jobs[work.ticket] = context
         if not self._confirms_late():
             self._confirm(work.ticket, context)

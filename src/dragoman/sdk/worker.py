@@ -30,6 +30,7 @@ from dragoman.model.retry import LABEL as RETRY_LABEL
 from dragoman.model.retry import Retry, label_text
 from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
+from dragoman.sdk.child_jobs import ChildClient, Children
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
@@ -96,9 +97,11 @@ class Worker:
         self._own_process = own_process_beats
         self._loop: asyncio.AbstractEventLoop | None = None
         self._declare()
+        client_url = default_files_url(self.endpoint) if files_url is None else files_url
+        self._children = ChildClient(self.endpoint, client_url, self.name, found)
         #: Fetches the files of `nf://` arguments; from the same broker unless `files_url` is given.
         self._files = Fetcher(
-            default_files_url(self.endpoint) if files_url is None else files_url,
+            client_url,
             self.name,
             files_cache,
             found,
@@ -140,6 +143,7 @@ class Worker:
             in_loop=self._in_loop,
             later=self._later,
             ended=self._check_drained,
+            children=self._children_of,
         )
         self._handlers: dict[type[WorkerNotice], Callable[[Any], None]] = {
             Assigned: self._assigned,
@@ -355,6 +359,7 @@ class Worker:
         finally:
             self._pool.close()
             await asyncio.to_thread(self._files.close)
+            await asyncio.to_thread(self._children.close)
 
     def _make_transport(self) -> Transport:
         return self._factory.worker_transport(self.endpoint, self._spec, self._own_process)
@@ -400,6 +405,10 @@ class Worker:
             self._membership.send(self._side.hand_back(work.ticket))
         else:
             self._pool.submit(self._running.take(work))
+
+    def _children_of(self, job: JobContext) -> Children:
+        assert self._pool is not None
+        return Children(job, self._children, self._pool.lend)
 
     def _run_task(self, work: Assigned, context: JobContext) -> Answer:
         """Run a call in a thread of the pool."""

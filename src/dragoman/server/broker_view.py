@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from typing import Any, Final, Protocol, runtime_checkable
 
 from dragoman.core import view
 from dragoman.core.effects import JobStatus
 from dragoman.core.events import Event
+from dragoman.core.family_tree import family_tree
 from dragoman.core.state import BrokerState
 from dragoman.core.why import Why, why
 from dragoman.dialects.base import Send
@@ -150,6 +151,7 @@ class BrokerView:
         if found.reason == "unknown" and (status := self._archive.status(JobId(job))):
             text = f"{status.state}; no longer in memory, read from the ledger"
             reason, found = status.state, Why(found.reason, text)
+        tree = family_tree(self._state, JobId(job))
         return {
             "job": job,
             "reason": reason,
@@ -159,6 +161,10 @@ class BrokerView:
                 {"worker": c.worker, "standing": c.standing, "detail": c.detail}
                 for c in found.candidates
             ],
+            "parent": tree.parent,
+            "position": tree.position,
+            "children": [{f.name: getattr(c, f.name) for f in fields(c)} for c in tree.children],
+            "child_states": dict(tree.counts),
         }
 
     def schedules(self) -> list[dict[str, Any]]:

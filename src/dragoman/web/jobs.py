@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.job_options import LONGEST_DELAY, OPTIONS, apply_options
 from dragoman.model.names import JobId, ServiceName, WorkerName
+from dragoman.model.parent import LAST_POSITION
 from dragoman.model.target import Target, parse_target
 from dragoman.model.terms import Terms
 from dragoman.model.trace import HEADER
@@ -56,6 +57,13 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
 Limit = Annotated[float, msgspec.Meta(ge=0.001, le=31_536_000)]
 
 
+class ParentRequest(TypedDict):
+    """The parent of a job, and the job's position among the parent's children."""
+
+    job: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    position: Annotated[int, msgspec.Meta(ge=1, le=LAST_POSITION)]
+
+
 class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A submission."""
 
@@ -79,6 +87,8 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     #: A limit that the job shares with the other jobs of its key: an object with `key`,
     #: `concurrency`, `rate`, `per` and `burst`.
     limit: dict[str, Any] | str | None = None
+    #: Of a child job: the parent's id, and the position among its children.
+    parent: ParentRequest | None = None
     #: The job's id, if the client chooses it; the same id again is the same job.
     job: PrintableText = ""
     headers: dict[str, str] = {}

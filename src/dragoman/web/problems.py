@@ -36,6 +36,7 @@ STATUS_OF: Final[dict[FaultCode, int]] = {
     FaultCode.UNDELIVERED: 503,
     FaultCode.EXHAUSTED: 502,
     FaultCode.TOO_MANY_HOPS: 508,
+    FaultCode.NOT_DETERMINISTIC: 409,
     FaultCode.CANCELLED: 410,
     FaultCode.CANCEL_UNCONFIRMED: 410,
 }

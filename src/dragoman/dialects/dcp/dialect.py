@@ -11,6 +11,7 @@ class DcpDialect(Dialect):
     """DagBox's protocol, over ZeroMQ."""
 
     name = "dcp"
+    names_jobs = True
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("dcp", "dcp", 5566, "DCP clients and workers"),)
     key_is_job_id = True

@@ -9,6 +9,7 @@ class HttpDialect(Dialect):
     """Our own HTTP API: requests, event streams and long polls."""
 
     name = "http"
+    names_jobs = True
     carrier = Carrier.HTTP
     listeners = (ListenerSpec("http", "http", 8420, "HTTP clients and workers", scheme="http"),)
     acknowledges = True

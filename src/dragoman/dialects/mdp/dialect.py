@@ -11,6 +11,7 @@ class MdpDialect(Dialect):
     """The Majordomo Protocol, over ZeroMQ."""
 
     name = "mdp"
+    names_jobs = True
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("mdp", "mdp", 5550, "MDP clients and workers"),)
 

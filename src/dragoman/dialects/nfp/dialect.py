@@ -22,6 +22,7 @@ class NfpDialect(Dialect):
     """NORFAB's protocol, over ZeroMQ."""
 
     name = "nfp"
+    names_jobs = True
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("nfp", "nfp", 5555, "NFP clients and workers"),)
     acknowledges = True

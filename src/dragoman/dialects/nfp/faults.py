@@ -30,6 +30,7 @@ STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.UNDELIVERED: b"500",
     FaultCode.EXHAUSTED: b"500",
     FaultCode.TOO_MANY_HOPS: b"500",
+    FaultCode.NOT_DETERMINISTIC: b"400",
     FaultCode.CANCELLED: b"417",
     FaultCode.CANCEL_UNCONFIRMED: b"417",
 }

@@ -11,6 +11,7 @@ class ZssDialect(Dialect):
     """The ZMQ Service Suite, over ZeroMQ. Clients and services have a listener each."""
 
     name = "zss"
+    names_jobs = True
     carrier = Carrier.ZEROMQ
     listeners = (
         ListenerSpec("zss", "zss", 7777, "ZSS clients", has_workers=False),

@@ -30,6 +30,7 @@ _STATUS: Final = {
     FaultCode.UNDELIVERED: 502,
     FaultCode.EXHAUSTED: 502,
     FaultCode.TOO_MANY_HOPS: 508,
+    FaultCode.NOT_DETERMINISTIC: 409,
     FaultCode.CANCELLED: 410,
     FaultCode.CANCEL_UNCONFIRMED: 410,
 }

@@ -3,7 +3,7 @@
 import { api, get, may, session, stream } from "./api.js";
 import { toast } from "./app.js";
 import { ask } from "./dialog.js";
-import { bytes, clock, duration, empty, facts, fill, h, head, href, instant, link, loading, panel, tag, time, trouble } from "./dom.js";
+import { bytes, clock, duration, empty, facts, fill, h, head, href, instant, jobLink, link, loading, panel, tag, time, trouble } from "./dom.js";
 
 const FINAL = ["succeeded", "failed", "expired", "cancelled", "dead"];
 const SAYS = {
@@ -24,6 +24,14 @@ const SAYS = {
   allowed: (r) => ["", "Access allowed", `${r.principal}: ${r.detail}`],
   denied: (r) => ["bad", "Access denied", `${r.principal}: ${r.detail}`],
 };
+
+// The children of a job: how many in which state, and links to those that matter most.
+function tree(why) {
+  const states = Object.entries(why.child_states || {});
+  if (!states.length) return "";
+  return h("div", { id: "children" }, states.map(([state, count]) => `${count} ${state}`).join(", "), h("ul", {}, why.children.map((c) =>
+    h("li", {}, `${c.position}. `, h("a", { href: `#/job/${encodeURIComponent(c.job)}`, title: c.job }, [c.service, c.task].filter(Boolean).join(".")), " ", tag(c.state)))));
+}
 
 function timeline(records) {
   const start = records[0].at;
@@ -110,13 +118,14 @@ function inputForm(job, asked, question) {
 
 export async function jobPage({ root, query, signal, onNews, go }) {
   const job = query.name, place = h("div", {}), more = h("div", { class: "grid" }), input = h("div", {});
-  const state = { records: [], shown: 0 };
+  const state = { records: [], children: "" };
   fill(root, head("Job"), panel("", loading()));
   const load = async () => {
     const [{ records }, why] = await Promise.all([
       get(`/v1/jobs/${encodeURIComponent(job)}/records`, {}, signal), get(`/v1/jobs/${encodeURIComponent(job)}/why`, {}, signal)]);
-    if (records.length === state.records.length) return;
-    state.records = records;
+    const children = JSON.stringify(why.child_states || {});
+    if (records.length === state.records.length && children === state.children) return;
+    Object.assign(state, { records, children });
     draw(why);
   };
   const draw = (why) => {
@@ -136,6 +145,8 @@ export async function jobPage({ root, query, signal, onNews, go }) {
         ["Taken", time(first.at)], ["Ended", end ? time(end.at) : ""], ["Took", end ? duration(end.at - first.at) : ""],
         ["Deadline", first.deadline_at ? instant(first.deadline_at) : "none"], ["Durability", first.strict ? "strict: on disk before it is acknowledged" : "relaxed"],
         ["Why", h("span", {}, h("strong", {}, why.reason), `: ${why.words}`)],
+        ["Parent", first.parent ? h("span", {}, jobLink(first.parent), `, child ${first.position}`) : ""],
+        ["Children", tree(why)],
         ["Candidates", why.candidates?.length ? h("ul", {}, why.candidates.map((c) => h("li", {}, `${c.worker}: ${c.standing}${c.detail ? `, ${c.detail}` : ""}`))) : ""],
       ]))),
       panel("Timeline", h("div", { class: "body", id: "timeline" }, timeline(records)))));

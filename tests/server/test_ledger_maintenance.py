@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.ledger.base import Entry, LedgerError, Needed
+from dragoman.ledger.base import Entry, Ledger, LedgerError, Needed
+from dragoman.ledger.export import Sealer
 from dragoman.ledger.layout import SEALED_FOLDER as SEALED
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.segments import read_manifest
@@ -101,6 +102,54 @@ def test_retention_pins_what_an_open_job_needs(
 
     asyncio.run(scenario())
     assert [record.seq for record in ledger.pinned()] == [2]
+
+
+def test_old_segments_that_a_pipeline_has_read_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_maintenance, "_RETAIN_EVERY", 0.001)
+    ledger = filled(5)
+    manifest = tmp_path / SEALED
+
+    async def scenario() -> None:
+        settings = LedgerSection(keep_days=0, sealed_days=1)
+        keeping = LedgerMaintenance(ledger, tmp_path, settings, lambda: 1e9, needs_nothing)
+        keeping.start()
+        await keeping.seal_now()
+        await ledger.append([Entry(Record(6, 6.0, Kind.PUBLISHED))])
+        await keeping.seal_now()
+        assert len(read_manifest(manifest).segments) == 2
+        (manifest / "readers").mkdir()
+        (manifest / "readers" / "a.json").write_text('{"tables": "/t", "last": 6}')
+        async with asyncio.timeout(10):
+            while len(read_manifest(manifest).segments) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await keeping.stop()
+
+    asyncio.run(scenario())
+    assert ledger.first_seq == 1
+
+
+def test_if_sealing_fails_before_its_first_attempt_a_request_to_seal_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(ledger: Ledger, folder: Path) -> Sealer:
+        raise ImportError("no Parquet library")
+
+    monkeypatch.setattr(ledger_maintenance, "_make_sealer", fail)
+
+    async def scenario() -> None:
+        keeping = LedgerMaintenance(
+            filled_ledger, tmp_path, LedgerSection(), lambda: 0.0, needs_nothing
+        )
+        keeping.start()
+        async with asyncio.timeout(10):
+            with pytest.raises(LedgerError, match="sealing cannot start: no Parquet library"):
+                await keeping.seal_now()
+        await keeping.stop()
+
+    filled_ledger = filled(1)
+    asyncio.run(scenario())
 
 
 _LIFE = """

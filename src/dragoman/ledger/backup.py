@@ -109,7 +109,13 @@ def copy_segments(source: Path, target: Path, sealed_up_to: int) -> Manifest:
         return manifest
     target.mkdir(mode=0o700)
     for segment in kept:
-        shutil.copyfile(source / segment.file, target / segment.file)
+        try:
+            shutil.copyfile(source / segment.file, target / segment.file)
+        except FileNotFoundError:
+            raise LedgerError(
+                f"{source / segment.file} is gone: if retention has removed it just now, start "
+                "again with a new folder; `dragoman ledger verify` says whether it is missing"
+            ) from None
         _sync(target / segment.file)
     write_manifest(target, manifest, no_step_hook)
     return manifest

@@ -18,6 +18,7 @@ import structlog
 
 from dragoman.ledger.atomic_file import no_step_hook
 from dragoman.ledger.base import Ledger, LedgerError
+from dragoman.ledger.segment_retention import read_positions, removable_segments
 from dragoman.ledger.segments import (
     TEMPORARY,
     Manifest,
@@ -90,6 +91,25 @@ class Sealer:
         self._ledger.checkpoint(CHECKPOINT, segment.last)
         return segment
 
+    def remove_before(self, before_at: float) -> int:
+        """Remove segments that are older and that every reader has read; return how many.
+
+        The manifest is written first. Files that it no longer names are removed after that, or at
+        the next start.
+        """
+        with self._lock:
+            segments = self._manifest.segments
+            positions = read_positions(self.directory).values()
+            gone = removable_segments(segments, before_at, positions)
+            if gone:
+                shorter = Manifest(segments=segments[len(gone) :])
+                write_manifest(self.directory, shorter, self._step)
+                self._manifest = shorter
+            for segment in gone:
+                self._step("remove segment")
+                (self.directory / segment.file).unlink(missing_ok=True)
+            return len(gone)
+
     def _batches(self, after: int, count: int) -> list[pa.RecordBatch]:
         batches, last = [], after + count
         while after < last:
@@ -123,13 +143,14 @@ class Sealer:
             )
 
     def _sweep(self) -> None:
-        """Remove the files of an interrupted sealing."""
+        """Remove the files of an interrupted sealing, or of an interrupted removal."""
         leftover = segment_name(self._manifest.last + 1, 0).rsplit("-", 1)[0]
+        oldest = segment_name(self._manifest.first, 0).rsplit("-", 1)[0]
         named = {segment.file for segment in self._manifest.segments}
         drafts = list(self.directory.glob(f"*{TEMPORARY}"))
         orphans = [path for path in self.directory.glob("seg-*.parquet") if path.name not in named]
         for path in orphans:
-            if not path.name.startswith(leftover):
+            if not path.name.startswith(leftover) and path.name > oldest:
                 raise LedgerError(
                     f"{path} is not in the manifest, and no interrupted sealing made it: move it"
                 )

@@ -75,6 +75,11 @@ class Manifest:
     segments: list[SealedSegment] = field(default_factory=list)
 
     @property
+    def first(self) -> int:
+        """The oldest record of a segment; 0 if there is none."""
+        return self.segments[0].first if self.segments else 0
+
+    @property
     def last(self) -> int:
         """The newest sealed record; 0 if there is none."""
         return self.segments[-1].last if self.segments else 0

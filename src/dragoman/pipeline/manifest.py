@@ -91,7 +91,12 @@ def plan(
             continue
         if segment.first > covered + 1:
             raise SegmentMissing(
-                "no segment of the manifest holds these records", covered + 1, segment.first - 1
+                "no segment of the manifest holds these records (new tables cannot begin after "
+                "`sealed_days` has removed segments: copy the old ones, or keep the old tables)"
+                if covered == 0
+                else "no segment of the manifest holds these records",
+                covered + 1,
+                segment.first - 1,
             )
         ranges.append(SegmentRange(segment, covered))
         covered = segment.last

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
+from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.segments import read_records
 from dragoman.pipeline.step import advance
 from dragoman.pipeline.store import TableStore
@@ -57,6 +58,7 @@ def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], No
     notice("manifest")
     store, export = TableStore(spark, root), Export(source)
     after = store.snapshot.seq
+    note_position(source, root, after)
     ranges = export.after(after)
     if not ranges:
         return RunSummary(after, after, seconds=time.monotonic() - begun)
@@ -65,6 +67,7 @@ def _run(spark: SparkSession, source: str, root: str, notice: Callable[[str], No
         notice("segments")
         export.check(ranges)
         done = advance(store, read_records(spark, source, ranges), upto, notice)
+    note_position(source, root, upto)
     upkeep(root, done)
     size = sum(each.segment.bytes for each in ranges)
     seconds = time.monotonic() - begun

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from dragoman.pipeline.export import Export
 from dragoman.pipeline.maintenance import retrying, upkeep
 from dragoman.pipeline.manifest import head
+from dragoman.pipeline.positions import note_position
 from dragoman.pipeline.snapshot import Snapshot, read_snapshot
 from dragoman.pipeline.source import FORMAT
 from dragoman.pipeline.step import advance
@@ -56,11 +57,14 @@ def stream(
                 return advance(store, records, None)
 
         done = retrying(root, step)
+        note_position(source, root, done.seq)
         upkeep(root, done)
         notice(done)
 
     reader = spark.readStream.format(FORMAT).option("maxRows", most_rows)
-    reader = reader.option("after", read_snapshot(root).seq)
+    after = read_snapshot(root).seq
+    note_position(source, root, after)
+    reader = reader.option("after", after)
     writer = reader.load(source).writeStream.foreachBatch(apply)
     writer = writer.option("checkpointLocation", checkpoint or f"{root.rstrip('/')}/checkpoint")
     if every is None:

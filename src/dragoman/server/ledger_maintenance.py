@@ -1,7 +1,8 @@
 """Ledger maintenance beside the running broker: sealing for the pipeline, and retention.
 
-While sealing is on, retention never removes unsealed records. Records that an unfinished or
-remembered job needs are pinned: they stay, and the records around them go.
+While sealing is on, retention never removes unsealed records, nor segments that a pipeline has not
+read. Records that an unfinished or remembered job needs are pinned: they stay, and the records
+around them go.
 """
 
 import asyncio
@@ -82,19 +83,28 @@ class LedgerMaintenance:
         if self._settings.seal:
             self._beginning = asyncio.create_task(self._seal(), name="dragoman sealing")
             self._health.watch(self._beginning)
-        if self._settings.keep_days:
+        if self._settings.keep_days or self._settings.sealed_days:
             self._retaining = asyncio.create_task(self._retain(), name="dragoman retention")
             self._health.watch(self._retaining)
 
     async def _seal(self) -> None:
-        """Start sealing. The Parquet library takes a second to load; peers must not wait for it."""
+        """Start sealing; whatever happens, requests to seal do not wait for it for ever."""
+        try:
+            await self._begin_sealing()
+        except Exception as error:  # it is logged and shown as the failure of this task
+            self._note_sealing(str(error) or repr(error))
+            raise
+        finally:
+            self._tried.set()
+
+    async def _begin_sealing(self) -> None:
+        """Open the folder. The Parquet library takes a second to load; peers must not wait."""
         while (sealer := await asyncio.to_thread(self._open_sealer)) is None:
             self._tried.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _RETRY_EVERY)
                 return
         self._sealer = sealer
-        self._tried.set()
         from dragoman.ledger.export import BackgroundSealer
 
         self._sealing = BackgroundSealer(
@@ -155,15 +165,25 @@ class LedgerMaintenance:
 
     async def _retain(self) -> None:
         while True:
-            before = self._now() - self._settings.keep_days * _DAY
             try:
-                await self._ledger.retain(before_at=before, needed=self._find_needed())
+                await self._retain_once()
             except (LedgerError, OSError) as error:
                 log.error("retention failed; it runs again in a minute", error=str(error))
                 self._health.note(_RETENTION, str(error))
             else:
                 self._health.note(_RETENTION, "")
             await asyncio.sleep(_RETAIN_EVERY)
+
+    async def _retain_once(self) -> None:
+        """Remove old records, then old segments; 0 days of either: none."""
+        now, settings = self._now(), self._settings
+        if settings.keep_days:
+            before = now - settings.keep_days * _DAY
+            await self._ledger.retain(before_at=before, needed=self._find_needed())
+        if settings.sealed_days and self._sealer is not None:
+            before = now - settings.sealed_days * _DAY
+            if count := await asyncio.to_thread(self._sealer.remove_before, before):
+                log.info("old segments are removed", count=count, folder=str(self._folder))
 
 
 def _make_sealer(ledger: Ledger, folder: Path) -> "Sealer":

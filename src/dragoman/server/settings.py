@@ -154,6 +154,12 @@ class LedgerSection(SettingsSection):
         description="Days after which exported records are removed; 0 keeps everything for ever."
         " Records of unfinished jobs always stay.",
     )
+    sealed_days: float = Field(
+        default=365.0,
+        ge=0,
+        description="Days after which segments are removed that every pipeline has read; 0 keeps"
+        " them for ever. Without a pipeline all stay.",
+    )
 
 
 class TaskSection(SettingsSection):

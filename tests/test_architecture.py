@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "transports": (
         "transports.base",
         "transports.addresses",
+        "transports.certificate_names",
         "transports.curve_box",
         "transports.accept_limiter",
         "transports.accepted_connection",

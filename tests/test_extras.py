@@ -103,6 +103,19 @@ import dragoman.transports.zmq, dragoman.sdk.peer_factories
 
 
 @pytest.mark.process
+def test_the_import_of_a_client_loads_no_transport_and_no_log_library() -> None:
+    """Import time is CPU time that every short program pays; what it needs comes with its URL."""
+    heavy = "structlog rich opentelemetry zmq nats pynng h11 msgspec cbor2 msgpack dragoman.core"
+    program = f"""
+import dragoman; dragoman.Client
+heavy = {heavy.split()!r}
+print(sorted(each for each in heavy if each in sys.modules))
+"""
+    done = run_without((), program)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "extra"),
     [(["up"], "broker"), (["pipeline", "run"], "spark"), (["settings"], "broker")],

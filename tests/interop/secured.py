@@ -19,12 +19,12 @@ HOSTS: Final = ("localhost", "127.0.0.1")
 class SecuredSite:
     """The broker's own credentials, in files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hosts: tuple[str, ...] = HOSTS) -> None:
         self.folder = folder
         folder.mkdir()
         self.public, secret = new_curve()
         self.authority: Certificate = new_authority("test house")
-        own = new_certificate(self.authority, "broker", HOSTS)
+        own = new_certificate(self.authority, "broker", hosts)
         self.files = {
             "curve": self._write("broker.curve", secret),
             "certificate": self._write("broker.pem", own.certificate),

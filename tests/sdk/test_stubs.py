@@ -1,5 +1,6 @@
 """Typed clients from the description of a service's tasks."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def plain(thing, /):  # type: ignore[no-untyped-def]
 TASKS = [describe_task(make_task(each)) for each in (add, names, plain)]
 
 USE = """
-from dragoman import Client
+from dragoman import Client, JobContext, Worker
 from stub import Math
 
 def good(client: Client) -> float:
@@ -44,7 +45,20 @@ def wrong(client: Client) -> None:
     math.add(1, skale=2.0)
     math.sub(1)
     text: str = math.add(1)
+    client.options(timeuot=1.0)
+    client.options(timeout="soon")
+    add_one("1")
+
+worker = Worker("nfp://127.0.0.1", "math")
+
+@worker.task
+def add_one(x: int, *, context: JobContext | None = None) -> int:
+    return x + 1
+
+kept: int = add_one(1)
 """
+WRONG = ["12", "13", "14", "15", "16", "17", "18"]
+PYRIGHT = ROOT / "tests/interop/node/node_modules/pyright/index.js"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +118,15 @@ def test_a_typed_client_calls_the_service(tmp_path: Path) -> None:
             assert math.names("a", b=1) == ["a", "b"]
 
 
+def write_program(folder: Path) -> None:
+    (folder / "stub.py").write_text(write_stubs("math", TASKS))
+    (folder / "use.py").write_text(USE)
+
+
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_a_type_checker_finds_wrong_calls(tmp_path: Path) -> None:
-    (tmp_path / "stub.py").write_text(write_stubs("math", TASKS))
-    (tmp_path / "use.py").write_text(USE)
+def test_mypy_finds_wrong_calls(tmp_path: Path) -> None:
+    write_program(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "use.py"],
         capture_output=True,
@@ -118,4 +136,21 @@ def test_a_type_checker_finds_wrong_calls(tmp_path: Path) -> None:
         check=False,
     )
     wrong = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
-    assert wrong == ["12", "13", "14", "15"], done.stdout + done.stderr
+    assert wrong == WRONG, done.stdout + done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_pyright_finds_the_same_wrong_calls(tmp_path: Path) -> None:
+    write_program(tmp_path)
+    settings = {
+        "include": ["use.py", "stub.py"],
+        "extraPaths": [str(ROOT / "src")],
+        "typeCheckingMode": "standard",
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = ["node", str(PYRIGHT), "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    wrong = [str(each["range"]["start"]["line"] + 1) for each in found]
+    assert wrong == WRONG, found

@@ -9,16 +9,19 @@ never imports another.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from dragoman.core.effects import Effect
-from dragoman.core.events import Event
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call, ResultTooLarge, Unmappable
 from dragoman.model.fault import Fault
 from dragoman.model.names import PeerId
 from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
+
+if TYPE_CHECKING:
+    # Clients import this module too, and have no use for the core's 70 classes.
+    from dragoman.core.effects import Effect
+    from dragoman.core.events import Event
 
 T = TypeVar("T")
 #: Largest result in bytes that a worker side sends. The broker's transports refuse larger messages
@@ -175,15 +178,15 @@ class BrokerSide(Protocol):
 
     def receive(
         self, address: Address, frames: Frames, now: float
-    ) -> Sequence[Event | Send | Subscribed]:
+    ) -> "Sequence[Event | Send | Subscribed]":
         """Decode one message into events and direct answers."""
         ...
 
-    def render(self, effect: Effect, now: float) -> list[Send]:
+    def render(self, effect: "Effect", now: float) -> list[Send]:
         """Encode one effect for a peer of this link."""
         ...
 
-    def advance(self, now: float) -> Sequence[Event | Send]:
+    def advance(self, now: float) -> "Sequence[Event | Send]":
         """Run the timers that are due."""
         ...
 

@@ -20,7 +20,7 @@ from dragoman.sdk.task_results import (
     failed,
     failed_by,
 )
-from dragoman.sdk.tracing import task_span
+from dragoman.sdk.task_spans import task_span
 
 __all__ = ["ForwardRequested", "Parameter", "Task", "TaskFailed", "Tasks", "make_task", "tasks_of"]
 

@@ -17,6 +17,7 @@ import h11
 
 from dragoman.transports.addresses import Addresses
 from dragoman.transports.base import Address, Frames, Sent, is_loopback, pop_messages
+from dragoman.transports.certificate_names import HandshakeFailed, explain
 from dragoman.transports.recognition import recognise
 from dragoman.transports.tls import PeerTls
 
@@ -151,6 +152,7 @@ class HttpRequester:
 
         """
         self._addresses = Addresses(endpoint)
+        self._peer_tls = tls
         self._tls = tls.context() if tls is not None else None
         #: Why the broker refuses this peer, if that is known.
         self.refusal = ""
@@ -283,7 +285,8 @@ class HttpRequester:
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return
         if isinstance(error, ssl.SSLError):
-            self.refusal = f"no TLS with the broker: {error.reason or error}"
+            other = f"no TLS with the broker: {getattr(error, 'reason', '') or error}"
+            self.refusal = str(error) if isinstance(error, HandshakeFailed) else other
         elif isinstance(error, h11.RemoteProtocolError):
             is_known = "the port speaks" in str(error)
             other = "the answer is not HTTP; if the broker has TLS, use https://"
@@ -317,10 +320,18 @@ class HttpRequester:
         try:
             async with asyncio.timeout(self._addresses.patience or _CONNECT_WITHIN):
                 ends = await asyncio.open_connection(host, port, ssl=self._tls)
-        except OSError:
+        except OSError as error:
             self._leave(address)
-            raise
+            raise await self._explained(error, host, port) from None
         return HttpConnection(*ends, address)
+
+    async def _explained(self, error: OSError, host: str, port: int) -> OSError:
+        """Return a failed handshake with its reason in words; other errors as they are."""
+        is_lost = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+        if self._peer_tls is None or is_lost or not isinstance(error, ssl.SSLError):
+            return error
+        text = await asyncio.to_thread(explain, error, self._peer_tls, host, port)
+        return HandshakeFailed(error.errno, text)
 
     def _leave(self, address: str) -> None:
         """Move on, unless another request did so already."""

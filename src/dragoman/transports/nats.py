@@ -17,9 +17,11 @@ import asyncio
 import contextlib
 import logging
 import re
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 import nats.errors
@@ -27,6 +29,7 @@ from nats.aio.client import Client
 
 from dragoman.transports.addresses import split_addresses
 from dragoman.transports.base import Address, Frames, Key, Sent
+from dragoman.transports.certificate_names import HandshakeFailed, explain
 from dragoman.transports.tls import PeerTls
 
 if TYPE_CHECKING:
@@ -211,7 +214,7 @@ class Nats:
                 await self._connect()
                 await self._write_all()
             except (OSError, nats.errors.Error, TimeoutError) as error:
-                self._log_error(error)
+                await self._on_error(error)
             self._is_up.clear()
             await self._disconnect()
             await asyncio.sleep(_RECONNECT)
@@ -328,6 +331,11 @@ class Nats:
     # --- callbacks of nats-py -------------------------------------------------------------------
 
     async def _on_error(self, error: Exception) -> None:
+        if isinstance(error, ssl.SSLCertVerificationError) and self._tls is not None:
+            place = urlsplit(_nats_url(split_addresses(self._url)[0]))
+            where = (place.hostname or "", place.port or 0)
+            text = await asyncio.to_thread(explain, error, self._tls, *where, is_nats=True)
+            error = HandshakeFailed(error.errno, text)
         self._log_error(error)
 
     async def _on_disconnected(self) -> None:

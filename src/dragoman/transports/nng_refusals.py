@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from dragoman.transports.addresses import Addresses
+from dragoman.transports.certificate_names import explain
 from dragoman.transports.tls import PeerTls
 
 #: The first bytes of a requester and of a replier (SP version 0, protocols 0x30 and 0x31).
@@ -99,7 +100,7 @@ def probe(where: tuple[str, int], tls: PeerTls) -> str:
     except (ConnectionResetError, ssl.SSLEOFError):
         return _REFUSED
     except ssl.SSLError as error:
-        return f"no TLS with the broker: {error.reason or error}"
+        return explain(error, tls, *where)
     except OSError:
         # Not reachable: that is no refusal.
         return ""

@@ -5,13 +5,15 @@ Only addresses are replaced: a test must not take the default ports of its machi
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman import Worker
+from dragoman import Client, Worker
 from dragoman.testing.harness import LocalBroker
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +27,7 @@ PROGRAMS = {
     "docs/services.md": 1,
     "docs/spark.md": 3,
     "docs/tutorial.md": 2,  # run by tests/pages
+    "docs/workers.md": 1,
     "docs/workflows.md": 1,
 }
 
@@ -148,3 +151,21 @@ def test_the_program_of_the_workflows_runs(capsys: pytest.CaptureFixture[str]) -
         "60",
         "49500",
     ]
+
+
+@pytest.mark.process
+def test_the_worker_of_the_page_about_workers_runs_its_tasks_in_all_three_places(
+    tmp_path: Path,
+) -> None:
+    with LocalBroker("nfp") as broker, Client(broker.url("nfp")) as client:
+        text = programs("docs/workers.md")[0].replace("nfp://127.0.0.1:5555", broker.url("nfp"))
+        (tmp_path / "tasks.py").write_text(text)
+        worker = subprocess.Popen([sys.executable, "tasks.py"], cwd=tmp_path)
+        try:
+            calls = client.options(timeout=50)
+            assert calls.call("media", "add", 1, 2) == 3
+            assert calls.call("media", "wait", 0) == "waited"
+            assert calls.call("media", "crunch", 4) == 14
+        finally:
+            worker.terminate()
+            assert worker.wait(30) == 0

@@ -1,9 +1,11 @@
 """The running jobs of a worker, with an NFP side and a list as its loop."""
 
+import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,7 +52,11 @@ class Scene:
         post = wire.NfpTask(wire.POST, client.encode(), job.encode(), b'{"task":"t"}')
         (work,) = self.side.receive(wire.encode(post))
         assert isinstance(work, Assigned)
-        return self.running.take(work)
+        return self.execution(work)
+
+    def execution(self, work: Assigned) -> Callable[[], None]:
+        """Take a job; return the function that a thread runs."""
+        return partial(self.running.execute, work, self.running.take(work))
 
     def run_in_a_thread(self, execute: Callable[[], None]) -> None:
         """Run a job in a thread and the loop's queue beside it, until both have ended."""
@@ -216,7 +222,7 @@ def test_what_the_dialect_cannot_say_is_an_error_in_the_task_at_once() -> None:
         return Answer("done")
 
     scene.task = report
-    scene.run_in_a_thread(scene.running.take(Assigned("0.1", JobId("j1"), Call("t"))))
+    scene.run_in_a_thread(scene.execution(Assigned("0.1", JobId("j1"), Call("t"))))
     assert [text.partition(";")[0] for text in refused] == [
         "memo has no progress reports",
         "memo has no streams",
@@ -285,3 +291,47 @@ def test_a_broker_that_would_fail_the_job_does_not_get_it_back(
     scene.take()
     scene.timers.pop()()
     assert (scene.reports_sent(), len(scene.running)) == ([TAKEN], 1)
+
+
+def run_on_a_loop(scene: Scene, run: Callable[[JobContext], Awaitable[Answer]]) -> None:
+    """Run a job as the event loop of async tasks does."""
+    work = Assigned("j1", JobId("j1"), Call("t"))
+    context = scene.running.take(work)
+    asyncio.run(scene.running.execute_async(work, context, lambda: run(context)))
+    scene.turn()
+
+
+def test_a_coroutine_s_answer_is_the_job_s(scene: Scene) -> None:
+    scene.take()
+
+    async def answer(job: JobContext) -> Answer:
+        assert job.is_on_event_loop
+        return Answer(1)
+
+    run_on_a_loop(scene, answer)
+    assert scene.reports_sent() == ANSWERED
+
+
+def test_a_cancel_cancels_the_coroutine(scene: Scene) -> None:
+    scene.take()
+
+    async def wait(job: JobContext) -> Answer:
+        scene.running.stop(Stop("j1"))
+        await asyncio.Event().wait()
+        raise AssertionError("not reached")
+
+    run_on_a_loop(scene, wait)
+    assert scene.reports_sent() == [CANCELLED]
+
+
+def test_a_handed_back_job_is_told_to_stop(scene: Scene) -> None:
+    stopped: list[bool] = []
+
+    def work(job: JobContext) -> Answer:
+        scene.running.hand_back_all()
+        stopped.append(job.is_cancelled)
+        return Answer()
+
+    scene.task = work
+    scene.take()()
+    assert stopped == [True]

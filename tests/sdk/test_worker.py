@@ -86,9 +86,8 @@ def test_a_draining_worker_hands_a_stuck_job_back_after_its_limit(broker: LocalB
         assert started.wait(15)
         assert stuck.longest_running() > 0
         stuck.go_down()
-        assert stuck._thread is not None
         stuck._thread.join(15)
-        assert not stuck._thread.is_alive()
+        assert not stuck._thread.is_alive
     release.set()
 
 
@@ -98,8 +97,7 @@ def test_a_worker_without_a_broker_does_not_start() -> None:
         Unreachable, match=r"did not register worker alone.* within 0.3 s; is `drag"
     ):
         worker.start(timeout=0.3)
-    assert worker._thread is not None
-    assert not worker._thread.is_alive()
+    assert not worker._thread.is_alive
 
 
 def test_a_draining_worker_finishes_what_runs_and_hands_new_work_to_others(

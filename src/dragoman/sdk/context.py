@@ -31,11 +31,21 @@ class JobContext(CallsChildren):
         self.has_started = self._is_withdrawn = False
         #: Whether the broker was told that the job runs. Set by the worker.
         self.is_confirmed = False
+        #: Whether its task shares an event loop, which must not wait. Set by the worker.
+        self.is_on_event_loop = False
         #: Whether this is a management call to the worker. Set by the worker.
         self.is_management = False
-        self._answers: dict[str, queue.SimpleQueue[Any]] = {}
+        self._answers: dict[str, Callable[[Any], object]] = {}
+        #: Stops the task and gives it input, if it runs in a process or on an event loop.
+        self._on_stop: Callable[[], object] | None = None
+        self._on_input: Callable[[str, Any], None] | None = None
         #: Input that answers no question, such as a file reader's offsets.
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    @property
+    def ticket(self) -> str:
+        """What the worker and its dialect call the job."""
+        return self._work.ticket
 
     @property
     def id(self) -> str:
@@ -81,13 +91,38 @@ class JobContext(CallsChildren):
         self._send("chunk", self._work.ticket, data)
 
     def ask(self, question: Any, timeout: float = 600.0) -> Any:
-        """Send the client a question and wait for the answer. Raises `NotInDialect`."""
+        """Send the client a question and wait for the answer. Raises `NotInDialect`.
+
+        A task on the worker's event loop writes `await job.ask_async(...)`.
+        """
+        if self.is_on_event_loop:
+            raise TaskFailed("job.ask stops every async task; write `await job.ask_async(...)`")
         request = self._new_id()
-        answers = self._answers[request] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._answers[request] = answers.put
         try:
             self._send("ask_input", self._work.ticket, request, question)
             return answers.get(timeout=timeout)
         except queue.Empty:
+            raise TaskFailed(f"the client did not answer within {timeout:g} s") from None
+        finally:
+            del self._answers[request]
+
+    async def ask_async(self, question: Any, timeout: float = 600.0) -> Any:  # noqa: ASYNC109
+        """Do what `ask` does; other async tasks run meanwhile."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def put(given: Any) -> None:
+            if not answer.done():
+                answer.set_result(given)
+
+        request = self._new_id()
+        self._answers[request] = lambda given: loop.call_soon_threadsafe(put, given)
+        try:
+            self._send("ask_input", self._work.ticket, request, question)
+            return await asyncio.wait_for(answer, timeout)
+        except TimeoutError:
             raise TaskFailed(f"the client did not answer within {timeout:g} s") from None
         finally:
             del self._answers[request]
@@ -116,9 +151,24 @@ class JobContext(CallsChildren):
             return self._is_withdrawn
 
     def stop(self) -> None:
-        """Mark the job as cancelled."""
+        """Mark the job as cancelled; stop its task, if it can be stopped."""
         self._stopped.set()
+        if self._on_stop is not None:
+            self._on_stop()
+
+    def attach(
+        self,
+        on_stop: Callable[[], object],
+        on_input: Callable[[str, Any], None] | None = None,
+    ) -> None:
+        """Have a cancel call `on_stop`, and input go to `on_input`: the task runs elsewhere."""
+        self._on_stop, self._on_input = on_stop, on_input
+        if self.is_cancelled:
+            on_stop()
 
     def give(self, request: str, answer: Any) -> None:
         """Hand the client's answer to the task that asked; other input goes to `inbox`."""
-        (self._answers.get(request) or self.inbox).put(answer)
+        if self._on_input is not None:
+            self._on_input(request, answer)
+        else:
+            self._answers.get(request, self.inbox.put)(answer)

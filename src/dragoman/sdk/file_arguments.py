@@ -50,7 +50,7 @@ class Fetcher:
 
     def resolved(self, call: Call) -> Call:
         """Return the call with every `nf://` URL replaced. Raises `FetchFailed`."""
-        if not _has_files(call.args) and not _has_files(call.kwargs):
+        if not has_files(call):
             return call
         args = tuple(self._resolve(each) for each in call.args)
         kwargs = {name: self._resolve(each) for name, each in call.kwargs.items()}
@@ -102,6 +102,11 @@ class Fetcher:
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+def has_files(call: Call) -> bool:
+    """Whether an argument of the call is an `nf://` URL, or contains one."""
+    return _has_files(call.args) or _has_files(call.kwargs)
 
 
 def _has_files(argument: Any) -> bool:

@@ -1,14 +1,16 @@
 """The running jobs of a worker, each from `take` to its end: answered, forwarded or handed back.
 
 `tasks` and `manage` decide what a call does; the worker decides whether it takes more jobs.
-Everything here runs in the worker's loop, except the function that `take` returns: a thread of the
-pool runs it.
+Everything here runs in the worker's loop, except `execute`, which a thread of the pool runs, and
+`execute_async`, which the event loop of the async tasks runs. A process pool calls `say`, `finish`
+and `forward` itself.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from asyncio import CancelledError, current_task, get_running_loop
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -39,6 +41,7 @@ _LOOP_WAIT: Final = 60.0
 GIVE_BACK_AFTER: Final = 1.0
 #: Seconds between two looks at the jobs: who waits too long, whose start is not confirmed yet.
 _LOOK_EVERY: Final = 0.05
+_CANCELLED: Final = Answer(fault=Fault(FaultCode.CANCELLED, "the worker stopped the job"))
 
 
 class RunningJobs:
@@ -70,8 +73,9 @@ class RunningJobs:
         self._is_watching = False
         #: By ticket. A job that is not here has ended, even if its thread still runs.
         self._jobs: dict[str, JobContext] = {}
-        self._takes_output = isinstance(side, TakesOutput)
-        if self._takes_output:
+        #: Whether the dialect carries what tasks print.
+        self.takes_output = isinstance(side, TakesOutput)
+        if self.takes_output:
             install()
         #: Jobs finished since the start, by whether they succeeded.
         self.succeeded = 0
@@ -88,8 +92,8 @@ class RunningJobs:
         """Return how many seconds the oldest running job has run. Thread-safe."""
         return max((now - job.started_at for job in list(self._jobs.values())), default=0.0)
 
-    def take(self, work: Assigned) -> Callable[[], None]:
-        """Start a job; return the function that a thread has to run."""
+    def take(self, work: Assigned) -> JobContext:
+        """Take a job; return its context. The caller has it run: here, or elsewhere."""
         context = JobContext(work, self._send_from_thread, new_id)
         context.children = self._children(context)
         self._jobs[work.ticket] = context
@@ -98,7 +102,7 @@ class RunningJobs:
         if not self._is_watching:
             self._is_watching = True
             self._later(_LOOK_EVERY, self._look)
-        return partial(self._execute, work, context)
+        return context
 
     def _confirms_late(self) -> bool:
         """Whether a short job's result is confirmation enough for this broker."""
@@ -131,25 +135,48 @@ class RunningJobs:
             del self._jobs[ticket]
             self._send(self._side.hand_back(ticket))
 
-    def _execute(self, work: Assigned, context: JobContext) -> None:
+    def execute(self, work: Assigned, context: JobContext) -> None:
+        """Run a job in this thread, unless it was withdrawn."""
         if not context.start():
             return
         try:
             answer = self._answer(work, context)
-            done = partial(self._finish, work.ticket, answer)
+            done = partial(self.finish, work.ticket, answer)
         except ForwardRequested as handover:
-            done = partial(self._forward, work.ticket, handover)
+            done = partial(self.forward, work.ticket, handover)
         self._in_loop(done)
 
     def _answer(self, work: Assigned, context: JobContext) -> Answer:
         """Run the task, unless the job was cancelled while it waited for a thread."""
-        if not context.is_cancelled:
-            send = partial(self._send_from_thread, "output", work.ticket)
-            with captured(send) if self._takes_output else nullcontext():
-                answer = self._run(work, context)
         if context.is_cancelled:
-            return Answer(fault=Fault(FaultCode.CANCELLED, "the worker stopped the job"))
-        return answer
+            return _CANCELLED
+        with self._captured(work.ticket):
+            return self._run(work, context)
+
+    async def execute_async(
+        self, work: Assigned, context: JobContext, run: Callable[[], Awaitable[Answer]]
+    ) -> None:
+        """Run a job on this event loop, unless it was withdrawn. A cancel cancels its coroutine."""
+        if not context.start():
+            return
+        loop, me = get_running_loop(), current_task()
+        assert me is not None
+        context.is_on_event_loop = True
+        context.attach(on_stop=lambda: loop.call_soon_threadsafe(me.cancel))
+        try:
+            with self._captured(work.ticket):
+                answer = await run()
+            done = partial(self.finish, work.ticket, answer)
+        except ForwardRequested as handover:
+            done = partial(self.forward, work.ticket, handover)
+        except CancelledError:
+            done = partial(self.finish, work.ticket, _CANCELLED)
+        self._in_loop(done)
+
+    def _captured(self, ticket: str) -> AbstractContextManager[None]:
+        """Pass what is printed inside the block to a job."""
+        send = partial(self._send_from_thread, "output", ticket)
+        return captured(send) if self.takes_output else nullcontext()
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -160,7 +187,7 @@ class RunningJobs:
             context.stop()
             if context.withdraw():
                 fault = Fault(FaultCode.CANCELLED, "the job had not begun")
-                self._finish(stop.ticket, Answer(fault=fault))
+                self.finish(stop.ticket, Answer(fault=fault))
 
     def give(self, given: InputGiven) -> None:
         """Give the client's input to a job's task."""
@@ -186,19 +213,26 @@ class RunningJobs:
         self, sent: "Future[None]", verb: str, ticket: str, args: tuple[Any, ...]
     ) -> None:
         try:
-            # A job that has ended or was handed back sends nothing; its task does not know yet.
-            if ticket in self._jobs:
-                self._send(getattr(self._side, verb)(ticket, *args))
+            self.say(verb, ticket, args)
             sent.set_result(None)
         except Exception as error:
             sent.set_exception(error)
 
+    def say(self, verb: str, ticket: str, args: tuple[Any, ...]) -> None:
+        """Send a message about a job. Raises `Unsupported` and `Unmappable`."""
+        # A job that has ended or was handed back sends nothing; its task does not know yet.
+        if ticket in self._jobs:
+            self._send(getattr(self._side, verb)(ticket, *args))
+
     # --- how it ends --------------------------------------------------------------------------
 
-    def _finish(self, ticket: str, answer: Answer) -> None:
+    def finish(self, ticket: str, answer: Answer) -> None:
+        """Answer a job. What a cancelled task returns is not its answer."""
         context = self._jobs.pop(ticket, None)
         if context is None:
             return
+        if context.is_cancelled and context.has_started:
+            answer = _CANCELLED
         if not context.is_management:
             self._count(answer)
         self._send(self._last_message(ticket, answer))
@@ -219,7 +253,8 @@ class RunningJobs:
         else:
             self.failed += 1
 
-    def _forward(self, ticket: str, handover: ForwardRequested) -> None:
+    def forward(self, ticket: str, handover: ForwardRequested) -> None:
+        """Pass a job on to another service."""
         if self._jobs.pop(ticket, None) is None:
             return
         try:
@@ -236,7 +271,8 @@ class RunningJobs:
             self._give_back(ticket, context)
 
     def hand_back_all(self) -> None:
-        """Return every job to the broker unfinished; drop what its thread returns later."""
-        for ticket in list(self._jobs):
+        """Return every job to the broker unfinished; stop it, or drop what it returns later."""
+        for ticket, context in list(self._jobs.items()):
             del self._jobs[ticket]
+            context.stop()
             self._send(self._side.hand_back(ticket))

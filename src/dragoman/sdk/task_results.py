@@ -4,6 +4,7 @@ Whatever a task returns or raises ends its job. A fault names the exception, its
 lines of the user's own code; the whole traceback, with the paths of this machine, goes to the log.
 """
 
+import asyncio
 import inspect
 import sysconfig
 import traceback
@@ -69,6 +70,40 @@ def answer_of(result: Any, context: Any) -> Answer:
     return Answer(raw=result) if isinstance(result, bytes) else Answer(_plain(result))
 
 
+async def async_answer_of(result: Any, context: Any) -> Answer:
+    """Do what `answer_of` does, on the running event loop."""
+    if inspect.isasyncgen(result):
+        result = await _drain_async(result, context)
+    elif inspect.isawaitable(result):
+        result = await result
+    return answer_of(result, context)
+
+
+async def _drain_async(items: AsyncIterator[Any], context: Any) -> Any:
+    """Stream the items as they come if they are bytes; else return a list."""
+    found: list[Any] = []
+    is_stream: bool | None = None
+    async for item in items:
+        if is_stream is None:
+            is_stream = isinstance(item, bytes) and await _is_streamed(item, context)
+            if is_stream:
+                continue
+        if is_stream:
+            await asyncio.to_thread(_stream, [item], context)
+        else:
+            _add(found, item)
+    return None if is_stream else found
+
+
+async def _is_streamed(first: bytes, context: Any) -> bool:
+    """Stream the first item; False if the dialect has no streams."""
+    try:
+        await asyncio.to_thread(context.stream, first)
+    except NotInDialect:
+        return False
+    return True
+
+
 async def _collect(items: AsyncIterator[Any]) -> list[Any]:
     found: list[Any] = []
     async for item in items:
@@ -121,6 +156,11 @@ def _plain(result: Any) -> Any:
 
 
 # --- exceptions -------------------------------------------------------------------------------
+
+
+def over_time_limit(limit: float) -> str:
+    """Return the message of a task that was stopped by its time limit."""
+    return f"the task was stopped: it ran longer than its time limit of {limit:g} s"
 
 
 def failed(message: str) -> Answer:

@@ -5,6 +5,7 @@ dataclasses, enums) before the call. So a wrong argument is a clear fault, not a
 inside the task.
 """
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_type_hints
@@ -13,12 +14,15 @@ import msgspec
 
 from dragoman.model.content import Answer, Call
 from dragoman.model.value import value
+from dragoman.sdk.isolation import NO_LIMITS, Isolation, TaskLimits
 from dragoman.sdk.task_results import (
     ForwardRequested,
     TaskFailed,
     answer_of,
+    async_answer_of,
     failed,
     failed_by,
+    over_time_limit,
 )
 from dragoman.sdk.task_spans import task_span
 
@@ -50,6 +54,9 @@ class Task:
     doc: str
     #: Exceptions after which a retry may help; empty: all.
     retry_on: tuple[type[BaseException], ...] = ()
+    #: Where it runs; None: where its worker says.
+    isolation: Isolation | None = None
+    limits: TaskLimits = NO_LIMITS
 
     def bind(self, call: Call, context: Any) -> inspect.BoundArguments:
         """Bind a call's arguments to the function. Raises TypeError with a message for the caller.
@@ -86,6 +93,8 @@ def make_task(
     function: Callable[..., Any],
     name: str | None = None,
     retry_on: tuple[type[BaseException], ...] = (),
+    isolation: Isolation | None = None,
+    limits: TaskLimits = NO_LIMITS,
 ) -> Task:
     """Make a task from a function."""
     signature = inspect.signature(function)
@@ -105,6 +114,8 @@ def make_task(
         CONTEXT_NAME in signature.parameters,
         inspect.getdoc(function) or "",
         retry_on,
+        isolation,
+        limits,
     )
 
 
@@ -164,6 +175,10 @@ class Tasks:
         """Add a task; replace one of the same name."""
         self._tasks[task.name] = task
 
+    def all(self) -> list[Task]:
+        """Return every task, also the fallback."""
+        return [*self._tasks.values(), *([self.fallback] if self.fallback else [])]
+
     def names(self) -> list[str]:
         """Return the names of the tasks."""
         return sorted(self._tasks)
@@ -184,21 +199,54 @@ class Tasks:
         """Run a call; whatever it raises becomes a fault. Raises `ForwardRequested` only."""
         task = self.find(call)
         if task is None:
-            offered = ", ".join(self.names()) or "none"
-            return failed(f"unknown task {call.task!r}; this worker offers {offered}")
+            return self.unknown(call)
         try:
-            bound = task.bind(call, context)
-        except TypeError as error:
-            return failed(f"{task.name}: {error}")
-        try:
-            with task_span(task.name, str(getattr(context, "id", "")), call.headers):
-                return answer_of(task.function(*bound.args, **bound.kwargs), context)
+            return perform(task, call, context)
         except ForwardRequested:
             raise
         except BaseException as error:
             # Also SystemExit and KeyboardInterrupt: they would end the thread, not the job.
-            is_permanent = bool(task.retry_on) and not isinstance(error, task.retry_on)
-            return failed_by(error, task.name, str(getattr(context, "id", "")), is_permanent)
+            return fault_of(error, task, context)
+
+    def unknown(self, call: Call) -> Answer:
+        """Return the answer to a call of a task that is not here."""
+        offered = ", ".join(self.names()) or "none"
+        return failed(f"unknown task {call.task!r}; this worker offers {offered}")
+
+
+def perform(task: Task, call: Call, context: Any) -> Answer:
+    """Run a task. Raises what it raises, and `TaskFailed` for wrong arguments."""
+    bound = _bound(task, call, context)
+    with task_span(task.name, str(getattr(context, "id", "")), call.headers):
+        return answer_of(task.function(*bound.args, **bound.kwargs), context)
+
+
+async def perform_async(task: Task, call: Call, context: Any) -> Answer:
+    """Do what `perform` does, for a coroutine function on the running event loop."""
+    bound = _bound(task, call, context)
+    limit = task.limits.time
+    with task_span(task.name, str(getattr(context, "id", "")), call.headers):
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await async_answer_of(task.function(*bound.args, **bound.kwargs), context)
+        except TimeoutError:
+            if scope.expired():
+                raise TaskFailed(over_time_limit(limit or 0.0)) from None
+            raise
+
+
+def _bound(task: Task, call: Call, context: Any) -> inspect.BoundArguments:
+    try:
+        return task.bind(call, context)
+    except TypeError as error:
+        raise TaskFailed(f"{task.name}: {error}") from None
+
+
+def fault_of(error: BaseException, task: Task | None, context: Any) -> Answer:
+    """Return the answer for what a task raised; `task` is None if it could not be imported."""
+    name = task.name if task else "task"
+    is_permanent = bool(task and task.retry_on) and not isinstance(error, task.retry_on)  # type: ignore[union-attr]
+    return failed_by(error, name, str(getattr(context, "id", "")), is_permanent)
 
 
 def tasks_of(owner: Mapping[str, Any] | object) -> list[Task]:

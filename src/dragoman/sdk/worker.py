@@ -2,19 +2,16 @@
 
 SIGTERM, or `stop`, drains the worker: it takes no new jobs, finishes the running ones, and
 deregisters. A second SIGTERM, or the end of `drain` seconds, hands the running jobs back. This
-module has the worker's public interface, start and stop. `membership` registers it, `running_jobs`
-runs its jobs; `beat_relay` (with CURVE, `heartbeat_proxy`) sends its heartbeats from a process of
-its own.
+module has the worker's public interface, start and stop. `membership` registers it, `executors`
+and `running_jobs` run its jobs; `beat_relay` (with CURVE, `heartbeat_proxy`) sends its heartbeats
+from a process of its own.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,36 +20,36 @@ from typing import Any, TypeVar, overload
 import structlog
 
 from dragoman.dialects.peer_sides import Assigned, InputGiven, Stop, Unsupported, WorkerNotice
-from dragoman.model.content import Answer
-from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.labels import ANNOUNCED, PREFETCH
 from dragoman.model.retry import LABEL as RETRY_LABEL
 from dragoman.model.retry import Retry, label_text
-from dragoman.model.target import write_names
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.child_jobs import ChildClient, Children
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
-from dragoman.sdk.errors import Refused, Unreachable
+from dragoman.sdk.executors import ExecutorOptions, Executors
 from dragoman.sdk.file_arguments import Fetcher, FetchFailed
 from dragoman.sdk.file_arguments import files_url as default_files_url
-from dragoman.sdk.manage import LABEL, Management, OnResources
+from dragoman.sdk.isolation import (
+    Isolation,
+    TaskLimits,
+    check_limits,
+    isolation_of,
+    parse_size,
+    refuse_to_serve_in_a_task_process,
+)
+from dragoman.sdk.loop_inbox import LoopInbox
+from dragoman.sdk.manage import Management, OnResources
 from dragoman.sdk.membership import Membership
 from dragoman.sdk.peer_factories import WorkerSpec, peer_factory_for
 from dragoman.sdk.running_jobs import RunningJobs
 from dragoman.sdk.tasks import Tasks, make_task
-from dragoman.sdk.thread_pool import ThreadPool
 from dragoman.sdk.url import WORKER_PORTS, parse_url
+from dragoman.sdk.worker_labels import worker_labels
+from dragoman.sdk.worker_thread import WorkerThread
 from dragoman.transports.base import Transport
 
 log = structlog.get_logger("dragoman.worker")
-#: Seconds between two looks for a refusal while `wait_ready` waits.
-_CHECK_EVERY = 0.2
-#: A key that was added just now is accepted within a second or so; NATS reloads its users.
-_REFUSAL_GRACE = 3.0
-#: Jobs that may wait for each job that runs: so one turn of the loops carries many of them.
-_PREFETCH_EACH = 8
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -75,11 +72,17 @@ class Worker:
         credentials: CredentialsLike = None,
         drain: float = 60.0,
         prefetch: int | None = None,
+        isolation: Isolation | None = None,
+        processes: int | None = None,
+        max_jobs_per_process: int | None = None,
     ) -> None:
         """Prepare.
 
         `concurrency` is how many jobs run at a time. `prefetch` is how many more may wait here, if
-        jobs are short (None: eight for each that runs; 0: none).
+        jobs are short (None: eight for each that runs; 0: none). `isolation` is where tasks run
+        that do not say it: thread, process or async (None: `async def` functions on one event
+        loop, others in threads). `processes` is the maximum of task processes (None: as many as
+        `concurrency`); each is replaced after `max_jobs_per_process` jobs (None: never).
         """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -88,15 +91,9 @@ class Worker:
         self.tasks = Tasks()
         found = find_credentials(credentials)
         self._factory = peer_factory_for(self.endpoint.dialect, found)
-        self._labels = {
-            **LABEL,
-            **(labels or {}),
-            **_resources_label(resources),
-            **_prefetch_label(concurrency, prefetch),
-        }
+        self._labels = worker_labels(labels, resources, concurrency, prefetch)
         self._own_process = own_process_beats
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._declare()
+        self._inbox = LoopInbox()
         client_url = default_files_url(self.endpoint) if files_url is None else files_url
         self._children = ChildClient(self.endpoint, client_url, self.name, found)
         #: Fetches the files of `nf://` arguments; from the same broker unless `files_url` is given.
@@ -109,17 +106,16 @@ class Worker:
         )
         #: The management tasks, which it answers beside its own.
         self.management = Management(self)
-        self._pool: ThreadPool | None = None
-        self._thread: threading.Thread | None = None
-        #: Set while the broker has this worker registered.
-        self._is_ready = threading.Event()
-        #: What threads have for the loop.
-        self._handed_over: deque[Callable[[], None]] = deque()
-        self._has_wake_up = False
+        self._options = ExecutorOptions(concurrency, isolation, processes, max_jobs_per_process)
+        self._executors = Executors(
+            self.name, self._options, self.tasks, self.management, self._files, self._inbox.put
+        )
+        self._thread = WorkerThread(self.name, self.serve, self._refusal, self._not_registered)
         self._is_draining = False
         #: Seconds after which a draining worker hands its running jobs back.
         self._drain = drain
         self._stop: asyncio.Event | None = None
+        self._declare()
 
     def _declare(self) -> None:
         """Make the side and what depends on it: the side writes down what the worker declares."""
@@ -133,15 +129,15 @@ class Worker:
             self._make_transport,
             self._handle,
             self._is_worth_joining,
-            self._note_registered,
+            self._thread.note_registered,
         )
         self._running = RunningJobs(
             self.name,
             self._side,
             send=self._membership.send,
-            run=self._run_task,
-            in_loop=self._in_loop,
-            later=self._later,
+            run=self._executors.run_in_thread,
+            in_loop=self._inbox.put,
+            later=self._inbox.later,
             ended=self._check_drained,
             children=self._children_of,
         )
@@ -163,28 +159,43 @@ class Worker:
         name: str | None = None,
         retries: int | Retry = 0,
         retry_on: tuple[type[BaseException], ...] = (),
+        isolation: Isolation | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | str | None = None,
     ) -> Callable[[F], F]: ...
 
-    def task(
-        self,
-        function: F | None = None,
-        *,
-        name: str | None = None,
-        retries: int | Retry = 0,
-        retry_on: tuple[type[BaseException], ...] = (),
-    ) -> Any:
+    def task(self, function: F | None = None, **options: Any) -> Any:
         """Offer a function as a task: `@worker.task` or `@worker.task(name="...")`.
 
         Args:
             function: The task.
-            name: Its name, if it is another than the function's.
-            retries: How often the broker runs it again after a failure, unless the call says so.
-            retry_on: Exceptions after which a retry may help; after others the task has failed.
+            options: `name`, if it is another than the function's.
+                `retries`: how often the broker runs it again after a failure, unless the call says
+                so. `retry_on`: exceptions after which a retry may help; after others the task has
+                failed. `isolation`: where it runs, thread, process or async. `time_limit`: seconds
+                that a job may run (process, async). `memory_limit`: bytes, or a text such as
+                `"512MB"`, that a job may add to its process.
 
         """
         if function is None:
-            return partial(self.task, name=name, retries=retries, retry_on=retry_on)
-        task = make_task(function, name, retry_on)
+            return partial(self._add_task, **options)
+        return self._add_task(function, **options)
+
+    def _add_task(
+        self,
+        function: F,
+        *,
+        name: str | None = None,
+        retries: int | Retry = 0,
+        retry_on: tuple[type[BaseException], ...] = (),
+        isolation: Isolation | None = None,
+        time_limit: float | None = None,
+        memory_limit: int | str | None = None,
+    ) -> F:
+        limits = TaskLimits(time_limit, parse_size(memory_limit))
+        task = make_task(function, name, retry_on, isolation, limits)
+        wanted = isolation_of(function, isolation or self._options.isolation, task.name)
+        check_limits(limits, wanted, task.name)
         self.tasks.add(task)
         if retries:
             self._announce_retries(task.name, retries)
@@ -192,7 +203,7 @@ class Worker:
 
     def _announce_retries(self, task: str, retries: int | Retry) -> None:
         """Declare the retries of a task: the broker keeps them, so they outlive this worker."""
-        if self._loop is not None:
+        if self._inbox.loop is not None:
             raise RuntimeError(f"task {task}: declare its retries before the worker starts")
         policy = retries if isinstance(retries, Retry) else Retry(retries)
         self._labels[RETRY_LABEL + task] = label_text(policy)
@@ -220,7 +231,8 @@ class Worker:
 
     def silent_for(self) -> float:
         """Return how many seconds the broker has been silent."""
-        return self._membership.silent_for(self._loop.time()) if self._loop else 0.0
+        loop = self._inbox.loop
+        return self._membership.silent_for(loop.time()) if loop else 0.0
 
     @property
     def succeeded(self) -> int:
@@ -231,6 +243,10 @@ class Worker:
     def failed(self) -> int:
         """Jobs that failed since the start."""
         return self._running.failed
+
+    def task_process_ids(self) -> list[int]:
+        """Return the ids of its task processes. Thread-safe."""
+        return self._executors.pids()
 
     def task_names(self) -> list[str]:
         """Return the names of its tasks."""
@@ -243,16 +259,12 @@ class Worker:
     def go_down(self) -> None:
         """Drain: finish the running jobs, then stop."""
         if not self._is_draining:
-            self._in_loop(self._drain_or_hand_back)
+            self._inbox.put(self._drain_or_hand_back)
 
     def join_again(self) -> None:
         """Reconnect and register again, after the answer to this call was sent."""
-
-        def later() -> None:
-            assert self._loop is not None
-            self._loop.call_later(0.1, self._membership.renew, "asked to join again")
-
-        self._in_loop(later)
+        renew = partial(self._membership.renew, "asked to join again")
+        self._inbox.put(partial(self._inbox.later, 0.1, renew))
 
     # --- running ------------------------------------------------------------------------------
 
@@ -283,9 +295,8 @@ class Worker:
 
         Raises as `wait_ready` does; the worker is stopped then.
         """
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self.serve()), name=f"dragoman {self.name}", daemon=True
-        )
+        refuse_to_serve_in_a_task_process()
+        self._executors.check()
         self._thread.start()
         try:
             self.wait_ready(timeout)
@@ -300,15 +311,11 @@ class Worker:
         Raises `Refused` if the broker refuses the credentials, and `Unreachable` if
         it does not answer in time.
         """
-        started = time.monotonic()
-        deadline = started + timeout
-        while not self._is_ready.wait(min(_CHECK_EVERY, max(0.0, deadline - time.monotonic()))):
-            refusal = self._membership.refusal
-            if refusal and time.monotonic() - started >= min(_REFUSAL_GRACE, timeout):
-                raise Refused(f"{self.endpoint}: {refusal}")
-            is_dead = self._thread is not None and not self._thread.is_alive()
-            if is_dead or time.monotonic() >= deadline:
-                raise Unreachable(self._not_registered(timeout))
+        self._thread.wait_ready(timeout)
+
+    def _refusal(self) -> str:
+        refusal = self._membership.refusal
+        return f"{self.endpoint}: {refusal}" if refusal else ""
 
     def _not_registered(self, timeout: float) -> str:
         hint = self._membership.connection_hint or "is `dragoman up` running there?"
@@ -320,27 +327,16 @@ class Worker:
     @property
     def is_registered(self) -> bool:
         """Whether the broker has confirmed the registration."""
-        return self._is_ready.is_set()
+        return self._thread.is_ready.is_set()
 
     @property
     def is_draining(self) -> bool:
         """Whether it finishes its jobs and takes no more."""
         return self._is_draining
 
-    def _note_registered(self, is_registered: bool) -> None:
-        (self._is_ready.set if is_registered else self._is_ready.clear)()
-
     def stop(self, timeout: float = 30.0) -> None:
         """Drain and end the background thread. After `timeout`, hand the running jobs back."""
-        thread, loop = self._thread, self._loop
-        if thread is None or loop is None:
-            return
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._drain_or_hand_back)
-            thread.join(timeout)
-            if thread.is_alive():
-                loop.call_soon_threadsafe(self._drain_or_hand_back)
-                thread.join(5.0)
+        self._thread.stop(self._inbox.loop, self._drain_or_hand_back, timeout)
 
     def __enter__(self) -> "Worker":
         return self.start()
@@ -350,14 +346,16 @@ class Worker:
 
     async def serve(self) -> None:
         """Serve until `stop`, a signal or a `shutdown` management call."""
-        self._loop = asyncio.get_running_loop()
+        refuse_to_serve_in_a_task_process()
+        self._executors.check()
+        self._inbox.attach()
         self._stop = asyncio.Event()
-        self._pool = ThreadPool(self.concurrency, f"dragoman {self.name}")
         try:
+            await self._executors.open(self._running)
             async with self._membership.joined():
                 await self._stop.wait()
         finally:
-            self._pool.close()
+            await self._executors.close()
             await asyncio.to_thread(self._files.close)
             await asyncio.to_thread(self._children.close)
 
@@ -375,51 +373,19 @@ class Worker:
         if self._is_draining and not self._running and self._stop is not None:
             self._stop.set()
 
-    def _in_loop(self, work: Callable[[], None]) -> None:
-        """Have the loop run `work`; one wake-up serves all that wait."""
-        assert self._loop is not None
-        self._handed_over.append(work)
-        if not self._has_wake_up:
-            self._has_wake_up = True
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._run_handed_over)
-
-    def _run_handed_over(self) -> None:
-        # First: what is handed over from now on wakes the loop again.
-        self._has_wake_up = False
-        while self._handed_over:
-            self._handed_over.popleft()()
-
-    def _later(self, seconds: float, work: Callable[[], None]) -> object:
-        assert self._loop is not None
-        return self._loop.call_later(seconds, work)
-
     # --- notices of the broker ----------------------------------------------------------------
 
     def _handle(self, notice: WorkerNotice) -> None:
         self._handlers[type(notice)](notice)
 
     def _assigned(self, work: Assigned) -> None:
-        assert self._pool is not None
         if self._is_draining:
             self._membership.send(self._side.hand_back(work.ticket))
         else:
-            self._pool.submit(self._running.take(work))
+            self._executors.submit(work)
 
     def _children_of(self, job: JobContext) -> Children:
-        assert self._pool is not None
-        return Children(job, self._children, self._pool.lend)
-
-    def _run_task(self, work: Assigned, context: JobContext) -> Answer:
-        """Run a call in a thread of the pool."""
-        if self.management.is_management_call(work, self.tasks.find(work.call) is not None):
-            context.is_management = True
-            return self.management.run(work.call)
-        try:
-            call = self._files.resolved(work.call)
-        except FetchFailed as error:
-            return Answer(fault=Fault(FaultCode.TASK_FAILED, str(error)))
-        return self.tasks.run(call, context)
+        return Children(job, self._children, lambda: self._executors.lend(job))
 
     # --- publishing ---------------------------------------------------------------------------
 
@@ -430,27 +396,16 @@ class Worker:
         """
 
         def send() -> None:
-            assert self._loop is not None
             try:
                 self._membership.send(self._side.publish(topic, event))
             except Unsupported:
-                self._loop.run_in_executor(None, self._publish_by_call, topic, event)
+                loop = asyncio.get_running_loop()
+                loop.run_in_executor(None, self._publish_by_call, topic, event)
 
-        self._in_loop(send)
+        self._inbox.put(send)
 
     def _publish_by_call(self, topic: str, event: Any) -> None:
         try:
             self._files.publish(topic, event)
         except FetchFailed as error:
             log.warning("event not published", worker=self.name, topic=topic, reason=str(error))
-
-
-def _resources_label(resources: Sequence[str]) -> dict[str, str]:
-    """Return the label that announces a worker's own resources."""
-    return {ANNOUNCED: write_names(resources)} if resources else {}
-
-
-def _prefetch_label(concurrency: int, prefetch: int | None) -> dict[str, str]:
-    """Return the label that lets the broker send jobs before a thread is free."""
-    wanted = _PREFETCH_EACH * concurrency if prefetch is None else prefetch
-    return {PREFETCH: str(wanted)} if wanted > 0 else {}

@@ -75,8 +75,9 @@ class TaskProcess:
     def run(self) -> None:
         """Run jobs until the worker says `end`, or stops one: its state may be half-changed."""
         signal.signal(signal.SIGTERM, self._on_sigterm)
-        threading.Thread(target=self._read, name="dragoman pipe", daemon=True).start()
         with suppress(TaskStopped):
+            # Inside the block: the first job and the order to stop it may wait in the pipe.
+            threading.Thread(target=self._read, name="dragoman pipe", daemon=True).start()
             while (order := self._orders.get()) is not None:
                 self._run_job(order)
 

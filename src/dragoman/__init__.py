@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.model.limit import Limit
     from dragoman.model.retry import Retry
+    from dragoman.model.unique import Unique
     from dragoman.sdk.blocking import Client, Job
     from dragoman.sdk.client import AsyncClient
     from dragoman.sdk.context import JobContext
@@ -63,6 +64,7 @@ __all__ = [
     "Schedules",
     "StillRunning",
     "TaskFailed",
+    "Unique",
     "Unreachable",
     "Worker",
 ]
@@ -70,6 +72,7 @@ __all__ = [
 _MODULES = {
     "model.limit": ("Limit",),
     "model.retry": ("Retry",),
+    "model.unique": ("Unique",),
     "sdk.blocking": ("Client", "Job"),
     "sdk.client": ("AsyncClient",),
     "sdk.context": ("JobContext",),

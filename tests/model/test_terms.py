@@ -12,6 +12,7 @@ from dragoman.model.limit import Limit, limit_members
 from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry, retry_members
 from dragoman.model.terms import BALANCES, Terms, read_terms, terms_text
+from dragoman.model.unique import Unique, unique_members
 
 spans = st.floats(0, 1e9)
 limits = st.none() | spans
@@ -46,6 +47,7 @@ all_terms = st.builds(
     cancel_grace=spans,
     memoize=st.booleans(),
     retry=st.none() | retries,
+    unique=st.none() | st.just(Unique("k", quiet=2.0)),
     limit=st.none() | st.just(Limit("k", 1, 2.5, 3.0, 4)),
     delay=spans,
     not_before=spans,
@@ -67,6 +69,7 @@ OTHER = {
     "memoize": True,
     "retry": Retry(3, 0.5),
     "limit": Limit("user:42", 2),
+    "unique": Unique("report", until="start", period=5.0),
     "delay": 2.0,
     "not_before": 1e9,
     "origin": "schedule nightly",
@@ -102,6 +105,8 @@ def test_each_field_is_written_when_it_differs_and_only_then(name: str) -> None:
 def _plain(said: object) -> object:
     if isinstance(said, Capacity):
         return {f.name: getattr(said, f.name) for f in fields(Capacity)}
+    if isinstance(said, Unique):
+        return unique_members(said)
     if isinstance(said, Limit):
         return limit_members(said)
     return retry_members(said) if isinstance(said, Retry) else said

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
 
@@ -102,6 +102,29 @@ def test_the_limit_of_a_call_reaches_the_broker_over(broker: LocalBroker, dialec
         one = client.options(timeout=20, limit=Limit("user:42", concurrency=1))
         jobs = [one.submit(service, "meets", n) for n in range(2)]
         assert [job.result(20) for job in jobs] == [False, False]
+
+
+@pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "http", "mdp"])
+def test_the_unique_key_of_a_call_reaches_the_broker_over(
+    broker: LocalBroker, dialect: str
+) -> None:
+    service, runs, may_end = f"unique-{dialect}", Event(), Event()
+
+    def once(n: int) -> int:
+        runs.set()
+        may_end.wait(20)
+        return n
+
+    worker = Worker(broker.url("nfp"), service, own_process_beats=False)
+    worker.task(once)
+    with worker, Client(broker.url(dialect)) as client:
+        only = client.options(timeout=20, unique=service)
+        first = only.submit(service, "once", 1)
+        assert runs.wait(20)
+        with pytest.raises(JobFailed, match=f"has the unique key {service}"):
+            only.call(service, "once", 2)
+        may_end.set()
+        assert first.result(20) == 1
 
 
 @pytest.mark.parametrize("dialect", ["nfp", "dcp", "zss", "memo", "http", "mdp"])

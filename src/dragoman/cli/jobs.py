@@ -36,6 +36,11 @@ LIMIT = typer.Option(
     metavar="[JSON]",
     help='A limit shared with other jobs: \'{"key": "user:42", "concurrency": 2}\'.',
 )
+UNIQUE = typer.Option(
+    "",
+    metavar="KEY|JSON",
+    help='Refuse the job while another has this key; \'{"key": K, "quiet": 5}\' replaces it.',
+)
 DELAY = typer.Option(0.0, min=0.0, help="Seconds before the job may start.")
 AT = typer.Option(
     None,
@@ -62,6 +67,7 @@ def call(
     key: str = KEY,
     retries: int | None = RETRIES,
     limit: str = LIMIT,
+    unique: str = UNIQUE,
     connect: float = CONNECT,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -72,7 +78,7 @@ def call(
     """
     with Client(url) as client:
         content = _call(task, arguments, timeout)
-        more = CallOptions(retries=retries, limit=_limit(limit)).more()
+        more = CallOptions(retries=retries, limit=_limit(limit), unique=unique).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         with _interruptible(job), _explained(job, url, client.is_acknowledged):
@@ -95,6 +101,7 @@ def submit(
     key: str = KEY,
     retries: int | None = RETRIES,
     limit: str = LIMIT,
+    unique: str = UNIQUE,
     delay: float = DELAY,
     at: datetime | None = AT,
     connect: float = CONNECT,
@@ -109,7 +116,9 @@ def submit(
         if not client.is_acknowledged:
             raise ValueError(f"{url} uses a dialect without acknowledgements; use `dragoman call`")
         content = _call(task, arguments, timeout)
-        more = CallOptions(retries=retries, limit=_limit(limit), delay=delay, at=at).more()
+        more = CallOptions(
+            retries=retries, limit=_limit(limit), unique=unique, delay=delay, at=at
+        ).more()
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         if as_json:

@@ -100,6 +100,8 @@ class JobStore:
             self.keys[job.principal, job.key] = job.id
         if job.parent:
             self.families.add(job)
+        if job.terms.unique is not None:
+            self.queue.uniques.submitted(job, self.jobs)
         if is_single(job):
             job.parts = [JobPart(job, 0, None)]
             job.request = None
@@ -204,6 +206,8 @@ class JobStore:
         self.open_jobs -= 1
         self.counts[record.state] += 1
         self.families.ended(job, self.finished.append)
+        if job.terms.unique is not None:
+            self.queue.uniques.ended(job)
         if job.state is not JobState.SUCCEEDED:
             self.queue.ended(job)
         if job.terms.memoize and job.state is JobState.SUCCEEDED and is_single(job):

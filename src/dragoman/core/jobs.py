@@ -258,3 +258,8 @@ class Job:
 def is_single(job: Job) -> bool:
     """Tell whether the job goes to any one matching worker, so needs no binding."""
     return type(job.target) in _SINGLE and job.service != "all"
+
+
+def is_started(job: Job) -> bool:
+    """Tell whether any part of a job was ever dispatched."""
+    return any(part.attempt for part in job.parts)

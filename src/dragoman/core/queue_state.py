@@ -1,6 +1,6 @@
-"""What the records say of schedules, dead letters, paused services and limits. Part of the fold.
+"""What the records say of schedules, dead letters, pauses, limits and unique keys.
 
-`JobStore` applies records to it; nothing else changes it.
+Part of the fold. `JobStore` applies records to it; nothing else changes it.
 """
 
 from dataclasses import fields
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dragoman.core.jobs import Job
 from dragoman.core.limit_state import LimitState
+from dragoman.core.unique_jobs import UniqueJobs
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId, ServiceName
 from dragoman.model.record import Record
@@ -57,13 +58,14 @@ _LETTER: Final = tuple(each.name for each in fields(DeadLetter))
 
 
 class QueueState:
-    """Schedules by name, dead letters by job, paused services with their reason, limits."""
+    """Schedules by name, dead letters by job, pauses with their reason, limits, unique keys."""
 
     def __init__(self) -> None:
         self.schedules: dict[str, ScheduleState] = {}
         self.dead: dict[JobId, DeadLetter] = {}
         self.paused: dict[ServiceName, str] = {}
         self.limits = LimitState()
+        self.uniques = UniqueJobs()
 
     def scheduled(self, record: Record) -> None:
         """Apply a `scheduled` record."""
@@ -127,7 +129,7 @@ class QueueState:
             for s in self.schedules.values()
         ]
         dead = [[getattr(d, name) for name in _LETTER] for d in self.dead.values()]
-        return [schedules, dead, dict(self.paused), self.limits.rows()]
+        return [schedules, dead, dict(self.paused), self.limits.rows(), self.uniques.rows()]
 
     @classmethod
     def of_rows(cls, rows: list[Any]) -> "QueueState":
@@ -142,6 +144,7 @@ class QueueState:
             state.dead[letter.job] = letter
         state.paused = rows[2]
         state.limits = LimitState.of_rows(rows[3])
+        state.uniques = UniqueJobs.of_rows(rows[4])
         return state
 
     def as_recorded(self) -> tuple[object, ...]:

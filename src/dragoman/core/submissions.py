@@ -7,7 +7,7 @@ from dragoman.core.children import child_conflict, child_refusal, deadline_of, n
 from dragoman.core.deadlines import TimerKind
 from dragoman.core.dispatch import can_serve, dispatch_job, fill_worker
 from dragoman.core.effects import RequestKind, SendInput, SendReply, SendStatus
-from dragoman.core.endings import end_memoized
+from dragoman.core.endings import end_job, end_memoized
 from dragoman.core.events import (
     InputReceived,
     JobCancelled,
@@ -16,7 +16,7 @@ from dragoman.core.events import (
     ReplyKind,
     ResultRequested,
 )
-from dragoman.core.jobs import Job, is_single
+from dragoman.core.jobs import Job, is_single, is_started
 from dragoman.core.records import build_record
 from dragoman.core.state import BrokerState, dialect_of, status_of
 from dragoman.model.body import EMPTY
@@ -38,10 +38,14 @@ def job_submitted(state: BrokerState, event: JobSubmitted) -> None:
     if state.blocked_because and not _is_builtin(state, event.service):
         _refuse_unrecorded(state, event)
         return
-    fault = _refusal(state, event)
+    fault = _refusal(state, event) or _duplicate(state, event)
     if fault is not None:
         refuse(state, event, fault)
         return
+    replaced = _replaced(state, event)
+    if replaced is not None:
+        message = f"replaced by job {event.job}, which has the same unique key"
+        end_job(state, replaced, JobState.CANCELLED, Fault(FaultCode.CANCELLED, message))
     job = _accept(state, event, digest)
     earlier = state.store.memo.get((job.service, digest)) if job.terms.memoize else None
     if earlier is not None and is_single(job):
@@ -172,6 +176,31 @@ def _refusal(state: BrokerState, event: JobSubmitted) -> Fault | None:
         message = f"no worker for service {event.service} and target {event.target}"
         return Fault(FaultCode.NO_WORKER, message)
     return None
+
+
+def _duplicate(state: BrokerState, event: JobSubmitted) -> Fault | None:
+    """Return a fault if another job has the unique key of a submission."""
+    unique = event.terms.unique
+    if unique is None or unique.quiet:
+        return None
+    job_id, until = state.store.queue.uniques.holder((event.principal, unique.key))
+    job = state.store.jobs.get(job_id)
+    is_held = job is not None and not job.is_final
+    if job is not None and unique.until == "start":
+        is_held = is_held and not is_started(job)
+    if not is_held and until <= state.now:
+        return None
+    message = f"job {job_id} has the unique key {unique.key}"
+    return Fault(FaultCode.DUPLICATE, f"{message}; wait for its result or submit again later")
+
+
+def _replaced(state: BrokerState, event: JobSubmitted) -> Job | None:
+    """Return the job that a submission with a quiet time replaces."""
+    unique = event.terms.unique
+    if unique is None or not unique.quiet:
+        return None
+    job = state.store.jobs.get(state.store.queue.uniques.holder((event.principal, unique.key))[0])
+    return None if job is None or job.is_final or is_started(job) else job
 
 
 def refuse(state: BrokerState, event: JobSubmitted, fault: Fault, is_recorded: bool = True) -> None:

@@ -19,6 +19,7 @@ class FaultCode(StrEnum):
     UNMAPPABLE = "unmappable"  #: the content cannot be expressed in the worker's dialect
     DENIED = "denied"  #: the principal may not do this
     CONFLICT = "conflict"  #: the job id or idempotency key was used with another body
+    DUPLICATE = "duplicate"  #: another job has the unique key; the message names it
     #: a task that ran again submitted another child at the same position
     NOT_DETERMINISTIC = "not_deterministic"
     UNKNOWN_JOB = "unknown_job"  #: no such job, or its retention is over

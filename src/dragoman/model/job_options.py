@@ -12,6 +12,7 @@ from dragoman.model.limit import read_limit
 from dragoman.model.parent import read_parent
 from dragoman.model.retry import read_retry
 from dragoman.model.terms import Terms
+from dragoman.model.unique import read_unique
 
 #: The longest delay in seconds: ten years.
 LONGEST_DELAY: Final = 315_360_000.0
@@ -60,6 +61,7 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "at": ("not_before", _number(0, 1e11)),
     "run_timeout": ("run_timeout", _number(0.001, LONGEST_DELAY)),
     "queue_timeout": ("queue_timeout", _number(0.001, LONGEST_DELAY)),
+    "unique": ("unique", read_unique),
     "limit": ("limit", read_limit),
     "max_attempts": ("max_attempts", _count),
     "parent": ("parent", read_parent),

@@ -13,6 +13,7 @@ from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit, limit_members, read_members
 from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry, read_retry, retry_members
+from dragoman.model.unique import Unique, read_unique, unique_members
 
 #: How a worker is chosen among those that can take a job.
 BALANCES: Final = ("least_loaded", "least_recently_used", "round_robin")
@@ -53,6 +54,8 @@ class Terms:
     not_before: float = 0.0
     #: A limit that it shares with the other jobs of its key.
     limit: Limit | None = None
+    #: A key that only one job has at a time.
+    unique: Unique | None = None
     #: What made the job: `schedule NAME`, or `job ID` if it repeats a dead letter.
     origin: str = ""
     #: The brokers that the job has passed on its way here, the first one first.
@@ -62,11 +65,12 @@ class Terms:
 
     def __hash__(self) -> int:
         few = (self.timeout, self.run_timeout, self.patience, self.priority, self.balance)
-        return hash((*few, self.limit))
+        return hash((*few, self.limit, self.unique))
 
     def starts_at(self, submitted_at: float) -> float:
         """Return when a job that was submitted then may start."""
-        return max(submitted_at + self.delay, self.not_before)
+        quiet = self.unique.quiet if self.unique is not None else 0.0
+        return max(submitted_at + max(self.delay, quiet), self.not_before)
 
 
 _DEFAULTS: Final = Terms()
@@ -82,6 +86,8 @@ def terms_text(terms: Terms) -> str:
         changed["needs"] = {f.name: getattr(terms.needs, f.name) for f in fields(Capacity)}
     if terms.retry is not None:
         changed["retry"] = retry_members(terms.retry)
+    if terms.unique is not None:
+        changed["unique"] = unique_members(terms.unique)
     if terms.limit is not None:
         changed["limit"] = limit_members(terms.limit)
     return json.dumps(changed, separators=(",", ":")) if changed else ""
@@ -98,12 +104,15 @@ def read_terms(text: str) -> Terms:
         known["retry"] = read_retry(_known(Retry, known["retry"]))
     if "path" in known:
         known["path"] = tuple(known["path"])
+    if "unique" in known:
+        known["unique"] = read_unique(_known(Unique, known["unique"]))
     if "limit" in known:
         known["limit"] = read_members(_known(Limit, known["limit"]))
     return Terms(**known)
 
 
 def _known(
-    cls: type[Terms] | type[Capacity] | type[Retry] | type[Limit], members: dict[str, object]
+    cls: type[Terms] | type[Capacity] | type[Retry] | type[Limit] | type[Unique],
+    members: dict[str, object],
 ) -> dict[str, Any]:
     return {f.name: members[f.name] for f in fields(cls) if f.name in members}

@@ -17,6 +17,7 @@ from dragoman.model.content import Call
 from dragoman.model.limit import Limit
 from dragoman.model.retry import Retry
 from dragoman.model.target import Target
+from dragoman.model.unique import Unique
 from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.credentials import CredentialsLike
@@ -168,9 +169,10 @@ class Client:
         at: float | datetime | None = None,
         run_timeout: float | None = None,
         limit: Limit | None = None,
+        unique: str | Unique = "",
     ) -> Caller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        when = (retries, delay, at, run_timeout, limit)
+        when = (retries, delay, at, run_timeout, limit, unique)
         o = CallOptions(target, timeout, priority, key, job, *when)
         return Caller(self, o)
 

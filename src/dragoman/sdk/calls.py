@@ -16,6 +16,7 @@ from dragoman.model.content import Call
 from dragoman.model.limit import Limit, limit_members
 from dragoman.model.retry import Retry, retry_members
 from dragoman.model.target import Target
+from dragoman.model.unique import Unique, unique_members
 from dragoman.model.value import value
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class CallOptions:
     run_timeout: float | None = None
     #: A limit that the job shares with the other jobs of its key.
     limit: Limit | None = None
+    #: A key that only one job has at a time; `Unique` says until when, and which job wins.
+    unique: str | Unique = ""
 
     @property
     def wait(self) -> float | None:
@@ -65,12 +68,13 @@ class CallOptions:
 
     def more(self) -> dict[str, Any]:
         """Return the options that a message carries in an object of their own."""
-        retries = self.retries
+        retries, unique = self.retries, self.unique
         found = {
             "retries": retry_members(retries) if isinstance(retries, Retry) else retries,
             "delay": _seconds(self.delay),
             "at": self._instant,
             "run_timeout": self.run_timeout,
+            "unique": unique_members(unique) if isinstance(unique, Unique) else unique,
             "limit": limit_members(self.limit) if self.limit is not None else None,
         }
         is_said = {"retries": retries is not None}

@@ -30,6 +30,7 @@ from dragoman.model.limit import Limit
 from dragoman.model.names import JobId
 from dragoman.model.retry import Retry
 from dragoman.model.target import Target, parse_target
+from dragoman.model.unique import Unique
 from dragoman.sdk.calls import (
     AsyncCaller,
     AsyncService,
@@ -142,9 +143,10 @@ class AsyncClient:
         at: float | datetime | None = None,
         run_timeout: float | None = None,
         limit: Limit | None = None,
+        unique: str | Unique = "",
     ) -> AsyncCaller:
         """Return this client with options; every keyword argument of its calls is the task's."""
-        when = (retries, delay, at, run_timeout, limit)
+        when = (retries, delay, at, run_timeout, limit, unique)
         o = CallOptions(target, timeout, priority, key, job, *when)
         return AsyncCaller(self, o)
 

@@ -2,7 +2,7 @@
 
 Attempts rise by one. No part runs twice at once. Nothing happens to a job after its end. A stale
 result is not applied. A worker is lost only after a silent lease. Credit never goes below zero.
-Limits hold.
+Limits hold. Unique keys have one job.
 """
 
 from collections import Counter
@@ -27,6 +27,7 @@ from dragoman.model.retry import NO_RETRY
 from dragoman.model.schedule import read_schedule
 from dragoman.model.terms import read_terms
 from dragoman.testing.limit_checker import LimitChecker
+from dragoman.testing.unique_checker import UniqueChecker
 from dragoman.testing.workload import LINK
 
 _LOST: Final = "worker_lost"
@@ -93,6 +94,7 @@ class RecordChecker:
         self.paused: set[str] = set()
         self.ticks: dict[str, int] = {}
         self.limits = LimitChecker()
+        self.uniques = UniqueChecker()
         self.replaying = False
         self.now = 0.0
 
@@ -132,7 +134,7 @@ class RecordChecker:
             self.sessions[event.worker] = event
             self._set_credit(event)
         elif type(event) is CreditGranted and event.worker in self.sessions:
-            for account in (self.credit, self.window):
+            for account in (self.credit, self.window, self.slots):
                 if event.worker in account:
                     account[event.worker] += max(event.credit, 0)
         elif type(event) is DeliveryFailed:
@@ -168,6 +170,7 @@ class RecordChecker:
     def _submitted(self, record: Record, body: Body | None, event: Event | None) -> None:
         assert record.job not in self.jobs, f"{record.job} is submitted twice"
         self.jobs[record.job] = CheckedJob(record)
+        self.uniques.submitted(record, self.jobs[record.job].terms)
         if record.key:
             key = (record.principal, record.key)
             assert key not in self.keys, f"{record.job}: its key belongs to {self.keys.get(key)}"
@@ -206,6 +209,7 @@ class RecordChecker:
         part.returned += skipped
         part.attempt, part.peer, part.worker = record.attempt, record.peer, record.worker
         self.limits.start(part, record, job.terms)
+        self.uniques.started(record)
         self.held[record.peer] += 1
         self.order.setdefault(record.peer, {})[record.job, record.part] = None
         tries, allowed = part.attempt - part.returned - part.failures, job.terms.max_attempts
@@ -314,6 +318,7 @@ class RecordChecker:
 
     def _ended(self, record: Record, body: Body | None, event: Event | None) -> None:
         job = self._open(record)
+        self.uniques.ended(record)
         if job.bound <= 1:
             self._check_result(record, body, job.part(0), event)
         elif record.state == "succeeded":

@@ -12,6 +12,7 @@ from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.retry import Retry
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.model.terms import BALANCES, Terms
+from dragoman.model.unique import Unique
 
 #: The link of every simulated peer of the core level.
 LINK: Final = "local"
@@ -26,6 +27,13 @@ LIMITS: Final = (
     Limit("two", concurrency=2),
     Limit("slow", rate=2),
     Limit("slower", concurrency=3, rate=4, burst=2),
+)
+#: Unique keys that jobs fight for, and jobs that replace each other.
+UNIQUES: Final = (
+    Unique("queued", until="start"),
+    Unique("open"),
+    Unique("recent", period=3.0),
+    Unique("quiet", quiet=1.0),
 )
 #: Limits of services and tasks that operators set.
 RULES: Final = (NO_LIMIT, Limit(concurrency=1), Limit(concurrency=3), Limit(rate=3, burst=2))
@@ -65,6 +73,7 @@ def draw_terms(random: Random) -> Terms:
         memoize=random.random() < 0.1,
         retry=draw_retry(random),
         delay=pick((0.0, 0.0, 0.0, 0.0, 0.7, 4.0)),
+        unique=pick(UNIQUES) if random.random() < 0.2 else None,
         limit=pick(LIMITS) if random.random() < 0.3 else None,
     )
 

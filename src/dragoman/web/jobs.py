@@ -89,6 +89,8 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     limit: dict[str, Any] | str | None = None
     #: Of a child job: the parent's id, and the position among its children.
     parent: ParentRequest | None = None
+    #: A key that only one job has at a time, or an object with `key`, `until`, `period`, `quiet`.
+    unique: dict[str, Any] | str | None = None
     #: The job's id, if the client chooses it; the same id again is the same job.
     job: PrintableText = ""
     headers: dict[str, str] = {}

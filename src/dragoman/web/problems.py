@@ -22,6 +22,7 @@ STATUS_OF: Final[dict[FaultCode, int]] = {
     FaultCode.UNMAPPABLE: 422,
     FaultCode.DENIED: 403,
     FaultCode.CONFLICT: 409,
+    FaultCode.DUPLICATE: 409,
     FaultCode.UNKNOWN_JOB: 404,
     FaultCode.NO_WORKER: 503,
     FaultCode.QUEUE_FULL: 429,

@@ -16,6 +16,7 @@ STATUS: Final[dict[FaultCode, bytes]] = {
     FaultCode.UNMAPPABLE: b"417",
     FaultCode.DENIED: b"400",
     FaultCode.CONFLICT: b"400",
+    FaultCode.DUPLICATE: b"400",
     FaultCode.UNKNOWN_JOB: b"404",
     FaultCode.NO_WORKER: b"400",
     FaultCode.QUEUE_FULL: b"500",

@@ -16,6 +16,7 @@ _STATUS: Final = {
     FaultCode.UNMAPPABLE: 422,
     FaultCode.DENIED: 403,
     FaultCode.CONFLICT: 409,
+    FaultCode.DUPLICATE: 409,
     FaultCode.UNKNOWN_JOB: 404,
     FaultCode.NO_WORKER: 404,
     FaultCode.QUEUE_FULL: 429,

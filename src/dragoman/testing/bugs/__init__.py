@@ -2,13 +2,13 @@
 
 Each is a context manager that replaces one function of the core or of the simulated server. They
 resemble real mistakes: small, and correct most of the time. `planting` has the mechanism;
-`durability`, `dispatch`, `timing`, `jobs`, `retries` and `limits` have the bugs. Those of `outages`
-need worlds with outages, those of `mesh` worlds of linked brokers.
+`durability`, `dispatch`, `timing`, `jobs`, `retries`, `limits` and `uniques` have the bugs. Those
+of `outages` need worlds with outages, those of `mesh` worlds of linked brokers.
 """
 
 from typing import Final
 
-from dragoman.testing.bugs import dispatch, durability, jobs, limits, retries, timing
+from dragoman.testing.bugs import dispatch, durability, jobs, limits, retries, timing, uniques
 from dragoman.testing.bugs.planting import Bug
 
 #: All planted bugs by name.
@@ -19,4 +19,5 @@ BUGS: Final[dict[str, Bug]] = {
     **jobs.BUGS,
     **retries.BUGS,
     **limits.BUGS,
+    **uniques.BUGS,
 }

@@ -452,3 +452,27 @@ def test_a_new_certificate_is_on_record_and_so_is_a_broken_one(tmp_path: Path) -
     broken, good = server.records("changed")
     assert "the last good certificate stays in force" in broken.detail
     assert good.detail == "certificate changed: certificate"
+
+
+def test_the_principal_of_a_schedule_is_asked_about_at_each_tick(server: SecuredServer) -> None:
+    def fault(principal: str) -> str:
+        job = JobSubmitted(
+            JobId("j1"),
+            PeerId("local/queue"),
+            ServiceName("lift"),
+            Body("local", (b"{}",)),
+            principal=Principal(principal),
+        )
+        found = server.guard.scheduled_fault(job)
+        return "" if found is None else found.message
+
+    async def scenario(server: SecuredServer) -> None:
+        assert fault("sue") == ""
+        assert "ann" in fault("ann") or "auditor" in fault("ann")
+        assert fault("nobody") == "nobody has no key here"
+        assert fault("anonymous")
+        server.registry.revoke("sue")
+        server.guard.refresh()
+        assert "revoked" in fault("sue")
+
+    server.run(scenario)

@@ -7,12 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.core.events import ScheduleTicked
+from dragoman.core.broker import Broker
+from dragoman.core.effects import Append
+from dragoman.core.events import EventDenied, ScheduleDeclared, ScheduleTicked
 from dragoman.core.queue_state import QueueState, ScheduleState
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import ANONYMOUS
 from dragoman.model.retry import Retry
 from dragoman.model.schedule import Schedule
 from dragoman.server.schedule_runner import (
     MOST_MISSED,
+    SETTINGS,
     ScheduleRunner,
     check_ticks,
     job_of,
@@ -126,3 +131,33 @@ def test_options_and_jitter_become_terms_of_the_job() -> None:
 def test_what_cannot_be_meant_is_refused(schedule: Schedule) -> None:
     with pytest.raises(ValueError, match=r"."):
         check_ticks(schedule)
+
+
+def test_a_job_belongs_to_the_principal_of_its_schedule() -> None:
+    assert job_of(Schedule("s", "a", every=5, principal="ada"), 5, "j").principal == "ada"
+    assert job_of(EVERY, 5, "j").principal == ANONYMOUS
+
+
+def test_a_tick_whose_principal_may_not_submit_is_recorded_without_a_job() -> None:
+    schedule = Schedule("s", "a", every=10, source="nfp/ada", principal="ada")
+    ticks, _ = runner(schedule, 1003)
+    ticks.fault_of = lambda event: Fault(FaultCode.DENIED, f"{event.principal} may not")
+    tick, denied = ticks.take_due(1013.0)
+    assert tick == ScheduleTicked("s", 1013)
+    assert isinstance(denied, EventDenied)
+    assert (denied.principal, denied.fault.message) == ("ada", "ada may not")
+    broker = Broker()
+    broker.handle(ScheduleDeclared("s", schedule), 1003.0)
+    effects = [*broker.handle(tick, 1013.0), *broker.handle(denied, 1013.0)]
+    records = [effect.record for effect in effects if isinstance(effect, Append)]
+    found = [(r.kind, r.job, r.principal, r.fault) for r in records]
+    assert found == [
+        ("ticked", "", ANONYMOUS, ""),
+        ("refused", "schedule-s-1013", "ada", "denied"),
+    ]
+
+
+def test_the_schedules_of_the_settings_are_not_asked_about() -> None:
+    ticks, _ = runner(Schedule("s", "a", every=10, source=SETTINGS), 1003)
+    ticks.fault_of = lambda event: Fault(FaultCode.DENIED)
+    assert len(ticks.take_due(1013.0)) == 1

@@ -40,8 +40,10 @@ class Schedule:
     #: Jobs start up to so many seconds after their tick.
     jitter: float = 0.0
     is_paused: bool = False
-    #: Where it is declared: `settings`, or the one who added it.
+    #: Where it is declared: `settings`, or the client that added it.
     source: str = ""
+    #: Whose its jobs are; empty: `anonymous`.
+    principal: str = ""
 
 
 def check_schedule(schedule: Schedule) -> None:

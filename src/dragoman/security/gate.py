@@ -190,13 +190,18 @@ class Gate:
         return self._decisions.decide(identity.roles, request)
 
     def _submitted(self, event: JobSubmitted, identity: PeerIdentity, now: float) -> Checked:
-        fault = self._claim_name(event.client, identity)
-        for task in self._tasks_of(event):
-            fault = fault or self._submit_fault(event, task, identity)
+        fault = self._claim_name(event.client, identity) or self.submission_fault(event, identity)
         fault = fault or self._limit_fault(identity, now, event)
         if fault is not None:
             return (refused(event, identity.principal, fault),)
         return (with_principal(event, identity.principal),)
+
+    def submission_fault(self, event: JobSubmitted, identity: PeerIdentity) -> Fault | None:
+        """Return why the policy denies a submission; None: it allows it."""
+        if identity.fault is not None:
+            return identity.fault
+        found = (self._submit_fault(event, task, identity) for task in self._tasks_of(event))
+        return next((fault for fault in found if fault is not None), None)
 
     def _tasks_of(self, event: JobSubmitted | JobForwarded) -> tuple[str, ...]:
         """Return the task a request names, and the task in its body if it differs."""

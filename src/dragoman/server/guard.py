@@ -13,17 +13,26 @@ from typing import Final
 import msgspec
 import structlog
 
-from dragoman.core.events import DrainRequested, Noted
+from dragoman.core.events import DrainRequested, JobSubmitted, Noted
 from dragoman.dialects.base import BodyCodecs
 from dragoman.ledger.base import Entry
 from dragoman.model.body import Body
 from dragoman.model.content import Call, Unmappable
-from dragoman.model.names import EVERY_SERVICE, JobId, PeerId, Principal, ServiceName, WorkerName
+from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import (
+    ANONYMOUS,
+    EVERY_SERVICE,
+    JobId,
+    PeerId,
+    Principal,
+    ServiceName,
+    WorkerName,
+)
 from dragoman.model.record import Kind
 from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
 from dragoman.security.gate import Gate, JobOwner
-from dragoman.security.keys import KeyChange, KeyState, brief
+from dragoman.security.keys import NO_KEY, KeyChange, KeyState, brief
 from dragoman.security.name_owners import NameOwners
 from dragoman.security.policy_file import PolicyFile
 from dragoman.security.policy_text import BadPolicy
@@ -160,6 +169,16 @@ class Guard:
     def is_worker(self, client: str, name: str) -> bool:
         """Tell whether a client has proved that it is a worker, which may have its secrets."""
         return is_worker(client, name) and self.gate.is_worker(PeerId(client), WorkerName(name))
+
+    def scheduled_fault(self, event: JobSubmitted) -> Fault | None:
+        """Return why the principal of a schedule may not submit its job now; None: it may."""
+        keys = [NO_KEY] if event.principal == ANONYMOUS else self.registry.keys_of(event.principal)
+        found = [self.gate.identity_of(key, self._now()) for key in keys]
+        if not found:
+            return Fault(FaultCode.DENIED, f"{event.principal} has no key here")
+        # One valid key is enough: the principal could submit the job itself.
+        identity = next((each for each in found if each.fault is None), found[0])
+        return self.gate.submission_fault(event, identity)
 
     @property
     def gate(self) -> Gate:

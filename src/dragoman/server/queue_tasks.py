@@ -15,18 +15,27 @@ from dragoman.core.events import (
 from dragoman.core.queue_state import DeadLetter, QueueState, ScheduleState
 from dragoman.ledger.base import Entry
 from dragoman.model.content import Unmappable
-from dragoman.model.names import JobId, Principal, ServiceName
+from dragoman.model.names import ANONYMOUS, JobId, Principal, ServiceName
 from dragoman.model.record import Kind
 from dragoman.model.schedule import Schedule
 from dragoman.model.target import parse_target
 from dragoman.model.terms import read_terms
 from dragoman.server.loop import Loop
-from dragoman.server.schedule_runner import QUEUE_CLIENT, ScheduleRunner, check_ticks, job_of
+from dragoman.server.schedule_runner import (
+    OPERATOR,
+    QUEUE_CLIENT,
+    SETTINGS,
+    ScheduleRunner,
+    check_ticks,
+    job_of,
+)
 from dragoman.services.base import ServiceFault, ServiceSession, TaskFunction
 
 #: Seconds that a change may take to be on disk.
 _PATIENCE: Final = 10.0
-_MEMBERS: Final = tuple(f.name for f in fields(Schedule) if f.name not in ("is_paused", "source"))
+_MEMBERS: Final = tuple(
+    f.name for f in fields(Schedule) if f.name not in ("is_paused", "source", "principal")
+)
 
 
 class QueueTasks:
@@ -108,12 +117,18 @@ class QueueTasks:
             raise ServiceFault(f"a schedule has no {unknown[0]!r}; use {', '.join(_MEMBERS)}")
         try:
             given = {**members, "args": tuple(members.get("args") or ())}
-            schedule = Schedule(**given, source=session.client)
+            whose = self._principal_of(session)
+            schedule = Schedule(**given, source=session.client, principal=whose)
             check_ticks(schedule)
         except (TypeError, ValueError, Unmappable) as error:
             raise ServiceFault(str(error)) from None
         await self._declare(schedule)
         return self._row(self._queue.schedules[schedule.name])
+
+    def _principal_of(self, session: ServiceSession) -> str:
+        """Return who made a call. Without security that is nobody in particular."""
+        job = self._loop.broker.state.store.jobs.get(JobId(session.job))
+        return "" if job is None or job.principal == ANONYMOUS else job.principal
 
     async def _declare(self, schedule: Schedule) -> None:
         await self._record(ScheduleDeclared(schedule.name, schedule), Kind.SCHEDULED)
@@ -138,6 +153,9 @@ class QueueTasks:
         """Submit the job of a schedule now, beside its ticks."""
         made = job_of(self._find(name).schedule, 0, f"schedule-{name}-{self._new_id()}")
         job = replace(made, terms=replace(made.terms, delay=0.0))
+        fault = self._runner.denial(self._find(name).schedule, job)
+        if fault is not None:
+            raise ServiceFault(f"{job.principal}, who added it, may not submit it: {fault.message}")
         await self._record(self._loop.engine.terms.apply(job), Kind.SUBMITTED)
         return {"schedule": name, "job": job.job}
 
@@ -255,10 +273,6 @@ def declare_schedules(loop: Loop, declared: Sequence[Schedule]) -> None:
     for schedule in declared:
         old = known.get(schedule.name)
         is_paused = old is not None and old.schedule.is_paused
-        wanted = replace(schedule, source=SETTINGS, is_paused=is_paused)
+        wanted = replace(schedule, source=SETTINGS, principal=OPERATOR, is_paused=is_paused)
         if old is None or old.schedule != wanted:
             loop.submit(ScheduleDeclared(schedule.name, wanted))
-
-
-#: The source of schedules that the settings declare.
-SETTINGS: Final = "settings"

@@ -15,12 +15,13 @@ from zoneinfo import ZoneInfo
 import structlog
 from cronsim import CronSim, CronSimError
 
-from dragoman.core.events import Event, JobSubmitted, ScheduleTicked
+from dragoman.core.events import Event, EventDenied, JobSubmitted, ScheduleTicked
 from dragoman.core.queue_state import QueueState, ScheduleState
 from dragoman.dialects.local.body_codec import NAME, LocalBodyCodec
 from dragoman.model.content import Call
+from dragoman.model.fault import Fault
 from dragoman.model.job_options import apply_options
-from dragoman.model.names import JobId, PeerId, ServiceName, peer_id
+from dragoman.model.names import ANONYMOUS, JobId, PeerId, Principal, ServiceName, peer_id
 from dragoman.model.schedule import Schedule, check_schedule
 from dragoman.model.target import parse_target
 from dragoman.model.terms import Terms
@@ -29,6 +30,9 @@ log = structlog.get_logger("dragoman.schedules")
 
 #: The client of scheduled and retried jobs. Their results are read by job id.
 QUEUE_CLIENT: Final[PeerId] = peer_id(NAME, "queue")
+#: The source of schedules that the settings declare, and the principal of their jobs.
+SETTINGS: Final = "settings"
+OPERATOR: Final = "operator"
 #: The most jobs for missed ticks of one schedule, with `catch_up = all`.
 MOST_MISSED: Final = 100
 #: With `catch_up = none`, a tick is missed if it is so many seconds late.
@@ -84,8 +88,10 @@ def job_of(schedule: Schedule, tick: int, job: str) -> JobSubmitted:
     made = replace(terms, delay=terms.delay + jitter, origin=f"schedule {schedule.name}")
     call = Call(schedule.task, schedule.args, dict(schedule.kwargs), timeout=schedule.timeout)
     body, target = _CODEC.write_call(call), parse_target(schedule.target)
-    service = ServiceName(schedule.service)
-    return JobSubmitted(JobId(job), QUEUE_CLIENT, service, body, target, made, schedule.task)
+    service, whose = ServiceName(schedule.service), Principal(schedule.principal or ANONYMOUS)
+    return JobSubmitted(
+        JobId(job), QUEUE_CLIENT, service, body, target, made, schedule.task, principal=whose
+    )
 
 
 class ScheduleRunner:
@@ -96,6 +102,8 @@ class ScheduleRunner:
     ) -> None:
         self._queue = queue
         self._apply_terms = apply_terms
+        #: Returns why a principal may not submit a job now. Replaced while security is on.
+        self.fault_of: Callable[[JobSubmitted], Fault | None] = lambda event: None
         #: By schedule: what the next tick was computed from, and the tick.
         self._next: dict[str, tuple[Schedule, int, int | None]] = {}
 
@@ -137,11 +145,19 @@ class ScheduleRunner:
         if schedule.catch_up == "none" and now - last > LATE:
             return [ScheduleTicked(schedule.name, last)]
         if schedule.catch_up != "all":
-            return [self._ticked(schedule, last)]
+            return self._ticked(schedule, last)
         after = state.last_tick or since
         missed = islice(takewhile(lambda t: t <= now, self._ticks(state, after)), MOST_MISSED)
-        return [self._ticked(schedule, tick) for tick in missed]
+        return [event for tick in missed for event in self._ticked(schedule, tick)]
 
-    def _ticked(self, schedule: Schedule, tick: int) -> ScheduleTicked:
+    def _ticked(self, schedule: Schedule, tick: int) -> list[Event]:
         job = self._apply_terms(job_of(schedule, tick, f"schedule-{schedule.name}-{tick}"))
-        return ScheduleTicked(schedule.name, tick, job)
+        fault = self.denial(schedule, job)
+        if fault is None:
+            return [ScheduleTicked(schedule.name, tick, job)]
+        log.warning("scheduled job denied", schedule=schedule.name, reason=fault.message)
+        return [ScheduleTicked(schedule.name, tick), EventDenied(job, fault, job.principal)]
+
+    def denial(self, schedule: Schedule, job: JobSubmitted) -> Fault | None:
+        """Return why a schedule may not submit its job now. The settings are the operator's."""
+        return None if schedule.source == SETTINGS else self.fault_of(job)

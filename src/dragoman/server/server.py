@@ -364,6 +364,7 @@ class Server:
         )
         if guard is not None:
             builtin.sid.is_worker = guard.is_worker
+            schedules.fault_of = guard.scheduled_fault
             keys = KeyTasks(guard.registry, lambda: guard.gate, loop.clock.now, guard.refresh)
             builtin.mmi.tasks.add(keys.tasks)
         return builtin, overview

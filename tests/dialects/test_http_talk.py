@@ -48,10 +48,16 @@ def told(**event: Any) -> Frames:
 
 def client(*jobs: str) -> HttpClientSide:
     side = HttpClientSide("me")
-    for job in jobs:
+    for number, job in enumerate(jobs, 1):
         side.submit(Submission(JobId(job), "s", Call("t")))
-        side.receive(answer(f"submit:{job}", 202, {}))
+        side.receive(answer(f"bulk:{number}", 200, {"jobs": [{"job": job, "state": "queued"}]}))
     return side
+
+
+def submit(side: HttpClientSide, *jobs: str, task: str = "t") -> list[Frames]:
+    return [
+        frames for job in jobs for frames in side.submit(Submission(JobId(job), "s", Call(task)))
+    ]
 
 
 # --- clients ----------------------------------------------------------------------------------
@@ -68,7 +74,8 @@ def test_an_order_is_a_submission_under_its_own_id() -> None:
     order = Submission(J, "s", Call("t", (b"\x00",), {"a": 1}, timeout=3.0), ALL, 5, "key")
     (frames,) = HttpClientSide("me").submit(order)
     method, path, body = said(frames)
-    assert (method, path) == ("POST", "/v1/jobs")
+    assert (method, path) == ("POST", "/v1/jobs/bulk")
+    (body,) = body["jobs"]
     assert body["job"] == "j"
     assert body["args"] == [{"$bytes": "AA=="}]
     assert (body["target"], body["priority"], body["key"], body["timeout"]) == ("all", 5, "key", 3)
@@ -131,18 +138,62 @@ def test_a_new_inbox_asks_about_every_job_the_broker_has() -> None:
     ]
 
 
+def test_submissions_that_wait_for_the_one_before_travel_together_in_order() -> None:
+    side = HttpClientSide("me")
+    (first,) = submit(side, "a", "b", "c", "b")
+    assert [each["job"] for each in said(first)[2]["jobs"]] == ["a"]
+    notices = side.receive(answer("bulk:1", 200, {"jobs": [{"job": "a", "state": "queued"}]}))
+    assert notices[0] == Queued(JobId("a"))
+    assert isinstance(notices[1], SendNow)
+    assert [each["job"] for each in said(notices[1].frames)[2]["jobs"]] == ["b", "c"]
+
+
+def test_a_large_submission_goes_alone_and_overtakes_none() -> None:
+    side = HttpClientSide("me")
+    submit(side, "a", "b")
+    waiting, large = submit(side, "large", task="t" * 300_000)
+    assert [each["job"] for each in said(waiting)[2]["jobs"]] == ["b"]
+    assert said(large)[1] == "/v1/jobs"
+    assert waiting[1] == large[1]
+    submit(side, "c")
+    *_, raw = side.submit(Submission(JobId("raw"), "s", Call(raw=b"x")))
+    assert raw[4].startswith(b"/v1/jobs?")
+    assert side.receive(answer("submit:large", 202, {})) == [Queued(JobId("large"))]
+
+
 def test_a_refusal_ends_the_job_and_a_passing_trouble_does_not() -> None:
     side = HttpClientSide("me")
-    for job in "abc":
-        side.submit(Submission(JobId(job), "s", Call("t")))
-    problem = {"code": "queue_full", "detail": "later", "definite": True}
-    (done,) = side.receive(answer("submit:a", 429, problem))
-    assert isinstance(done, Finished)
-    assert done.fault == Fault(FaultCode.QUEUE_FULL, "later")
+    submit(side, "first", "a", "b", "c")
+    side.receive(answer("bulk:1", 200, {"jobs": [{"job": "first", "state": "queued"}]}))
+    full = {"job": "a", "code": "queue_full", "detail": "later", "definite": True, "status": 429}
+    large = {"job": "b", "code": "content_too_large", "detail": "big", "status": 413}
+    busy = {"job": "c", "code": "busy", "status": 503}
+    one, two = side.receive(answer("bulk:2", 200, {"jobs": [full, large, busy]}))
+    assert isinstance(one, Finished)
+    assert one.fault == Fault(FaultCode.QUEUE_FULL, "later")
+    assert isinstance(two, Finished)
+    assert two.fault == Fault(FaultCode.TOO_LARGE, "big")
+    (again,) = submit(side, "c")
+    assert [each["job"] for each in said(again)[2]["jobs"]] == ["c"]
+
+
+def test_a_refused_batch_refuses_each_job_and_one_that_is_too_large_is_split() -> None:
+    side = HttpClientSide("me")
+    submit(side, "a", "b", "c")
+    denied = {"code": "denied", "detail": "no", "definite": True}
+    one, more = side.receive(answer("bulk:1", 403, denied))
+    assert isinstance(one, Finished)
+    assert one.fault == Fault(FaultCode.DENIED, "no")
+    assert isinstance(more, SendNow)
+    alone = side.receive(answer("bulk:2", 413, {"detail": "big"}))
+    sent = [said(each.frames) for each in alone if isinstance(each, SendNow)]
+    assert [(path, body["job"]) for _, path, body in sent] == [
+        ("/v1/jobs", "b"),
+        ("/v1/jobs", "c"),
+    ]
     (done,) = side.receive(answer("submit:b", 413, {"detail": "big"}))
     assert isinstance(done, Finished)
     assert done.fault == Fault(FaultCode.TOO_LARGE, "big")
-    assert side.receive(answer("submit:c", 503, {"code": "busy"})) == []
 
 
 def test_how_a_job_stands_is_told_while_it_is_open_and_its_end_once_it_is_not() -> None:
@@ -160,7 +211,7 @@ def test_a_cancel_waits_until_the_broker_has_the_job() -> None:
     side = HttpClientSide("me")
     side.submit(Submission(J, "s", Call("t")))
     assert side.cancel(J) == []
-    notices = side.receive(answer("submit:j", 202, {}))
+    notices = side.receive(answer("bulk:1", 200, {"jobs": [{"job": "j", "state": "queued"}]}))
     assert isinstance(notices[1], SendNow)
     assert said(notices[1].frames)[:2] == ("DELETE", "/v1/jobs/j")
     cancelled = {"state": "cancelled", "fault": {"code": "cancelled", "message": "stopped"}}
@@ -198,7 +249,19 @@ def joined() -> HttpWorkerSide:
 
 def give(side: HttpWorkerSide, job: str = "j", attempt: int = 1, word: int = 1, **more: Any) -> Any:
     body = {"word": word, "kind": "job", "job": job, "attempt": attempt, "task": "t", **more}
-    return side.receive(answer("poll", 200, body))
+    return hear(side, body)
+
+
+def hear(side: HttpWorkerSide, *messages: dict[str, Any]) -> Any:
+    return side.receive(answer("poll", 200, {"messages": messages}))
+
+
+def reports(frames: Frames) -> list[dict[str, Any]]:
+    """Return the reports that travel together."""
+    method, path, body = said(frames)
+    assert (method, path) == ("POST", "/v1/workers/0a/reports")
+    found: list[dict[str, Any]] = body["reports"]
+    return found
 
 
 def test_a_worker_registers_and_then_always_polls() -> None:
@@ -208,8 +271,11 @@ def test_a_worker_registers_and_then_always_polls() -> None:
     alive, poll = side.receive(answer("join", 201, {"session": "0a"}))
     assert alive == Alive()
     assert isinstance(poll, SendNow)
-    assert said(poll.frames)[1:] == ("/v1/workers/0a/poll", {"wait": 20.0, "after": 0})
-    alive, again = side.receive(answer("poll", 200, {}))
+    assert said(poll.frames)[1:] == (
+        "/v1/workers/0a/poll",
+        {"wait": 20.0, "after": 0, "most": 256},
+    )
+    alive, again = hear(side)
     assert isinstance(again, SendNow)
 
 
@@ -225,8 +291,54 @@ def test_a_job_said_twice_is_run_once() -> None:
     give(side)
     assert [type(w) for w in give(side)] == [SendNow]
     side.finish("j/1", Answer(1))
-    side.receive(answer("report:1", 200, {"status": "taken"}))
+    side.receive(answer("reports:1", 200, {"reports": [{"status": "taken"}]}))
     assert [type(w) for w in give(side)] == [SendNow]
+
+
+def test_one_poll_brings_many_messages() -> None:
+    side = joined()
+    job = {"kind": "job", "attempt": 1, "task": "t"}
+    *work, poll = hear(side, {"word": 1, "job": "a", **job}, {"word": 2, "job": "b", **job})
+    assert [each.ticket for each in work] == ["a/1", "b/1"]
+    assert said(poll.frames)[2]["after"] == 2
+
+
+def test_last_reports_that_wait_for_the_ones_before_travel_together() -> None:
+    side = joined()
+    for word, job in enumerate("abc", 1):
+        give(side, job, word=word)
+    (first,) = side.finish("a/1", Answer(1))
+    assert reports(first) == [{"kind": "final", "value": 1, "job": "a", "attempt": 1}]
+    assert side.finish("b/1", Answer(2)) == side.finish("c/1", Answer(3)) == []
+    alive, rest = side.receive(answer("reports:1", 200, {"reports": [{"status": "taken"}]}))
+    assert isinstance(rest, SendNow)
+    assert (alive, [each["job"] for each in reports(rest.frames)]) == (Alive(), ["b", "c"])
+    assert said(side.join()[0])[2]["holds"] == ["b", "c"]
+    side.receive(answer("reports:2", 200, {}))
+    assert said(side.join()[0])[2]["holds"] == []
+
+
+def test_a_worker_that_leaves_sends_the_reports_that_wait_first() -> None:
+    side = joined()
+    for word, job in enumerate("ab", 1):
+        give(side, job, word=word)
+        side.finish(f"{job}/1", Answer(1))
+    waiting, leave = side.leave()
+    assert [each["job"] for each in reports(waiting)] == ["b"]
+    assert leave[2] == b"last"
+
+
+def test_reports_that_are_too_large_together_are_sent_one_by_one() -> None:
+    side = joined()
+    for word, job in enumerate("abc", 1):
+        give(side, job, word=word)
+        side.finish(f"{job}/1", Answer(1))
+    side.receive(answer("reports:1", 200, {}))
+    notices = side.receive(answer("reports:2", 413, {}))
+    sent = [said(each.frames)[1] for each in notices if isinstance(each, SendNow)]
+    assert sent == ["/v1/workers/0a/jobs/b/1", "/v1/workers/0a/jobs/c/1"]
+    side.receive(answer("report:1", 200, {}))
+    assert said(side.join()[0])[2]["holds"] == ["c"]
 
 
 def test_raw_bytes_come_and_go_as_such() -> None:
@@ -257,15 +369,17 @@ def test_how_a_job_ends_is_said_in_the_words_of_the_door() -> None:
     for word, (job, end) in enumerate(ends.items(), 1):
         give(side, job, word=word)
         (frames,) = side.finish(f"{job}/1", end)
-        said_[job] = said(frames)[2]
-    assert said_["a"] == {"kind": "final", "value": 1}
+        (said_[job],) = reports(frames)
+        side.receive(answer(f"reports:{word}", 200, {}))
+    assert said_["a"] == {"kind": "final", "value": 1, "job": "a", "attempt": 1}
     assert said_["b"]["fault"] == {"code": "task_failed", "message": "no"}
-    assert said_["c"] == {"kind": "cancelled"}
+    assert said_["c"]["kind"] == "cancelled"
     assert said_["d"]["fault"]["code"] == "unmappable"
     give(side, "e", word=9)
     give(side, "f", word=10)
-    assert said(side.hand_back("e/1")[0])[2] == {"kind": "handed_back"}
-    assert said(side.forward("f/1", "n", Call("u", (1,)))[0])[2]["service"] == "n"
+    assert reports(side.hand_back("e/1")[0])[0]["kind"] == "handed_back"
+    side.receive(answer("reports:5", 200, {}))
+    assert reports(side.forward("f/1", "n", Call("u", (1,)))[0])[0]["service"] == "n"
     assert side.take("f/1") == []
 
 
@@ -274,18 +388,18 @@ def test_a_question_is_answered_by_name_or_because_it_is_the_only_one() -> None:
     give(side)
     side.ask_input("j/1", "q", "name?")
     word = {"word": 2, "kind": "input", "job": "j", "value": "bob", "request": "j"}
-    assert side.receive(answer("poll", 200, word))[0] == InputGiven("j/1", "q", "bob")
+    assert hear(side, word)[0] == InputGiven("j/1", "q", "bob")
     word |= {"word": 3, "request": "other"}
-    assert side.receive(answer("poll", 200, word))[0] == InputGiven("j/1", "other", "bob")
+    assert hear(side, word)[0] == InputGiven("j/1", "other", "bob")
 
 
 def test_a_stop_is_for_the_attempt_that_runs() -> None:
     side = joined()
     give(side)
     stop = {"word": 2, "kind": "cancel", "job": "j", "attempt": 1}
-    assert side.receive(answer("poll", 200, stop))[0] == Stop("j/1")
+    assert hear(side, stop)[0] == Stop("j/1")
     stop |= {"word": 3, "attempt": 2}
-    assert [type(w) for w in side.receive(answer("poll", 200, stop))] == [SendNow]
+    assert [type(w) for w in hear(side, stop)] == [SendNow]
 
 
 def test_after_a_restart_of_the_broker_the_worker_comes_back_with_what_it_holds() -> None:
@@ -295,13 +409,14 @@ def test_after_a_restart_of_the_broker_the_worker_comes_back_with_what_it_holds(
     (final,) = side.finish("k/1", Answer(1))
     lost = {"code": "unknown_session", "detail": "who?"}
     assert side.receive(answer("poll", 404, lost)) == [Dismissed("who?")]
-    assert side.receive(answer("report:1", 404, lost)) == []
+    assert side.receive(answer("reports:1", 404, lost)) == []
     (frames,) = side.join()
     assert said(frames)[2]["session"] == "0a"
     assert said(frames)[2]["holds"] == ["j", "k"]
     words = side.receive(answer("join", 201, {"session": "0a"}))
-    assert SendNow(final) in words
-    side.receive(answer("report:1", 200, {"status": "taken"}))
+    again = [w.frames for w in words if isinstance(w, SendNow) and w.frames[6] == final[6]]
+    assert [frames[0] for frames in again] == [b"reports:2"]
+    side.receive(answer("reports:2", 200, {}))
     assert said(side.join()[0])[2]["holds"] == ["j"]
 
 
@@ -309,7 +424,12 @@ def test_a_report_is_said_again_while_the_broker_has_trouble() -> None:
     side = joined()
     give(side)
     (final,) = side.finish("j/1", Answer(1))
-    assert side.receive(answer("report:1", 503, {"code": "busy"})) == [SendNow(final)]
+    (again,) = side.receive(answer("reports:1", 503, {"code": "busy"}))
+    assert isinstance(again, SendNow)
+    assert again.frames[6] == final[6]
+    give(side, "k", word=2)
+    (progress,) = side.progress("k/1", 1)
+    assert side.receive(answer("report:1", 503, {"code": "busy"})) == [SendNow(progress)]
 
 
 def test_a_beat_is_a_poll_or_the_registration_that_has_not_come_about() -> None:
@@ -341,6 +461,10 @@ def test_what_is_published_before_there_is_a_session_is_said_in_it_in_order() ->
 
 def test_garbage_is_ignored() -> None:
     side = joined()
-    for frames in ([], [b"poll"], answer("poll", 200, {"word": 1, "kind": "job"})):
+    for frames in (
+        [],
+        [b"poll"],
+        answer("poll", 200, {"messages": [{"word": 1, "kind": "job"}, 7]}),
+    ):
         assert not [w for w in side.receive(frames) if isinstance(w, Assigned)]
     assert side.receive(answer("poll", 500, {})) == []

@@ -38,6 +38,40 @@ def test_a_submission_is_taken_in_and_its_result_fetched_later(caller: Caller) -
     assert caller.get(f"{place}/why").json["reason"] == "succeeded"
 
 
+def test_many_jobs_are_submitted_at_once_and_each_has_its_own_outcome(caller: Caller) -> None:
+    good = [CALL | {"job": f"bulk-{n}", "kwargs": {"x": n, "y": 1}} for n in range(20)]
+    bad = [
+        CALL | {"job": "bulk-bad-option", "timeout": -1},
+        CALL | {"job": "bulk-bad-target", "target": ","},
+        {"job": "bulk-bad-name", "service": ""},
+        CALL | {"job": "bulk-0", "kwargs": {"x": 9, "y": 9}},
+        CALL | {"job": "bulk-earlier", "kwargs": {"x": 9, "y": 9}},
+        7,
+    ]
+    caller.post("/v1/call", CALL | {"job": "bulk-earlier"})
+    found = caller.post("/v1/jobs/bulk", {"jobs": good + bad})
+    assert found.status == 200
+    taken, refused = found.json["jobs"][:20], found.json["jobs"][20:]
+    assert taken == [{"job": f"bulk-{n}", "state": "queued"} for n in range(20)]
+    assert [(each["status"], each["code"]) for each in refused] == [
+        (400, "bad_request"),
+        (400, "bad_request"),
+        (400, "bad_request"),
+        (400, "bad_request"),
+        (409, "conflict"),
+        (400, "bad_request"),
+    ]
+    for n in range(20):
+        assert caller.get(f"/v1/jobs/bulk-{n}/result?wait=10").json["value"] == n + 1
+
+
+def test_a_list_of_jobs_has_bounds(caller: Caller) -> None:
+    assert caller.post("/v1/jobs/bulk", {"jobs": []}).is_problem
+    found = caller.post("/v1/jobs/bulk", {"jobs": [CALL] * 1001})
+    assert (found.status, found.is_problem) == (400, True)
+    assert caller.post("/v1/jobs/bulk", {}).is_problem
+
+
 def test_the_same_key_is_the_same_job_and_another_body_a_conflict(caller: Caller) -> None:
     first = caller.post("/v1/call", CALL, Idempotency_Key="once")
     again = caller.post("/v1/call", CALL, Idempotency_Key="once")

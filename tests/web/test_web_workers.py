@@ -30,6 +30,26 @@ def test_a_worker_gets_a_job_and_its_client_the_result(caller: Caller) -> None:
     worker.leave()
 
 
+def test_many_jobs_come_with_one_poll_and_go_with_one_list_of_reports(caller: Caller) -> None:
+    worker = PlainWorker(caller, "many-at-once", credit=5)
+    jobs = [{"service": "many-at-once", "job": f"at-once-{n}"} for n in range(5)]
+    caller.post("/v1/jobs/bulk", {"jobs": jobs})
+    poll = {"wait": 5, "after": 0, "most": 10}
+    words = caller.post(f"{worker.path}/poll", poll).json["messages"]
+    assert [word["job"] for word in words] == [f"at-once-{n}" for n in range(5)]
+    reports = [{"job": word["job"], "attempt": 1, "value": word["word"]} for word in words]
+    odd = [{"job": "unknown", "attempt": 1}, {"job": "x", "attempt": -1}, {"kind": "nonsense"}]
+    found = caller.post(f"{worker.path}/reports", {"reports": reports + odd}).json["reports"]
+    assert [each["status"] for each in found] == ["taken"] * 5 + ["late", 400, 400]
+    again = caller.post(f"{worker.path}/reports", {"reports": reports}).json["reports"]
+    assert [each["status"] for each in again] == ["repeated"] * 5
+    for n in range(5):
+        assert caller.get(f"/v1/jobs/at-once-{n}/result?wait=5").json["value"] == n + 1
+    poll = {"wait": 0, "after": 5, "most": 10}
+    assert caller.post(f"{worker.path}/poll", poll).json == {"messages": []}
+    worker.leave()
+
+
 def test_a_result_posted_twice_counts_once(caller: Caller) -> None:
     worker = PlainWorker(caller, "twice")
     job = caller.post("/v1/jobs", {"service": "twice"}).json["job"]

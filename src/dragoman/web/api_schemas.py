@@ -8,6 +8,7 @@ from dragoman.core.view import ClientRow, ServiceRow, WorkerRow
 from dragoman.model.fault import FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.retry import LONGEST_WAIT, MOST_RETRIES
+from dragoman.model.unique import UNTIL
 
 REFERENCE: Final = "#/components/schemas/{name}"
 _TEXT: Final = {"type": "string"}
@@ -95,6 +96,56 @@ _RETRIES: Final = {
     ],
     "default": None,
 }
+_DAY: Final = 86_400
+_LIMIT_KEY: Final = {"type": "string", "pattern": "^[ -~]{1,200}$"}
+_COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
+_SHARED_LIMIT: Final = {
+    "anyOf": [
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["key"],
+            "anyOf": [
+                {"required": ["concurrency"], "properties": {"concurrency": {"minimum": 1}}},
+                {"required": ["rate"], "properties": {"rate": {"exclusiveMinimum": 0}}},
+            ],
+            "properties": {
+                "key": _LIMIT_KEY,
+                "concurrency": _COUNT,
+                "rate": {"type": "number", "minimum": 0, "maximum": 1_000_000},
+                "per": {"type": "number", "minimum": 0.001, "maximum": _DAY},
+                "burst": _COUNT,
+            },
+        },
+        {"type": "null"},
+    ],
+    "default": None,
+}
+_UNIQUE: Final = {
+    "anyOf": [
+        {"type": "string", "pattern": "^[ -z|}~]{1,200}$"},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["key"],
+            "properties": {
+                "key": _LIMIT_KEY,
+                "until": {"type": "string", "enum": list(UNTIL)},
+                "period": {"type": "number", "minimum": 0, "maximum": _DAY},
+                "quiet": {"type": "number", "minimum": 0, "maximum": _DAY},
+            },
+            # One of them may be set, not both.
+            "anyOf": [
+                {"properties": {"period": {"const": 0}}},
+                {"properties": {"quiet": {"const": 0}}},
+            ],
+        },
+        {"type": "null"},
+    ],
+    "default": None,
+}
+#: Members of a submission whose types cannot say all of it.
+_OPTIONS: Final = {"retries": _RETRIES, "limit": _SHARED_LIMIT, "unique": _UNIQUE}
 #: A report of the kind `forward` names its service.
 _FORWARD: Final = {
     "if": {"required": ["kind"], "properties": {"kind": {"const": "forward"}}},
@@ -105,7 +156,7 @@ _FORWARD: Final = {
 def request_schemas(requests: tuple[type, ...]) -> dict[str, Any]:
     """Return the schemas by name. Types cannot say all of it."""
     _, found = msgspec.json.schema_components(requests, ref_template=REFERENCE)
-    found["JobRequest"]["properties"]["retries"] = _RETRIES
+    found["JobRequest"]["properties"] |= _OPTIONS
     found["WorkerReport"] |= _FORWARD
     return found
 

@@ -77,6 +77,7 @@ class Application:
         # A job id may contain slashes, so longer paths come first.
         return [
             Route("/v1/jobs", jobs.submit, methods=post),
+            Route("/v1/jobs/bulk", jobs.submit_many, methods=post),
             Route("/v1/jobs", views.jobs, methods=get),
             Route("/v1/call", jobs.call, methods=post),
             Route("/v1/call/{service}", jobs.call_raw, methods=post),
@@ -106,6 +107,7 @@ class Application:
             Route("/v1/workers", workers.ready, methods=post),
             Route("/v1/workers/{session}", workers.leave, methods=delete),
             Route("/v1/workers/{session}/poll", workers.poll, methods=post),
+            Route("/v1/workers/{session}/reports", workers.reports, methods=post),
             Route("/v1/workers/{session}/events", workers.publish, methods=post),
             Route(
                 "/v1/workers/{session}/jobs/{job:path}/{attempt:int}", workers.report, methods=post

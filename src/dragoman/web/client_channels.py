@@ -7,8 +7,8 @@ that the ledger has its end.
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from dragoman.core.effects import RequestKind, SendReply, SendStatus
@@ -96,8 +96,20 @@ class ClientChannel:
         with self._connection.future() as first, self._submissions.waiting(event.job, first):
             self.tell(event)
             reply: SendReply = await answered(first)
-        if reply.kind is ReplyKind.FINAL and reply.state is None and reply.fault is not None:
-            raise of_fault(reply.fault, job=event.job)
+        if (fault := _refusal(reply)) is not None:
+            raise of_fault(fault, job=event.job)
+
+    async def submit_many(self, events: Sequence[JobSubmitted]) -> list[Fault | None]:
+        """Submit jobs in one turn and wait for their first replies; return the refusals."""
+        with ExitStack() as waits:
+            firsts: list[asyncio.Future[Any]] = []
+            for event in events:
+                first = waits.enter_context(self._connection.future())
+                waits.enter_context(self._submissions.waiting(event.job, first))
+                firsts.append(first)
+            self._connection.hand_over(self._address, *events)
+            replies: list[SendReply] = await answered(asyncio.gather(*firsts))
+        return [_refusal(reply) for reply in replies]
 
     async def commit(self, event: InputReceived) -> None:
         """Hand an input over and wait until it is on disk; raise the problem of a refusal."""
@@ -142,6 +154,12 @@ class ClientChannel:
             self._statuses.resolve((status.asked, status.job), status)
         elif status.job in self._unacknowledged:
             self._unacknowledged[status.job] = status.fault or Fault(FaultCode.UNKNOWN_JOB)
+
+
+def _refusal(reply: SendReply) -> Fault | None:
+    """Return the fault of a job that was not taken."""
+    is_refused = reply.kind is ReplyKind.FINAL and reply.state is None
+    return reply.fault if is_refused else None
 
 
 class ClientChannels:

@@ -1,7 +1,7 @@
 """Jobs over HTTP: submit, call, status, result, cancel, input."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Annotated, Any, Final, Literal, TypedDict
 
@@ -14,7 +14,7 @@ from dragoman.core.events import InputReceived, JobCancelled, JobSubmitted, Resu
 from dragoman.dialects.http.body_codec import json_call, question
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.content import Call, Unmappable
-from dragoman.model.fault import FaultCode
+from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.job_options import LONGEST_DELAY, OPTIONS, apply_options
 from dragoman.model.names import JobId, ServiceName, WorkerName
@@ -33,7 +33,7 @@ from dragoman.web.job_documents import (
     result_response,
     status_document,
 )
-from dragoman.web.problems import Problem
+from dragoman.web.problems import Problem, of_fault
 from dragoman.web.request_reading import (
     BYTES,
     ClientDisconnected,
@@ -52,6 +52,9 @@ from dragoman.web.request_reading import (
 
 #: How much longer than its job a call waits, so that the broker's own timeout arrives.
 MARGIN: Final = 5.0
+
+#: Most submissions in one list.
+MOST_JOBS: Final = 1000
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=31_536_000)]
 Limit = Annotated[float, msgspec.Meta(ge=0.001, le=31_536_000)]
@@ -98,6 +101,12 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     on_disconnect: Literal["continue", "cancel"] = "continue"
 
 
+class JobRequests(msgspec.Struct, forbid_unknown_fields=True):
+    """Several submissions, each as `JobRequest`; an invalid one does not refuse the others."""
+
+    jobs: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MOST_JOBS)]
+
+
 class InputAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Input for a running job."""
 
@@ -128,6 +137,44 @@ class JobRoutes:
         await channel.submit(self._submission(channel, wanted, call))
         return pending(wanted.job, {"job": wanted.job, "state": "queued"})
 
+    async def submit_many(self, request: Request) -> Response:
+        """POST /v1/jobs/bulk: submit jobs; they share a disk write, each has its own outcome."""
+        require_json(request.headers)
+        settings = self._settings
+        raw = await read_bytes(request, settings.max_body, settings.body_timeout)
+        channel = self._channel(request)
+        ids: set[str] = set()
+        found = [
+            self._read_one(request, channel, bytes(each), ids)
+            for each in read_json(raw, JobRequests).jobs
+        ]
+        submitted = [each for each in found if isinstance(each, JobSubmitted)]
+        faults = iter(await channel.submit_many(submitted))
+        return answer({"jobs": [_outcome(each, faults) for each in found]})
+
+    def _read_one(
+        self, request: Request, channel: ClientChannel, raw: bytes, ids: set[str]
+    ) -> JobSubmitted | Problem:
+        """Read one submission of a list; an invalid one is a problem of its own.
+
+        Replies are matched by job, so an id may stand only once in a list.
+        """
+        job = ""
+        try:
+            wanted = read_json(raw, JobRequest)
+            job = wanted.job
+            self._complete(wanted)
+            if wanted.job in ids:
+                raise Problem(400, f"the job id {wanted.job!r} stands twice in the list")
+            ids.add(wanted.job)
+            headers = _traced(request, wanted.headers)
+            args = tuple(wanted.args)
+            call = Call(wanted.task, args, wanted.kwargs, None, headers, wanted.timeout)
+            return self._submission(channel, wanted, call)
+        except Problem as problem:
+            problem.members["job"] = job
+            return problem
+
     async def call(self, request: Request) -> Response:
         """POST /v1/call: submit, and wait for the result."""
         wanted, call = await self._read(request)
@@ -149,7 +196,7 @@ class JobRoutes:
         except msgspec.ValidationError as error:
             raise Problem(400, f"invalid query: {error}") from None
         raw = await read_bytes(request, self._settings.max_body, self._settings.body_timeout)
-        self._complete(request, wanted)
+        self._complete(wanted, idempotency_key(request))
         headers = _traced(request, {})
         return wanted, Call(wanted.task, raw=raw, headers=headers, timeout=wanted.timeout)
 
@@ -160,14 +207,14 @@ class JobRoutes:
         settings = self._settings
         raw = await read_bytes(request, settings.max_body, settings.body_timeout)
         wanted = read_json(raw, JobRequest)
-        self._complete(request, wanted)
+        self._complete(wanted, idempotency_key(request))
         args, headers = tuple(wanted.args), _traced(request, wanted.headers)
         return wanted, Call(wanted.task, args, wanted.kwargs, None, headers, wanted.timeout)
 
-    def _complete(self, request: Request, wanted: JobRequest) -> None:
+    def _complete(self, wanted: JobRequest, key: str = "") -> None:
         """Check the names; add the key of the header and a new job id."""
         checked_name(wanted.service, "a service name")
-        wanted.key = wanted.key or idempotency_key(request)
+        wanted.key = wanted.key or key
         wanted.job = wanted.job or self._new_id()
         checked_name(wanted.job, "a job id")
         checked_name(wanted.key or "-", "a key")
@@ -310,6 +357,16 @@ def _traced(request: Request, headers: dict[str, str]) -> dict[str, str]:
     """Return the headers of a call, with the trace context of the HTTP request."""
     given = request.headers.get(HEADER, "")
     return {HEADER: given[:256], **headers} if given else headers
+
+
+def _outcome(found: JobSubmitted | Problem, faults: Iterator[Fault | None]) -> dict[str, Any]:
+    """Return what became of one submission of a list."""
+    if isinstance(found, JobSubmitted):
+        fault = next(faults)
+        if fault is None:
+            return {"job": found.job, "state": "queued"}
+        found = of_fault(fault, job=found.job)
+    return found.document()
 
 
 def _target(text: str) -> Target:

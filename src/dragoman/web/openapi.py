@@ -17,18 +17,26 @@ from dragoman.web.event_streams import MOST_TOPICS
 from dragoman.web.history_routes import LONGEST_TEXT
 from dragoman.web.identity import COOKIE, CSRF_HEADER
 from dragoman.web.job_documents import answer
-from dragoman.web.jobs import InputAnswer, JobRequest
+from dragoman.web.jobs import InputAnswer, JobRequest, JobRequests
 from dragoman.web.login import LoginRequest
 from dragoman.web.problems import MEDIA_TYPE, STATUS_OF
 from dragoman.web.request_reading import CLIENT_HEADER, KEY_HEADER, NAME_PATTERN, PRINTABLE
-from dragoman.web.workers import PollRequest, PublishRequest, WorkerRegistration, WorkerReport
+from dragoman.web.workers import (
+    PollRequest,
+    PublishRequest,
+    WorkerRegistration,
+    WorkerReport,
+    WorkerReports,
+)
 
 _REQUESTS: Final = (
     JobRequest,
+    JobRequests,
     InputAnswer,
     WorkerRegistration,
     PollRequest,
     WorkerReport,
+    WorkerReports,
     PublishRequest,
     LoginRequest,
     EnrolRequest,
@@ -151,6 +159,9 @@ _PATHS: Final[dict[str, Any]] = {
             schemas={200: rows_of("jobs")},
         ),
     },
+    "/v1/jobs/bulk": {
+        "post": _operation("Submit jobs", {200: "Each outcome"}, [_CLIENT], "JobRequests")
+    },
     "/v1/call": {
         "post": _operation(
             "Submit and wait",
@@ -261,7 +272,7 @@ _PATHS: Final[dict[str, Any]] = {
     },
     "/v1/workers/{session}/poll": {
         "post": _operation(
-            "Wait for a message", {200: "A message, or {}"}, [_SESSION], "PollRequest"
+            "Wait for messages", {200: "A message, or {}; a list"}, [_SESSION], "PollRequest"
         )
     },
     "/v1/workers/{session}/jobs/{job}/{attempt}": {
@@ -270,6 +281,11 @@ _PATHS: Final[dict[str, Any]] = {
             {200: "taken, repeated, late"},
             [_SESSION, _JOB, _ATTEMPT],
             "WorkerReport",
+        )
+    },
+    "/v1/workers/{session}/reports": {
+        "post": _operation(
+            "Report on several jobs", {200: "Each outcome"}, [_SESSION], "WorkerReports"
         )
     },
     "/v1/workers/{session}/events": {

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -110,10 +110,10 @@ class WorkerSession:
         while self._messages and self._messages[0].number <= after:
             self._messages.popleft()
 
-    async def next_message(
-        self, request: Request, wait: float, beat_every: float
-    ) -> WorkerMessage | None:
-        """Wait for the first message and send heartbeats meanwhile; None if none came."""
+    async def next_messages(
+        self, request: Request, wait: float, beat_every: float, most: int
+    ) -> list[WorkerMessage]:
+        """Wait for messages and send heartbeats meanwhile; empty if none came."""
         self._polls = poll = self._polls + 1
         self._wake_poll()  # an older poll of this worker ends
         clock = asyncio.get_running_loop().time
@@ -122,12 +122,13 @@ class WorkerSession:
             self.tell(BeatReceived(self.peer))
             left = until - clock()
             if left <= 0:
-                return None
+                return []
             await self._look_again(request, min(left, beat_every))
         if self._polls != poll or self.ended:
-            return None
-        self._delivered = max(self._delivered, self._messages[0].number)
-        return self._messages[0]
+            return []
+        found = list(islice(self._messages, most))
+        self._delivered = max(self._delivered, found[-1].number)
+        return found
 
     async def _look_again(self, request: Request, at_most: float) -> None:
         self._news = news = asyncio.get_running_loop().create_future()
@@ -193,31 +194,40 @@ def unknown_session(reason: str) -> Problem:
 # --- messages as responses --------------------------------------------------------------------
 
 
-def message_response(message: WorkerMessage, is_raw: bool) -> Response:
-    """Return a message; its headers are for workers that cannot read JSON."""
+def message_document(message: WorkerMessage) -> dict[str, Any]:
+    """Return a message as JSON."""
     effect = message.effect
     kind = _KINDS[type(effect)]
     document: dict[str, Any] = {"word": message.number, "kind": kind, "job": effect.job}
-    headers = {
-        "Dragoman-Word": str(message.number),
-        "Dragoman-Kind": kind,
-        "Dragoman-Job": quote(effect.job, safe=""),
-    }
     if not isinstance(effect, SendInput):
         document["attempt"] = effect.attempt
-        headers["Dragoman-Attempt"] = str(effect.attempt)
     if isinstance(effect, SendCancel):
-        return answer(document, headers=headers)
+        return document
     content = members(effect.body)
     if isinstance(effect, SendWork):
         document |= _work(effect)
-        headers["Dragoman-Service"] = quote(effect.service, safe="")
-        headers["Dragoman-Task"] = quote(msgspec.json.decode(content.get("task", b'""')), safe="")
         left = None if effect.run_until is None else effect.run_until - message.sent_at
         content |= {"timeout": None if left is None else max(0.0, round(left, 3))}
-    if is_raw and len(effect.body.parts) > 1:
+    return document | content
+
+
+def message_response(message: WorkerMessage, is_raw: bool) -> Response:
+    """Return one message; its headers are for workers that cannot read JSON."""
+    effect, document = message.effect, message_document(message)
+    headers = {
+        "Dragoman-Word": str(message.number),
+        "Dragoman-Kind": document["kind"],
+        "Dragoman-Job": quote(effect.job, safe=""),
+    }
+    if not isinstance(effect, SendInput):
+        headers["Dragoman-Attempt"] = str(effect.attempt)
+    if isinstance(effect, SendWork):
+        task = members(effect.body).get("task", b'""')
+        headers["Dragoman-Service"] = quote(effect.service, safe="")
+        headers["Dragoman-Task"] = quote(msgspec.json.decode(task), safe="")
+    if is_raw and not isinstance(effect, SendCancel) and len(effect.body.parts) > 1:
         return Response(effect.body.parts[1], 200, headers, BYTES)
-    return answer(document | content, headers=headers)
+    return answer(document, headers=headers)
 
 
 def _work(effect: SendWork) -> dict[str, Any]:

@@ -36,10 +36,17 @@ from dragoman.web.request_reading import (
     read_json,
     require_json,
 )
-from dragoman.web.worker_sessions import HttpWorkerSessions, WorkerSession, message_response
+from dragoman.web.worker_sessions import (
+    HttpWorkerSessions,
+    WorkerSession,
+    message_document,
+    message_response,
+)
 
 #: More attempts than any job has, and than the ledger can count.
 _NO_ATTEMPT: Final = 2**31
+#: Most reports in one list.
+MOST_REPORTS: Final = 1000
 #: The kinds of report, beside `forward`, and what each is to the core.
 _REPORTS: Final = {
     "accepted": ReplyKind.ACCEPTED,
@@ -84,6 +91,8 @@ class PollRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     wait: Span | None = None
     after: int | None = None
+    #: Return up to so many messages, as a list; without it, one message.
+    most: Count | None = None
 
 
 class WorkerReport(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,6 +108,15 @@ class WorkerReport(msgspec.Struct, forbid_unknown_fields=True):
     task: str = ""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    #: The job, in a list of reports; elsewhere the path names it.
+    job: str = ""
+    attempt: Annotated[int, msgspec.Meta(ge=0, lt=_NO_ATTEMPT)] = 0
+
+
+class WorkerReports(msgspec.Struct, forbid_unknown_fields=True):
+    """Several reports, each as `WorkerReport`; an invalid one does not refuse the others."""
+
+    reports: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MOST_REPORTS)]
 
 
 class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -182,39 +200,59 @@ class WorkerRoutes:
         wait = longest if poll.wait is None else min(poll.wait, longest)
         session.acknowledge(poll.after)
         # Heartbeats at half the interval: a waiting worker never comes near the end of its lease.
-        message = await session.next_message(request, wait, self._settings.beat_every / 2)
+        most, beat_every = poll.most or 1, self._settings.beat_every / 2
+        messages = await session.next_messages(request, wait, beat_every, most)
         session.require()
-        if message is None:
+        if poll.most is not None:
+            return answer({"messages": [message_document(each) for each in messages]})
+        if not messages:
             return answer({}, headers={"Dragoman-Kind": "none"})
-        return message_response(message, request.headers.get("accept", "") == BYTES)
+        return message_response(messages[0], request.headers.get("accept", "") == BYTES)
 
     async def report(self, request: Request) -> Response:
         """POST /v1/workers/{session}/jobs/{job}/{attempt}: report on a job."""
         session = self._session(request)
         job, attempt = JobId(request.path_params["job"]), request.path_params["attempt"]
-        if attempt >= _NO_ATTEMPT:
-            raise Problem(404, f"no job has {attempt} attempts")
         event = await self._event(request, session.peer, job, attempt)
-        is_final = isinstance(event, JobForwarded) or event.kind is ReplyKind.FINAL
-        verdict = self.sessions.assignments.judge(session.id, job, attempt, is_final)
+        verdict = self._judge(session, event)
         await session.commit(*(() if verdict == REPEATED else (event,)))
         return answer({"job": job, "attempt": attempt, "status": verdict})
 
-    async def _event(
-        self, request: Request, peer: PeerId, job: JobId, attempt: int
-    ) -> ReplyReceived | JobForwarded:
+    async def reports(self, request: Request) -> Response:
+        """POST /v1/workers/{session}/reports: report on several jobs, with one disk write."""
+        session = self._session(request)
+        given = read_json(await self._json(request), WorkerReports)
+        events: list[Report] = []
+        outcomes = [self._outcome(session, bytes(raw), events) for raw in given.reports]
+        await session.commit(*events)
+        return answer({"reports": outcomes})
+
+    def _outcome(
+        self, session: WorkerSession, raw: bytes, events: "list[Report]"
+    ) -> dict[str, Any]:
+        """Judge one report of a list and add its event; an invalid one is a problem of its own."""
+        try:
+            report = read_json(raw, WorkerReport)
+            event = _read_report(session.peer, JobId(report.job), report.attempt, report)
+        except Problem as problem:
+            return problem.document()
+        verdict = self._judge(session, event)
+        if verdict != REPEATED:
+            events.append(event)
+        return {"job": report.job, "attempt": report.attempt, "status": verdict}
+
+    def _judge(self, session: WorkerSession, event: "Report") -> str:
+        is_final = isinstance(event, JobForwarded) or event.kind is ReplyKind.FINAL
+        assignments = self.sessions.assignments
+        return assignments.judge(session.id, event.job, event.attempt or 0, is_final)
+
+    async def _event(self, request: Request, peer: PeerId, job: JobId, attempt: int) -> "Report":
         raw = await self._body(request)
         if media_type(request.headers) == BYTES:
             report = WorkerReport(request.query_params.get("kind", "final"))
             return _reply(peer, job, attempt, report, json_answer(Answer(raw=raw)))
         require_json(request.headers)
-        report = read_json(raw, WorkerReport)
-        try:
-            if report.kind == "forward":
-                return _forwarded(peer, job, attempt, report)
-            return _reply(peer, job, attempt, report, _content(report))
-        except Unmappable as error:
-            raise Problem(400, str(error)) from None
+        return _read_report(peer, job, attempt, read_json(raw, WorkerReport))
 
     async def publish(self, request: Request) -> Response:
         """POST /v1/workers/{session}/events: publish an event."""
@@ -231,6 +269,21 @@ class WorkerRoutes:
         session.end("the worker has left")
         self.sessions.drop(session)
         return Response(status_code=204)
+
+
+Report = ReplyReceived | JobForwarded
+
+
+def _read_report(peer: PeerId, job: JobId, attempt: int, report: WorkerReport) -> Report:
+    """Return the event of a report in JSON."""
+    if not 0 <= attempt < _NO_ATTEMPT:
+        raise Problem(404, f"no job has {attempt} attempts")
+    try:
+        if report.kind == "forward":
+            return _forwarded(peer, job, attempt, report)
+        return _reply(peer, job, attempt, report, _content(report))
+    except Unmappable as error:
+        raise Problem(400, str(error)) from None
 
 
 def _forwarded(peer: PeerId, job: JobId, attempt: int, report: WorkerReport) -> JobForwarded:

@@ -1,15 +1,17 @@
 """A client's end of HTTP, for the SDK.
 
 All notices come through the inbox, one event stream; requests only submit and ask. When the inbox
-opens again, notices may be lost, so the client asks about every open job.
+opens again, notices may be lost, so the client asks about every open job. Submissions that wait for
+the one before them travel together.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames
-from dragoman.dialects.http.body_codec import code_of
+from dragoman.dialects.http.batching import MOST_BYTES, Batching, json_list
+from dragoman.dialects.http.body_codec import code_of, write
 from dragoman.dialects.http.exchange import FIRST, STREAM, Response, read, request, segment
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.peer_sides import (
@@ -50,6 +52,8 @@ class HttpClientSide:
         self._jobs: dict[JobId, bool] = {}
         #: Jobs to cancel as soon as the broker acknowledges them.
         self._to_cancel: set[JobId] = set()
+        #: Submissions as JSON. Large ones and raw ones go alone.
+        self._submissions = Batching()
         self._answers: dict[str, Callable[[JobId, Response], list[ClientNotice]]] = {
             "submit": self._submitted,
             "result": self._result,
@@ -87,12 +91,34 @@ class HttpClientSide:
         if call.timeout is not None:
             terms["timeout"] = call.timeout
         if call.raw is not None:
-            return [
-                self._ask("submit", submission.job, "POST", "/v1/jobs", raw=call.raw, query=terms)
-            ]
+            frames = self._ask(
+                "submit", submission.job, "POST", "/v1/jobs", raw=call.raw, query=terms
+            )
+            return [*self._waiting_batches(), frames]
         content = terms | {"args": call.args, "kwargs": call.kwargs}
         content["headers"] = dict(call.headers)
-        return [self._ask("submit", submission.job, "POST", "/v1/jobs", content)]
+        encoded = write(content)
+        if len(encoded) > MOST_BYTES:
+            return [*self._waiting_batches(), self._submit_alone(submission.job, encoded)]
+        self._submissions.add(submission.job, encoded)
+        return self._next_batch()
+
+    def _submit_alone(self, job: str, encoded: bytes) -> Frames:
+        return self._ask("submit", job, "POST", "/v1/jobs", encoded=encoded)
+
+    def _next_batch(self) -> list[Frames]:
+        """Send the submissions that wait, unless some are under way."""
+        batch = self._submissions.start()
+        return [self._submit_batch(*batch)] if batch else []
+
+    def _waiting_batches(self) -> Iterator[Frames]:
+        """Send all submissions that wait, so that the next one does not overtake them."""
+        while batch := self._submissions.start_another():
+            yield self._submit_batch(*batch)
+
+    def _submit_batch(self, number: int, batch: list[tuple[str, bytes]]) -> Frames:
+        content = json_list("jobs", batch)
+        return self._ask("bulk", str(number), "POST", "/v1/jobs/bulk", encoded=content)
 
     def ask(self, job: JobId) -> list[Frames]:
         """Ask for the result of a job."""
@@ -125,11 +151,11 @@ class HttpClientSide:
         self._to_cancel.discard(job)
 
     def _ask(
-        self, what: str, job: JobId, method: str, path: str, content: object = None, **more: Any
+        self, what: str, of: str, method: str, path: str, content: object = None, **more: Any
     ) -> Frames:
         lane = more.pop("lane", _LANE)
         headers = self._headers
-        return request(f"{what}:{job}", method, path, content, lane=lane, headers=headers, **more)
+        return request(f"{what}:{of}", method, path, content, lane=lane, headers=headers, **more)
 
     # --- receiving ------------------------------------------------------------------------------
 
@@ -143,6 +169,8 @@ class HttpClientSide:
         if response.tag == "events":
             return _published(response)
         what, _, job = response.tag.partition(":")
+        if what == "bulk":
+            return self._batch_submitted(int(job), response)
         handle = self._answers.get(what)
         return handle(JobId(job), response) if handle else []
 
@@ -155,9 +183,31 @@ class HttpClientSide:
         handle = self._notices.get(str(content.get("kind")))
         return handle(job, content) if handle and job in self._jobs else []
 
+    def _batch_submitted(self, number: int, response: Response) -> list[ClientNotice]:
+        """Read the outcome of each submission, and send those that have come since."""
+        batch, notices = self._submissions.end(number), list[ClientNotice]()
+        if response.status == 413 and len(batch) > 1:
+            # Each may be small enough alone.
+            notices += [SendNow(self._submit_alone(job, encoded)) for job, encoded in batch]
+        elif response.status != 200:
+            problem = response.json() | {"status": response.status}
+            notices += [n for job, _ in batch for n in self._refused(JobId(job), problem)]
+        else:
+            outcomes = response.json().get("jobs")
+            for item in outcomes if isinstance(outcomes, list) else ():
+                notices += self._outcome(item) if isinstance(item, dict) else []
+        return [*notices, *(SendNow(frames) for frames in self._next_batch())]
+
+    def _outcome(self, item: dict[str, object]) -> list[ClientNotice]:
+        job = JobId(str(item.get("job", "")))
+        return self._refused(job, item) if "code" in item else self._taken(job)
+
     def _submitted(self, job: JobId, response: Response) -> list[ClientNotice]:
         if response.status >= 300:
-            return self._refused(job, response)
+            return self._refused(job, response.json() | {"status": response.status})
+        return self._taken(job)
+
+    def _taken(self, job: JobId) -> list[ClientNotice]:
         if job not in self._jobs:
             return []
         self._jobs[job] = True
@@ -167,15 +217,13 @@ class HttpClientSide:
             notices += [SendNow(frames) for frames in self.cancel(job)]
         return notices
 
-    def _refused(self, job: JobId, response: Response) -> list[ClientNotice]:
+    def _refused(self, job: JobId, problem: dict[str, Any]) -> list[ClientNotice]:
         """End a job that is refused permanently; the SDK repeats the others."""
-        content = response.json()
-        detail = str(content.get("detail", ""))
-        if "definite" in content:
-            return self._end(job, Fault(code_of(str(content.get("code"))), detail))
-        if response.status in _REFUSED:
-            return self._end(job, Fault(_REFUSED[response.status], detail))
-        return []
+        detail = str(problem.get("detail", ""))
+        if "definite" in problem:
+            return self._end(job, Fault(code_of(str(problem.get("code"))), detail))
+        code = _REFUSED.get(problem.get("status", 0))
+        return self._end(job, Fault(code, detail)) if code else []
 
     def _end(
         self,

@@ -50,14 +50,20 @@ def request(
     lane: str = "",
     mode: bytes = ONCE,
     raw: bytes | None = None,
+    encoded: bytes = b"",
     query: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Frames:
-    """Write a request. Raises `Unmappable` if the content has no JSON form."""
+    """Write a request. Raises `Unmappable` if the content has no JSON form.
+
+    `encoded` is content that is JSON already.
+    """
     lines = dict(headers or {})
     body = b""
     if raw is not None:
         lines["content-type"], body = BYTES, bytes(raw)
+    elif encoded:
+        lines["content-type"], body = JSON, encoded
     elif content is not None:
         lines["content-type"], body = JSON, write(content)
     target = path + (f"?{urlencode(query, doseq=True)}" if query else "")

@@ -1,8 +1,8 @@
 """A worker's end of HTTP, for the SDK.
 
-One poll is always open: it brings the next message and is the heartbeat. Reports are repeated until
-the broker answers them. After a restart of the broker the worker resumes its session and lists the
-jobs that it still holds.
+One poll is always open: it brings the next messages and is the heartbeat. Reports are repeated
+until the broker answers them; the last reports on jobs travel together. After a restart of the
+broker the worker resumes its session and lists the jobs that it still holds.
 """
 
 from collections import OrderedDict
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dragoman.dialects.base import Frames, check_result_size
+from dragoman.dialects.http.batching import MOST_BYTES, Batching, json_list
+from dragoman.dialects.http.body_codec import write
 from dragoman.dialects.http.exchange import LAST, Response, read, request, segment, with_path
 from dragoman.dialects.json_values import from_jsonable
 from dragoman.dialects.peer_sides import (
@@ -27,21 +29,26 @@ from dragoman.model.names import JobId
 
 #: How long a poll waits; well below the broker's limit.
 WAIT: Final = 20.0
+#: Messages of one poll.
+MOST_MESSAGES: Final = 256
 #: Most ended tickets remembered: a repeated job message must not run again.
 _REMEMBERED: Final = 1000
 _PRESENCE: Final = "presence"
+_REPORTS: Final = "reports"
 
 
 class _HeldJob:
     """One job that this worker runs, or whose end the broker has not acknowledged."""
 
-    __slots__ = ("attempt", "job", "question")
+    __slots__ = ("attempt", "job", "question", "unacknowledged")
 
     def __init__(self, job: str, attempt: int) -> None:
         self.job = job
         self.attempt = attempt
         #: The name of the open question.
         self.question = ""
+        #: Reports on their way that the broker has not acknowledged.
+        self.unacknowledged = 0
 
 
 class HttpWorkerSide:
@@ -76,6 +83,8 @@ class HttpWorkerSide:
         self._ended: OrderedDict[str, None] = OrderedDict()
         #: Unacknowledged reports by tag, in order.
         self._unacknowledged: dict[str, tuple[str, Frames]] = {}
+        #: Last reports on jobs, as JSON, by ticket.
+        self._last_reports = Batching()
         #: Tags of the reports made before the first session.
         self._early: list[str] = []
         self._count = 0
@@ -104,10 +113,13 @@ class HttpWorkerSide:
         """Leave, after all other requests."""
         if not self._session:
             return []
-        return [request("leave", "DELETE", f"/v1/workers/{self._session}", mode=LAST)]
+        waiting = list[Frames]()
+        while batch := self._last_reports.start_another():
+            waiting.append(self._batch(*batch))
+        return [*waiting, request("leave", "DELETE", f"/v1/workers/{self._session}", mode=LAST)]
 
     def _poll(self) -> Frames:
-        content = {"wait": WAIT, "after": self._after}
+        content = {"wait": WAIT, "after": self._after, "most": MOST_MESSAGES}
         return request("poll", "POST", f"/v1/workers/{self._session}/poll", content)
 
     # --- receiving ------------------------------------------------------------------------------
@@ -121,6 +133,9 @@ class HttpWorkerSide:
             return self._joined(response)
         if response.tag == "poll":
             return self._polled(response)
+        what, _, number = response.tag.partition(":")
+        if what == "reports":
+            return self._batch_acknowledged(int(number), response)
         return self._acknowledged(response)
 
     def _joined(self, response: Response) -> list[WorkerNotice]:
@@ -136,6 +151,7 @@ class HttpWorkerSide:
         self._after = 0
         self.is_joined = True
         again = [SendNow(frames) for _, frames in self._unacknowledged.values()]
+        again += map(SendNow, self._next_reports())
         return [Alive(), *again, SendNow(self._poll())]
 
     def _set_path_of_early_events(self) -> None:
@@ -150,14 +166,19 @@ class HttpWorkerSide:
             return self._lost(response)
         if response.status != 200:
             return []
-        content = response.json()
-        number = content.get("word")
-        notices: list[WorkerNotice] = [Alive()]
-        if isinstance(number, int):
-            self._after = max(self._after, number)
-            read_message = self._readers.get(str(content.get("kind")))
-            notices = read_message(content) if read_message else notices
-        return [*notices, SendNow(self._poll())]
+        messages = response.json().get("messages")
+        notices: list[WorkerNotice] = []
+        for message in messages if isinstance(messages, list) else ():
+            notices += self._message(message)
+        return [*(notices if messages else [Alive()]), SendNow(self._poll())]
+
+    def _message(self, content: Any) -> list[WorkerNotice]:
+        number = content.get("word") if isinstance(content, dict) else None
+        if not isinstance(number, int):
+            return []
+        self._after = max(self._after, number)
+        read_message = self._readers.get(str(content.get("kind")))
+        return read_message(content) if read_message else []
 
     def _lost(self, response: Response) -> list[WorkerNotice]:
         if not self.is_joined:
@@ -197,17 +218,33 @@ class HttpWorkerSide:
 
     def _acknowledged(self, response: Response) -> list[WorkerNotice]:
         """Forget an acknowledged report; if the session is unknown, register again first."""
-        if response.status == 404 and response.json().get("code") == "unknown_session":
+        if _is_unknown_session(response):
             return self._lost(response)
         if response.status < 500:
             ticket, _ = self._unacknowledged.pop(response.tag, ("", b""))
-            if ticket in self._ended and not any(
-                t == ticket for t, _ in self._unacknowledged.values()
-            ):
-                self._held.pop(ticket, None)
+            if (held := self._held.get(ticket)) is not None:
+                held.unacknowledged -= 1
+                if ticket in self._ended and not held.unacknowledged:
+                    del self._held[ticket]
             return [Alive()]
         waiting = self._unacknowledged.get(response.tag)
         return [SendNow(waiting[1])] if waiting else []
+
+    def _batch_acknowledged(self, number: int, response: Response) -> list[WorkerNotice]:
+        """Forget the acknowledged reports of a batch, and send those that have come since."""
+        if response.status >= 500 or _is_unknown_session(response):
+            self._last_reports.put_back(number)
+            if response.status < 500:
+                return self._lost(response)
+            return [SendNow(frames) for frames in self._next_reports()]
+        batch, again = self._last_reports.end(number), list[Frames]()
+        if response.status == 413 and len(batch) > 1:
+            # Each may be small enough alone.
+            again = [self._send_report(ticket, encoded=report) for ticket, report in batch]
+        else:
+            for ticket, _ in batch:
+                self._held.pop(ticket, None)
+        return [Alive(), *map(SendNow, again), *map(SendNow, self._next_reports())]
 
     # --- reporting ------------------------------------------------------------------------------
 
@@ -239,26 +276,28 @@ class HttpWorkerSide:
             content = {"kind": "final", "fault": fault}
         try:
             if answer.raw is not None and answer.fault is None:
-                return [self._end(ticket, raw=answer.raw, kind="final")]
-            return [self._end(ticket, content)]
+                frames = self._report(ticket, raw=answer.raw, kind="final")
+                self._remember(ticket)
+                return [frames]
+            return self._end(ticket, content)
         except Unmappable as error:
             fault_ = Fault(error.code, f"the result cannot be sent: {error}")
             return self.finish(ticket, Answer(fault=fault_))
 
     def hand_back(self, ticket: str) -> list[Frames]:
         """Return a job unrun."""
-        return [self._end(ticket, {"kind": "handed_back"})]
+        return self._end(ticket, {"kind": "handed_back"})
 
     def forward(self, ticket: str, service: str, call: Call) -> list[Frames]:
         """Forward the job to another service."""
-        content = {
+        content: dict[str, object] = {
             "kind": "forward",
             "service": service,
             "task": call.task,
             "args": list(call.args),
             "kwargs": dict(call.kwargs),
         }
-        return [self._end(ticket, content)]
+        return self._end(ticket, content)
 
     def publish(self, topic: str, event: object) -> list[Frames]:
         """Publish an event."""
@@ -276,31 +315,57 @@ class HttpWorkerSide:
     def _events(self) -> str:
         return f"/v1/workers/{self._session}/events"
 
-    def _end(
-        self, ticket: str, content: object = None, *, raw: bytes | None = None, kind: str = ""
-    ) -> Frames:
-        """Write the last report on a job."""
-        frames = self._report(ticket, content, raw=raw, kind=kind)
+    def _end(self, ticket: str, content: dict[str, object]) -> list[Frames]:
+        """Write the last report on a job: with others, if no earlier one is on its way."""
+        held = self._held[ticket]
+        encoded = write(content | {"job": held.job, "attempt": held.attempt})
+        if held.unacknowledged or len(encoded) > MOST_BYTES:
+            frames = [self._send_report(ticket, encoded=encoded)]
+        else:
+            self._last_reports.add(ticket, encoded)
+            frames = self._next_reports()
+        self._remember(ticket)
+        return frames
+
+    def _remember(self, ticket: str) -> None:
         self._ended[ticket] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
-        return frames
+
+    def _next_reports(self) -> list[Frames]:
+        """Send the last reports that wait, unless some are under way."""
+        batch = self._last_reports.start() if self.is_joined else None
+        return [self._batch(*batch)] if batch else []
+
+    def _batch(self, number: int, reports: list[tuple[str, bytes]]) -> Frames:
+        path = f"/v1/workers/{self._session}/reports"
+        content = json_list("reports", reports)
+        return request(f"reports:{number}", "POST", path, lane=_REPORTS, encoded=content)
 
     def _report(
         self, ticket: str, content: object = None, *, raw: bytes | None = None, kind: str = ""
     ) -> Frames:
+        query = {"kind": kind} if kind else None
+        return self._send_report(ticket, content, raw=raw, query=query)
+
+    def _send_report(self, ticket: str, content: object = None, **more: Any) -> Frames:
+        """Send a report by itself, after the earlier ones of its job."""
         held = self._held[ticket]
         path = f"/v1/workers/{self._session}/jobs/{segment(held.job)}/{held.attempt}"
-        query = {"kind": kind} if kind else None
         tag = self._tag()
-        frames = request(tag, "POST", path, content, lane=ticket, raw=raw, query=query)
+        frames = request(tag, "POST", path, content, lane=ticket, **more)
         check_result_size(frames)
         self._unacknowledged[tag] = (ticket, frames)
+        held.unacknowledged += 1
         return frames
 
     def _tag(self) -> str:
         self._count += 1
         return f"report:{self._count}"
+
+
+def _is_unknown_session(response: Response) -> bool:
+    return response.status == 404 and response.json().get("code") == "unknown_session"
 
 
 def _call(content: dict[str, Any]) -> Call:

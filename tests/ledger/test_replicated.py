@@ -187,6 +187,24 @@ def test_a_checkpoint_settles_the_append_in_doubt_before_it(
     assert seqs(leader.ledger.read()) == list(range(1, 8))
 
 
+def test_an_append_that_was_settled_meanwhile_may_fail_again_before_it_returns(
+    leader: Node,
+) -> None:
+    leader.connection.faults = StreamFaults(Random(1), lost_answer=1.0)
+    with pytest.raises(LedgerUnavailable):
+        run(leader.ledger.append(entries(1, 2)))
+    leader.connection.faults = StreamFaults()
+    leader.ledger.checkpoint("spark", 0)
+    leader.connection.is_cut = True
+    with pytest.raises(LedgerUnavailable):
+        leader.ledger.checkpoint("spark", 1)
+    with pytest.raises(LedgerUnavailable):
+        run(leader.ledger.append(entries(1, 2)))
+    leader.connection.is_cut = False
+    assert run(leader.ledger.append(entries(1, 2))) == 2
+    assert run(leader.ledger.append(entries(3, 3))) == 3
+
+
 def test_another_batch_in_place_of_the_one_in_doubt_is_refused(leader: Node) -> None:
     leader.connection.faults = StreamFaults(Random(1), lost_answer=1.0)
     with pytest.raises(LedgerUnavailable):

@@ -96,11 +96,11 @@ def test_a_node_that_stepped_down_lets_others_go_first(site: Site) -> None:
     patient = Standby(
         site.a.ledger, site.a.lease, MemorySnapshots(), 10, not_before=time.monotonic() + 3600
     )
-    assert not patient._step()
+    assert not patient.step(0.0)
     site.b.lease.take(2)
-    assert not patient._step()
+    assert not patient.step(0.0)
     site.b.lease.release()
-    assert patient._step()
+    assert patient.step(0.0)
 
 
 def test_a_standby_waits_for_servers_that_do_not_answer(site: Site) -> None:

@@ -39,13 +39,19 @@ class StreamFaults:
         lost_answer: float = 0.0,
         late: float = 0.0,
         stale: float = 0.0,
+        repeated: float = 0.0,
     ) -> None:
         self.random = random or Random(0)  # nosec B311: faults of tests
         self.lost_request = lost_request  #: the message does not arrive
         self.lost_answer = lost_answer  #: the message is stored; its answer is lost
         self.late = late  #: the message arrives when the sender has given up
         self.stale = stale  #: a read is answered by a server that is behind
+        self.repeated = repeated  #: a message is delivered that was delivered before
         self.count = 0
+
+    def stop(self) -> None:
+        """Let no more faults happen."""
+        self.lost_request = self.lost_answer = self.late = self.stale = self.repeated = 0.0
 
     def strikes(self, chance: float) -> bool:
         """Tell whether a fault happens now."""
@@ -157,7 +163,9 @@ class StreamConnection:
         """Return the messages after a sequence; a server that is behind has fewer."""
         self._require_reachable()
         self._stream.wait_behind(after, at_most)
-        found = [each for each in self._stream.messages if each.first > after]
+        if self.faults.strikes(self.faults.repeated):
+            after = max(0, after - self.faults.random.randint(1, 2))
+        found = [each for each in self._stream.messages if each.last > after]
         if found and self.faults.strikes(self.faults.stale):
             return found[: self.faults.random.randrange(len(found))]
         return found

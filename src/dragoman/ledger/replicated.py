@@ -89,6 +89,9 @@ class ReplicatedLedger(SqliteLedger):
         #: Published, and not known to be stored and copied.
         self._unsettled: tuple[Publication, LedgerMessage] | None = None
         self._fenced: Fenced | None = None
+        #: The newest record, and its checksum, whose append has returned. More may be durable:
+        #: appends that were in doubt. Their callers try them again.
+        self._returned = self._durable
         self._closing = Event()
         try:
             self._place = self._on_writer(
@@ -204,6 +207,14 @@ class ReplicatedLedger(SqliteLedger):
 
     def _moved(self, name: str, seq: int | None) -> CheckpointMoved:
         return CheckpointMoved(after=self._place.stream, epoch=self.epoch, name=name, seq=seq)
+
+    def _commit(self, batches: list[Batch]) -> None:
+        super()._commit(batches)
+        self._returned = self._durable
+
+    def _on_failure(self) -> None:
+        """Expect the same batches again, even if they turn out to be stored."""
+        self._tail = self._returned
 
     def _insert(self, batches: list[Batch]) -> None:
         self._settle()
@@ -335,7 +346,7 @@ class ReplicatedLedger(SqliteLedger):
         self._durable = (last, chain)
         self._durable_link = (last, self._link)
         if not self.epoch:  # a leader numbers its batches itself
-            self._tail = self._durable
+            self._tail = self._returned = self._durable
         with suppress(OSError):
             self._head.write(last)
 

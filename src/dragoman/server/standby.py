@@ -6,7 +6,7 @@ not a replay. It runs on a thread, because the stream's calls block.
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -38,6 +38,7 @@ class Standby:
         keep: int,
         *,
         not_before: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
 
@@ -46,7 +47,8 @@ class Standby:
             lease: this node's view of the lease.
             snapshots: where the fold may begin.
             keep: the number of finished jobs that the fold keeps.
-            not_before: until then, on the monotonic clock, other nodes may take the lease first.
+            not_before: until then other nodes may take the lease first.
+            clock: a clock that never goes back.
 
         """
         self._ledger = ledger
@@ -54,6 +56,7 @@ class Standby:
         self._snapshots = snapshots
         self._keep = keep
         self._not_before = not_before
+        self._clock = clock
         self._stopping = threading.Event()
         #: Who leads, as this node knows.
         self.holder: LeaseHolder | None = None
@@ -68,13 +71,17 @@ class Standby:
         """Let `run` end."""
         self._stopping.set()
 
+    def recover(self) -> None:
+        """Fold what the copy has."""
+        self.store = recover_store(self._ledger, self._snapshots, self._keep).store
+
     def run(self) -> bool:
         """Follow; return True when this node may lead, False when it was stopped."""
-        self.store = recover_store(self._ledger, self._snapshots, self._keep).store
+        self.recover()
         log.info("standby", records=self._ledger.last_seq)
         while not self._stopping.is_set():
             try:
-                if self._step():
+                if self.step(_LOOK_EVERY):
                     return True
                 self._note_connected(None)
             except (LedgerUnavailable, TimeoutError, ConnectionError) as error:
@@ -82,29 +89,29 @@ class Standby:
                 self._stopping.wait(_RETRY_AFTER)
         return False
 
-    def _step(self) -> bool:
-        """Apply what has come; take over if no node leads."""
-        self.follow(_LOOK_EVERY)
+    def step(self, at_most: float) -> bool:
+        """Apply what comes within a time; take over if no node leads, and say so."""
+        self.follow(at_most)
         self._measure_lag()
         self.holder = self._lease.holder()
         if self.holder is not None:
             self._not_before = 0.0  # another node had its chance
-        is_free = self.holder is None and time.monotonic() >= self._not_before
-        return is_free and self._take_over()
+        is_free = self.holder is None and self._clock() >= self._not_before
+        return is_free and self._take_over(at_most)
 
     def _measure_lag(self) -> None:
-        if time.monotonic() >= self._looks_at:
-            self._looks_at = time.monotonic() + _MEASURE_EVERY
+        if self._clock() >= self._looks_at:
+            self._looks_at = self._clock() + _MEASURE_EVERY
             self.lag = max(0, self._ledger.stream.last_sequence() - self._ledger.place.stream)
 
-    def _take_over(self) -> bool:
+    def _take_over(self, at_most: float) -> bool:
         """Take the lease, then everything that the stream has."""
         if not self._lease.take(self._ledger.place.epoch + 1):
             return False
         log.info("this node takes over", last_record=self._ledger.last_seq)
         try:
             while not self._is_caught_up():
-                self.follow(_LOOK_EVERY)
+                self.follow(at_most)
         except BaseException:
             self._lease.release()
             raise

@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from typing import Final
 
 from dragoman.model.value import value
+from dragoman.testing.cluster_simulation import simulate_cluster
 from dragoman.testing.dialect_simulation import simulate_dialects
 from dragoman.testing.mesh_simulation import simulate_mesh
 from dragoman.testing.outage_simulation import simulate_outages
@@ -24,17 +25,21 @@ DIALECTS_EVERY: Final = 10
 OUTAGES_AT: Final = 5
 #: Among the seeds with this remainder, several brokers work for each other.
 MESH_AT: Final = 7
+#: Among the seeds with this remainder, three nodes share a replicated ledger.
+CLUSTER_AT: Final = 3
 CLOSELY_EVERY: Final = 20
 
 
 def run_seed(seed: int) -> Outcome:
-    """Run one world: most at the core level, some with dialects, outages only, or linked."""
+    """Run one world: most at the core level, some with dialects, outages, links or clusters."""
     if seed % DIALECTS_EVERY == 0:
         return simulate_dialects(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == OUTAGES_AT:
         return simulate_outages(seed, every=SPARSE)
     if seed % DIALECTS_EVERY == MESH_AT:
         return simulate_mesh(seed, every=SPARSE)
+    if seed % DIALECTS_EVERY == CLUSTER_AT:
+        return simulate_cluster(seed)
     return simulate(seed, every=1 if seed % CLOSELY_EVERY == 1 else SPARSE)
 
 

@@ -27,7 +27,7 @@ PROGRAMS = {
     "docs/services.md": 1,
     "docs/spark.md": 3,
     "docs/tutorial.md": 2,  # run by tests/pages
-    "docs/workers.md": 1,
+    "docs/workers.md": 2,
     "docs/workflows.md": 1,
 }
 
@@ -169,3 +169,10 @@ def test_the_worker_of_the_page_about_workers_runs_its_tasks_in_all_three_places
         finally:
             worker.terminate()
             assert worker.wait(30) == 0
+
+
+@pytest.mark.process
+def test_the_program_about_what_tasks_share_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/workers.md")[1], broker)
+    assert "6 EUR\n" in capsys.readouterr().out

@@ -1,10 +1,16 @@
 """Finding what `dragoman worker` is to run."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from dragoman import Client
 from dragoman.cli.worker import find
+from dragoman.testing.harness import LocalBroker
+
+COMMAND = str(Path(sys.executable).with_name("dragoman"))
 
 
 @pytest.fixture
@@ -40,3 +46,33 @@ def test_a_missing_import_of_a_module_is_named(here: None) -> None:
     Path("lacking.py").write_text("import nosuchthing\n")
     with pytest.raises(ValueError, match="No module named 'nosuchthing'"):
         find("lacking")
+
+
+@pytest.mark.process
+def test_the_worker_command_runs_tasks_in_processes(tmp_path: Path) -> None:
+    (tmp_path / "chores.py").write_text("import os\n\ndef pid() -> int:\n    return os.getpid()\n")
+    with LocalBroker("nfp") as broker, Client(broker.url("nfp")) as client:
+        command = [COMMAND, "worker", "chores", "--service", "chores"]
+        options = ["--isolation", "process", "--processes", "1", "--max-jobs-per-process", "2"]
+        worker = subprocess.Popen([*command, *options, "--url", broker.url("nfp")], cwd=tmp_path)
+        try:
+            calls = client.options(timeout=50)
+            pids = [calls.call("chores", "pid") for _ in range(4)]
+            assert pids[0] == pids[1] != pids[2] == pids[3]
+            (shown,) = calls.call("chores", "mmi.show_workers")
+            assert shown["isolation"] == {"pid": "process"}
+            assert len(shown["task_processes"]) == 1
+        finally:
+            worker.terminate()
+            assert worker.wait(30) == 0
+
+
+@pytest.mark.process
+def test_a_worker_object_takes_no_isolation_from_the_command(here: None) -> None:
+    Path("made.py").write_text(
+        "from dragoman import Worker\nw = Worker('nfp://127.0.0.1:9', 's')\n"
+    )
+    command = [COMMAND, "worker", "made:w", "--service", "s", "--processes", "2"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode != 0
+    assert "set isolation and processes where it is made" in found.stdout + found.stderr

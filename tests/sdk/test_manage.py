@@ -19,6 +19,13 @@ MMI = "mmi.service.worker"
 class Fake:
     endpoint = Endpoint("nfp", "tcp://h:1")
     services: tuple[str, ...] = ("s",)
+
+    def isolations(self) -> dict[str, str]:
+        return {"who": "process"}
+
+    def task_process_ids(self) -> list[int]:
+        return [7]
+
     name, concurrency, succeeded, failed = "w", 2, 3, 1
 
     def __init__(self) -> None:

@@ -35,6 +35,17 @@ def worker(
         help="Jobs that may wait here while all threads are busy, if jobs are short; "
         "by default eight for each that runs. 0: none.",
     ),
+    isolation: str | None = typer.Option(
+        None,
+        help="Where tasks run: thread, process or async. By default `async def` functions share an "
+        "event loop and others run in threads.",
+    ),
+    processes: int | None = typer.Option(
+        None, min=1, help="Most task processes; as many as --concurrency if not given."
+    ),
+    max_jobs_per_process: int | None = typer.Option(
+        None, min=1, help="Replace a task process after so many jobs."
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run functions as a worker on any dialect.
@@ -43,11 +54,22 @@ def worker(
     or SIGTERM the worker finishes its jobs and takes no more; after the second it returns them.
 
     `dragoman worker tasks --service math` offers the functions of ./tasks.py.
+    `dragoman worker tasks --service math --isolation process` runs each job in a child process:
+    a cancel stops it, and a crash ends one job.
     `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
     """
     start_logging(log_level)
     thing = find(what)
-    options: dict[str, Any] = {"name": name, "concurrency": concurrency, "prefetch": prefetch}
+    options: dict[str, Any] = {
+        "name": name,
+        "concurrency": concurrency,
+        "prefetch": prefetch,
+        "isolation": isolation,
+        "processes": processes,
+        "max_jobs_per_process": max_jobs_per_process,
+    }
+    if isinstance(thing, Worker) and (isolation or processes or max_jobs_per_process):
+        raise ValueError(f"{what} is a worker: set isolation and processes where it is made")
     made = thing if isinstance(thing, Worker) else Worker(url, service, **options)
     if made is not thing:
         for task in [make_task(thing)] if _is_function(thing) else tasks_of(thing):

@@ -93,9 +93,9 @@ class AsyncTasks:
                 del self._lent[job]
                 self._owed += 1
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine to its end on the loop; wait in this thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def run(self, work: Coroutine[Any, Any, Any], at_most: float | None = None) -> Any:
+        """Run a coroutine to its end on the loop; wait in this thread, `at_most` seconds."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(at_most)
 
     def close(self) -> None:
         """Cancel what runs and end the loop. A task that blocks it is left behind."""

@@ -31,6 +31,10 @@ class JobContext(CallsChildren):
         self.has_started = self._is_withdrawn = False
         #: Whether the broker was told that the job runs. Set by the worker.
         self.is_confirmed = False
+        #: What a task gets by the type of a parameter. Set by the worker.
+        self.dependencies: Mapping[type, Any] = {}
+        #: Runs coroutines of this task, if it has an event loop of its own. Set by the worker.
+        self.run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
         #: Whether its task shares an event loop, which must not wait. Set by the worker.
         self.is_on_event_loop = False
         #: Whether this is a management call to the worker. Set by the worker.
@@ -133,7 +137,8 @@ class JobContext(CallsChildren):
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in this thread."""
-        return asyncio.run(work)
+        found: T = self.run_coroutine(work)
+        return found
 
     # --- called by the worker -----------------------------------------------------------------
 

@@ -3,9 +3,13 @@
 Management calls and downloads of files run in threads, whatever the isolation of the task.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import Any, Final
+
+import structlog
 
 from dragoman.dialects.peer_sides import Assigned
 from dragoman.model.content import Answer, Call
@@ -15,6 +19,7 @@ from dragoman.sdk.async_tasks import AsyncTasks
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.file_arguments import Fetcher, FetchFailed, has_files
 from dragoman.sdk.isolation import Isolation, check_limits, isolation_of
+from dragoman.sdk.lifespan import Lifespan
 from dragoman.sdk.manage import Management
 from dragoman.sdk.process_pool import ProcessJob, ProcessPool
 from dragoman.sdk.running_jobs import RunningJobs
@@ -22,6 +27,10 @@ from dragoman.sdk.task_reference import TaskReference, refer
 from dragoman.sdk.task_results import ForwardRequested
 from dragoman.sdk.tasks import Task, Tasks, fault_of, perform_async
 from dragoman.sdk.thread_pool import ThreadPool
+
+log = structlog.get_logger("dragoman.worker")
+#: Seconds that a lifespan has to end. A task that blocks the event loop would hold it up for ever.
+_LEAVE_WAIT: Final = 30.0
 
 
 @value
@@ -58,6 +67,7 @@ class Executors:
         tasks: Tasks,
         management: Management,
         files: Fetcher,
+        lifespan: Lifespan,
         in_loop: Callable[[Callable[[], None]], None],
     ) -> None:
         self._name = f"dragoman {name}"
@@ -65,6 +75,7 @@ class Executors:
         self._tasks = tasks
         self._management = management
         self._files = files
+        self._lifespan = lifespan
         self._in_loop = in_loop
         self._running: RunningJobs | None = None
         self._threads: ThreadPool | None = None
@@ -85,7 +96,7 @@ class Executors:
             wanted = task.isolation or self._options.isolation
             kind = isolation_of(task.function, wanted, task.name)
             check_limits(task.limits, kind, task.name)
-            found = _Place(task, kind, refer(task) if kind == "process" else None)
+            found = _Place(task, kind, refer(task, self._lifespan) if kind == "process" else None)
             self._places[id(task)] = found
         return found
 
@@ -99,17 +110,43 @@ class Executors:
             max_jobs=self._options.max_jobs_per_process,
             takes_output=running.takes_output,
         )
-        if any(self._place(task).kind == "process" for task in self._tasks.all()):
+        kinds = {self._place(task).kind for task in self._tasks.all()}
+        if "process" in kinds:
             await self._processes.open()
+        if kinds - {"process"} and self._lifespan.function is not None:
+            await self._in_task_loop(self._lifespan.enter, None)
+
+    async def _in_task_loop(
+        self, work: Callable[[], Coroutine[Any, Any, None]], at_most: float | None
+    ) -> None:
+        """Run a coroutine where async tasks run, so that they share what it opens."""
+        await asyncio.to_thread(lambda: self._async_tasks().run(work(), at_most))
+
+    def _async_tasks(self) -> AsyncTasks:
+        if self._async is None:
+            self._async = AsyncTasks(self._options.concurrency, self._name)
+        return self._async
 
     async def close(self) -> None:
         """End threads after their jobs; end what can be stopped now."""
         if self._threads is not None:
             self._threads.close()
+        if self._lifespan.is_entered:
+            await self._leave_lifespan()
         if self._async is not None:
             self._async.close()
         if self._processes is not None:
             await self._processes.close()
+
+    async def _leave_lifespan(self) -> None:
+        try:
+            await self._in_task_loop(self._lifespan.leave, _LEAVE_WAIT)
+        except Exception as error:
+            log.warning("the lifespan was not left in order", worker=self._name, reason=repr(error))
+
+    def isolations(self) -> dict[str, str]:
+        """Return where each task runs. Thread-safe."""
+        return {task.name: self._place(task).kind for task in self._tasks.all()}
 
     def pids(self) -> list[int]:
         """Return the process ids of the task processes. Thread-safe."""
@@ -129,6 +166,7 @@ class Executors:
         assert self._running is not None
         assert self._threads is not None
         context = self._running.take(work)
+        context.dependencies = self._lifespan.values
         place = self._place_of_call(work)
         if place is None or place.kind == "thread":
             self._threads.submit(partial(self._running.execute, work, context))
@@ -151,10 +189,8 @@ class Executors:
         if place.reference is not None:
             self._processes.submit(ProcessJob(work, context, place.reference, task.limits))
             return
-        if self._async is None:
-            self._async = AsyncTasks(self._options.concurrency, self._name)
         run = partial(_run_async, task, work.call, context)
-        self._async.submit(partial(self._running.execute_async, work, context, run))
+        self._async_tasks().submit(partial(self._running.execute_async, work, context, run))
 
     def _fetch_first(self, place: "_Place", work: Assigned, context: JobContext) -> None:
         """Fetch the files of a call in this thread, then start its task elsewhere."""

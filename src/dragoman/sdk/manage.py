@@ -58,6 +58,14 @@ class ManagedWorker(Protocol):
         """Return the names of its tasks."""
         ...
 
+    def isolations(self) -> dict[str, str]:
+        """Return where each task runs."""
+        ...
+
+    def task_process_ids(self) -> list[int]:
+        """Return the ids of its task processes."""
+        ...
+
     def describe_tasks(self) -> list[dict[str, Any]]:
         """Return its tasks with their parameters."""
         ...
@@ -144,6 +152,8 @@ class Management:
                 "failed": worker.failed,
                 "alive_for": round(time.time() - self._started, 3),
                 "resources": self.owned,
+                "isolation": worker.isolations(),
+                "task_processes": worker.task_process_ids(),
             }
         ]
 

@@ -5,6 +5,7 @@ input of the client, and the order to stop. When the worker is gone, the process
 what its tasks started.
 """
 
+import asyncio
 import ctypes
 import itertools
 import os
@@ -26,6 +27,7 @@ from dragoman.model.value import value
 from dragoman.sdk import isolation
 from dragoman.sdk.client import new_id
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.lifespan import Lifespan
 from dragoman.sdk.memory_limit import limited_memory
 from dragoman.sdk.process_pipe import BlockingPipe
 from dragoman.sdk.task_output import captured, install
@@ -63,6 +65,10 @@ class TaskProcess:
         self._numbers = itertools.count(1)
         self._replies: dict[int, queue.SimpleQueue[tuple[str, str]]] = {}
         self._tasks: dict[TaskReference, Task] = {}
+        #: Entered lifespans by their pickled form; a worker has one.
+        self._lifespans: dict[bytes, Lifespan] = {}
+        #: One event loop for the async tasks and lifespans of this process.
+        self._runner = asyncio.Runner()
         self._context: JobContext | None = None
         self._handlers: dict[str, Callable[..., None]] = {
             "run": self._take,
@@ -135,7 +141,9 @@ class TaskProcess:
     def _answer(self, order: TaskOrder, context: JobContext) -> Answer:
         task: Task | None = None
         try:
-            task = self._task(order.task)
+            lifespan = self._lifespan(order.task)
+            context.dependencies, context.run_coroutine = lifespan.values, self._runner.run
+            task = self._task(order.task, lifespan)
             output = captured(self._output(order.work.ticket)) if order.takes_output else None
             with output or nullcontext(), limited_memory(order.memory):
                 return perform(task, order.work.call, context)
@@ -148,10 +156,24 @@ class TaskProcess:
         except BaseException as error:
             return fault_of(error, task, context)
 
-    def _task(self, reference: TaskReference) -> Task:
+    def _task(self, reference: TaskReference, lifespan: Lifespan) -> Task:
         if reference not in self._tasks:
-            self._tasks[reference] = reference.load()
+            self._tasks[reference] = reference.load(lifespan.types)
         return self._tasks[reference]
+
+    def _lifespan(self, reference: TaskReference) -> Lifespan:
+        """Return the entered lifespan; enter it before the first job of this process."""
+        found = self._lifespans.get(reference.surroundings)
+        if found is None:
+            found = reference.load_lifespan()
+            self._runner.run(found.enter())
+            self._lifespans[reference.surroundings] = found
+        return found
+
+    def leave(self) -> None:
+        """Leave the lifespans, before the process ends."""
+        for lifespan in self._lifespans.values():
+            self._runner.run(lifespan.leave())
 
     def _send_last(self, last: tuple[Any, ...]) -> None:
         """Send the answer; one that cannot be sent becomes a fault: every job ends."""
@@ -232,5 +254,7 @@ def run_task_process(end: socket.socket) -> None:
     structlog.configure(processors=[process.log])
     install()
     process.run()
+    with suppress(Exception):
+        process.leave()
     _flush()
     os._exit(0)

@@ -4,9 +4,11 @@ import pickle  # nosec B403: written and read by one program
 import runpy
 import sys
 import types
+from collections.abc import Set
 from typing import Any, Final
 
 from dragoman.model.value import value
+from dragoman.sdk.lifespan import Lifespan
 from dragoman.sdk.tasks import Task, make_task
 
 _MAIN: Final = "__main__"
@@ -20,33 +22,49 @@ class TaskReference:
 
     name: str
     pickled: bytes
+    #: The function of the worker's lifespan and the values that it provides, pickled.
+    surroundings: bytes = b""
     #: The main program, if the function is in it: a module's name, or a file.
     main_module: str = ""
     main_file: str = ""
 
-    def load(self) -> Task:
+    def load(self, types: Set[type] = frozenset()) -> Task:
         """Import the function. Raises what the import raises."""
+        self._prepare()
+        function, retry_on = pickle.loads(self.pickled)  # nosec B301: written by `refer`
+        return make_task(function, self.name, retry_on, types=types)
+
+    def load_lifespan(self) -> Lifespan:
+        """Import the worker's lifespan. Raises what the import raises."""
+        self._prepare()
+        found = pickle.loads(self.surroundings) if self.surroundings else ()  # nosec B301: as above
+        return Lifespan(*found)
+
+    def _prepare(self) -> None:
         if self.main_module or self.main_file:
             _import_main(self.main_module, self.main_file)
-        function, retry_on = pickle.loads(self.pickled)  # nosec B301: written by `refer`
-        return make_task(function, self.name, retry_on)
 
 
-def refer(task: Task) -> TaskReference:
+def refer(task: Task, lifespan: Lifespan | None = None) -> TaskReference:
     """Return the reference of a task. Raises ValueError if a child cannot import it."""
+    around = b""
     try:
         pickled = pickle.dumps((task.function, task.retry_on), pickle.HIGHEST_PROTOCOL)
+        if lifespan is not None and (lifespan.function is not None or lifespan.provided):
+            around = pickle.dumps((lifespan.function, lifespan.provided), pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise ValueError(
-            f"task {task.name}: a child process cannot import its function: {error}"
+            f"task {task.name}: a child process cannot import its function or lifespan: {error}"
         ) from None
     if getattr(task.function, "__module__", "") != _MAIN:
-        return TaskReference(task.name, pickled)
+        return TaskReference(task.name, pickled, around)
     main: Any = sys.modules[_MAIN]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if spec is None and file is None:
         raise ValueError(f"task {task.name}: it must be in a module; a child imports it from there")
-    return TaskReference(task.name, pickled, spec.name if spec else "", "" if spec else str(file))
+    return TaskReference(
+        task.name, pickled, around, spec.name if spec else "", "" if spec else str(file)
+    )
 
 
 def _import_main(module: str, file: str) -> None:

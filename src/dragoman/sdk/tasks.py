@@ -7,13 +7,14 @@ inside the task.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from dragoman.model.content import Answer, Call
 from dragoman.model.value import value
+from dragoman.sdk.context import JobContext
 from dragoman.sdk.isolation import NO_LIMITS, Isolation, TaskLimits
 from dragoman.sdk.task_results import (
     ForwardRequested,
@@ -28,8 +29,10 @@ from dragoman.sdk.task_spans import task_span
 
 __all__ = ["ForwardRequested", "Parameter", "Task", "TaskFailed", "Tasks", "make_task", "tasks_of"]
 
-#: A parameter with this name gets the job's context instead of an argument.
+#: A parameter with this name gets the job's context, as one of type `JobContext` does; but not if
+#: its type says that it is an argument.
 CONTEXT_NAME: Final = "job"
+_ARGUMENTS: Final = (str, bytes, bool, int, float, list, dict)
 
 
 @value
@@ -47,10 +50,11 @@ class Task:
     name: str
     function: Callable[..., Any]
     signature: inspect.Signature
-    #: The signature that callers see: without the context parameter.
+    #: The signature that callers see: without the parameters that the worker sets.
     public_signature: inspect.Signature
     parameters: tuple[Parameter, ...]
-    wants_context: bool
+    #: The parameters that the worker sets, with the type of each.
+    injected: tuple[Parameter, ...]
     doc: str
     #: Exceptions after which a retry may help; empty: all.
     retry_on: tuple[type[BaseException], ...] = ()
@@ -66,18 +70,27 @@ class Task:
         args, kwargs = call.args, dict(call.kwargs)
         if call.raw is not None and self.public_signature.parameters:
             args = (call.raw,)
-        if self.wants_context:
-            kwargs.pop(CONTEXT_NAME, None)
+        self._check_names(kwargs)
         bound = self.public_signature.bind(*args, **kwargs)
         for parameter in self.parameters:
             if parameter.name in bound.arguments:
                 given = bound.arguments[parameter.name]
                 bound.arguments[parameter.name] = _convert(given, parameter)
-        return self._with_context(bound, context) if self.wants_context else bound
+        return self._with_injected(bound, context) if self.injected else bound
 
-    def _with_context(self, bound: inspect.BoundArguments, context: Any) -> inspect.BoundArguments:
-        """Add the context at its position among the arguments."""
-        given = bound.arguments | {CONTEXT_NAME: context}
+    def _check_names(self, kwargs: dict[str, Any]) -> None:
+        """Ignore an argument for the context; raise TypeError for one that the worker sets."""
+        for parameter in self.injected:
+            if parameter.type is JobContext:
+                kwargs.pop(parameter.name, None)
+            elif parameter.name in kwargs:
+                raise TypeError(f"argument {parameter.name!r} is set by the worker")
+
+    def _with_injected(self, bound: inspect.BoundArguments, context: Any) -> inspect.BoundArguments:
+        """Add what the worker sets, at its position among the arguments."""
+        values = {JobContext: context, **getattr(context, "dependencies", {})}
+        set_here = {one.name: values[one.type] for one in self.injected}
+        given = bound.arguments | set_here
         in_order = {name: given[name] for name in self.signature.parameters if name in given}
         return inspect.BoundArguments(self.signature, in_order)
 
@@ -95,23 +108,26 @@ def make_task(
     retry_on: tuple[type[BaseException], ...] = (),
     isolation: Isolation | None = None,
     limits: TaskLimits = NO_LIMITS,
+    types: Set[type] = frozenset(),
 ) -> Task:
-    """Make a task from a function."""
+    """Make a task from a function. The worker sets its parameters of these `types`."""
     signature = inspect.signature(function)
     hints = get_type_hints(function)
+    injected = tuple(_injected(signature, hints, types))
+    hidden = {one.name for one in injected}
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = tuple(
         Parameter(p.name, hints[p.name])
         for p in signature.parameters.values()
-        if p.kind in plain and p.name in hints and p.name != CONTEXT_NAME
+        if p.kind in plain and p.name in hints and p.name not in hidden
     )
     return Task(
         name or function.__name__,
         function,
         signature,
-        _without_context(signature),
+        _without(signature, hidden),
         parameters,
-        CONTEXT_NAME in signature.parameters,
+        injected,
         inspect.getdoc(function) or "",
         retry_on,
         isolation,
@@ -119,8 +135,20 @@ def make_task(
     )
 
 
-def _without_context(signature: inspect.Signature) -> inspect.Signature:
-    parameters = [p for p in signature.parameters.values() if p.name != CONTEXT_NAME]
+def _injected(
+    signature: inspect.Signature, hints: Mapping[str, Any], types: Set[type]
+) -> Iterator[Parameter]:
+    """Yield the parameters that the worker sets."""
+    for name in signature.parameters:
+        hint = hints.get(name, Any)
+        if hint is JobContext or (name == CONTEXT_NAME and hint not in _ARGUMENTS):
+            yield Parameter(name, JobContext)
+        elif isinstance(hint, type) and hint in types:
+            yield Parameter(name, hint)
+
+
+def _without(signature: inspect.Signature, hidden: Set[str]) -> inspect.Signature:
+    parameters = [p for p in signature.parameters.values() if p.name not in hidden]
     return signature.replace(parameters=parameters)
 
 

@@ -38,6 +38,7 @@ from dragoman.sdk.isolation import (
     parse_size,
     refuse_to_serve_in_a_task_process,
 )
+from dragoman.sdk.lifespan import Lifespan, LifespanFunction
 from dragoman.sdk.loop_inbox import LoopInbox
 from dragoman.sdk.manage import Management, OnResources
 from dragoman.sdk.membership import Membership
@@ -75,6 +76,8 @@ class Worker:
         isolation: Isolation | None = None,
         processes: int | None = None,
         max_jobs_per_process: int | None = None,
+        lifespan: LifespanFunction | None = None,
+        provides: Sequence[object] = (),
     ) -> None:
         """Prepare.
 
@@ -83,6 +86,9 @@ class Worker:
         that do not say it: thread, process or async (None: `async def` functions on one event
         loop, others in threads). `processes` is the maximum of task processes (None: as many as
         `concurrency`); each is replaced after `max_jobs_per_process` jobs (None: never).
+        `lifespan` returns a context manager, plain or async, that is entered before the first job
+        and left after the last one. Tasks get its value, and each of `provides`, by the type of a
+        parameter.
         """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -106,9 +112,16 @@ class Worker:
         )
         #: The management tasks, which it answers beside its own.
         self.management = Management(self)
+        self._lifespan = Lifespan(lifespan, provides)
         self._options = ExecutorOptions(concurrency, isolation, processes, max_jobs_per_process)
         self._executors = Executors(
-            self.name, self._options, self.tasks, self.management, self._files, self._inbox.put
+            self.name,
+            self._options,
+            self.tasks,
+            self.management,
+            self._files,
+            self._lifespan,
+            self._inbox.put,
         )
         self._thread = WorkerThread(self.name, self.serve, self._refusal, self._not_registered)
         self._is_draining = False
@@ -193,7 +206,7 @@ class Worker:
         memory_limit: int | str | None = None,
     ) -> F:
         limits = TaskLimits(time_limit, parse_size(memory_limit))
-        task = make_task(function, name, retry_on, isolation, limits)
+        task = make_task(function, name, retry_on, isolation, limits, self._lifespan.types)
         wanted = isolation_of(function, isolation or self._options.isolation, task.name)
         check_limits(limits, wanted, task.name)
         self.tasks.add(task)
@@ -211,7 +224,7 @@ class Worker:
 
     def fallback(self, function: F) -> F:
         """Offer a function for every call without a known task name, such as raw bytes."""
-        self.tasks.fallback = make_task(function)
+        self.tasks.fallback = make_task(function, types=self._lifespan.types)
         return function
 
     def on_resources(self, function: OnResources) -> OnResources:
@@ -243,6 +256,10 @@ class Worker:
     def failed(self) -> int:
         """Jobs that failed since the start."""
         return self._running.failed
+
+    def isolations(self) -> dict[str, str]:
+        """Return where each task runs: thread, process or async. Thread-safe."""
+        return self._executors.isolations()
 
     def task_process_ids(self) -> list[int]:
         """Return the ids of its task processes. Thread-safe."""

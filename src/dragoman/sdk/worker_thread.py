@@ -34,6 +34,8 @@ class WorkerThread:
         self._refusal = refusal
         self._describe = describe
         self._thread: threading.Thread | None = None
+        #: What ended `serve` before the worker was registered.
+        self._error: BaseException | None = None
         #: Set while the broker has the worker registered.
         self.is_ready = threading.Event()
 
@@ -45,9 +47,18 @@ class WorkerThread:
     def start(self) -> None:
         """Serve in the thread."""
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve()), name=f"dragoman {self._name}", daemon=True
+            target=self._run, name=f"dragoman {self._name}", daemon=True
         )
         self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self.is_ready.is_set():
+                raise
+            # Nobody reads a thread's traceback; `wait_ready` raises this.
+            self._error = error
 
     def note_registered(self, is_registered: bool) -> None:
         """Note whether the broker has confirmed the registration."""
@@ -61,6 +72,8 @@ class WorkerThread:
             refusal = self._refusal()
             if refusal and time.monotonic() - started >= min(_REFUSAL_GRACE, timeout):
                 raise Refused(refusal)
+            if self._error is not None:
+                raise self._error
             is_dead = self._thread is not None and not self._thread.is_alive()
             if is_dead or time.monotonic() >= deadline:
                 raise Unreachable(self._describe(timeout))

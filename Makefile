@@ -11,7 +11,7 @@ MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz chaos pages crash powercut interop-bacalhau mutants docs lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash powercut interop-bacalhau mutants docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ fuzz: setup ## 100,000 mutated messages at every link of a live broker (ARGS=--h
 
 chaos: setup ## outages of the broker (kill, stop, pauses) while workers of every dialect run jobs
 	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v -s $(ARGS)
+
+cluster-chaos: setup ## ROUNDS=20 faults of the nodes of a cluster under load; prints a table
+	DRAGOMAN_CLUSTER_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop/test_cluster.py -v -s $(ARGS)
 
 powercut: setup ## cut the power of a ledger, ROUNDS=20 times: nothing acknowledged may be missing
 	$(BIN)/python scripts/powercut.py --rounds $(ROUNDS) $(ARGS)

@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "sdk": ("extras", "model", "dialects", "transports", "sdk"),
     "web": tuple(
         """model core.events core.effects core.view dialects.base dialects.http transports.base
-        transports.tls security web""".split()
+        transports.origins transports.tls security web""".split()
     ),
     "cli": tuple(
         """model dialects.listeners sdk ledger security server services pipeline spark testing web

@@ -79,3 +79,21 @@ def test_a_ledger_of_tomorrow_means_that_the_clock_went_back(tmp_path: Path) -> 
     assert next(broker.ledger()).verdict == OK
     os.utime(file, (time.time() + 3600, time.time() + 3600))
     assert next(broker.ledger()).verdict == BAD
+
+
+def test_the_nodes_of_a_cluster_are_looked_for(tmp_path: Path) -> None:
+    def check(**cluster: Any) -> list[tuple[str, str]]:
+        found = load(data=tmp_path, cluster={"name": "c", "node": "a", **cluster})
+        return [(f.verdict, f.text) for f in BrokerChecks(found).cluster()]
+
+    assert list(BrokerChecks(settings(tmp_path)).cluster()) == []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        places = [f"127.0.0.1:{other.getsockname()[1]}", f"127.0.0.1:{free_port()}"]
+        token, near, away = check(join=places)
+    assert token[0] == BAD
+    assert "cluster token" in token[1]
+    assert near == (OK, f"{places[0]} is reachable")
+    assert away[0] == WARNING
+    (tmp_path / "cluster.token").write_text("0123456789")
+    assert "three or five" in check(join=["127.0.0.1:1"])[0][1]
+    assert "sync_interval" in check(nats="nats://h:4222")[0][1]

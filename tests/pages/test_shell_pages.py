@@ -33,6 +33,7 @@ PLAIN: Final = (
 TOLD: Final = {
     *PLAIN,
     "README.md",
+    "docs/cluster.md",
     "docs/ledger.md",
     "docs/pipeline.md",
     "docs/queue.md",
@@ -88,6 +89,15 @@ def test_the_ledger_is_backed_up_verified_restored_and_repaired(terminal: Termin
     said = terminal.run(block, before_2="kill %1\nwait %1\nrm -r dragoman-data")
     assert "sound" in said
     assert "records 1 to" in said
+
+
+@pytest.mark.process
+def test_a_cluster_of_three_nodes_hands_over_and_is_verified(terminal: Terminal) -> None:
+    (block,) = shell("docs/cluster.md")
+    said = terminal.run(block, seconds=120)
+    assert "follows" in said
+    assert "leads now, instead of" in said
+    assert "all copies are equal" in said
 
 
 @pytest.mark.process

@@ -7,13 +7,17 @@ import logging
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import typer
 
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
+
+if TYPE_CHECKING:
+    from dragoman.server.server import OnReady
+    from dragoman.server.settings import BrokerSettings
 
 
 def _help(listener: ListenerSpec) -> str:
@@ -57,6 +61,22 @@ def up(
     insecure: bool = typer.Option(
         False, "--insecure", help="Let listeners without security accept other machines."
     ),
+    cluster: str | None = typer.Option(
+        None, help="The name of the cluster that this broker is a node of."
+    ),
+    node: str | None = typer.Option(None, help="The name of this node in its cluster."),
+    join: str | None = typer.Option(
+        None, help="The other nodes of the cluster: HOST:PORT,HOST:PORT."
+    ),
+    cluster_listen: str | None = typer.Option(
+        None, help="Where the other nodes connect, as HOST:PORT (127.0.0.1:6222)."
+    ),
+    cluster_token: Path | None = typer.Option(
+        None, help="File with the secret of the cluster (cluster.token in the data folder)."
+    ),
+    cluster_nats: str | None = typer.Option(
+        None, help="URL of NATS servers for the cluster, if the node shall start none."
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
     **listen: str | None,
 ) -> None:
@@ -68,12 +88,16 @@ def up(
     first signal drains (running jobs get some time), the second stops at once. Open jobs are in
     the ledger either way.
 
+    `dragoman up --cluster main --node a --cluster-listen a:6222 --join b:6222,c:6222` runs a node
+    of a cluster. Every node needs the same secret (`dragoman cluster token`). One node leads; the
+    others pass connections through to it, and take over if it fails.
+
     `dragoman up --data try --nfp 127.0.0.1:0 --ready-file ready.json` picks a free port for NFP
     and writes it to the file.
     """
     # Imported here: the other commands start in a third of the time without the server.
     from dragoman.security.files import only_owner
-    from dragoman.server.server import Server, write_ready_file
+    from dragoman.server.server import write_ready_file
     from dragoman.server.settings_sources import load
 
     only_owner()
@@ -89,9 +113,19 @@ def up(
         flags["data"] = data
     if inventory is not None:
         flags["inventory_path"] = inventory
+    place = {
+        "name": cluster,
+        "node": node,
+        "join": join,
+        "listen": cluster_listen,
+        "token": cluster_token,
+        "nats": cluster_nats,
+    }
+    if given := {name: text for name, text in place.items() if text is not None}:
+        flags["cluster"] = given
     settings = load(config, **flags)
 
-    server, opened = Server(settings), threading.Event()
+    opened = threading.Event()
 
     def ready(endpoints: dict[str, str]) -> None:
         opened.set()
@@ -99,9 +133,29 @@ def up(
             write_ready_file(ready_file, endpoints)
 
     tune_garbage_collector()
-    asyncio.run(
-        SystemdNotifier().accompany(server.run(ready), opened.is_set, lambda: server.is_going_down)
-    )
+    asyncio.run(serve(settings, ready, opened))
+
+
+async def serve(settings: "BrokerSettings", ready: "OnReady", opened: threading.Event) -> None:
+    """Run a broker, alone or as a node of a cluster."""
+    from dragoman.server.server import Server
+
+    notifier = SystemdNotifier()
+    if not settings.cluster.name:
+        server = Server(settings)
+        await notifier.accompany(server.run(ready), opened.is_set, lambda: server.is_going_down)
+        return
+    from dragoman.server.cluster_member import ClusterMember
+
+    member = ClusterMember(settings)
+    try:
+        server = Server(settings, await member.open())
+        member.attach(server)
+        # A standby is in service, too: systemd must not wait until it leads.
+        opened.set()
+        await notifier.accompany(server.run(ready), opened.is_set, lambda: server.is_going_down)
+    finally:
+        await member.close()
 
 
 def tune_garbage_collector() -> None:

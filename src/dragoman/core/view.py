@@ -68,6 +68,20 @@ class TroubleRow:
 
 
 @value
+class ClusterRow:
+    """This broker as a node of a cluster."""
+
+    node: str
+    #: leader, standby or neither.
+    role: str
+    #: The node that leads, and the number of its term; empty and 0: none is known.
+    leader: str
+    epoch: int
+    #: Messages of the stream that the copy of this node has not applied.
+    lag: int
+
+
+@value
 class Totals:
     """Counts since the ledger began, and the jobs that are open."""
 

@@ -83,6 +83,8 @@ class BrokerView:
         #: Schedules and dead letters. The server sets it.
         self.queue: QueueSource | None = None
         self.health = Health(now)
+        #: Returns this broker as a node of its cluster. The server sets it.
+        self.show_node: Callable[[], view.ClusterRow | None] = lambda: None
 
     # --- rows ---------------------------------------------------------------------------------
 
@@ -125,6 +127,10 @@ class BrokerView:
     def task_failures(self) -> dict[str, int]:
         """Return the background tasks that failed since the start, by name."""
         return dict(self.health.task_failures)
+
+    def cluster(self) -> view.ClusterRow | None:
+        """Return this broker as a node of its cluster; None: it is alone."""
+        return self.show_node()
 
     def job(self, job: str) -> dict[str, Any] | None:
         """Return the state of a job, from the ledger if it has left the memory."""

@@ -13,6 +13,7 @@ import structlog
 
 from dragoman.core.effects import Append, Effect
 from dragoman.core.job_store import JobStore
+from dragoman.core.view import ClusterRow
 from dragoman.ledger.base import Entry, LedgerUnavailable
 from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.snapshots import Snapshots
@@ -52,6 +53,12 @@ class Leadership:
     def lag(self) -> int:
         """How many messages of the stream this standby has not applied yet."""
         return self._standby.lag if self._standby is not None else 0
+
+    def row(self) -> ClusterRow:
+        """Return this node as a row of the view."""
+        leader = self.leader
+        name, epoch = ("", 0) if leader is None else (leader.node, leader.epoch)
+        return ClusterRow(self.cluster.node, str(self.role), name, epoch, self.lag)
 
     @property
     def epoch(self) -> int:

@@ -6,8 +6,9 @@ lost is asked again by its sender.
 """
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,8 @@ log = structlog.get_logger("dragoman.cluster")
 
 #: Messages handled in one turn of the loop.
 _DRAIN: Final = 1000
+#: Seconds after which a request to one node is repeated.
+_REPEAT: Final = 0.25
 
 Content = dict[str, Any]
 #: Answers a request; None: this node has no answer.
@@ -37,13 +40,13 @@ class MemberChannel:
         **options: Any,
     ) -> None:
         self._prefix = f"dragoman.member.{cluster}"
-        self._inbox = f"{self._prefix}.answer.{os.urandom(8).hex()}"
-        self._node = node
+        self._answers = f"{self._prefix}.answer.{os.urandom(8).hex()}"
+        self.node = node
         self.handlers = handlers if handlers is not None else {}
         own = [f"{self._prefix}.all", f"{self._prefix}.node.{node}"] if node else []
         self._nats = Nats(
             url,
-            [f"{self._inbox}.*", *own],
+            [f"{self._answers}.*", *own],
             name=f"dragoman member {node}",
             connects_in_background=bool(node),
             **options,
@@ -60,32 +63,44 @@ class MemberChannel:
         await self._nats.close()
 
     async def ask(self, node: str, kind: str, within: float, **content: Any) -> Content:
-        """Ask one node; return its answer. Raises TimeoutError."""
-        async with asyncio.timeout(within):
-            queue = self._send(f"node.{node}", kind, content)
-            return await queue.get()
+        """Ask one node, again and again; return its first answer. Raises TimeoutError."""
+        with self._inbox() as (inbox, answers):
+            async with asyncio.timeout(within):
+                while True:
+                    self._send(f"node.{node}", inbox, kind, content)
+                    try:
+                        async with asyncio.timeout(_REPEAT):
+                            return await answers.get()
+                    except TimeoutError:
+                        # The node may have just connected, or lost its connection.
+                        continue
 
     async def ask_all(self, kind: str, within: float, most: int, **content: Any) -> list[Content]:
         """Ask every node; return the answers that come in time, at most so many."""
-        queue, answers = self._send("all", kind, content), list[Content]()
-        try:
-            async with asyncio.timeout(within):
-                while len(answers) < most:
-                    answers.append(await queue.get())
-        except TimeoutError:
-            pass
-        return answers
+        found: list[Content] = []
+        with self._inbox() as (inbox, answers):
+            self._send("all", inbox, kind, content)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    while len(found) < most:
+                        found.append(await answers.get())
+        return found
 
-    def _send(self, to: str, kind: str, content: Content) -> "asyncio.Queue[Content]":
+    @contextlib.contextmanager
+    def _inbox(self) -> "Iterator[tuple[str, asyncio.Queue[Content]]]":
+        """Make a subject for answers; those that come after the block find no reader."""
         self._number += 1
-        answer = f"{self._inbox}.{self._number}"
-        # Answers that come later than the caller waits find no queue.
-        self._waiting = dict(list(self._waiting.items())[-100:])
-        queue = self._waiting[answer] = asyncio.Queue()
+        subject = f"{self._answers}.{self._number}"
+        queue = self._waiting[subject] = asyncio.Queue()
+        try:
+            yield subject, queue
+        finally:
+            del self._waiting[subject]
+
+    def _send(self, to: str, answer: str, kind: str, content: Content) -> None:
         body = msgspec.json.encode({**content, "kind": kind})
         self._nats.send(f"{self._prefix}.{to}".encode(), [body, b"", answer.encode()])
         self._nats.flush()
-        return queue
 
     def _receive(self) -> None:
         for subject, (body, _, reply) in self._nats.drain(_DRAIN):
@@ -103,6 +118,6 @@ class MemberChannel:
         handler = self.handlers.get(str(content.get("kind")))
         answer = handler(content) if handler is not None else None
         if answer is not None:
-            body = msgspec.json.encode({**answer, "node": self._node})
+            body = msgspec.json.encode({**answer, "node": self.node})
             self._nats.send(reply, [body, b"", b""])
             self._nats.flush()

@@ -346,6 +346,8 @@ class Server:
             state, loop.archive, links, loop.clock.now, management_tasks(settings), directories
         )
         view.health = loop.health
+        if self.leadership is not None:
+            view.show_node = self.leadership.row
         schedules = ScheduleRunner(state.store.queue, loop.engine.terms.apply)
         loop.engine.ticks = schedules
         view.queue = queue = QueueTasks(loop, schedules, new_id)

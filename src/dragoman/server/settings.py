@@ -27,6 +27,7 @@ from dragoman.model.limit import Limit
 from dragoman.model.retry import MOST_RETRIES, Retry
 from dragoman.model.schedule import Schedule, check_schedule
 from dragoman.model.terms import Terms
+from dragoman.server.cluster_settings import ClusterSection
 from dragoman.server.endpoints import check_endpoint
 
 
@@ -398,6 +399,7 @@ class _OwnSettings(SettingsSection):
     credentials: CredentialsSection = CredentialsSection()
     security: SecuritySection = SecuritySection()
     ledger: LedgerSection = LedgerSection()
+    cluster: ClusterSection = ClusterSection()
     traces: TracesSection = TracesSection()
     limits: Limits = Limits()
     services: dict[str, ServiceSection] = Field(

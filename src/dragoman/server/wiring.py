@@ -152,7 +152,8 @@ def _http(to: Listening) -> Transport:
     if ask.admits is not None and ask.check_token is not None:
         checks = Checks(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol)
     tls = to.security.credentials.tls(to.listener)
-    return HttpTransport(to.endpoint, to.own, new_id, checks=checks, tls=tls)
+    names = to.settings.cluster.hosts
+    return HttpTransport(to.endpoint, to.own, new_id, checks=checks, tls=tls, names=names)
 
 
 #: Makes the transport of a listener.

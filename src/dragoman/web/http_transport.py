@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.model.record import Kind, Record
 from dragoman.transports.base import Key, is_loopback
+from dragoman.transports.origins import ORIGINS
 from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
 from dragoman.web.broker_connection import WebBrokerConnection
@@ -151,6 +152,7 @@ class HeadTimeoutProtocol(H11Protocol):
         self.unfinished.pop(self, None)
         self.leaving.discard(self)
         self._head_due.cancel()
+        ORIGINS.forget(self.transport)
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -185,8 +187,11 @@ class HttpTransport(WebBrokerConnection):
         *,
         checks: Checks | None = None,
         tls: ServerTls | None = None,
+        names: Iterable[str] = (),
     ) -> None:
+        """Prepare; `names` are hosts of other nodes, which pass requests through to this one."""
         super().__init__(checks)
+        self._names = frozenset(name.lower() for name in names)
         self._tls = tls
         self._sessions = BrowserSessions(time.monotonic)
         self._connections: set[HeadTimeoutProtocol] = set()
@@ -285,7 +290,8 @@ class HttpTransport(WebBrokerConnection):
         )
         if not is_loopback(host) and not self._settings.hosts:
             return app
-        return HostMiddleware(app, _LOCAL_NAMES | {host.lower()} | frozenset(self._settings.hosts))
+        own = {host.lower(), *self._settings.hosts}
+        return HostMiddleware(app, _LOCAL_NAMES | self._names | own)
 
     async def close(self) -> None:
         """Answer the waiting requests, then close."""

@@ -50,6 +50,7 @@ class Collector:
         yield from self._services()
         yield from self._workers()
         yield from self._links()
+        yield from self._cluster()
         if self._measured is not None:
             yield from measurements(self._measured)
 
@@ -76,6 +77,15 @@ class Collector:
         yield failures
         clients = len(self._view.clients())
         yield GaugeMetricFamily("dragoman_clients", "Clients seen lately", value=clients)
+
+    def _cluster(self) -> Iterator[Metric]:
+        row = self._view.cluster()
+        if row is None:
+            return
+        yield _gauge("dragoman_cluster_role", "The role of this node", "role", [(row.role, 1.0)])
+        yield GaugeMetricFamily("dragoman_cluster_epoch", "Term of the leader", value=row.epoch)
+        text = "Messages of the ledger's stream that this node has not applied"
+        yield GaugeMetricFamily("dragoman_cluster_lag", text, value=row.lag)
 
     def _services(self) -> Iterator[Metric]:
         rows = sorted(self._view.services(), key=lambda row: (-row.queued, row.name))

@@ -6,9 +6,17 @@ from typing import Any, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.core.view import ClientRow, ServiceRow, Totals, TroubleRow, WorkerRow
+from dragoman.core.view import (
+    ClientRow,
+    ClusterRow,
+    ServiceRow,
+    Totals,
+    TroubleRow,
+    WorkerRow,
+)
 from dragoman.model.job import JobState
 from dragoman.model.value import value
+from dragoman.transports.origins import ORIGINS
 from dragoman.web.identity import CALLER, Checks
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
@@ -56,6 +64,10 @@ class ViewSource(Protocol):
 
     def task_failures(self) -> Mapping[str, int]:
         """Return the background tasks that failed since the start, by name."""
+        ...
+
+    def cluster(self) -> ClusterRow | None:
+        """Return this broker as a node of its cluster; None: it is alone."""
         ...
 
     def jobs(self, state: JobState | None, limit: int, service: str = "") -> list[dict[str, Any]]:
@@ -194,7 +206,11 @@ class ViewRoutes:
         return answer({"status": "ok"})
 
     async def is_ready(self, request: Request) -> Response:
-        """GET /readyz: the broker takes work. Says what is wrong, without paths: anyone may ask."""
+        """GET /readyz: the broker takes work. Says what is wrong, without paths: anyone may ask.
+
+        In a cluster it says the role of the node that was asked. A standby passes the request
+        through to the leader, which knows who did.
+        """
         if self._broker.totals().is_draining:
             raise Problem(503, "the broker is stopping", "draining", headers={"Retry-After": "2"})
         troubles = self._broker.troubles()
@@ -204,7 +220,16 @@ class ViewRoutes:
                 detail = f"nothing can be acknowledged: {each.reason}"
                 headers = {"Retry-After": "2"}
                 raise Problem(503, detail, "unavailable", headers=headers, troubles=shown)
-        return answer({"status": "ready", **({"troubles": shown} if shown else {})})
+        role = self._role(request)
+        return answer({"status": "ready", **role, **({"troubles": shown} if shown else {})})
+
+    def _role(self, request: Request) -> dict[str, str]:
+        row = self._broker.cluster()
+        if row is None:
+            return {}
+        passed_by = ORIGINS.node_of(request.scope.get("client"))
+        role = "standby" if passed_by else row.role
+        return {"node": passed_by or row.node, "role": role, "leader": row.leader}
 
 
 def workers_page(request: Request, workers: Sequence[WorkerRow]) -> Response:

@@ -34,6 +34,26 @@ class BrokerChecks:
         #: What a running broker says is wrong with it; `ports` finds it.
         self._troubles: list[dict[str, Any]] = []
 
+    # --- the cluster --------------------------------------------------------------------------
+
+    def cluster(self) -> Iterator[CheckResult]:
+        """Check the secret of the cluster, and that the other nodes can be reached."""
+        section = self.settings.cluster
+        if not section.name:
+            return
+        if section.nats:
+            text = "set `sync_interval: always` at these servers; that cannot be read from here"
+            yield warning("cluster", f"uses NATS servers of its own: {text}")
+            return
+        try:
+            section.read_token(self.settings.data)
+        except ValueError as error:
+            yield bad("cluster", str(error))
+        if len(section.join) % 2:
+            yield warning("cluster", f"{len(section.join) + 1} nodes: use three or five")
+        for place in section.join:
+            yield _node(place)
+
     # --- ports --------------------------------------------------------------------------------
 
     def ports(self) -> Iterator[CheckResult]:
@@ -150,3 +170,14 @@ def _fsync(folder: Path) -> CheckResult:
         return ok("fsync", text)
     hint = "acknowledgements wait for it; a local SSD is faster"
     return warning("fsync", f"{text}; {hint}" if middle <= _SLOW else f"{text}: slow; {hint}")
+
+
+def _node(place: str) -> CheckResult:
+    """Check that another node of the cluster can be reached."""
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    except OSError as error:
+        text = f"{place} is not reachable ({error.strerror or error}); does that node run?"
+        return warning("cluster", text)
+    return ok("cluster", f"{place} is reachable")

@@ -24,9 +24,9 @@ def doctor(
     """Check whether a broker can run on this machine.
 
     Checks Python and its packages, the NATS server, Java and Spark, the ports, the data folder, the
-    fsync latency of its disk, and the clock. `ok` needs no action. With `warning` the broker works,
-    or only a part does not. With `bad` it would not start or not keep its guarantees. Exits with 0
-    if nothing is bad, else with 1.
+    fsync latency of its disk, the other nodes of its cluster, and the clock. `ok` needs no action.
+    With `warning` the broker works, or only a part does not. With `bad` it would not start or not
+    keep its guarantees. Exits with 0 if nothing is bad, else with 1.
     """
     # Imported here: the other commands start faster without the server.
     from dragoman.cli.doctor.broker_checks import BrokerChecks
@@ -36,7 +36,7 @@ def doctor(
     checks: tuple[Check, ...] = (
         *(machine.python, machine.packages, machine.nats_server, machine.java),
         *(machine.clock, machine.open_files, broker.ports, broker.running),
-        *(broker.disk, broker.ledger),
+        *(broker.disk, broker.ledger, broker.cluster),
     )
     results = [first, *run_checks(checks)]
     if as_json:

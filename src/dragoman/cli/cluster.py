@@ -1,0 +1,204 @@
+"""The `dragoman cluster` commands: what the nodes of a cluster say, and a planned hand-over.
+
+They run on a node, with its settings: they ask the members over the node's own NATS.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import typer
+
+from dragoman.cli.broker_files import CONFIG, DATA, find_settings
+from dragoman.cli.init import write_private
+from dragoman.cli.output import AS_JSON, print_json
+
+if TYPE_CHECKING:
+    from dragoman.server.member_channel import Content
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Look at a cluster of brokers and hand the lead over. Runs on a node, with its settings.",
+)
+#: Seconds that the members have to answer.
+WITHIN: Final = typer.Option(3.0, "--within", help="Seconds that the nodes have to answer.")
+#: Seconds that another node has to take over.
+_HAND_OVER: Final = 15.0
+#: Attempts to compare all copies at a record that each of them has.
+_ATTEMPTS: Final = 3
+
+
+@app.command()
+def token(
+    file: Path = typer.Argument(Path("cluster.token"), help="The file to write."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make the secret of a new cluster. Copy the file to every node. Overwrites nothing."""
+    try:
+        write_private(file, f"{os.urandom(32).hex()}\n")
+    except FileExistsError:
+        raise ValueError(f"{file} exists already; nothing was changed") from None
+    if as_json:
+        print_json({"file": str(file)})
+    else:
+        typer.echo(f"wrote {file}; copy it to every node and use it with --cluster-token")
+
+
+@app.command()
+def status(
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    within: float = WITHIN,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show each node: its role, the epoch of the leader it follows, and how far it is behind.
+
+    Exits with 0 if one node leads and all nodes answer, with 1 if not.
+    """
+    node = ClusterCommand(config, data, within)
+    rows = node.run(lambda: node.ask_all("status"))
+    expected = node.expected
+    leaders = [row["node"] for row in rows if row["role"] == "leader"]
+    is_well = len(leaders) == 1 and len(rows) >= expected
+    if as_json:
+        print_json({"nodes": rows, "expected": expected, "leaders": leaders, "ok": is_well})
+    else:
+        _print_status(rows, expected, leaders)
+    if not is_well:
+        raise typer.Exit(1)
+
+
+def _print_status(rows: "list[Content]", expected: int, leaders: list[str]) -> None:
+    for row in rows:
+        follows = f"follows {row['leader']}" if row["role"] == "standby" and row["leader"] else ""
+        typer.echo(
+            f"{row['node']:12} {row['role']:8} epoch {row['epoch']:<6} record {row['last']:<10} "
+            f"behind {row['lag']:<6} {follows}".rstrip()
+        )
+    if len(rows) < expected:
+        typer.echo(f"{expected - len(rows)} of {expected} nodes do not answer")
+    if len(leaders) != 1:
+        typer.echo(f"{len(leaders)} nodes lead; there should be one")
+
+
+@app.command("step-down")
+def step_down(
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    within: float = WITHIN,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Hand the lead over to another node; return when it leads. Nothing is lost or refused."""
+    node = ClusterCommand(config, data, within)
+    before, after = node.run(node.hand_over)
+    if as_json:
+        print_json({"from": before, "to": after})
+    else:
+        typer.echo(f"{after} leads now, instead of {before}")
+
+
+@app.command()
+def verify(
+    config: Path | None = CONFIG,
+    data: Path | None = DATA,
+    within: float = WITHIN,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Compare the copies of all nodes: the hash chain at the newest record that all of them have.
+
+    Exits with 0 if all copies are equal and all nodes answer, with 1 if not.
+    """
+    node = ClusterCommand(config, data, within)
+    seq, rows = node.run(node.compare)
+    expected = node.expected
+    marks = {row["mark"] for row in rows}
+    is_equal = len(marks) == 1 and "" not in marks and len(rows) >= expected
+    if as_json:
+        print_json({"seq": seq, "nodes": rows, "expected": expected, "equal": is_equal})
+    else:
+        for row in rows:
+            typer.echo(f"{row['node']:12} record {seq}  {row['mark'] or 'not there'}")
+        typer.echo("all copies are equal" if is_equal else "the copies are not equal")
+        if len(rows) < expected:
+            typer.echo(f"{expected - len(rows)} of {expected} nodes do not answer")
+    if not is_equal:
+        raise typer.Exit(1)
+
+
+class ClusterCommand:
+    """One command: a connection to the members, through the NATS of this node."""
+
+    def __init__(self, config: Path | None, data: Path | None, within: float) -> None:
+        # Imported here: most commands start faster without them.
+        from dragoman.server.cluster_member import find_section, own_url
+        from dragoman.server.member_channel import MemberChannel
+
+        settings = find_settings(config, data)
+        section = find_section(settings)
+        self._within = within
+        url = own_url(section, settings.data)
+
+        def connect() -> MemberChannel:
+            return MemberChannel(url, section.name)
+
+        self._connect = connect
+        self._channel: MemberChannel
+        #: Nodes that should answer.
+        self.expected = len(section.join) + 1
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Connect, do the work, disconnect."""
+
+        async def in_loop() -> T:
+            self._channel = self._connect()
+            await self._channel.open()
+            try:
+                return await work()
+            finally:
+                await self._channel.close()
+
+        return asyncio.run(in_loop())
+
+    async def ask_all(self, kind: str, within: float = 0.0, **more: Any) -> "list[Content]":
+        """Ask every node."""
+        rows = await self._channel.ask_all(kind, within or self._within, self.expected, **more)
+        return sorted(rows, key=lambda row: str(row["node"]))
+
+    async def _leader(self, within: float = 0.0) -> str:
+        rows = await self.ask_all("status", within)
+        return next((str(row["node"]) for row in rows if row["role"] == "leader"), "")
+
+    async def hand_over(self) -> tuple[str, str]:
+        """Have the leader step down; return it and the next one."""
+        before = await self._leader()
+        if not before:
+            raise ValueError("no node leads now; see `dragoman cluster status`")
+        if not (await self._channel.ask(before, "step_down", self._within)).get("done"):
+            raise ValueError(f"{before} no longer leads; see `dragoman cluster status`")
+        try:
+            async with asyncio.timeout(_HAND_OVER):
+                while True:
+                    after = await self._leader(0.5)
+                    if after not in ("", before):
+                        return before, after
+        except TimeoutError:
+            text = f"{before} stepped down, and no node took over within {_HAND_OVER:g} s"
+            raise TimeoutError(f"{text}; see `dragoman cluster status`") from None
+
+    async def compare(self) -> "tuple[int, list[Content]]":
+        """Ask for the mark of one record that all have.
+
+        A copy may lose old records meanwhile: then it asks again.
+        """
+        seq, rows = 0, list[Any]()
+        for _ in range(_ATTEMPTS):
+            found = await self.ask_all("mark", seq=0)
+            seq = min((row["last"] for row in found), default=0)
+            rows = await self.ask_all("mark", seq=seq)
+            if all(row["mark"] for row in rows):
+                break
+        return seq, rows

@@ -188,6 +188,15 @@ def test_a_leader_without_its_servers_stops_and_follows_when_they_are_back(site:
     assert a.server.leader.node == "b"
 
 
+def test_a_leader_without_a_majority_stops_without_an_error(site: Site) -> None:
+    a = site.add("a")
+    a.until(Role.LEADER)
+    site.stream.servers = 1
+    a.submit("j1")
+    a.stop()
+    assert a.error is None
+
+
 def test_a_leader_that_is_fenced_follows(site: Site) -> None:
     a = site.add("a")
     a.until(Role.LEADER)

@@ -14,7 +14,7 @@ import structlog
 from dragoman.core.effects import Append, Effect
 from dragoman.core.job_store import JobStore
 from dragoman.core.view import ClusterRow
-from dragoman.ledger.base import Entry, LedgerUnavailable
+from dragoman.ledger.base import Entry, Fenced, LedgerUnavailable
 from dragoman.ledger.replicated import ReplicatedLedger
 from dragoman.ledger.snapshots import Snapshots
 from dragoman.server.cluster_node import ClusterNode, Role
@@ -25,6 +25,11 @@ log = structlog.get_logger("dragoman.cluster")
 
 #: How long a node that stepped down leaves the lease to others, in times to live.
 _YIELDS: Final = 5.0
+
+
+#: Errors after which a node no longer leads. Without a majority a node that is told to stop cannot
+#: write its last records; they were acknowledged to nobody.
+LEADERSHIP_ENDS: Final = (Fenced, LeaseLost, LedgerUnavailable)
 
 
 class Leadership:

@@ -22,7 +22,7 @@ from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
 from dragoman.ledger.audit import read_key
-from dragoman.ledger.base import Entry, Fenced, LedgerError
+from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
 from dragoman.ledger.node_segments import NodeSegments
 from dragoman.ledger.replicated import ReplicatedLedger, open_replica
@@ -45,8 +45,8 @@ from dragoman.server.file_roots import check_roots
 from dragoman.server.guard import Guard
 from dragoman.server.internal_client import InternalClient
 from dragoman.server.key_tasks import KeyTasks
-from dragoman.server.leadership import Leadership
-from dragoman.server.lease import LeaseHolder, LeaseLost
+from dragoman.server.leadership import LEADERSHIP_ENDS, Leadership
+from dragoman.server.lease import LeaseHolder
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.ledger_queries import LedgerQueries
 from dragoman.server.ledger_watch import LedgerWatch
@@ -165,9 +165,9 @@ class Server:
             await member.fence(ledger, first)
             await member.close_pass_through()
             await self._serve(ledger, inventory, broker, clock, first, on_ready)
-        except (Fenced, LeaseLost) as error:
+        except LEADERSHIP_ENDS as error:
             self._begin_again = not self._asked_to_stop
-            log.error("this node no longer leads; it follows the new leader", error=str(error))
+            log.error("this node no longer leads; it follows the next leader", error=str(error))
 
     def _read_inventory(self) -> Inventory:
         """Read the inventory. A broken file is a usage error that names the file and the line."""
@@ -307,7 +307,7 @@ class Server:
                 loop.require_lead = member.require_lead
                 member.serves(links.endpoints(), loop.halt)
             await loop.run(first, is_written=member is not None)
-        except (Fenced, LeaseLost):
+        except LEADERSHIP_ENDS:
             await _stop_all(audit, maintenance, snapshots)
             raise
         finally:

@@ -11,7 +11,7 @@ MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash powercut interop-bacalhau mutants docs lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash workflow-crash powercut interop-bacalhau mutants docs lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ pages: setup ## type every shell block of README and docs, Spark's too
 
 crash: setup ## kill and restart real processes, ROUNDS=20 times
 	DRAGOMAN_CRASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop -m crash $(ARGS)
+
+workflow-crash: setup ## a map of STEPS=100000 steps survives KILLS=10 kills of worker and broker
+	DRAGOMAN_WORKFLOW_STEPS=$(or $(STEPS),100000) DRAGOMAN_WORKFLOW_KILLS=$(or $(KILLS),10) \
+		$(BIN)/python -m pytest tests/interop/test_workflow_crash.py -v -s $(ARGS)
 
 interop-bacalhau: setup ## both directions with a real Bacalhau, built with Go where that is installed
 	$(BIN)/python scripts/interop_bacalhau.py $(ARGS)

@@ -24,6 +24,13 @@ def test_a_snapshot_restores_children_and_which_are_held(stage: Stage) -> None:
     assert list(families.held) == ["k2"]
 
 
+def test_after_a_snapshot_ended_children_do_not_count_as_open(stage: Stage) -> None:
+    stage.tell(joined("w1", credit=9), submitted("j1"))
+    stage.tell(submitted("k1", client="w1", parent=Parent("j1", 1)), finished("w1", "k1"))
+    families = read_snapshot(write_snapshot(fold(stage.records))).families
+    assert not families.has_open(JobId("j1"))
+
+
 def test_a_job_whose_parent_was_forgotten_is_finished_like_any_other() -> None:
     stage = Stage()
     stage.tell(joined("w1", credit=9), submitted("j1"))

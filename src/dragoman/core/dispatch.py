@@ -170,12 +170,11 @@ def serve_limiter(state: BrokerState, limiter: Limiter) -> None:
 
 def _serve_lane(state: BrokerState, lane: QueueLane) -> None:
     while (head := lane.first(state.now)) is not None:
-        part = head[1][4]
-        worker = _candidate(state, part)
+        worker = _candidate(state, head[1][4])
         if worker is None:
             break
-        _take_out(state, part)
-        dispatch_part(state, worker, part)
+        # Not this part at once: clients of other lanes may be next.
+        fill_worker(state, worker)
     else:
         return
     # All workers are busy, or those with room refused the next part: they may take another one.

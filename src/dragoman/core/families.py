@@ -26,7 +26,8 @@ class Families:
     def add(self, child: Job) -> None:
         """Note a new child."""
         self._children.setdefault(child.parent, {})[child.position] = child
-        self._open[child.parent] += not child.is_final
+        if not child.is_final:
+            self._open[child.parent] += 1
 
     def child_at(self, parent: JobId, position: int) -> Job | None:
         """Return the child at a position."""

@@ -22,7 +22,7 @@ _MAX_PREFETCH: Final = 1024
 #: in a worker can wait about so long; another worker or client cannot be served with it meanwhile.
 SHORT_TURNAROUND: Final = 0.2
 #: Slots that parents lend, for each slot: a bound for the threads that wait in a worker.
-_LENT_EACH: Final = 8
+LENT_EACH: Final = 8
 #: Added to the load of a worker whose jobs would wait, so that workers with free slots come first.
 _WAITING: Final = 1 << 32
 #: Added to the load of a worker that is a broker, so that workers of this broker come first.
@@ -99,7 +99,7 @@ class RegisteredWorker:
         """How many slots its waiting parents lend to other jobs, if credit returns."""
         if not self.parents or self.credit is None or not self.credit_returns:
             return 0
-        return min(len(self.parents), _LENT_EACH * self.credit)
+        return min(len(self.parents), LENT_EACH * self.credit)
 
     @property
     def has_free_slot(self) -> bool:

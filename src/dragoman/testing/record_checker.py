@@ -19,6 +19,7 @@ from dragoman.core.events import (
     TimeAdvanced,
     WorkerJoined,
 )
+from dragoman.core.registry import LENT_EACH
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.model.body import Body
 from dragoman.model.labels import PREFETCH
@@ -26,6 +27,7 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.retry import NO_RETRY
 from dragoman.model.schedule import read_schedule
 from dragoman.model.terms import read_terms
+from dragoman.testing.family_checker import FamilyChecker
 from dragoman.testing.limit_checker import LimitChecker
 from dragoman.testing.unique_checker import UniqueChecker
 from dragoman.testing.workload import LINK
@@ -95,6 +97,7 @@ class RecordChecker:
         self.ticks: dict[str, int] = {}
         self.limits = LimitChecker()
         self.uniques = UniqueChecker()
+        self.families = FamilyChecker()
         self.replaying = False
         self.now = 0.0
 
@@ -125,6 +128,7 @@ class RecordChecker:
         """Note what an event says about its worker."""
         self.now = now
         self.unstarted.clear()
+        self.families.between_events()
         # Another peer may send `ResourcesSettled` for a worker, so it is no sign of life.
         peer = getattr(event, "worker", None) if type(event) is not ResourcesSettled else None
         if peer in self.sessions or type(event) is WorkerJoined:
@@ -166,6 +170,7 @@ class RecordChecker:
         step = _STEPS.get(record.kind)
         if step is not None:
             step(self, record, body, event)
+        self.families.take(record)
 
     def _submitted(self, record: Record, body: Body | None, event: Event | None) -> None:
         assert record.job not in self.jobs, f"{record.job} is submitted twice"
@@ -223,10 +228,16 @@ class RecordChecker:
         if peer in self.credit:
             self.credit[peer] -= 1
             assert self.credit[peer] >= 0, f"{where}: {peer} had no credit"
-        if peer in self.window:
-            assert self.held[peer] <= self.window[peer], (
+        if peer in self.window and (joined := self.sessions[peer]) is not None:
+            lent = self._lent(peer, joined.credit)
+            assert self.held[peer] <= self.window[peer] + lent, (
                 f"{where}: {peer} holds more than its window"
             )
+
+    def _lent(self, peer: str, credit: int | None) -> int:
+        """Return how many slots the parents that a worker holds lend to other jobs."""
+        parents = sum(self.families.has_open(job) for job, _ in self.order.get(peer, ()))
+        return min(parents, LENT_EACH * (credit or 0))
 
     def _free(self, part: CheckedPart) -> None:
         if part.peer:
@@ -260,7 +271,8 @@ class RecordChecker:
         if self.replaying or peer in self.unstarted or peer not in self.slots:
             return
         if type(event) in (PeerLeft, TimeAdvanced, WorkerJoined):
-            self.unstarted[peer] = set(list(self.order.get(peer, {}))[self.slots[peer] :])
+            running = self.slots[peer] + self._lent(peer, self.slots[peer])
+            self.unstarted[peer] = set(list(self.order.get(peer, {}))[running:])
 
     def _check_retry(self, job: CheckedJob, part: CheckedPart, record: Record) -> None:
         """Check that a failed attempt may be retried."""

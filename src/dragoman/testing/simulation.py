@@ -115,7 +115,8 @@ class Simulation:
     def _worker(self, offer: Any) -> SimWorker:
         name = offer.worker.partition("/")[2]
         worker = SimWorker(self.world, offer, lambda event: self._to_broker(name, event))
-        self.peers[LINK, name] = worker
+        # It submits children over a connection of its own.
+        self.peers[LINK, name] = self.peers[LINK, f"{name}-children"] = worker
         return worker
 
     def _client(self, name: str, workers: tuple[WorkerName, ...]) -> SimClient:

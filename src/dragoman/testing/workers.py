@@ -5,12 +5,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.core.effects import Dismiss, SendBeat, SendCancel, SendInput, SendPoll, SendWork
+from dragoman.core.effects import (
+    Dismiss,
+    SendBeat,
+    SendCancel,
+    SendInput,
+    SendPoll,
+    SendReply,
+    SendWork,
+)
 from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     Event,
     JobForwarded,
+    JobSubmitted,
     PeerLeft,
     ReplyKind,
     ReplyReceived,
@@ -21,7 +30,7 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId
 from dragoman.model.target import ANY, Labelled
-from dragoman.testing.workload import LINK, SERVICES
+from dragoman.testing.workload import LINK, SERVICES, child_of, children_of
 from dragoman.testing.world import World
 
 #: Outcomes of a job with their shares; the rest succeeds.
@@ -63,6 +72,8 @@ class SimWorker:
         #: Those that wait for one of its slots, oldest first.
         self.waiting: deque[Key] = deque()
         self.results: dict[Key, ReplyReceived | JobForwarded] = {}
+        #: The children that it submitted.
+        self.children: dict[JobId, JobSubmitted] = {}
         self.heard_at = 0.0
 
     # --- life ---------------------------------------------------------------------------------
@@ -158,6 +169,9 @@ class SimWorker:
             self._reply(work, ReplyKind.ACCEPTED)
         if random.random() < 0.2:
             self._reply(work, random.choice((ReplyKind.PROGRESS, ReplyKind.CHUNK)))
+        for child in children_of(work.job, self.offer.worker):
+            self.children[child.job] = child
+            self.send(child)
         if self.is_good:
             self.world.after(0.01, self._finish, self.life, key, "succeed")
             return
@@ -199,6 +213,16 @@ class SimWorker:
                     attempt=effect.attempt,
                 )
             )
+
+    def _child(self, effect: SendReply) -> None:
+        """Submit a child that failed in an earlier run of its parent again, under a new id."""
+        child = self.children.get(effect.job)
+        is_taken = effect.fault is not None and effect.fault.code is FaultCode.CONFLICT
+        if child is not None and child.terms.parent is not None and is_taken:
+            failed = int(effect.job.rpartition("~")[2]) if "~" in effect.job else 0
+            again = child_of(child.terms.parent, self.offer.worker, failed + 1)
+            self.children[again.job] = again
+            self.send(again)
 
     def _beat_received(self, effect: SendBeat) -> None:
         """Do nothing: the heartbeat is a sign of life only."""
@@ -266,4 +290,5 @@ _HANDLERS: Final[dict[type, Callable[[SimWorker, Any], None]]] = {
     SendPoll: SimWorker._poll,
     SendBeat: SimWorker._beat_received,
     Dismiss: SimWorker._dismissed,
+    SendReply: SimWorker._child,
 }

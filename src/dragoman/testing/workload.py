@@ -1,7 +1,9 @@
 """The jobs and offers of simulated peers: every policy of the core, in all combinations."""
 
+from dataclasses import replace
 from random import Random
 from typing import Final
+from zlib import crc32
 
 from dragoman.core.events import JobSubmitted, WorkerJoined
 from dragoman.model.body import Body
@@ -9,6 +11,7 @@ from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.labels import PREFETCH
 from dragoman.model.limit import NO_LIMIT, Limit
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
+from dragoman.model.parent import Parent
 from dragoman.model.retry import Retry
 from dragoman.model.target import ALL, ANY, Labelled, Named, OnResource, Target
 from dragoman.model.terms import BALANCES, Terms
@@ -115,6 +118,23 @@ def draw_job(
         "task",
         f"key-{job}" if random.random() < 0.15 else "",
     )
+
+
+def children_of(job: JobId, worker: PeerId) -> list[JobSubmitted]:
+    """Return the children that a job's task submits: the same in each run of the task."""
+    draw = crc32(job.encode())
+    count = draw % 3 if draw % 4 == 0 and job.count("/") < 2 else 0
+    return [child_of(Parent(job, position), worker) for position in range(1, count + 1)]
+
+
+def child_of(parent: Parent, worker: PeerId, failed: int = 0) -> JobSubmitted:
+    """Return one child, after so many that failed at its position."""
+    job = JobId(f"{parent.job}/{parent.position}" + (f"~{failed}" if failed else ""))
+    random = Random(f"{parent.job}/{parent.position}")
+    terms = replace(draw_terms(random), parent=parent, memoize=False, limit=None, unique=None)
+    body = Body(LINK, (f"q-{parent.job}/{parent.position}".encode(), b""))
+    client = PeerId(f"{worker}-children")
+    return JobSubmitted(job, client, random.choice(SERVICES), body, ANY, terms, "task")
 
 
 def draw_offer(random: Random, name: WorkerName) -> WorkerJoined:

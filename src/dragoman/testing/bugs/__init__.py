@@ -2,13 +2,22 @@
 
 Each is a context manager that replaces one function of the core or of the simulated server. They
 resemble real mistakes: small, and correct most of the time. `planting` has the mechanism;
-`durability`, `dispatch`, `timing`, `jobs`, `retries`, `limits` and `uniques` have the bugs. Those
-of `outages` need worlds with outages, those of `mesh` worlds of linked brokers.
+`durability`, `dispatch`, `timing`, `jobs`, `retries`, `limits`, `uniques` and `families` have the
+bugs. Those of `outages` need worlds with outages, those of `mesh` worlds of linked brokers.
 """
 
 from typing import Final
 
-from dragoman.testing.bugs import dispatch, durability, jobs, limits, retries, timing, uniques
+from dragoman.testing.bugs import (
+    dispatch,
+    durability,
+    families,
+    jobs,
+    limits,
+    retries,
+    timing,
+    uniques,
+)
 from dragoman.testing.bugs.planting import Bug
 
 #: All planted bugs by name.
@@ -20,4 +29,5 @@ BUGS: Final[dict[str, Bug]] = {
     **retries.BUGS,
     **limits.BUGS,
     **uniques.BUGS,
+    **families.BUGS,
 }

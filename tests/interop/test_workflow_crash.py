@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,11 @@ STEPS = int(os.environ.get("DRAGOMAN_WORKFLOW_STEPS", "300"))
 KILLS = int(os.environ.get("DRAGOMAN_WORKFLOW_KILLS", "2"))
 #: Seconds that one step may take on a loaded machine, on the average.
 SLOWEST = 0.02
-#: A worker that was killed is lost after two seconds.
+#: A worker that was killed is lost after ten seconds: on a loaded machine it may be slow to beat.
 SETTINGS = """
 [nfp]
 beat_every = 0.2
-missed_allowed = 10
+missed_allowed = 50
 [services.flow]
 max_attempts = 100
 [ledger]
@@ -55,6 +56,11 @@ def runs(folder: Path) -> list[bytes]:
     """Return the runs of steps, in order."""
     file = folder / "runs"
     return file.read_bytes().split() if file.exists() else []
+
+
+def has_run(folder: Path, count: int) -> bool:
+    """Tell whether steps have run so many times."""
+    return len(runs(folder)) >= count
 
 
 class Crashing:
@@ -87,7 +93,7 @@ def test_a_map_survives_kills_of_worker_and_broker(broker: StartBroker, fleet: F
         job = client.options(timeout=patience * 2).submit("flow", "total", n=STEPS)
         for number in range(KILLS):
             done = STEPS * (number + 1) // (KILLS + 1)
-            until(lambda d=done: len(runs(fleet.folder)) >= d, f"{done} runs", patience)
+            until(partial(has_run, fleet.folder, done), f"{done} runs", patience)
             crashing.kill(number)
         assert job.result(patience) == STEPS * (STEPS - 1)
     crashing.worker.stop()

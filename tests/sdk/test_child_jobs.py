@@ -10,12 +10,15 @@ import pytest
 
 from dragoman import Client, JobFailed, NotDeterministic, Retry, Worker
 from dragoman.cli.broker_call import ask_broker
+from dragoman.model.content import Call
+from dragoman.sdk.child_jobs import ChildClient, Children
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.url import parse_url
 from dragoman.testing.harness import LocalBroker
 
 LINKS = ("nfp", "dcp", "zss", "zss_backend", "memo", "http", "mdp")
-#: Set by the task `forever`.
-began, never = threading.Event(), threading.Event()
+#: Set when the task `forever` runs, and when `forever_shared` may end.
+began, never, shared = threading.Event(), threading.Event(), threading.Event()
 CAN = ("nfp", "dcp", "zss", "http", "mdp")
 
 
@@ -45,6 +48,11 @@ def steps(broker: LocalBroker, runs: Counter[str]) -> Iterator[Worker]:
         if runs[name] == 1:
             raise ValueError("the first time")
         return name
+
+    @worker.task
+    def forever_shared() -> str:
+        assert shared.wait(20)
+        return "shared"
 
     @worker.task
     def forever(job: JobContext) -> str:
@@ -193,3 +201,25 @@ def test_parents_that_wait_do_not_use_up_the_threads(broker: LocalBroker) -> Non
 
     with worker, Client(broker.url("nfp")) as client:
         assert client.options(timeout=30).call("nested", "depth", 5) == 6
+
+
+def test_two_runs_of_one_parent_in_one_worker_share_their_children(
+    broker: LocalBroker, steps: Worker
+) -> None:
+    """The first run goes on after its worker was lost for a while, beside the second one."""
+    endpoint = parse_url(broker.url("nfp"))
+    worker = Worker(broker.url("nfp"), "twice", own_process_beats=False)
+
+    @worker.task
+    def twice(job: JobContext) -> list[str]:
+        client = ChildClient(endpoint, broker.url("nfp"), "twice")
+        runs = [Children(job, client) for _ in range(2)]
+        children = [run.submit("steps", Call("forever_shared")) for run in runs]
+        shared.set()
+        try:
+            return [child.wait(20) for child in children]
+        finally:
+            client.close()
+
+    with worker, Client(broker.url("nfp")) as client:
+        assert client.options(timeout=30).call("twice", "twice") == ["shared", "shared"]

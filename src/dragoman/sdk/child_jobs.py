@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Protocol
 
 from dragoman.dialects.registry import DIALECTS
@@ -197,9 +198,10 @@ class Children:
         call = self._traced(replace(call, timeout=o.timeout))
 
         def submit(job: str) -> Job:
-            return client.order(
-                service, call, o.target, priority=o.priority, job=job, options=options
-            )
+            order = partial(client.asynchronous.order, service, call, o.target)
+            known = partial(client.asynchronous.awaited, job, service, call)
+            make = partial(order, priority=o.priority, job=job, options=options)
+            return client.job_of(lambda: known() or make())
 
         return ChildJob(self, submit, parent)
 
@@ -294,7 +296,7 @@ class CallsChildren:
         target: "str | Target" = "any",
         timeout: float | None = None,
         priority: int = 0,
-        retries: int | Retry = 0,
+        retries: int | Retry | None = None,
         delay: float | timedelta = 0.0,
         at: float | datetime | None = None,
         run_timeout: float | None = None,

@@ -200,6 +200,13 @@ class AsyncClient:
         self._connection.send(frames)
         return submitted
 
+    def awaited(self, job_id: str, service: str, call: Call) -> AsyncJob | None:
+        """Return a job that this client waits for, if it is the same request."""
+        known = self._jobs.get(job_id)
+        if known is None or (known.submission.service, known.submission.call) != (service, call):
+            return None
+        return known
+
     async def call(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> Any:
         """Submit a job and wait for its result. Options among the arguments are deprecated."""
         warn_of_options(kwargs)

@@ -1,5 +1,6 @@
 """Checks the records of parents and children: no child twice, none that outlives its parent."""
 
+from collections.abc import Callable
 from typing import Final
 
 from dragoman.model.fault import FaultCode
@@ -80,7 +81,7 @@ class FamilyChecker:
         self._doomed.update(c for c in self._children.get(job, {}).values() if not self._states[c])
 
 
-_STEPS: Final = {
+_STEPS: Final[dict[str, Callable[[FamilyChecker, Record], None]]] = {
     Kind.SUBMITTED: FamilyChecker._submitted,
     Kind.CANCEL_ASKED: FamilyChecker._cancel_asked,
     Kind.REQUEUED: FamilyChecker._requeued,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from dragoman.core import broker, submissions
+from dragoman.core import broker, children, submissions
 from dragoman.core.events import JobSubmitted
 from dragoman.core.families import Families
 from dragoman.core.jobs import Job
@@ -42,7 +42,7 @@ def child_outlives_the_deadline_of_its_parent() -> Iterator[None]:
     def deadline_of(state: BrokerState, terms: Terms, given: Parent | None) -> float:
         return old(state, terms, None)
 
-    old = submissions.deadline_of
+    old = children.deadline_of
     with replaced(submissions, "deadline_of", deadline_of):
         yield
 

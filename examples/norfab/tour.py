@@ -1,7 +1,8 @@
-"""A NorFab fabric on Dragoman: python -m examples.norfab.tour [INVENTORY] [HTTP]."""
+"""A NorFab fabric on Dragoman: python tour.py [INVENTORY] [HTTP]."""
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,30 @@ from dragoman import Client
 INVENTORY = Path(__file__).with_name("inventory.yaml")
 
 
+WORKERS = 2
+PATIENCE = 40.0
+
+
+def ask_all(client: Any) -> dict[str, Any]:
+    """Ask all workers, again until each has joined: they start beside this program."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = client.run_job("switches", "version", workers="all", timeout=5) or {}
+        if len(found) == WORKERS:
+            return dict(found)
+        if time.monotonic() > end:
+            words = f"{len(found)} of {WORKERS} workers answer; are their keys approved?"
+            raise SystemExit(words)
+        time.sleep(0.5)
+
+
 def tour(inventory: Path, http: str) -> dict[str, Any]:
     """Start NorFab's workers; call them with NorFab's client and with an HTTP client."""
     fabric = NorFab(inventory=str(inventory))
     fabric.start()
     try:
         client = fabric.make_client(name="tour")
-        all_workers = client.run_job("switches", "version", workers="all", timeout=30)
+        all_workers = ask_all(client)
         one = client.run_job("switches", "version", kwargs={"vendor": "other"}, workers="any")
         with Client(http) as http_client:
             over_http = http_client.options(timeout=30).call("switches", "version", vendor="http")

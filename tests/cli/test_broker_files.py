@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+import typer.main
+
 from dragoman.cli.broker_files import find_settings, open_registry, policy_file, registry_file
+from dragoman.cli.main import app
 
 
 def test_files_are_in_the_data_folder_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
@@ -17,3 +21,10 @@ def test_files_are_in_the_data_folder_unless_the_settings_say_otherwise(tmp_path
 
 def test_a_registry_need_not_be_there(tmp_path: Path) -> None:
     assert open_registry(find_settings(None, tmp_path)).entries() == {}
+
+
+@pytest.mark.parametrize("name", ["up", "doctor", "settings"])
+def test_commands_about_one_broker_read_the_same_file(name: str) -> None:
+    group = typer.main.get_command(app)
+    (config,) = [each for each in group.commands[name].params if each.name == "config"]  # type: ignore[attr-defined]
+    assert config.envvar == "DRAGOMAN_CONFIG"

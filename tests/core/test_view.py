@@ -35,6 +35,11 @@ def test_a_worker_is_shown_with_its_standing(stage: Stage) -> None:
     assert standing == {"w1": "away", "w2": "draining", "w3": "blocked", "w4": "alive"}
 
 
+def test_a_worker_is_shown_with_its_labels(stage: Stage) -> None:
+    stage.tell(joined("w1", labels={"zone": "eu", "dragoman.prefetch": "2"}))
+    assert [row.labels for row in view.workers(stage.broker.state)] == [{"zone": "eu"}]
+
+
 def test_clients_are_shown_in_the_order_they_were_heard(stage: Stage) -> None:
     stage.tell(submitted("j1", client="c1"), submitted("j2", client="c2"))
     stage.tell(submitted("j3", client="c1"))

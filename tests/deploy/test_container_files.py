@@ -109,9 +109,21 @@ def test_the_brokers_options_exist() -> None:
     assert {word.removeprefix("--").split("=")[0] for word in options} <= known
 
 
-def test_panels_ask_for_metrics_that_exist() -> None:
-    board = json.loads((DOCKER / "grafana" / "dashboards" / "dragoman.json").read_text())
-    offered = (ROOT / "src" / "dragoman" / "web" / "metrics.py").read_text()
-    for panel in board["panels"]:
-        (name,) = re.findall(r"dragoman_\w+", panel["targets"][0]["expr"])
-        assert f'"{name.removesuffix("_total")}"' in offered
+def test_grafana_finds_the_dashboard_where_it_is_mounted() -> None:
+    mounts = dict(
+        each.rsplit(":", 2)[:2]
+        for each in COMPOSE["services"]["grafana"]["volumes"]
+        if each.startswith(".")
+    )
+    provisioning = ROOT / "deploy" / "grafana" / "provisioning"
+    (board,) = yaml.safe_load((provisioning / "dashboards" / "dragoman.yaml").read_text())[
+        "providers"
+    ]
+    assert mounts["../grafana/dragoman.json"].startswith(board["options"]["path"])
+    assert mounts["../grafana/provisioning"] == "/etc/grafana/provisioning"
+
+
+def test_prometheus_has_the_alerts_and_scrapes_the_broker_of_the_network() -> None:
+    config = yaml.safe_load((DOCKER / "prometheus.yml").read_text())
+    assert config["rule_files"] == ["alerts.yml"]
+    assert config["scrape_configs"][0]["static_configs"] == [{"targets": ["broker:8420"]}]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.model.labels import Requirement, parse_labels
+from dragoman.model.labels import ANNOUNCED, PREFETCH, Requirement, own_labels, parse_labels
 
 LABELS = {"zone": "eu", "gpu": "", "tier": "prod", "arch": "arm", "cpus": "8", "mood": "fine"}
 
@@ -100,3 +100,8 @@ def test_any_text_is_an_expression_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert all(requirement.holds(LABELS) in (True, False) for requirement in requirements)
+
+
+def test_labels_of_the_sdk_are_not_those_of_the_owner() -> None:
+    labels = {"zone": "eu", ANNOUNCED: "a,b", PREFETCH: "4", "retry.add": "3"}
+    assert own_labels(labels) == {"zone": "eu"}

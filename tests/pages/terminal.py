@@ -65,7 +65,7 @@ class Terminal:
         self._background = 0
         environment = os.environ | {
             "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            "PYTHONPATH": str(ROOT / "src"),
             "HOME": str(folder),
         }
         for name in [name for name in environment if name.startswith("DRAGOMAN_")]:

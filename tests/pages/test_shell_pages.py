@@ -27,7 +27,6 @@ PLAIN: Final = (
     "examples/dagbox/README.md",
     "examples/events/README.md",
     "examples/http/README.md",
-    "examples/norfab/README.md",
     "examples/ten_lines/README.md",
 )
 TOLD: Final = {
@@ -41,6 +40,7 @@ TOLD: Final = {
     "docs/security.md",
     "docs/spark.md",
     "docs/tutorial.md",
+    "examples/norfab/README.md",
     "examples/memoised/README.md",
     "examples/spark/README.md",
 }
@@ -72,6 +72,17 @@ def test_an_example_runs_as_its_page_says(terminal: Terminal, page: str) -> None
     said = "".join(terminal.run(block) for block in shell(page))
     expected = {"ten_lines": "5\n", "chain": "kept 4 words", "http": "HELLO"}
     assert expected.get(page.split("/")[1], "") in said
+
+
+@pytest.mark.process
+def test_a_norfab_fabric_runs_without_and_with_curve(tmp_path: Path) -> None:
+    for number, block in enumerate(shell("examples/norfab/README.md")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with Terminal(folder) as terminal:
+            said = terminal.run(block, seconds=100)
+        for name in ("switches-1", "switches-2"):
+            assert f'"{name}": "acme 4.2 in zurich"' in said
 
 
 @pytest.mark.process

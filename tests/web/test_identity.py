@@ -15,7 +15,6 @@ from dragoman.sdk.credentials import NONE, Credentials
 from dragoman.sdk.errors import Refused, Unreachable
 from dragoman.security.registry import KeyRegistry
 from dragoman.testing.harness import LocalBroker
-from dragoman.web.identity import IDLE, BrowserSessions
 
 #: Longer than any clock of these tests runs.
 NOW = 1_700_000_000.0
@@ -191,17 +190,26 @@ def test_a_revoked_token_and_its_stream_end_within_a_second(
             list(stream)
 
 
-def test_a_session_ends_when_nobody_uses_it() -> None:
-    now = [0.0]
-    sessions = BrowserSessions(lambda: now[0])
-    cookie, session = sessions.begin("token:a")
-    now[0] = IDLE - 1
-    found = sessions.find(cookie)
-    assert found is not None
-    assert found.csrf == session.csrf
-    now[0] += IDLE + 1
-    assert sessions.find(cookie) is None
-    assert sessions.find("other") is None
+def test_a_login_survives_a_restart_and_a_revocation_meanwhile_ends_it(tmp_path: Path) -> None:
+    registry = KeyRegistry.open(tmp_path / "registry.json")
+    token = registry.new_token("anna", now=NOW, roles=("admin",))
+    security = {"enabled": True, "registry": registry.path}
+
+    def broker() -> LocalBroker:
+        data = tmp_path / "data"
+        return LocalBroker("http", data=data, security=security, ledger={"seal": False})
+
+    with broker() as first:
+        made = ask(Caller(first.endpoints["http"]), "POST", "/login", {"token": token})
+        cookie = {"Cookie": made.headers["set-cookie"].partition(";")[0]}
+    with broker() as second:
+        caller = Caller(second.endpoints["http"])
+        found = ask(caller, "GET", "/session", heads=cookie)
+        assert (found.status, found.json["csrf"]) == (200, made.json["csrf"])
+    registry.revoke("anna")
+    with broker() as third:
+        found = ask(Caller(third.endpoints["http"]), "GET", "/session", heads=cookie)
+        assert found.status in (401, 403)
 
 
 @pytest.mark.process

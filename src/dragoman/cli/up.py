@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import typer
 
+from dragoman.cli.broker_files import CONFIG
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
@@ -45,7 +46,7 @@ def _with_listeners(command: Any) -> Any:
 
 @_with_listeners
 def up(
-    config: Path | None = typer.Option(None, help="Settings in TOML."),
+    config: Path | None = CONFIG,
     data: Path | None = typer.Option(None, help="Folder of the ledger (dragoman-data)."),
     inventory: Path | None = typer.Option(
         None, help="Inventory: a folder of YAML or TOML files, or the index file in it."

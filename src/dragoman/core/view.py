@@ -1,13 +1,14 @@
 """Read-only rows about the broker, for management and dashboards."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from dragoman.core.effects import JobStatus
 from dragoman.core.jobs import Job
 from dragoman.core.state import BrokerState, status_of
 from dragoman.model.job import JobState
+from dragoman.model.labels import own_labels
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
-from dragoman.model.value import value
+from dragoman.model.value import field, value
 
 
 @value
@@ -41,6 +42,8 @@ class WorkerRow:
     silent_for: float
     alive_for: float
     principal: str
+    #: The labels that its owner gave it; those of the SDK itself are left out.
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @value
@@ -143,6 +146,7 @@ def workers(state: BrokerState) -> list[WorkerRow]:
             state.now - w.seen_at,
             state.now - w.joined_at,
             w.principal,
+            own_labels(w.labels),
         )
         for w, status in found
     ]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from dragoman.model.retry import LABEL
 from dragoman.model.value import value
 
 #: The label that lists the resources a worker owns, separated by commas.
@@ -15,10 +16,18 @@ ANNOUNCED: Final = "dragoman.resources"
 #: The label that says how many jobs may wait in a worker, beside those that it runs.
 PREFETCH: Final = "dragoman.prefetch"
 
+#: Labels that the SDK sets for the broker begin so.
+_INTERNAL: Final = ("dragoman.", LABEL)
+
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._/-]*"
 _SET: Final = re.compile(rf"({_NAME})\s+(in|notin)\s*\(([^()]*)\)")
 _COMPARE: Final = re.compile(rf"({_NAME})\s*(==|=|!=|>|<)\s*([^\s,()=<>!]+)")
 _EXISTS: Final = re.compile(rf"(!?)\s*({_NAME})")
+
+
+def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that a worker's owner gave it, without those of the SDK itself."""
+    return {name: text for name, text in labels.items() if not name.startswith(_INTERNAL)}
 
 
 @value

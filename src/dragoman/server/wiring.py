@@ -153,7 +153,10 @@ def _http(to: Listening) -> Transport:
         checks = Checks(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol)
     tls = to.security.credentials.tls(to.listener)
     names = to.settings.cluster.hosts
-    return HttpTransport(to.endpoint, to.own, new_id, checks=checks, tls=tls, names=names)
+    sessions = to.settings.data / "browser-sessions.json" if checks is not None else None
+    return HttpTransport(
+        to.endpoint, to.own, new_id, checks=checks, tls=tls, names=names, sessions=sessions
+    )
 
 
 #: Makes the transport of a listener.

@@ -14,12 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.dialects.http.settings import HttpSettings
 from dragoman.web.broker_connection import WebBrokerConnection
+from dragoman.web.browser_sessions import BrowserSessions
 from dragoman.web.client_channels import ClientChannels
 from dragoman.web.dashboard_routes import DashboardRoutes
 from dragoman.web.enrolment import EnrolmentRoutes
 from dragoman.web.event_streams import StreamRoutes
 from dragoman.web.history_routes import HistoryRoutes
-from dragoman.web.identity import BrowserSessions, Checks
+from dragoman.web.identity import Checks
 from dragoman.web.jobs import JobRoutes
 from dragoman.web.login import LoginRoutes
 from dragoman.web.metrics import MetricsRoutes
@@ -51,7 +52,7 @@ class Application:
         self._channels = channels = ClientChannels(connection)
         self.view_routes = ViewRoutes(checks)
         self._enrolments = EnrolmentRoutes(checks)
-        self._login = LoginRoutes(checks, sessions or BrowserSessions(time.monotonic))
+        self._login = LoginRoutes(checks, sessions or BrowserSessions(time.time))
         #: Requests that failed with an unexpected exception.
         self.internal_errors = 0
         self._jobs = JobRoutes(channels, settings, new_id)

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -26,10 +27,10 @@ from dragoman.transports.origins import ORIGINS
 from dragoman.transports.tls import ServerTls, TlsHandshakes, peer_key
 from dragoman.web.app import Application, HostMiddleware
 from dragoman.web.broker_connection import WebBrokerConnection
+from dragoman.web.browser_sessions import BrowserSessions
 from dragoman.web.history_routes import OverviewSource
 from dragoman.web.identity import (
     PROVEN_KEYS,
-    BrowserSessions,
     Checks,
     IdentityMiddleware,
     ProvenKeys,
@@ -176,7 +177,8 @@ class HttpTransport(WebBrokerConnection):
     """Listens for HTTP; `attach` connects it to the running broker.
 
     With `checks` every request must prove a key; with `tls` it is HTTPS, and a certificate proves
-    a key. The name of a client, and a worker's session, belong to the principal that used it first.
+    a key. `sessions` is the file of browser sessions. The name of a client, and a worker's session,
+    belong to the principal that used it first.
     """
 
     def __init__(
@@ -188,12 +190,13 @@ class HttpTransport(WebBrokerConnection):
         checks: Checks | None = None,
         tls: ServerTls | None = None,
         names: Iterable[str] = (),
+        sessions: Path | None = None,
     ) -> None:
         """Prepare; `names` are hosts of other nodes, which pass requests through to this one."""
         super().__init__(checks)
         self._names = frozenset(name.lower() for name in names)
         self._tls = tls
-        self._sessions = BrowserSessions(time.monotonic)
+        self._sessions = BrowserSessions(time.time, sessions)
         self._connections: set[HeadTimeoutProtocol] = set()
         self._handshakes: TlsHandshakes | None = None
         #: Connections refused before their first request, and requests without identity, by reason.
@@ -296,6 +299,7 @@ class HttpTransport(WebBrokerConnection):
     async def close(self) -> None:
         """Answer the waiting requests, then close."""
         self._application.close()
+        self._sessions.save()
         if self._handshakes is not None:
             self._handshakes.close()
         if self._server is not None and self._serving is not None:

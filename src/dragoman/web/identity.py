@@ -6,17 +6,15 @@ something must repeat the CSRF token in a header, which such a page cannot read.
 """
 
 import hmac
-import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 from contextvars import ContextVar
-from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.model.value import value
+from dragoman.web.browser_sessions import BrowserSessions, csrf_of
 from dragoman.web.problems import Problem
 
 COOKIE: Final = "dragoman_session"
@@ -28,10 +26,6 @@ OPEN: Final = frozenset(
 #: The dashboard's files hold no data.
 _OPEN_FOLDER: Final = "/dashboard/"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Most sessions kept; longest time unused and longest time in all, in seconds.
-MOST: Final = 1000
-IDLE: Final = 3600.0
-LONGEST: Final = 12 * 3600.0
 
 #: Headers of every response, unless a route sets its own.
 HEADERS: Final = (
@@ -83,55 +77,6 @@ class Checks:
     may_look: Callable[[str, str], str] = lambda key, what: ""
     #: Enrols a key with a one-time token and returns its principal; raises ValueError if refused.
     enrol: Callable[[str, str, str], str] | None = None
-
-
-@value
-class BrowserSession:
-    """A logged-in browser."""
-
-    key: str
-    csrf: str
-    began_at: float
-    used_at: float
-
-
-class BrowserSessions:
-    """All browser sessions; only the hash of each cookie is kept."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
-
-    def begin(self, key: str) -> tuple[str, BrowserSession]:
-        """Begin a session; return it with its cookie."""
-        cookie, now = secrets.token_urlsafe(32), self._now()
-        session = BrowserSession(key, secrets.token_urlsafe(32), now, now)
-        self._sessions[_hashed(cookie)] = session
-        if len(self._sessions) > MOST:
-            self._sessions.popitem(last=False)
-        return cookie, session
-
-    def find(self, cookie: str) -> BrowserSession | None:
-        """Return the session of a cookie; None if it has ended."""
-        id_, now = _hashed(cookie), self._now()
-        session = self._sessions.pop(id_, None)
-        if session is None or now - session.used_at > IDLE or now - session.began_at > LONGEST:
-            return None
-        session = BrowserSession(session.key, session.csrf, session.began_at, now)
-        self._sessions[id_] = session
-        return session
-
-    def end(self, cookie: str) -> None:
-        """End the session of a cookie."""
-        self._sessions.pop(_hashed(cookie), None)
-
-    def cut(self, key: str) -> None:
-        """End every session of a key."""
-        self._sessions = OrderedDict((i, s) for i, s in self._sessions.items() if s.key != key)
-
-
-def _hashed(cookie: str) -> str:
-    return sha256(cookie.encode()).hexdigest()
 
 
 #: Reasons in the counts of the listener, by status.
@@ -199,7 +144,7 @@ class IdentityMiddleware:
         cookie = cookie_in(headers)
         session = self._sessions.find(cookie) if cookie else None
         if session is not None:
-            _check_csrf(scope["method"], headers, session)
+            _check_csrf(scope["method"], headers, cookie)
             return session.key
         if certificate_key:
             return certificate_key
@@ -217,11 +162,11 @@ def cookie_in(headers: dict[bytes, bytes]) -> str:
     return found.value if found is not None else ""
 
 
-def _check_csrf(method: str, headers: dict[bytes, bytes], session: BrowserSession) -> None:
+def _check_csrf(method: str, headers: dict[bytes, bytes], cookie: str) -> None:
     if method in _SAFE:
         return
     token = headers.get(CSRF_HEADER.lower().encode(), b"")
-    if not hmac.compare_digest(token, session.csrf.encode()):
+    if not hmac.compare_digest(token, csrf_of(cookie).encode()):
         detail = f"send the session's CSRF token in {CSRF_HEADER}; GET /session returns it"
         raise Problem(403, detail, "csrf")
 

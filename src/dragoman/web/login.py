@@ -9,7 +9,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from dragoman.web.identity import CALLER, COOKIE, LONGEST, BrowserSessions, Checks, cookie_in
+from dragoman.web.browser_sessions import LONGEST, BrowserSessions, csrf_of
+from dragoman.web.identity import CALLER, COOKIE, Checks, cookie_in
 from dragoman.web.job_documents import answer
 from dragoman.web.problems import Problem
 from dragoman.web.request_reading import media_type, read_bytes, read_json
@@ -75,9 +76,9 @@ class LoginRoutes:
             return _page(_WRONG, page, 401)
         if key is None:
             raise Problem(401, "invalid token: unknown, expired or revoked")
-        cookie, session = self._sessions.begin(key)
+        cookie = self._sessions.begin(key)
         made: Response = (
-            RedirectResponse(page, 303) if is_form else answer({"csrf": session.csrf}, 201)
+            RedirectResponse(page, 303) if is_form else answer({"csrf": csrf_of(cookie)}, 201)
         )
         # Other sites cannot make a browser send it, and scripts cannot read it.
         made.set_cookie(
@@ -94,7 +95,7 @@ class LoginRoutes:
         """GET /session: the principal, and the CSRF token of a browser session."""
         cookie = cookie_in(dict(request.scope["headers"]))
         session = self._sessions.find(cookie) if cookie else None
-        csrf = {"csrf": session.csrf} if session is not None else {}
+        csrf = {"csrf": csrf_of(cookie)} if session is not None else {}
         who = {"principal": CALLER.get().principal, "secured": self._checks is not None}
         return answer(who | csrf | {"may": self._may()})
 

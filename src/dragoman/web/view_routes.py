@@ -120,7 +120,8 @@ class WorkerFilter:
         )
 
     def _is_in(self, row: WorkerRow) -> bool:
-        texts = (row.name, row.peer, row.principal, *row.services)
+        labels = (f"{name}={text}" for name, text in row.labels.items())
+        texts = (row.name, row.peer, row.principal, *row.services, *labels)
         return any(self.text.lower() in text.lower() for text in texts)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from rich.console import Console
 
+from dragoman.cli.broker_files import CONFIG
 from dragoman.cli.doctor import machine
 from dragoman.cli.doctor.check_results import BAD, WARNING, Check, CheckResult, bad, ok, run_checks
 from dragoman.cli.output import AS_JSON, print_json
@@ -17,7 +18,7 @@ _COLOURS: Final = {"ok": "green", WARNING: "yellow", BAD: "red"}
 
 
 def doctor(
-    config: Path | None = typer.Option(None, help="Settings in TOML, as for `dragoman up`."),
+    config: Path | None = CONFIG,
     data: Path | None = typer.Option(None, help="Folder of the ledger, as for `dragoman up`."),
     as_json: bool = AS_JSON,
 ) -> None:

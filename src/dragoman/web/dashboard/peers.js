@@ -45,6 +45,8 @@ const workerActions = (row, load) => h("div", { class: "row-actions" },
   h("button", { type: "button", class: "small", onclick: () => act({ title: `Drain ${row.name}?`, text: "It gets no more jobs, ends those it holds, and leaves.", yes: "Drain" }, "disconnect", { worker: row.name }, `${row.name} drains.`, load) }, "Drain"),
   h("button", { type: "button", class: "small danger", onclick: () => act({ title: `Disconnect ${row.name}?`, text: "It leaves at once. Jobs that it holds go to other workers.", yes: "Disconnect", danger: true }, "disconnect", { worker: row.name, at_once: true }, `${row.name} is told to leave.`, load) }, "Disconnect"));
 
+const labels = (row) => Object.entries(row.labels ?? {}).map(([name, text]) => `${name}=${text}`).join(", ");
+
 export const workersPage = (context) => listPage(context, {
   title: "Workers", sub: "Who does the work, and how busy each is.", path: "/v1/overview/workers", key: "workers",
   none: empty("No workers", "Start one: ", h("code", {}, "dragoman worker MODULE:OBJECT --url nfp://HOST:5555 --service NAME"), "."),
@@ -58,6 +60,7 @@ export const workersPage = (context) => listPage(context, {
     { name: "State", of: (r) => tag(r.status) },
     { name: "Services", clip: true, title: (r) => r.services.join(", "), of: (r) => r.services.map((s, i) => [i ? ", " : "", link("/services", {}, s)]) },
     { name: "Dialect", of: (r) => r.dialect },
+    { name: "Labels", clip: true, title: (r) => labels(r), of: (r) => labels(r) },
     { name: "Holds", num: true, of: (r) => link("/jobs", { worker: r.name }, `${count(r.holding)}${r.credit === null ? "" : ` of ${count(r.holding + r.credit)}`}`) },
     { name: "Busy", of: (r) => (r.credit === null ? "" : bar(r.holding / Math.max(1, r.holding + r.credit), `${r.holding} of ${r.holding + r.credit}`)) },
     { name: "Beats", num: true, of: (r) => count(r.beats) },

@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from dragoman.cli.output import URL
+from dragoman.cli.reload import run_reloading
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.cli.up import start_logging
 from dragoman.sdk.tasks import make_task, tasks_of
@@ -46,6 +47,12 @@ def worker(
     max_jobs_per_process: int | None = typer.Option(
         None, min=1, help="Replace a task process after so many jobs."
     ),
+    reload: bool = typer.Option(
+        False,
+        "--reload",
+        help="For development: start again when a Python file below this folder changes. Running "
+        "jobs have 5 s to finish; then they are handed back.",
+    ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
 ) -> None:
     """Run functions as a worker on any dialect.
@@ -59,6 +66,8 @@ def worker(
     `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
     """
     start_logging(log_level)
+    if reload:
+        raise typer.Exit(run_reloading(Path.cwd()))
     thing = find(what)
     options: dict[str, Any] = {
         "name": name,

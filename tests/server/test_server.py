@@ -1,6 +1,5 @@
 """A broker as a process: it recovers, serves, drains, and one ledger has one broker."""
 
-import json
 import threading
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from dragoman import Client, JobFailed, Worker
 from dragoman.ledger.base import LedgerError
-from dragoman.server.server import write_ready_file
 from dragoman.testing.harness import LocalBroker
 
 MMI = "mmi.service.broker"
@@ -64,13 +62,6 @@ def test_a_drain_lets_running_jobs_finish(tmp_path: Path) -> None:
             release.set()
             assert job.result(10) == "done"
             stopping.join(10)
-
-
-def test_the_ready_file_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "ready.json"
-    write_ready_file(path, {"nfp": "tcp://127.0.0.1:1"})
-    assert json.loads(path.read_text()) == {"nfp": "tcp://127.0.0.1:1"}
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def logged(client: Client) -> list[str]:

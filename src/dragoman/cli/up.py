@@ -98,7 +98,7 @@ def up(
     """
     # Imported here: the other commands start in a third of the time without the server.
     from dragoman.security.files import only_owner
-    from dragoman.server.server import write_ready_file
+    from dragoman.server.ready_file import write_ready_file
     from dragoman.server.settings_sources import load
 
     only_owner()

@@ -24,7 +24,6 @@ _KEY: Final = "leader"
 #: The part of its time to live during which the holder acts, and after which it renews.
 _ACTS: Final = 0.75
 _RENEWS: Final = 0.2
-_UNKNOWN: Final = (TimeoutError, ConnectionError)
 
 
 class LeaseLost(Exception):
@@ -113,7 +112,7 @@ class Lease:
             return True
         try:
             found = self._bucket.get(_KEY)
-        except _UNKNOWN:
+        except OSError:
             return self.is_held
         holder = None if found is None else _parse(found[0])
         if found is None or holder is None or holder.process != self._process:
@@ -139,7 +138,7 @@ class Lease:
         started = self._clock()
         try:
             revision = write()
-        except _UNKNOWN:
+        except OSError:
             return False
         if revision is None:
             return False

@@ -1,14 +1,12 @@
 """A broker as a process: ledger, recovery, links, loop, maintenance, and an orderly shutdown."""
 
 import asyncio
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -71,7 +69,7 @@ from dragoman.server.store_recovery import (
 from dragoman.server.traces import JobTraces, OtlpSpans
 from dragoman.server.wiring import (
     OPEN,
-    Admission,
+    admission_of,
     make_links,
     management_tasks,
     new_id,
@@ -252,7 +250,7 @@ class Server:
         settings, member = self.settings, self.leadership
         hub = MemoryHub()
         guard = self._make_guard(clock)
-        admission = OPEN if guard is None else _admission(guard)
+        admission = OPEN if guard is None else admission_of(guard)
         links = Links(make_links(settings, hub, admission))
         sides = {link.name: link.side for link in links.by_name.values()}
         recovery = SideRecovery(sides, broker, ledger.body)
@@ -469,19 +467,6 @@ async def _stop_all(*parts: AuditExport | LedgerMaintenance | BackgroundSnapshot
         await part.stop()
 
 
-def _admission(guard: Guard) -> Admission:
-    """Return the guard's checks for the listeners."""
-    return Admission(
-        guard.admits,
-        guard.refused,
-        guard.check_token,
-        guard.principal_of,
-        guard.may_view,
-        guard.nkeys,
-        guard.enrol,
-    )
-
-
 def _attach(loop: Loop, view: BrokerView, overview: Overview) -> None:
     """Connect the web application to the broker: it serves the view and listens to records."""
     for link in loop.links.by_name.values():
@@ -489,12 +474,3 @@ def _attach(loop: Loop, view: BrokerView, overview: Overview) -> None:
         if attach is not None:
             loop.listeners.append(attach(view))
             link.transport.attach_overview(overview)  # type: ignore[attr-defined]
-
-
-def write_ready_file(path: Path, endpoints: dict[str, str]) -> None:
-    """Write the bound endpoints atomically."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(endpoints) + "\n")
-    # It holds no secret, and another user may wait for the broker.
-    part.chmod(0o644)
-    part.rename(path)

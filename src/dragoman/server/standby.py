@@ -84,7 +84,7 @@ class Standby:
                 if self.step(_LOOK_EVERY):
                     return True
                 self._note_connected(None)
-            except (LedgerUnavailable, TimeoutError, ConnectionError) as error:
+            except (LedgerUnavailable, OSError) as error:
                 self._note_connected(error)
                 self._stopping.wait(_RETRY_AFTER)
         return False

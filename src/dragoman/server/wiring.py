@@ -15,6 +15,7 @@ from dragoman.dialects.local.broker_side import LocalBrokerSide
 from dragoman.dialects.registry import DIALECTS, body_codecs
 from dragoman.model.value import value
 from dragoman.server.credentials import ListenerCredentials, warn_of_plain_listeners
+from dragoman.server.guard import Guard
 from dragoman.server.links import Link
 from dragoman.server.nodes import Nkeys, Nodes
 from dragoman.server.settings import BrokerSettings
@@ -73,6 +74,19 @@ class Admission:
 
 
 OPEN: Final = Admission()
+
+
+def admission_of(guard: Guard) -> Admission:
+    """Return the guard's checks for the listeners."""
+    return Admission(
+        guard.admits,
+        guard.refused,
+        guard.check_token,
+        guard.principal_of,
+        guard.may_view,
+        guard.nkeys,
+        guard.enrol,
+    )
 
 
 class ListenerSecurity:

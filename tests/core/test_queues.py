@@ -92,3 +92,20 @@ def test_who_begins_to_wait_is_last_and_who_was_served_too() -> None:
     assert first not in turns.numbers
     turns.served(first)
     assert first not in turns.numbers
+
+
+def test_a_client_of_a_higher_weight_gets_more_jobs_in_its_turn(stage: Stage) -> None:
+    stage.tell(joined("w1", credit=1, credit_returns=True), submitted("first"))
+    stage.tell(*(submitted(f"h{n}", client="heavy", weight=3) for n in range(5)))
+    stage.tell(*(submitted(f"l{n}", client="light") for n in range(3)))
+    served = order_of_service(stage, 9)
+    assert served == ["first", "h0", "h1", "h2", "l0", "h3", "h4", "l1", "l2"]
+
+
+def test_a_client_that_leaves_in_its_turn_starts_the_next_one_anew(stage: Stage) -> None:
+    stage.tell(joined("w1", credit=1, credit_returns=True), submitted("first"))
+    stage.tell(submitted("h0", client="heavy", weight=2), submitted("l0", client="light"))
+    stage.tell(finished("w1", "first"), finished("w1", "h0"))
+    stage.tell(*(submitted(f"h{n}", client="heavy", weight=2) for n in (1, 2, 3)))
+    stage.tell(submitted("l1", client="light"))
+    assert order_of_service(stage, 5) == ["l0", "h1", "h2", "l1", "h3"]

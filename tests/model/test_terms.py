@@ -63,6 +63,7 @@ OTHER = {
     "backoff": 0.25,
     "priority": 9,
     "balance": "round_robin",
+    "weight": 4,
     "needs": Capacity(cpu=0.5, gpu=1),
     "strict": False,
     "cancel_grace": 1.0,

@@ -1,8 +1,10 @@
 """Service sections of the settings override what a dialect would do."""
 
+from dataclasses import replace
+
 from dragoman.core.events import JobSubmitted
 from dragoman.model.body import EMPTY
-from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.terms import Terms
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import ServiceSection
@@ -45,3 +47,14 @@ def test_calls_of_relaxed_services_do_not_wait_for_the_disk() -> None:
     assert (changed.job, changed.key) == ("j", "k")
     event = submission("math")
     assert terms.apply(event) is event
+
+
+def test_a_client_has_the_weight_of_its_principal_or_of_its_name() -> None:
+    terms = ServiceTerms({}, (), {"ops": 4, "importer": 2})
+    assert terms
+    event = submission("math")
+    assert terms.apply(event) is event
+    assert terms.apply(replace(event, principal=Principal("ops"))).terms.weight == 4
+    named = replace(event, client=PeerId("nfp/importer"))
+    assert terms.apply(named).terms.weight == 2
+    assert terms.apply(replace(named, principal=Principal("ops"))).terms.weight == 4

@@ -191,7 +191,7 @@ def fill_bound_workers(state: BrokerState) -> None:
 
 def _take_out(state: BrokerState, part: JobPart) -> None:
     state.queues.discard(part)
-    state.queues.turns.served(part.queued_client)
+    state.queues.turns.served(part.queued_client, part.job.terms.weight)
 
 
 def _next_for(state: BrokerState, worker: RegisteredWorker) -> JobPart | None:

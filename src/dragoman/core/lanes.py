@@ -1,10 +1,10 @@
 """Lanes: queued parts that the same workers can take, fair between clients, under limits.
 
 Clients are served in round robin by last service, over all lanes; a client that starts to wait goes
-last. So while a part waits, the workers that could take it serve each other client at most once. A
-client's own parts go by priority, then by age. Parts with a limit key stand apart by key, so that a
-key whose limit is reached never blocks another part. No operation looks at all queued parts, except
-for a worker that refused the next one.
+last. So while a part waits, the workers that could take it serve each other client at most once, or
+as often as that client's weight says. A client's own parts go by priority, then by age. Parts with
+a limit key stand apart by key, so that a key whose limit is reached never blocks another part. No
+operation looks at all queued parts, except for a worker that refused the next one.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -44,6 +44,8 @@ class Turns:
     def __init__(self) -> None:
         self.numbers: dict[PeerId, int] = {}
         self._waiting: dict[PeerId, int] = {}
+        #: How often clients of a higher weight were served in their present turn.
+        self._used: dict[PeerId, int] = {}
         self._last = 0
 
     def enter(self, client: PeerId) -> None:
@@ -61,12 +63,18 @@ class Turns:
             self._waiting[client] = count
         else:
             del self._waiting[client], self.numbers[client]
+            self._used.pop(client, None)
 
-    def served(self, client: PeerId) -> None:
-        """Move a client that was served to the last turn."""
-        if client in self.numbers:
-            self._last += 1
-            self.numbers[client] = self._last
+    def served(self, client: PeerId, weight: int = 1) -> None:
+        """Move a client to the last turn if it was served as often as its weight says."""
+        if client not in self.numbers:
+            return
+        used = self._used.pop(client, 0) + 1
+        if used < weight:
+            self._used[client] = used
+            return
+        self._last += 1
+        self.numbers[client] = self._last
 
 
 class ClientHeaps:

@@ -37,6 +37,8 @@ class Terms:
     backoff: float = 0.0
     #: Orders the jobs of one client; higher first.
     priority: int = 0
+    #: How many jobs its client gets in one turn.
+    weight: int = 1
     balance: str = "least_loaded"
     #: The capacity the job takes while it runs.
     needs: Capacity = NOTHING

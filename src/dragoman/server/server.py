@@ -255,9 +255,8 @@ class Server:
         sides = {link.name: link.side for link in links.by_name.values()}
         recovery = SideRecovery(sides, broker, ledger.body)
         recovery.restore(clock.now())
-        self.loop = loop = Loop(
-            broker, ledger, links, clock, ServiceTerms(settings.services, relaxed_services())
-        )
+        terms = ServiceTerms(settings.services, relaxed_services(), settings.weights)
+        self.loop = loop = Loop(broker, ledger, links, clock, terms)
         loop.engine.before_send = recovery.before
         loop.is_stopping = self._ends_role
         if guard is not None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from dragoman.core.events import JobSubmitted
+from dragoman.model.names import name_of
 from dragoman.model.terms import Terms
 from dragoman.server.settings import ServiceSection
 
@@ -16,18 +17,28 @@ class ServiceTerms:
     """
 
     def __init__(
-        self, services: Mapping[str, ServiceSection], relaxed: Collection[str] = ()
+        self,
+        services: Mapping[str, ServiceSection],
+        relaxed: Collection[str] = (),
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         self._services = services
+        #: By principal, or by the name of a client.
+        self._weights = weights or {}
         self._relaxed = frozenset(relaxed)
         #: A cache: dialects use the same few terms.
         self._made: dict[tuple[str, str, Terms], Terms] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._services or self._relaxed)
+        return bool(self._services or self._relaxed or self._weights)
 
     def apply(self, event: JobSubmitted) -> JobSubmitted:
-        """Return a submission with the terms of its service."""
+        """Return a submission with the weight of its client and the terms of its service."""
+        if self._weights:
+            by_name = self._weights.get(name_of(event.client), 1)
+            weight = self._weights.get(event.principal, by_name)
+            if weight != 1:
+                event = _with_terms(event, replace(event.terms, weight=weight))
         # The settings of a service also apply to its versions (`math@1.2.0`).
         name = event.service.partition("@")[0]
         section = self._services.get(event.service) or self._services.get(name)

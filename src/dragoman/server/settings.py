@@ -7,7 +7,7 @@ and the flags; `settings_reference` documents them.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -404,6 +404,11 @@ class _OwnSettings(SettingsSection):
     limits: Limits = Limits()
     services: dict[str, ServiceSection] = Field(
         default_factory=dict, description="Terms for single services, by service name."
+    )
+    weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=dict,
+        description="How many jobs a client gets in one turn (1 unless set), by principal or by"
+        " the client's name.",
     )
     schedules: dict[str, ScheduleSection] = Field(
         default_factory=dict, description="Schedules, by name."

@@ -161,6 +161,15 @@ def test_a_large_submission_goes_alone_and_overtakes_none() -> None:
     assert side.receive(answer("submit:large", 202, {})) == [Queued(JobId("large"))]
 
 
+def test_a_submission_that_the_broker_cannot_read_is_known_by_its_position() -> None:
+    side = HttpClientSide("me")
+    submit(side, "a")
+    problem = {"job": "", "code": "bad_request", "detail": "no", "definite": True, "status": 400}
+    (done, *_) = side.receive(answer("bulk:1", 200, {"jobs": [problem]}))
+    assert isinstance(done, Finished)
+    assert (done.job, done.fault) == ("a", Fault(FaultCode.BAD_REQUEST, "no"))
+
+
 def test_a_refusal_ends_the_job_and_a_passing_trouble_does_not() -> None:
     side = HttpClientSide("me")
     submit(side, "first", "a", "b", "c")

@@ -194,12 +194,13 @@ class HttpClientSide:
             notices += [n for job, _ in batch for n in self._refused(JobId(job), problem)]
         else:
             outcomes = response.json().get("jobs")
-            for item in outcomes if isinstance(outcomes, list) else ():
-                notices += self._outcome(item) if isinstance(item, dict) else []
+            # By position: a job that the broker could not read has no id in its outcome.
+            found = zip(batch, outcomes if isinstance(outcomes, list) else (), strict=False)
+            for (job, _), item in found:
+                notices += self._outcome(JobId(job), item) if isinstance(item, dict) else []
         return [*notices, *(SendNow(frames) for frames in self._next_batch())]
 
-    def _outcome(self, item: dict[str, object]) -> list[ClientNotice]:
-        job = JobId(str(item.get("job", "")))
+    def _outcome(self, job: JobId, item: dict[str, object]) -> list[ClientNotice]:
         return self._refused(job, item) if "code" in item else self._taken(job)
 
     def _submitted(self, job: JobId, response: Response) -> list[ClientNotice]:

@@ -187,7 +187,9 @@ class SimWorker:
         return "succeed"
 
     def _input(self, effect: SendInput) -> None:
-        for key in [k for k in self.running if k[0] == effect.job]:
+        # A job that waits here has not asked; the input is that of an earlier attempt.
+        begun = [k for k in self.running if k[0] == effect.job and k not in self.waiting]
+        for key in begun:
             self._finish(self.life, key, "succeed")
 
     def _cancel(self, effect: SendCancel) -> None:

@@ -87,12 +87,21 @@ def clients_take_turns_in_advance(stage: Stage) -> bool:
     return "b" in order[:2]
 
 
+def a_turn_ends_whatever_the_weight(stage: Stage) -> bool:
+    stage.tell(joined("w1", credit=1, credit_returns=True), submitted("first"))
+    stage.tell(*(submitted(f"h{n}", client="heavy", weight=2) for n in range(3)))
+    stage.tell(submitted("calm", client="calm"))
+    stage.tell(finished("w1", "first"), finished("w1", "h0"))
+    return given(stage.tell(finished("w1", "h1"))) == [("calm", "w1", 1)]
+
+
 STORIES: dict[str, Callable[[Stage], bool]] = {
     "lost_wake_up": credit_wakes_what_waits,
     "double_lease": a_worker_that_may_come_back_keeps_its_job,
     "dispatch_to_a_left_worker": nothing_is_given_to_who_left,
     "attempt_not_counted": every_dispatch_has_a_new_number,
     "unfair_queue": clients_take_turns,
+    "heavy_client_keeps_its_turn": a_turn_ends_whatever_the_weight,
     "stuck_behind_a_refused_job": a_refused_job_lets_others_pass,
     "capacity_ignored": a_window_is_as_wide_as_it_was_said_to_be,
     "unstarted_job_counted": a_job_that_waited_in_a_lost_worker_keeps_its_attempt,

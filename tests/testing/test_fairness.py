@@ -32,7 +32,7 @@ def test_turns_keep_the_bound() -> None:
 
 
 def test_a_client_served_twice_before_another_is_noticed() -> None:
-    def leave_it(self: Turns, client: str) -> None:
+    def leave_it(self: Turns, client: str, weight: int) -> None:
         self.numbers[client] = 0  # type: ignore[index]
 
     with (

@@ -395,6 +395,11 @@ class _OwnSettings(SettingsSection):
         default_factory=dict,
         description="Inventory of workers by name pattern; files override it.",
     )
+    weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=dict,
+        description="How many jobs a client gets in one turn (1 unless set), by principal or by"
+        " the client's name.",
+    )
     listen: Listen = Listen()
     credentials: CredentialsSection = CredentialsSection()
     security: SecuritySection = SecuritySection()
@@ -404,11 +409,6 @@ class _OwnSettings(SettingsSection):
     limits: Limits = Limits()
     services: dict[str, ServiceSection] = Field(
         default_factory=dict, description="Terms for single services, by service name."
-    )
-    weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
-        default_factory=dict,
-        description="How many jobs a client gets in one turn (1 unless set), by principal or by"
-        " the client's name.",
     )
     schedules: dict[str, ScheduleSection] = Field(
         default_factory=dict, description="Schedules, by name."

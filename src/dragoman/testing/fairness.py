@@ -1,4 +1,5 @@
-"""The fairness bound: while a client waits, each other client is served at most once before it.
+"""The fairness bound: while a client waits, each other one is served once before it, or as often
+as its weight says.
 
 The bound counts dispatches of workers that could take the waiting part, from when it waits until
 its client is served. Parts that a worker refused, that may not fit, or that are under a limit do
@@ -46,7 +47,8 @@ class Fairness:
         for other, record in given:
             if other != client and any(_could_take(state, record, p) for p in parts):
                 served[other] += 1
-                assert served[other] <= 1, (
+                job = state.store.jobs[JobId(record.job)]
+                assert served[other] <= job.terms.weight, (
                     f"{other} was served {served[other]} times while {client} waited; "
                     f"the last was {record.job} on {record.worker}"
                 )

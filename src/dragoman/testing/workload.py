@@ -24,6 +24,8 @@ SERVICES: Final = tuple(map(ServiceName, ("a", "b", "c")))
 LATER: Final = ServiceName("later")
 ZONES: Final = ("eu", "us")
 RESOURCES: Final = ("r0", "r1", "r2")
+#: The client that gets two jobs in its turn.
+HEAVY: Final = PeerId(f"{LINK}/c0")
 #: Limits that jobs share by key, small enough to be reached.
 LIMITS: Final = (
     Limit("one", concurrency=1),
@@ -108,6 +110,8 @@ def draw_job(
         service = LATER
     elif draw < 0.08:
         service = ServiceName("all")
+    if client == HEAVY:
+        terms = replace(terms, weight=2)
     return JobSubmitted(
         job,
         client,

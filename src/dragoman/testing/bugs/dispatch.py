@@ -12,6 +12,7 @@ from dragoman.core.jobs import JobPart
 from dragoman.core.lanes import ClientHeaps, Turns
 from dragoman.core.registry import RegisteredWorker, WorkerRegistry
 from dragoman.model.fault import Fault, FaultCode
+from dragoman.model.names import PeerId
 from dragoman.testing.bugs.planting import Bugs, replaced
 
 BUGS: Final = Bugs()
@@ -74,7 +75,20 @@ def attempt_not_counted() -> Iterator[None]:
 @BUGS.add
 def unfair_queue() -> Iterator[None]:
     """A client that was served keeps its turn."""
-    with replaced(Turns, "served", lambda self, client: None):
+    with replaced(Turns, "served", lambda self, client, weight: None):
+        yield
+
+
+@BUGS.add
+def heavy_client_keeps_its_turn() -> Iterator[None]:
+    """A client of a higher weight is served without end."""
+
+    def served(self: Turns, client: PeerId, weight: int) -> None:
+        if weight == 1:
+            old(self, client)
+
+    old = Turns.served
+    with replaced(Turns, "served", served):
         yield
 
 

@@ -69,6 +69,8 @@ def _commands(group: Any, path: str) -> Iterator[str]:
         words = " ".join((p.metavar or p.name.upper()) for p in arguments)
         about = inspect.cleandoc(command.help or "")
         yield f"\n## {full}\n\n`{full} {words} [OPTIONS]`\n\n{about}\n"
+        if command.epilog:
+            yield f"\n{command.epilog.replace('Example: ', 'Example: `')}`\n"
         rows = [_option(each) for each in command.params]
         if rows:
             yield "\n| option | meaning |\n| --- | --- |\n" + "\n".join(rows) + "\n"

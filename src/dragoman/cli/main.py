@@ -41,6 +41,7 @@ from dragoman.cli import (
 from dragoman.cli.contexts import Contexts, contexts_file
 from dragoman.cli.demo.command import demo
 from dragoman.cli.doctor.command import doctor
+from dragoman.cli.examples import add_examples
 from dragoman.cli.exit_codes import run_to_exit_code
 from dragoman.cli.top.command import top
 from dragoman.sdk.credentials import FILE_VARIABLE, SERVER_VARIABLE
@@ -100,6 +101,7 @@ app.command("status")(status.status)
 app.command("top")(top)
 for _command in _COMMANDS:
     app.command(_command.__name__)(_command)
+add_examples(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -102,8 +102,8 @@ def _print_summary(done: "RunSummary", as_json: bool) -> None:
         _print_nothing_new(done.upto, as_json)
     else:
         typer.echo(
-            f"read records {done.after + 1:,} to {done.upto:,} from {done.segments} segments "
-            f"({done.bytes / 1e6:,.1f} MB) in {done.seconds:,.1f} s: {done.rate:,.0f} records/s"
+            f"read records {done.after + 1:,} to {done.upto:,} from {done.segments} segment(s) "
+            f"({done.bytes / 1e3:,.0f} kB) in {done.seconds:,.1f} s: {done.rate:,.0f} records/s"
         )
         rows = ", ".join(f"{table} {count:,}" for table, count in sorted(done.written.items()))
         typer.echo(f"wrote rows: {rows}")

@@ -77,13 +77,14 @@ def _show(console: Console, fabric: Fabric, *, spark: bool, keep: bool) -> None:
     if not console.is_terminal:
         # A live table ends its last line only where it can move the cursor.
         console.print()
-    console.print(f"   {pairs} pairs, values and failures across all of them")
+    console.print(f"   {pairs} pairs: each value came back equal, each failure as a failure")
     console.print("[bold]3.[/] a worker and the broker are killed during work")
     crash(fabric, lambda text: console.print(f"   {text}"))
     counted = totals(fabric)
     console.print(
-        f"   the ledger: {counted['records']} records, {counted['jobs']} jobs,"
-        f" {counted['succeeded']} succeeded, {counted['requeued']} requeued"
+        f"   the ledger: {counted['records']} records of {counted['jobs']} jobs:"
+        f" {counted['succeeded']} succeeded, {counted['failed']} failed on purpose,"
+        f" {counted['requeued']} times a job went to another worker"
     )
     if spark and not keep:
         fabric.stop()

@@ -47,7 +47,7 @@ chaos: setup ## outages of the broker (kill, stop, pauses) while workers of ever
 	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v -s $(ARGS)
 
 cluster-chaos: setup ## ROUNDS=20 faults of the nodes of a cluster under load; prints a table
-	DRAGOMAN_CLUSTER_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop/test_cluster.py -v -s $(ARGS)
+	CLUSTER_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop/test_cluster.py -v -s $(ARGS)
 
 powercut: setup ## cut the power of a ledger, ROUNDS=20 times: nothing acknowledged may be missing
 	$(BIN)/python scripts/powercut.py --rounds $(ROUNDS) $(ARGS)

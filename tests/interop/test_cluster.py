@@ -1,7 +1,7 @@
 """A cluster of three nodes as processes, under load: nothing acknowledged is lost.
 
 `make cluster-chaos ROUNDS=n` runs n faults; `make test` runs a kill of the leader and a rolling
-restart. `DRAGOMAN_CLUSTER_SEED` sets which faults.
+restart. `CLUSTER_CHAOS_SEED` sets which faults.
 """
 
 import json
@@ -21,8 +21,8 @@ from dragoman.server.server import LEDGER_FILE
 
 pytestmark = pytest.mark.interop
 
-ROUNDS: Final = int(os.environ.get("DRAGOMAN_CLUSTER_ROUNDS", "0"))
-SEED: Final = int(os.environ.get("DRAGOMAN_CLUSTER_SEED", "20261118"))
+ROUNDS: Final = int(os.environ.get("CLUSTER_CHAOS_ROUNDS", "0"))
+SEED: Final = int(os.environ.get("CLUSTER_CHAOS_SEED", "20261118"))
 LINKS: Final = ("nfp", "http", "zss", "zss_backend", "memo")
 #: Strict dialects, in which an acknowledgement is a promise.
 DIALECTS: Final = ("nfp", "http")

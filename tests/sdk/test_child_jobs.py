@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dragoman import Client, JobFailed, NotDeterministic, Retry, Worker
+from dragoman import Client, JobFailed, NotDeterministic, NotInDialect, Retry, Worker
 from dragoman.cli.broker_call import ask_broker
 from dragoman.model.content import Call
-from dragoman.sdk.child_jobs import ChildClient, Children
+from dragoman.sdk.child_jobs import CallsChildren, ChildClient, Children
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.url import parse_url
 from dragoman.testing.harness import LocalBroker
@@ -223,3 +223,25 @@ def test_two_runs_of_one_parent_in_one_worker_share_their_children(
 
     with worker, Client(broker.url("nfp")) as client:
         assert client.options(timeout=30).call("twice", "twice") == ["shared", "shared"]
+
+
+def test_an_async_task_that_would_block_the_others_is_told_what_to_write(
+    broker: LocalBroker, steps: Worker
+) -> None:
+    worker = Worker(broker.url("nfp"), "blocks", own_process_beats=False)
+
+    @worker.task
+    async def blocks(job: JobContext) -> int:
+        return int(job.blocking.call("steps", "double", 1))
+
+    with (
+        worker,
+        Client(broker.url("nfp")) as client,
+        pytest.raises(JobFailed, match=r"write `await job\.call"),
+    ):
+        client.options(timeout=30).call("blocks", "blocks")
+
+
+def test_a_task_elsewhere_has_no_children() -> None:
+    with pytest.raises(NotInDialect, match="run it in a thread or as async"):
+        CallsChildren().call("steps", "double", 1)

@@ -31,7 +31,7 @@ from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.calls import CallOptions, arguments_of
 from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.errors import JobFailed
-from dragoman.sdk.task_results import NotInDialect
+from dragoman.sdk.task_results import NotInDialect, TaskFailed
 from dragoman.sdk.tracing import with_trace
 from dragoman.sdk.url import Endpoint
 
@@ -284,10 +284,14 @@ class CallsChildren:
 
     #: Submits the children. Set by the worker; None where a task cannot have any.
     children: Children | None = None
+    #: Whether the task shares an event loop, which must not wait.
+    is_on_event_loop = False
 
     def _found(self) -> Children:
         if self.children is None:
-            raise NotInDialect("this task cannot have child jobs: run it in a thread or as async")
+            raise NotInDialect(
+                "a task in a process cannot have child jobs: run it in a thread or as async"
+            )
         return self.children
 
     def child_options(
@@ -327,6 +331,8 @@ class CallsChildren:
     @property
     def blocking(self) -> "BlockingChildren":
         """The same for tasks that are plain functions: each call waits in its thread."""
+        if self.is_on_event_loop:
+            raise TaskFailed("job.blocking stops every async task; write `await job.call(...)`")
         return BlockingChildren(self)
 
 

@@ -18,7 +18,7 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.head import read_head
 from dragoman.ledger.layout import Transaction
-from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, linker
+from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, encoded, linker, select
 from dragoman.model.value import value
 
 _BLOCK: Final = 1000
@@ -104,10 +104,9 @@ class _Auditor:
         present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         columns = [name if name in present else DEFAULTS[name] for name in FIELDS]
         links = "records.link" if "link" in present else "NULL"
-        # The names are our own: fields of the record, or their defaults.
-        self._query = (
-            f"SELECT {', '.join(columns)}, chain, body, {links}, blob"  # nosec B608
-            " FROM records LEFT JOIN bodies USING (seq) WHERE seq > ? ORDER BY seq LIMIT ?"
+        self._query = select(
+            (*columns, "chain", "body", links, "blob"),
+            "FROM records LEFT JOIN bodies USING (seq) WHERE seq > ? ORDER BY seq LIMIT ?",
         )
         self._has_links = "link" in present
 

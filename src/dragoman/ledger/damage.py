@@ -9,7 +9,7 @@ from zlib import crc32
 
 import apsw
 
-from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain
+from dragoman.ledger.rows import DEFAULTS, FIELDS, Row, chain, select
 
 _BODY: Final = "SELECT body, blob FROM records LEFT JOIN bodies USING (seq) WHERE seq = ?"
 _PINNED_BODY: Final = "SELECT body, blob FROM pinned LEFT JOIN bodies USING (seq) WHERE seq = ?"
@@ -58,8 +58,7 @@ class RowChecker:
         self._before = before
         present = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
         columns = [name if name in present else DEFAULTS[name] for name in FIELDS]
-        # The names are our own: fields of the record, or their defaults.
-        self._query = f"SELECT {', '.join(columns)}, chain FROM records WHERE seq = ?"  # nosec B608
+        self._query = select((*columns, "chain"), "FROM records WHERE seq = ?")
 
     def is_sound(self, seq: int) -> bool:
         """Tell whether a row and its body are as they were written."""

@@ -7,6 +7,7 @@ record before it), `links` (one row: the first record with a link, and the link 
 without links get them from their next record on. Pinned records have tables of their own (`pins`).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -17,7 +18,7 @@ from dragoman.ledger import pins
 from dragoman.ledger.atomic_file import rename_durably
 from dragoman.ledger.base import LedgerDamaged, LedgerError
 from dragoman.ledger.damage import CorruptData, locate_damage
-from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions
+from dragoman.ledger.rows import FIELDS, NO_LINK, Row, column_definitions, select
 from dragoman.model.value import value
 
 #: The file and the folder of segments, in the data folder.
@@ -46,6 +47,20 @@ CREATE TABLE origin (format INTEGER NOT NULL, first INTEGER NOT NULL, chain INTE
 _LINKS: Final = (
     "CREATE TABLE IF NOT EXISTS links (first INTEGER NOT NULL, link BLOB NOT NULL) STRICT"
 )
+
+
+_OF_A_JOB: Final = (
+    f"FROM chunk CROSS JOIN records AS r INDEXED BY by_job WHERE r.seq >> {CHUNK_BITS} = chunk.n"
+    " AND r.job = ?3 AND r.job != ''"
+)
+
+
+def select_of_job(columns: Sequence[str], rest: str) -> str:
+    """Return a query for the records `r` of job ?3 in the chunks ?1 to ?2, by the index."""
+    chunks = (
+        "WITH RECURSIVE chunk (n) AS (SELECT ?1 UNION ALL SELECT n + 1 FROM chunk WHERE n < ?2)"
+    )
+    return " ".join((chunks, select(columns, _OF_A_JOB), rest))
 
 
 class Transaction:

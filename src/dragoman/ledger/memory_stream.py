@@ -41,7 +41,8 @@ class StreamFaults:
         stale: float = 0.0,
         repeated: float = 0.0,
     ) -> None:
-        self.random = random or Random(0)  # nosec B311: faults of tests
+        # Faults of tests need no secret numbers.
+        self.random = random or Random(0)  # nosec B311
         self.lost_request = lost_request  #: the message does not arrive
         self.lost_answer = lost_answer  #: the message is stored; its answer is lost
         self.late = late  #: the message arrives when the sender has given up

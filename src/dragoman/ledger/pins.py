@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from dragoman.ledger.damage import CorruptData
-from dragoman.ledger.rows import FIELDS, Row, encoded
+from dragoman.ledger.rows import FIELDS, Row, encoded, select
 from dragoman.model.value import value
 
 _TABLES: Final = """
@@ -27,8 +27,7 @@ CREATE TABLE IF NOT EXISTS pin_totals (count INTEGER NOT NULL, total INTEGER NOT
     crc INTEGER NOT NULL) STRICT;
 """
 _SELECT: Final = "SELECT seq, row, before, chain, body, before_link, link FROM pinned "
-# The names are our own: the fields of the record.
-_RECORD: Final = f"SELECT {', '.join(FIELDS)}, chain, link, body FROM records WHERE seq = ?"  # nosec B608
+_RECORD: Final = select((*FIELDS, "chain", "link", "body"), "FROM records WHERE seq = ?")
 _INSERT: Final = "INSERT INTO pinned VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _JOB_AT: Final = FIELDS.index("job")
 _decode: Final = msgspec.msgpack.Decoder(list[object]).decode

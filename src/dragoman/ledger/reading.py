@@ -9,24 +9,17 @@ import apsw
 
 from dragoman.ledger import pins
 from dragoman.ledger.damage import CorruptData, checked_blob
-from dragoman.ledger.layout import CHUNK_BITS, read_origin
+from dragoman.ledger.layout import CHUNK_BITS, read_origin, select_of_job
 from dragoman.ledger.retention import require_kept
-from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, to_records
+from dragoman.ledger.rows import FIELDS, Row, chain, chain_block, select, to_records
 from dragoman.model.record import Record
 
-_COLUMNS: Final = ", ".join(FIELDS)
-# The names in both statements are our own: the fields of the record.
-_READ: Final = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"  # nosec B608
+_READ: Final = select(FIELDS, "FROM records WHERE seq > ? ORDER BY seq LIMIT ?")
 CHAIN: Final = "SELECT chain FROM records WHERE seq = ?"
-_HISTORY: Final = f"""
-WITH RECURSIVE chunk (n) AS (
-    SELECT ?1 >> {CHUNK_BITS} UNION ALL SELECT n + 1 FROM chunk WHERE n < (?2 >> {CHUNK_BITS}))
-SELECT {", ".join(f"r.{name}" for name in FIELDS)}, r.chain,
-    (SELECT p.chain FROM records AS p WHERE p.seq = r.seq - 1)
-FROM chunk CROSS JOIN records AS r INDEXED BY by_job
-WHERE r.seq >> {CHUNK_BITS} = chunk.n AND r.job = ?3 AND r.job != ''
-ORDER BY r.seq
-"""  # nosec B608
+_BEFORE: Final = "(SELECT p.chain FROM records AS p WHERE p.seq = r.seq - 1)"
+_HISTORY: Final = select_of_job(
+    (*(f"r.{name}" for name in FIELDS), "r.chain", _BEFORE), "ORDER BY r.seq"
+)
 
 
 def block(reader: apsw.Connection, after: int, limit: int) -> list[Row]:
@@ -76,7 +69,7 @@ def history(reader: apsw.Connection, job: str, last: int) -> list[Record]:
     """Return every record of one job, pinned ones too, in order."""
     origin = read_origin(reader)
     rows = pins.rows_of_job(reader, job)
-    for found in reader.execute(_HISTORY, (origin.first, last, job)):
+    for found in reader.execute(_HISTORY, (origin.first >> CHUNK_BITS, last >> CHUNK_BITS, job)):
         row, checksum, previous = found[:-2], found[-2], found[-1]
         _require_sound(row, checksum, origin.chain if previous is None else previous)
         rows.append(row)

@@ -66,6 +66,17 @@ _set_strict: Final[Callable[[Record, bool], None]] = vars(Record)["strict"].__se
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
+def select(columns: Sequence[str], rest: str) -> str:
+    """Return a query for columns. They are our own names; values of others are always bound."""
+    return " ".join(("SELECT", ", ".join(columns), rest))
+
+
+def insert(table: str, columns: Sequence[str]) -> str:
+    """Return a statement that inserts one row with these columns."""
+    marks = ", ".join("?" * len(columns))
+    return " ".join(("INSERT INTO", table, f"({', '.join(columns)}) VALUES ({marks})"))
+
+
 def column_definitions() -> dict[str, str]:
     """Return the SQL definition of every column, in field order."""
     found = {"seq": "INTEGER PRIMARY KEY"}

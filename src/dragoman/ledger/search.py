@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import apsw
 
-from dragoman.ledger.layout import CHUNK_BITS
-from dragoman.ledger.rows import FIELDS, Row, to_records
+from dragoman.ledger.layout import CHUNK_BITS, select_of_job
+from dragoman.ledger.rows import FIELDS, Row, select, to_records
 from dragoman.model.job import FINAL
 from dragoman.model.record import Kind, Record
 from dragoman.model.search import HistoryFilter, HistoryPage
@@ -20,21 +20,12 @@ from dragoman.model.search import HistoryFilter, HistoryPage
 WINDOW: Final = 50_000
 LONGEST_SEARCH: Final = 500_000
 
-_COLUMNS: Final = ", ".join(FIELDS)
-# The names in these statements are our own: the fields of the record.
-_END: Final = f"""
-WITH RECURSIVE chunk (n) AS (
-    SELECT ?1 >> {CHUNK_BITS} UNION ALL SELECT n + 1 FROM chunk WHERE n < (?2 >> {CHUNK_BITS}))
-SELECT {", ".join(f"r.{name}" for name in FIELDS)}
-FROM chunk CROSS JOIN records AS r INDEXED BY by_job
-WHERE r.seq >> {CHUNK_BITS} = chunk.n AND r.job = ?3 AND r.job != '' AND r.kind = 'ended'
-LIMIT 1
-"""  # nosec B608
-_LAST: Final = f"""
-SELECT kind, worker, attempt FROM records INDEXED BY by_job
-WHERE seq >> {CHUNK_BITS} = ?1 AND job = ?2 AND job != '' AND kind IN ('dispatched', 'requeued')
-ORDER BY seq DESC LIMIT 1
-"""  # nosec B608
+_END: Final = select_of_job([f"r.{name}" for name in FIELDS], "AND r.kind = 'ended' LIMIT 1")
+_LAST: Final = select(
+    ("kind", "worker", "attempt"),
+    f"FROM records INDEXED BY by_job WHERE seq >> {CHUNK_BITS} = ?1 AND job = ?2 AND job != ''"
+    " AND kind IN ('dispatched', 'requeued') ORDER BY seq DESC LIMIT 1",
+)
 
 #: The beginning of the id of the broker itself as a client.
 OWN: Final = "local/"
@@ -97,9 +88,8 @@ def _search(
     tests = "".join(f" AND {text}" for text, _ in conditions)
     values = [value for _, each in conditions for value in each]
     # Conditions are texts of this module; what a person typed is bound as a value.
-    query = (
-        f"SELECT {_COLUMNS} FROM records WHERE seq < ? AND seq >= ?{tests}"  # nosec B608
-        " ORDER BY seq DESC LIMIT ?"
+    query = select(
+        FIELDS, f"FROM records WHERE seq < ? AND seq >= ?{tests} ORDER BY seq DESC LIMIT ?"
     )
     found: list[Record] = []
     top = before or _last_seq(connection) + 1
@@ -152,10 +142,10 @@ def _ended_job(record: Record) -> dict[str, Any]:
 
 def _submitted_job(connection: apsw.Connection, record: Record, last: int) -> dict[str, Any]:
     """Return a job with its end, or, while it is open, with its last known worker."""
-    rows: list[Row] = connection.execute(_END, (record.seq, last, record.job)).fetchall()
+    chunk = record.seq >> CHUNK_BITS
+    rows: list[Row] = connection.execute(_END, (chunk, last >> CHUNK_BITS, record.job)).fetchall()
     if rows:
         return _ended_job(to_records(rows)[0]) | {"seq": record.seq, "at": record.at}
-    chunk = record.seq >> CHUNK_BITS
     found: list[Row] = connection.execute(_LAST, (chunk, record.job)).fetchall()
     is_running = bool(found) and found[0][0] == Kind.DISPATCHED
     open_job = {"state": "running" if is_running else "queued", "fault": "", "detail": ""}

@@ -28,7 +28,7 @@ from dragoman.ledger.retention import (
     require_next,
     require_position,
 )
-from dragoman.ledger.rows import FIELDS, Row, linker, to_records, to_rows
+from dragoman.ledger.rows import FIELDS, Row, insert, linker, to_records, to_rows
 from dragoman.ledger.write_errors import probe, unwritable
 from dragoman.ledger.writer import Batch, Writer
 from dragoman.model.body import Body, pack, unpack
@@ -36,14 +36,9 @@ from dragoman.model.record import Record
 
 T = TypeVar("T")
 
-_COLUMNS: Final = ", ".join(FIELDS)
 _BLOCK: Final = 1000  #: rows read at once; they fit the processor cache
 _VACUUM_PAGES: Final = 1000
-# The names are our own: the fields of the record.
-_INSERT: Final = (
-    f"INSERT INTO records ({_COLUMNS}, chain, body, link)"  # nosec B608
-    f" VALUES ({', '.join('?' * (len(FIELDS) + 3))})"
-)
+_INSERT: Final = insert("records", (*FIELDS, "chain", "body", "link"))
 #: Errors of access: the file itself may be sound.
 _UNAVAILABLE: Final = (
     apsw.BusyError | apsw.CantOpenError | apsw.PermissionsError | apsw.ReadOnlyError

@@ -44,7 +44,7 @@ def test_the_series_is_the_last_hour(overview: Overview) -> None:
 def test_open_jobs_are_found_in_memory(overview: Overview) -> None:
     def found(**wanted: Any) -> list[str]:
         page = asyncio.run(overview.find_jobs(HistoryFilter(**wanted), 0, 10))
-        return [row["job"] for row in page.rows]
+        return [str(row["job"]) for row in page.rows]
 
     assert found(state="running") == ["j1"]
     assert found(state="queued") == ["j2"]

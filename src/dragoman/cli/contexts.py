@@ -7,7 +7,7 @@ a flag nor an environment variable gives.
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dragoman.security.files import replace_file
 
@@ -29,7 +29,7 @@ class Contexts:
         """Read the file, if there is one. Raises ValueError that names it."""
         self.path = path
         self.current = ""
-        self.by_name: dict[str, dict[str, Any]] = {}
+        self.by_name: dict[str, dict[str, object]] = {}
         if path.is_file():
             try:
                 found = json.loads(path.read_text())
@@ -37,14 +37,14 @@ class Contexts:
             except (ValueError, KeyError, TypeError):
                 raise ValueError(f"{path} is not a file of contexts; remove it") from None
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str) -> dict[str, object]:
         """Return a context. Raises ValueError with the names that exist."""
         if name not in self.by_name:
             known = ", ".join(self.by_name) or "none; make one with `dragoman context add`"
             raise ValueError(f"no context {name!r}; there are: {known}")
         return self.by_name[name]
 
-    def add(self, name: str, members: dict[str, Any]) -> None:
+    def add(self, name: str, members: dict[str, object]) -> None:
         """Add or replace a context; the first one becomes the current one."""
         self.by_name[name] = members
         self.current = self.current or name

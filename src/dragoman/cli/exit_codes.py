@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import typer
 
@@ -39,7 +39,7 @@ _CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 _EXTRAS: Final = {"pipeline": "spark", "spark-worker": "spark", "up": "broker", "demo": "all"}
 
 
-def run_to_exit_code(app: Callable[[], Any]) -> int:
+def run_to_exit_code(app: Callable[[], object]) -> int:
     """Run the application; print the error, if any, and return the exit code."""
     try:
         app()

@@ -99,7 +99,7 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
             "undone by": change["undone"] or ""}  # fmt: skip
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError:

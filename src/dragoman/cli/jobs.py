@@ -160,7 +160,7 @@ def _explained(job: Job, url: str, is_acknowledged: bool) -> Iterator[None]:
         timer.cancel()
 
 
-def _reason(job: Job, url: str) -> dict[str, Any]:
+def _reason(job: Job, url: str) -> dict[str, object]:
     try:
         return dict(ask_broker(url, "why", job.id))
     except (DragomanError, OSError):
@@ -179,7 +179,7 @@ def _limit(text: str) -> Limit | None:
         raise ValueError(f"--limit: {error}") from None
 
 
-def read_arguments(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def read_arguments(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
     """Read the arguments: an object is by name, a list by position, else a single argument."""
     try:
         value = json.loads(arguments) if arguments else {}
@@ -190,7 +190,7 @@ def read_arguments(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (tuple(value) if isinstance(value, list) else (value,)), {}
 
 
-def _progress_text(event: Any) -> str:
+def _progress_text(event: object) -> str:
     if isinstance(event, dict) and "message" in event:
         return str(event["message"])
     return json.dumps(event, ensure_ascii=False, default=str)
@@ -248,7 +248,7 @@ def _print_tree(found: dict[str, Any]) -> None:
 
 def _known(url: str, job: str) -> dict[str, Any]:
     """Ask why; raise if the broker does not know the job."""
-    found: dict[str, Any] = ask_broker(url, "why", job)
+    found: dict[str, object] = ask_broker(url, "why", job)
     if found["reason"] == _UNKNOWN:
         raise DragomanError(found["words"])
     return found

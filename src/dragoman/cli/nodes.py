@@ -1,6 +1,6 @@
 """`dragoman nodes`: list, approve and reject compute nodes."""
 
-from typing import Any, Final
+from typing import Final
 
 import typer
 
@@ -38,7 +38,7 @@ def reject(node: str = NODE, url: str = URL, as_json: bool = AS_JSON) -> None:
     _print_membership(ask_broker(url, "reject_node", node=node), as_json)
 
 
-def _print_membership(answer: dict[str, Any], as_json: bool) -> None:
+def _print_membership(answer: dict[str, object], as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:

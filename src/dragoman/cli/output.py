@@ -18,12 +18,12 @@ URL = typer.Option(
 AS_JSON = typer.Option(False, "--json", envvar="DRAGOMAN_JSON", help="Print JSON for programs.")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON; bytes as text if they are UTF-8, else in hex."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
-def print_done(text: str, as_json: bool, /, **members: Any) -> None:
+def print_done(text: str, as_json: bool, /, **members: object) -> None:
     """Print what a command did: a sentence for people, or its members as JSON."""
     if as_json:
         print_json(members)
@@ -31,12 +31,12 @@ def print_done(text: str, as_json: bool, /, **members: Any) -> None:
         typer.echo(text)
 
 
-def print_json_line(value: Any) -> None:
+def print_json_line(value: object) -> None:
     """Print a value as JSON on one line, for programs that read line by line."""
     typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, bytes):
         try:
             return value.decode()

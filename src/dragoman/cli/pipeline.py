@@ -7,7 +7,7 @@ without the `spark` extra.
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -238,7 +238,7 @@ def query(
 
         register(open_tables(spark, tables, as_of))
         try:
-            rows: list[dict[str, Any]] = spark.sql(sql).limit(limit).toArrow().to_pylist()
+            rows: list[dict[str, object]] = spark.sql(sql).limit(limit).toArrow().to_pylist()
         except PySparkException as error:
             raise stop(explain(error, sql), 2) from None
         plain = json.loads(json.dumps(rows, default=str))

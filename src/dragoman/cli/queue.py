@@ -48,7 +48,7 @@ def add_schedule(
     `dragoman schedule add nightly reports build --cron '0 3 * * *' --zone Europe/Berlin`
     """
     args, kwargs = read_arguments(arguments)
-    wanted: dict[str, Any] = {"cron": cron, "zone": zone, "every": every, "target": target}
+    wanted: dict[str, object] = {"cron": cron, "zone": zone, "every": every, "target": target}
     wanted |= {"timeout": timeout, "catch_up": catch_up, "overlap": overlap, "jitter": jitter}
     wanted |= {"options": {} if retries is None else {"retries": retries}}
     wanted |= {"args": list(args), "kwargs": kwargs}
@@ -87,7 +87,7 @@ def remove_schedule(name: str = NAME, url: str = URL, as_json: bool = AS_JSON) -
     print_rows([ask_broker(url, "remove_schedule", name)], as_json, "")
 
 
-def _print_schedules(rows: list[dict[str, Any]], as_json: bool) -> None:
+def _print_schedules(rows: list[dict[str, object]], as_json: bool) -> None:
     shown = rows if as_json else [_schedule(row) for row in rows]
     print_rows(shown, as_json, "no schedules; `dragoman schedule add` adds one")
 
@@ -193,7 +193,7 @@ def resume(
     print_rows([ask_broker(url, "resume_service", service)], as_json, "")
 
 
-def _print_job(found: dict[str, Any], as_json: bool) -> None:
+def _print_job(found: dict[str, object], as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:

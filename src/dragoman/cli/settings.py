@@ -67,7 +67,7 @@ def _short(row: dict[str, Any]) -> dict[str, str]:
     return {**found, "meaning": row["meaning"]}
 
 
-def _paths(path: tuple[str, ...], settings: Any) -> list[tuple[str, ...]]:
+def _paths(path: tuple[str, ...], settings: object) -> list[tuple[str, ...]]:
     """Return the paths of a setting: one, or one for each service or task that is configured."""
     if "*" not in path:
         return [path]
@@ -83,7 +83,7 @@ def _value(found: Any, path: tuple[str, ...]) -> Any:
     return found
 
 
-def _text(found: Any) -> str:
+def _text(found: object) -> str:
     """Write a value as TOML does; empty for none."""
     if found is None:
         return ""

@@ -103,7 +103,7 @@ def up(
 
     only_owner()
     start_logging(log_level)
-    flags: dict[str, Any] = {}
+    flags: dict[str, object] = {}
     if endpoints := {name: text for name, text in listen.items() if text is not None}:
         flags["listen"] = endpoints
     if accept_clock:

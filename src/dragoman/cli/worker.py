@@ -94,7 +94,7 @@ def worker(
     )
 
 
-def _is_function(thing: Any) -> bool:
+def _is_function(thing: object) -> bool:
     return callable(thing) and not isinstance(thing, type) and hasattr(thing, "__code__")
 
 

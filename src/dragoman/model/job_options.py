@@ -37,8 +37,8 @@ def apply_options(terms: Terms, given: object) -> Terms:
     return replace(terms, **changes)
 
 
-def _number(least: float, most: float) -> Callable[[Any], float]:
-    def read(given: Any) -> float:
+def _number(least: float, most: float) -> Callable[[object], float]:
+    def read(given: object) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise ValueError("must be a number")
         if not least <= given <= most:
@@ -48,7 +48,7 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
     return read
 
 
-def _count(given: Any) -> int:
+def _count(given: object) -> int:
     if type(given) is not int or not 1 <= given <= _MOST_ATTEMPTS:
         raise ValueError(f"must be a whole number from 1 to {_MOST_ATTEMPTS}")
     return given

@@ -73,7 +73,7 @@ def _require(claim: bool, message: str) -> None:
 NO_LIMIT: Final = Limit()
 
 
-def limit_members(limit: Limit) -> dict[str, Any]:
+def limit_members(limit: Limit) -> dict[str, object]:
     """Return the members that differ from the defaults, for JSON."""
     found = {f.name: getattr(limit, f.name) for f in fields(Limit)}
     return {k: v for k, v in found.items() if v != getattr(NO_LIMIT, k)}

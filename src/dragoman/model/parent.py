@@ -7,7 +7,7 @@ are not repeated.
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from dragoman.model.value import value
 
@@ -24,7 +24,7 @@ class Parent:
     position: int
 
 
-def read_parent(given: Any) -> Parent:
+def read_parent(given: object) -> Parent:
     """Read the option `parent`. Raises ValueError with a message for the client."""
     if not isinstance(given, Mapping) or set(given) != {"job", "position"}:
         raise ValueError("must be an object of job and position")

@@ -74,7 +74,7 @@ def exception_name(fault: Fault) -> str:
     return found.group(1) if found else ""
 
 
-def retry_members(retry: Retry) -> dict[str, Any]:
+def retry_members(retry: Retry) -> dict[str, object]:
     """Return the members that differ from the defaults, for JSON."""
     found = {f.name: getattr(retry, f.name) for f in fields(Retry)}
     return {k: v for k, v in found.items() if v != getattr(NO_RETRY, k)}

@@ -4,7 +4,7 @@ A search goes back from a position and looks at a bounded number of records. So 
 empty and still have a position to continue from.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from dragoman.model.value import value
 
@@ -40,7 +40,7 @@ class HistoryFilter:
 class HistoryPage:
     """Rows, newest first, and where the search stopped."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, object], ...]
     #: Continue before this position; 0: the oldest record was reached.
     before: int
     #: The time of the last record that was looked at.

@@ -35,6 +35,6 @@ def setting(
     return field(default=default, default_factory=default_factory, metadata=metadata)
 
 
-def declared_settings(kind: type) -> "dict[str, Field[Any]]":
+def declared_settings(kind: type) -> "dict[str, Field[object]]":
     """Return the fields of a value class that an operator can set, by name."""
     return {f.name: f for f in fields(kind) if "description" in f.metadata}

@@ -8,7 +8,7 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -32,7 +32,7 @@ class AcceptErrors:
         """Handle the exceptions of an event loop."""
         loop.set_exception_handler(self.handle)
 
-    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Handle one exception; all but failed accepts as asyncio does."""
         if not str(context.get("message", "")).startswith(_OUT_OF_DESCRIPTORS):
             loop.default_exception_handler(context)

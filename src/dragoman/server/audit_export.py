@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
@@ -49,7 +49,7 @@ def is_of_interest(record: Record) -> bool:
 
 def json_line(record: Record) -> bytes:
     """Return a record as a JSON line, without its empty fields."""
-    row: dict[str, Any] = {name: getattr(record, name) for name in _FIELDS}
+    row: dict[str, object] = {name: getattr(record, name) for name in _FIELDS}
     return msgspec.json.encode({k: v for k, v in row.items() if v not in ("", None)}) + b"\n"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
@@ -119,7 +119,7 @@ class BuiltinServices:
             if not w.is_builtin
         ]
 
-    async def _ask(self, worker: AgentWorker, task: str, kwargs: dict[str, Any]) -> Any:
+    async def _ask(self, worker: AgentWorker, task: str, kwargs: dict[str, object]) -> object:
         call = Call(f"mmi.{task}", (), kwargs)
         return value_of(await self._asking.ask(worker.service, worker.name, call))
 
@@ -167,7 +167,7 @@ class BuiltinServices:
             event = {"worker": worker, "version": change.version, "paths": paths}
             self._note(Kind.PUBLISHED, f"inventory.{worker}", event)
 
-    def _publish(self, session: ServiceSession, topic: str, event: Any = None) -> dict[str, str]:
+    def _publish(self, session: ServiceSession, topic: str, event: object = None) -> dict[str, str]:
         """Publish an event for a caller whose dialect has no message for it."""
         if not isinstance(topic, str) or not topic.isprintable() or not 0 < len(topic) < 256:
             raise ServiceFault("topic: a printable text of 1 to 255 characters is expected")
@@ -181,7 +181,7 @@ class BuiltinServices:
         self._note(Kind.CHANGED, "inventory files changed", {})
         self._declare_resources()
 
-    def _note(self, kind: Kind, detail: str, event: Any, peer: PeerId | None = None) -> None:
+    def _note(self, kind: Kind, detail: str, event: object, peer: PeerId | None = None) -> None:
         body = Body("nfp", (msgspec.json.encode(event),))
         self._loop.submit(Noted(kind, peer, detail, body, dialect="local"))
 

@@ -50,7 +50,7 @@ class EventPoll:
         self._arrived = asyncio.Event()
         self._waiting = 0
         #: By job, the answer to send in place of the recorded one.
-        self._found: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._found: OrderedDict[str, dict[str, object]] = OrderedDict()
 
     def durable(self, entries: Sequence[Entry]) -> None:
         """Wake the waiting polls."""
@@ -61,10 +61,10 @@ class EventPoll:
         self,
         session: ServiceSession,
         after: int = -1,
-        topics: Any = "*",
+        topics: object = "*",
         limit: int = 100,
         wait: float = 0.0,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Find the next events after a position (-1: from now on); wait for some if `wait` is set.
 
         The return value is recorded and holds no events; `take_found` returns them.
@@ -80,13 +80,13 @@ class EventPoll:
             self._found.popitem(last=False)
         return {"after": start, "events": []}
 
-    def take_found(self, job: str) -> dict[str, Any] | None:
+    def take_found(self, job: str) -> dict[str, object] | None:
         """Return the events that a job found, once."""
         return self._found.pop(job, None)
 
     async def _find(
         self, at: int, globs: tuple[str, ...], most: int, patience: float
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         ledger, clock = self._ledger, asyncio.get_running_loop().time
         until = clock() + patience
         while True:
@@ -113,9 +113,9 @@ class EventPoll:
 
     async def _scan(
         self, at: int, globs: tuple[str, ...], most: int
-    ) -> tuple[int, list[dict[str, Any]]]:
+    ) -> tuple[int, list[dict[str, object]]]:
         """Read the next records; return the new position and the matching events."""
-        found: list[dict[str, Any]] = []
+        found: list[dict[str, object]] = []
         looked = 0
         while looked < MOST_RECORDS and at < self._ledger.last_seq:
             # If retention has removed the records asked for, continue with the oldest one.
@@ -128,12 +128,12 @@ class EventPoll:
             await asyncio.sleep(0)
         return at, found
 
-    def _event(self, record: Record) -> dict[str, Any]:
+    def _event(self, record: Record) -> dict[str, object]:
         event = {"seq": record.seq, "at": record.at, "topic": topic_of(record)}
         is_own = record.kind == Kind.PUBLISHED
         return event | {"event": self._published(record) if is_own else record_object(record)}
 
-    def _published(self, record: Record) -> Any:
+    def _published(self, record: Record) -> object:
         body = self._ledger.body(record.seq) if record.nbytes else None
         codec = self._codecs.get(body.dialect) if body else None
         if body is None or codec is None:
@@ -152,7 +152,7 @@ def _is_wanted(record: Record, globs: tuple[str, ...]) -> bool:
     return any(fnmatchcase(topic, glob) for glob in globs)
 
 
-def _globs(topics: Any) -> tuple[str, ...]:
+def _globs(topics: object) -> tuple[str, ...]:
     globs = [topics] if isinstance(topics, str) else topics
     if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
         raise ServiceFault(f"topics: {topics!r} is neither a glob nor a list of globs")

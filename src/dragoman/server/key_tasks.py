@@ -37,7 +37,7 @@ class KeyTasks:
             "revoke_key": self.revoke_key,
         }
 
-    def list_keys(self) -> list[dict[str, Any]]:
+    def list_keys(self) -> list[dict[str, object]]:
         """List every key with its principal and state; keys that tried to connect are pending."""
         registry, now = self._registry, self._now()
         return [
@@ -53,7 +53,7 @@ class KeyTasks:
             for key, entry in registry.entries().items()
         ]
 
-    def list_roles(self) -> list[dict[str, Any]]:
+    def list_roles(self) -> list[dict[str, object]]:
         """List every role and what its rules allow."""
         return [
             {
@@ -66,7 +66,7 @@ class KeyTasks:
 
     def show_decision(
         self, principal: str, verb: str, service: str = "", task: str = "", target: str = "any"
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Tell whether a principal may do something, and which rule decides."""
         try:
             asked = AccessRequest(Verb(verb), canonical_service(service), task, TargetClass(target))
@@ -85,14 +85,14 @@ class KeyTasks:
 
     async def approve_key(
         self, key: str, name: str = "", roles: list[str] | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Approve a pending key for a principal."""
         found = self._find(key)
         given = tuple(roles or ())
         await self._change(lambda registry: registry.approve(found, name, given))
         return {"key": brief(found), "principal": name or found}
 
-    async def revoke_key(self, key: str) -> dict[str, Any]:
+    async def revoke_key(self, key: str) -> dict[str, object]:
         """Revoke a key for good; its connections close at once."""
         whole = self._find(key)
         found = await self._change(lambda registry: registry.revoke(whole))

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import apsw
 
@@ -58,10 +58,10 @@ class LedgerQueries:
         blob = await self._run(lambda c: checked_blob(c, record.seq))
         return None if blob is None else unpack(blob)
 
-    def content(self, record: Record, body: Body) -> dict[str, Any]:
+    def content(self, record: Record, body: Body) -> dict[str, object]:
         """Return a body as people read it: its value, or its bytes."""
         raw = b"".join(body.parts)
-        shown: dict[str, Any] = {
+        shown: dict[str, object] = {
             "dialect": body.dialect,
             "bytes": len(raw),
             "digest": record.digest,

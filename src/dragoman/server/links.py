@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -38,7 +38,7 @@ from dragoman.transports.base import Sent, Transport
 log = structlog.get_logger("dragoman.links")
 
 #: The receiver of an effect.
-_PEER_OF: Final[dict[type, Callable[[Any], PeerId]]] = {
+_PEER_OF: Final[dict[type, Callable[[object], PeerId]]] = {
     SendWork: attrgetter("worker"),
     SendInput: attrgetter("worker"),
     SendCancel: attrgetter("worker"),

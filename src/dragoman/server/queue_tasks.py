@@ -89,12 +89,12 @@ class QueueTasks:
 
     # --- schedules ----------------------------------------------------------------------------
 
-    def schedules(self) -> list[dict[str, Any]]:
+    def schedules(self) -> list[dict[str, object]]:
         """Return the schedules, with their last and next ticks."""
         found = sorted(self._queue.schedules.values(), key=lambda each: each.schedule.name)
         return [self._row(each) for each in found]
 
-    def _row(self, state: ScheduleState) -> dict[str, Any]:
+    def _row(self, state: ScheduleState) -> dict[str, object]:
         found = {f.name: getattr(state.schedule, f.name) for f in fields(Schedule)}
         last = self._loop.broker.state.store.jobs.get(state.last_job)
         return found | {
@@ -108,7 +108,7 @@ class QueueTasks:
 
     async def add_schedule(
         self, session: ServiceSession, members: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Add a schedule, or replace the one of the same name."""
         if not isinstance(members, dict):
             raise ServiceFault(f"a schedule is an object with {', '.join(_MEMBERS)}")
@@ -139,12 +139,12 @@ class QueueTasks:
             raise ServiceFault(f"there is no schedule {name!r}; known are {known}")
         return self._queue.schedules[name]
 
-    async def pause_schedule(self, name: str) -> dict[str, Any]:
+    async def pause_schedule(self, name: str) -> dict[str, object]:
         """Let a schedule make no jobs until it is resumed."""
         await self._declare(replace(self._find(name).schedule, is_paused=True))
         return self._row(self._find(name))
 
-    async def resume_schedule(self, name: str) -> dict[str, Any]:
+    async def resume_schedule(self, name: str) -> dict[str, object]:
         """Let a schedule make jobs again; `catch_up` decides about the ticks in between."""
         await self._declare(replace(self._find(name).schedule, is_paused=False))
         return self._row(self._find(name))
@@ -169,7 +169,7 @@ class QueueTasks:
 
     def dead(
         self, service: str = "", fault: str = "", older: float = 0.0, limit: int = 100
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return dead letters, the newest first; `older`: ended so many seconds ago or more."""
         before = self._loop.clock.now() - older
         found = (
@@ -187,7 +187,7 @@ class QueueTasks:
             raise ServiceFault(f"{job!r} is no dead letter; `dragoman dead list` lists them")
         return letter
 
-    def show_dead(self, job: str) -> dict[str, Any]:
+    def show_dead(self, job: str) -> dict[str, object]:
         """Return a dead letter with the history of its attempts."""
         records = [r for r in self._loop.ledger.history(JobId(job)) if r.kind in _HISTORY]
         history = [
@@ -236,7 +236,7 @@ class QueueTasks:
 
     # --- flow ---------------------------------------------------------------------------------
 
-    async def pause_service(self, service: str, reason: str = "") -> dict[str, Any]:
+    async def pause_service(self, service: str, reason: str = "") -> dict[str, object]:
         """Dispatch no jobs of a service until it is resumed. Running jobs go on."""
         workers = self._loop.broker.state.registry.workers.values()
         if any(w.is_builtin and service in w.services for w in workers):
@@ -246,7 +246,7 @@ class QueueTasks:
             await self._record(event, Kind.PAUSED)
         return {"service": service, "status": "paused"}
 
-    async def resume_service(self, service: str) -> dict[str, Any]:
+    async def resume_service(self, service: str) -> dict[str, object]:
         """Dispatch the jobs of a service again."""
         if service not in self._queue.paused:
             raise ServiceFault(f"{service} is not paused")
@@ -259,7 +259,7 @@ _HISTORY: Final = frozenset(
 )
 
 
-def _letter(letter: DeadLetter) -> dict[str, Any]:
+def _letter(letter: DeadLetter) -> dict[str, object]:
     return {f.name: getattr(letter, f.name) for f in fields(DeadLetter)}
 
 

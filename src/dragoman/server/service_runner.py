@@ -78,7 +78,7 @@ class ServiceRunner:
             session.stop()
 
     async def _finish(
-        self, service: RunningService, work: wire.LocalWork, result: Awaitable[Any]
+        self, service: RunningService, work: wire.LocalWork, result: Awaitable[object]
     ) -> None:
         try:
             answer = _as_answer(await result)
@@ -89,7 +89,7 @@ class ServiceRunner:
             answer = Answer(fault=Fault(FaultCode.CANCELLED, "cancelled by the client"))
         self._answer(service, work, answer)
 
-    def _send(self, service: RunningService, work: wire.LocalWork, kind: str, item: Any) -> None:
+    def _send(self, service: RunningService, work: wire.LocalWork, kind: str, item: object) -> None:
         answer = Answer(raw=item) if isinstance(item, bytes) else Answer(item)
         body = self._codec.write_answer(answer).parts[0]
         service.peer.say(wire.encode(wire.LocalReply(work.job, work.attempt, kind, body)))
@@ -105,7 +105,7 @@ class ServiceRunner:
         )
 
 
-def _as_answer(result: Any) -> Answer:
+def _as_answer(result: object) -> Answer:
     return Answer(raw=result) if isinstance(result, bytes) else Answer(result)
 
 
@@ -115,7 +115,7 @@ def _failure(error: Exception) -> Answer:
     return Answer(fault=Fault(FaultCode.TASK_FAILED, message))
 
 
-def _nothing(host: ServiceRunner, service: RunningService, message: Any) -> None:
+def _nothing(host: ServiceRunner, service: RunningService, message: object) -> None:
     """Ignore a message that only services send."""
 
 

@@ -31,7 +31,7 @@ class SettingInfo:
     path: tuple[str, ...]
     #: Its type in words, with its limits.
     kind: str
-    default: Any
+    default: object
     help: str
     #: Whether an environment variable gives it as plain text; if not, as JSON.
     is_scalar: bool
@@ -92,7 +92,7 @@ def _of_value(kind: type, above: tuple[str, ...]) -> Iterator[SettingInfo]:
 
 
 def _info(
-    path: tuple[str, ...], kind: Any, default: Any, text: str, limits: Mapping[str, Any]
+    path: tuple[str, ...], kind: object, default: object, text: str, limits: Mapping[str, object]
 ) -> SettingInfo:
     plain = _plain(kind)
     words = " ".join([_word(plain), *(f"{sign} {at:g}" for sign, at in limits.items())])
@@ -107,14 +107,14 @@ def _section(kind: Any) -> type | None:
     return kind if is_section else None
 
 
-def _plain(kind: Any) -> Any:
+def _plain(kind: object) -> object:
     """Return a type without `None`."""
     if get_origin(kind) in (Union, types.UnionType):
         (kind,) = (each for each in get_args(kind) if each is not type(None))
     return kind
 
 
-def _is_scalar(kind: Any) -> bool:
+def _is_scalar(kind: object) -> bool:
     return kind in _WORDS or get_origin(kind) is Literal
 
 
@@ -126,6 +126,6 @@ def _word(kind: Any) -> str:
     return str(_WORDS.get(kind, "table"))
 
 
-def _limits(limit: Any) -> Iterator[tuple[str, Any]]:
+def _limits(limit: object) -> Iterator[tuple[str, object]]:
     """Yield sign and bound of a limit as pydantic keeps it."""
     return ((sign, getattr(limit, key)) for key, sign in _SIGNS.items() if hasattr(limit, key))

@@ -63,7 +63,7 @@ def load(config: Path | None = None, **flags: Any) -> BrokerSettings:
     return load_with_origins(config, **flags).settings
 
 
-def load_with_origins(config: Path | None = None, **flags: Any) -> LoadedSettings:
+def load_with_origins(config: Path | None = None, **flags: object) -> LoadedSettings:
     """Read the settings and where each came from. Raises ValueError, as `load` does."""
     merged: Tree = {}
     origins: dict[tuple[str, ...], str] = {}
@@ -99,7 +99,7 @@ def _locate(path: Path, text: str, message: str) -> str:
     return f"{path}, line {found[1]}: {_AT.sub('', message)}: {line}"
 
 
-def read_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+def read_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], object, str]]:
     """Yield path, value and name of every variable that is a setting. Raises ValueError."""
     for variable, text in environ.items():
         if not variable.upper().startswith(VARIABLE_PREFIX):
@@ -116,7 +116,7 @@ def read_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ..
 
 def _given_json(
     path: tuple[str, ...], text: str, variable: str
-) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+) -> Iterator[tuple[tuple[str, ...], object, str]]:
     try:
         given = json.loads(text)
     except json.JSONDecodeError as error:
@@ -135,8 +135,8 @@ def _complain(variable: str, path: tuple[str, ...]) -> None:
 
 
 def _given(
-    tree: Mapping[str, Any], origin: str, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    tree: Mapping[str, object], origin: str, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object, str]]:
     """Yield path, value and origin of every setting in a tree. Raises ValueError."""
     for name, given in tree.items():
         path = (*above, name)
@@ -173,7 +173,7 @@ def unknown(path: tuple[str, ...], origin: str) -> str:
     return f"{origin}: unknown setting {name}{hint}"
 
 
-def _put(tree: Tree, path: tuple[str, ...], given: Any) -> None:
+def _put(tree: Tree, path: tuple[str, ...], given: object) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = given

@@ -30,7 +30,7 @@ LoadBody = Callable[[int], Body | None]
 class SideRecovery:
     """Gives each side its past: all that is small at once, requests when they are answered."""
 
-    def __init__(self, sides: Mapping[str, Any], broker: Broker, load_body: LoadBody) -> None:
+    def __init__(self, sides: Mapping[str, object], broker: Broker, load_body: LoadBody) -> None:
         self._sides = sides
         self._load_body = load_body
         #: Open requests whose side has not been told yet: job -> position of the body.

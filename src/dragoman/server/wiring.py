@@ -36,7 +36,7 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def dialect_settings(settings: BrokerSettings, dialect: Dialect) -> Any:
+def dialect_settings(settings: BrokerSettings, dialect: Dialect) -> object:
     """Return the settings of a dialect's sides."""
     own = getattr(settings, dialect.name)
     if not hasattr(own, "memoized"):

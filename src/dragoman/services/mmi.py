@@ -38,29 +38,29 @@ class ManagementView(Protocol):
         """Return what is wrong with the broker now."""
         ...
 
-    def job(self, job: str) -> dict[str, Any] | None:
+    def job(self, job: str) -> dict[str, object] | None:
         """Return the state of a job."""
         ...
 
     def jobs(
         self, state: JobState | None, limit: int, *, with_builtin: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return the newest jobs; those of built-in services only on request."""
         ...
 
-    def why(self, job: str) -> dict[str, Any]:
+    def why(self, job: str) -> dict[str, object]:
         """Return why a job is in its state."""
         ...
 
-    def resources(self, service: str) -> list[dict[str, Any]]:
+    def resources(self, service: str) -> list[dict[str, object]]:
         """Return the resources and the workers that own them."""
         ...
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[dict[str, object]]:
         """Return the compute nodes, connected or not."""
         ...
 
-    def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
+    def norfab(self, task: str, kwargs: Mapping[str, object]) -> object:
         """Return the answer to one of NorFab's tasks in its own form. Raises LookupError."""
         ...
 
@@ -102,7 +102,7 @@ class BrokerManagement:
         view: ManagementView,
         control: ManagementControl,
         logs: LogBuffer,
-        inventory: Callable[[], Any],
+        inventory: Callable[[], object],
         more: Mapping[str, TaskFunction] | None = None,
     ) -> None:
         self._view = view
@@ -135,7 +135,7 @@ class BrokerManagement:
     def _norfab(self, task: str) -> TaskFunction:
         return lambda **kwargs: self._view.norfab(task, kwargs)
 
-    def show_status(self) -> dict[str, Any]:
+    def show_status(self) -> dict[str, object]:
         """Tell whether the broker takes jobs, what is wrong, and its counts."""
         totals, troubles = self._view.totals(), self._view.troubles()
         is_blocked = any(each.is_blocking for each in troubles)
@@ -143,17 +143,17 @@ class BrokerManagement:
         troubles_shown = [row(each) for each in troubles]
         return {"status": status, "troubles": troubles_shown, "totals": row(totals)}
 
-    def list_services(self, with_builtin: bool = False) -> list[dict[str, Any]]:
+    def list_services(self, with_builtin: bool = False) -> list[dict[str, object]]:
         """List the services; the broker's own only on request."""
         return [row(each) for each in self._view.services(with_builtin=with_builtin)]
 
-    def list_workers(self, with_builtin: bool = False) -> list[dict[str, Any]]:
+    def list_workers(self, with_builtin: bool = False) -> list[dict[str, object]]:
         """List the workers; the broker's own only on request."""
         return [row(each) for each in self._view.workers(with_builtin=with_builtin)]
 
     def show_jobs(
         self, state: str = "", limit: int = 100, with_builtin: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """List the newest jobs, optionally of one state, or with those of built-in services."""
         try:
             wanted = JobState(state) if state else None
@@ -161,23 +161,23 @@ class BrokerManagement:
             raise ServiceFault(f"{state!r} is no job state; use {', '.join(JobState)}") from None
         return self._view.jobs(wanted, limit, with_builtin=with_builtin)
 
-    def show_broker_inventory(self) -> Any:
+    def show_broker_inventory(self) -> object:
         """Return the broker's part of the inventory, without its secrets."""
         return self._inventory()
 
-    def restart(self, timeout: float | None = None) -> dict[str, Any]:
+    def restart(self, timeout: float | None = None) -> dict[str, object]:
         """Restart after running jobs had `timeout` seconds to end; no job is lost."""
         self._control.restart(_seconds(timeout))
         return {"status": "restarting"}
 
-    def shutdown(self, timeout: float | None = None) -> dict[str, Any]:
+    def shutdown(self, timeout: float | None = None) -> dict[str, object]:
         """Stop after running jobs had `timeout` seconds to end; the ledger keeps the rest."""
         self._control.shutdown(_seconds(timeout))
         return {"status": "shutting down"}
 
     def disconnect(
         self, worker: str | None = None, name: str | None = None, at_once: bool = False
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Disconnect one worker or all: after they finish the jobs they hold, or at once."""
         wanted = worker or name
         found = self._control.disconnect(None if wanted == "all" else wanted, at_once)
@@ -185,16 +185,16 @@ class BrokerManagement:
             raise ServiceFault(f"there is no worker {wanted!r}")
         return {"status": "disconnecting", "workers": found}
 
-    def forget_answers(self, service: str) -> dict[str, Any]:
+    def forget_answers(self, service: str) -> dict[str, object]:
         """Drop the memoised answers of a service: the next call runs again."""
         self._control.forget_answers(service)
         return {"status": "forgotten", "service": service}
 
-    async def seal(self) -> dict[str, Any]:
+    async def seal(self) -> dict[str, object]:
         """Export the records so far, so that the pipeline can read them now."""
         return {"status": "sealed", "upto": await self._control.seal()}
 
-    def _set_node(self, node: str, membership: str) -> dict[str, Any]:
+    def _set_node(self, node: str, membership: str) -> dict[str, object]:
         if not self._control.set_node(node, membership):
             raise ServiceFault(f"there is no compute node {node!r}")
         return {"node": node, "membership": membership.lower()}
@@ -227,7 +227,7 @@ def row(found: Any) -> dict[str, Any]:
     return {name: _plain(getattr(found, name)) for name in found.__slots__}
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: object) -> object:
     if isinstance(item, tuple):
         return [_plain(each) for each in item]
     return round(item, 3) if isinstance(item, float) else item

@@ -6,7 +6,7 @@ told.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dragoman.testing.world import World
 
@@ -14,7 +14,7 @@ _LATENCY: Final = 0.002
 #: How long messages may lie unread in a connection that broke, in seconds.
 _UNREAD: Final = 4.0
 
-Arrive = Callable[[str, bytes, Any], None]
+Arrive = Callable[[str, bytes, object], None]
 
 
 class MeshConnection:
@@ -37,13 +37,13 @@ class MeshConnection:
         """Return the broker at the other end."""
         return self.ends[1] if end == self.ends[0] else self.ends[0]
 
-    def carry(self, source: str, frames: Any) -> None:
+    def carry(self, source: str, frames: object) -> None:
         """Carry a message to the other end, in order."""
         to = self.other(source)
         at = self.world.now + _LATENCY
         self.world.at(at, self._deliver, self._epoch, source, to, frames)
 
-    def _deliver(self, epoch: int, source: str, to: str, frames: Any) -> None:
+    def _deliver(self, epoch: int, source: str, to: str, frames: object) -> None:
         if self.world.now < self._stalled_until:
             self.world.at(self._stalled_until, self._deliver, epoch, source, to, frames)
             return

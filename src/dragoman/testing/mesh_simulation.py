@@ -73,7 +73,7 @@ class SimBroker:
         )
         self.peers[self.client.name] = self.client
 
-    def _sides(self) -> dict[str, Any]:
+    def _sides(self) -> dict[str, object]:
         dials = {other.encode(): TERMS for other in self._dials}
         view = RegistryView(self.name, lambda: self.server.broker.state)
         config = MeshConfig(self.name, dials, others=TERMS)
@@ -145,7 +145,7 @@ class MeshSimulation:
 
     # --- messages between brokers -------------------------------------------------------------
 
-    def route(self, source: str, address: bytes) -> Any:
+    def route(self, source: str, address: bytes) -> object:
         """Return where a message of a broker goes; None: there is no connection."""
         to = address.decode()
         found = [c for c in self.connections if {source, to} == set(c.ends) and not c.is_down]
@@ -155,17 +155,17 @@ class MeshSimulation:
             return None
         return to, partial(found[0].carry, source)
 
-    def _arrive(self, to: str, address: bytes, frames: Any) -> None:
+    def _arrive(self, to: str, address: bytes, frames: object) -> None:
         if to in self.brokers:
             self.brokers[to].server.arrive(NAME, address, frames)
 
     # --- faults -------------------------------------------------------------------------------
 
-    def _sometimes(self, mean: float, action: Callable[..., None], *args: Any) -> None:
+    def _sometimes(self, mean: float, action: Callable[..., None], *args: object) -> None:
         wait = self.world.random.expovariate(1 / mean)
         self.world.after(wait, self._once, mean, action, args)
 
-    def _once(self, mean: float, action: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _once(self, mean: float, action: Callable[..., None], args: tuple[object, ...]) -> None:
         if self.world.is_faulty:
             action(*args)
             self._sometimes(mean, action, *args)

@@ -133,7 +133,7 @@ class SimServer:
         #: Until when the process stands still.
         self._stands_until = 0.0
         #: Messages that arrived while it stood still and are not read yet, in order.
-        self._unread: deque[tuple[str, Any, Any]] = deque()
+        self._unread: deque[tuple[str, object, object]] = deque()
         self.start()
 
     # --- life and death -----------------------------------------------------------------------
@@ -208,7 +208,7 @@ class SimServer:
             pause = READING_TIME / (len(self._unread) + 1)
             self.world.after(pause * self.world.random.random(), self._read_on, life)
 
-    def has_unread(self, link: str, address: Any) -> bool:
+    def has_unread(self, link: str, address: object) -> bool:
         """Tell whether a message of a peer arrived and is not read yet."""
         return any(each[:2] == (link, address) for each in self._unread)
 

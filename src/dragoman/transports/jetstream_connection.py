@@ -165,7 +165,7 @@ class JetStreamConnection:
             raise ConnectionError("the connection to NATS is closed")
         return self._client
 
-    def run(self, work: Coroutine[Any, Any, T], at_most: float) -> T:
+    def run(self, work: Coroutine[object, object, T], at_most: float) -> T:
         """Run a coroutine on the thread of the client, and wait for it."""
         if self._is_closed:
             work.close()

@@ -63,7 +63,7 @@ class NngDialer:
         self._prepare(self._addresses.current)
         return dialling.dial(self._addresses.current, block=False)
 
-    async def _keep_dialled(self, dialling: Any) -> None:
+    async def _keep_dialled(self, dialling: object) -> None:
         while True:
             self._is_leaving = False
             dialer = self._dial(dialling)

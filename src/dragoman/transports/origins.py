@@ -30,7 +30,7 @@ class Origins:
         if self._by_source:
             self._by_source.pop(_text(transport.get_extra_info("peername")), None)
 
-    def node_of(self, source: Any) -> str:
+    def node_of(self, source: object) -> str:
         """Return the node that passed a connection through; empty if none did."""
         return self._by_source.get(_text(source), ("", ""))[1]
 
@@ -46,7 +46,7 @@ class Origins:
         return (host, int(port))
 
 
-def _text(name: Any) -> str:
+def _text(name: object) -> str:
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple | list) and name else ""
 
 

@@ -226,7 +226,7 @@ def end(transport: asyncio.Transport, error: Exception | None) -> None:
         transport.abort()
 
 
-def address_text(name: Any) -> str:
+def address_text(name: object) -> str:
     """Return a socket's address as text; empty for IPC."""
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else ""
 

@@ -41,7 +41,7 @@ class WebBrokerConnection:
         self._keys: dict[Address, Key] = {}
         self._wake: Callable[[], None] = lambda: None
         #: Futures that wait for the broker.
-        self._open: set[asyncio.Future[Any]] = set()
+        self._open: set[asyncio.Future[object]] = set()
         self.is_closing = asyncio.Event()
 
     # --- for the application ------------------------------------------------------------------
@@ -72,11 +72,11 @@ class WebBrokerConnection:
             await answered(done)
 
     @contextmanager
-    def future(self) -> "Iterator[asyncio.Future[Any]]":
+    def future(self) -> "Iterator[asyncio.Future[object]]":
         """Give a future that fails if the broker stops."""
         if self.is_closing.is_set():
             raise stopping()
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._open.add(future)
         try:
             yield future

@@ -6,7 +6,7 @@ Reading a body is reading a job: the gate decides about it and records it, as fo
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -54,7 +54,7 @@ class QuerySource(Protocol):
         """Return the body of a record."""
         ...
 
-    def content(self, record: Record, body: Body) -> dict[str, Any]:
+    def content(self, record: Record, body: Body) -> dict[str, object]:
         """Return a body as people read it."""
         ...
 
@@ -67,15 +67,15 @@ class OverviewSource(MeasuredBroker, Protocol):
         """The history."""
         ...
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the broker at a glance."""
         ...
 
-    def series(self) -> dict[str, Any]:
+    def series(self) -> dict[str, object]:
         """Return the last hour."""
         ...
 
-    def services(self) -> list[dict[str, Any]]:
+    def services(self) -> list[dict[str, object]]:
         """Return the services."""
         ...
 
@@ -83,7 +83,7 @@ class OverviewSource(MeasuredBroker, Protocol):
         """Return the workers, from a moment ago."""
         ...
 
-    def bridges(self) -> list[dict[str, Any]]:
+    def bridges(self) -> list[dict[str, object]]:
         """Return the ended jobs by the dialects of client and worker."""
         ...
 
@@ -95,7 +95,7 @@ class OverviewSource(MeasuredBroker, Protocol):
         """Search jobs."""
         ...
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[dict[str, object]]:
         """Return the reports."""
         ...
 
@@ -270,7 +270,7 @@ def _page(page: HistoryPage) -> Response:
     return answer({"rows": page.rows, "before": page.before, "looked_back_to": page.looked_back_to})
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: Record) -> dict[str, object]:
     return {name: each for name, each in asdict(record).items() if each not in ("", 0)}
 
 

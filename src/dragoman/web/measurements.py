@@ -51,7 +51,7 @@ class MeasuredBroker(Protocol):
         """Return the times of jobs by service and dialect."""
         ...
 
-    def measured_counts(self) -> dict[str, Mapping[Any, int]]:
+    def measured_counts(self) -> dict[str, Mapping[object, int]]:
         """Return the counts of faults, bridges and denials."""
         ...
 
@@ -59,7 +59,7 @@ class MeasuredBroker(Protocol):
         """Return the histograms of appends and of the loop."""
         ...
 
-    def services(self) -> list[dict[str, Any]]:
+    def services(self) -> list[dict[str, object]]:
         """Return the services."""
         ...
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -53,7 +53,7 @@ class Problem(Exception):
         code: str = "",
         *,
         headers: Mapping[str, str] | None = None,
-        **members: Any,
+        **members: object,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -62,7 +62,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.members = members
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the problem document."""
         return {
             "type": f"urn:dragoman:{self.code}",
@@ -79,7 +79,7 @@ class Problem(Exception):
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
 
-def of_fault(fault: Fault, **members: Any) -> Problem:
+def of_fault(fault: Fault, **members: object) -> Problem:
     """Return the problem document of a fault."""
     status = STATUS_OF[fault.code]
     headers = {"Retry-After": RETRY_AFTER} if status in (429, 503) else None

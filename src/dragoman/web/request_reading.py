@@ -134,7 +134,7 @@ def idempotency_key(request: Request) -> str:
 
 
 @contextmanager
-def failing_on_disconnect(request: Request, future: "asyncio.Future[Any]") -> Iterator[None]:
+def failing_on_disconnect(request: Request, future: "asyncio.Future[object]") -> Iterator[None]:
     """Fail a future with `ClientDisconnected` if the caller disconnects inside the block."""
 
     def fail(task: "asyncio.Task[None]") -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from dragoman.cli.doctor.check_results import CheckResult, bad, ok, warning
@@ -32,7 +32,7 @@ class BrokerChecks:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         #: What a running broker says is wrong with it; `ports` finds it.
-        self._troubles: list[dict[str, Any]] = []
+        self._troubles: list[dict[str, object]] = []
 
     # --- the cluster --------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class TopApp(App[None]):
         super().__init__()
         self._source = source
         self.view = "services"
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, object]] = []
         #: The job whose cancel waits for a second key press.
         self._confirming = ""
 

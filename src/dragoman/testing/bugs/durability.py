@@ -92,7 +92,7 @@ def records_after_a_snapshot_forgotten() -> Iterator[None]:
 def request_lost_in_recovery() -> Iterator[None]:
     """The bodies of queued requests are not read back from the ledger."""
 
-    def with_request(self: Archive, work: SendWork) -> Any:
+    def with_request(self: Archive, work: SendWork) -> object:
         return replace(work, body=Body("local", (b"?",)), body_seq=0)
 
     with replaced(Archive, "with_request", with_request):

@@ -15,7 +15,7 @@ from dragoman.testing.bugs.planting import Bugs, replaced
 BUGS: Final = Bugs()
 
 
-def _nothing(*_: Any) -> list[Any]:
+def _nothing(*_: object) -> list[object]:
     """Do nothing."""
     return []
 
@@ -24,7 +24,7 @@ def _nothing(*_: Any) -> list[Any]:
 def broken_link_ends_its_jobs() -> Iterator[None]:
     """The jobs of a broker do not wait for a broken link: they run elsewhere as well."""
 
-    def end(neighbour: Neighbour, reason: str) -> list[Any]:
+    def end(neighbour: Neighbour, reason: str) -> list[object]:
         left: list[Any] = old(neighbour, reason)
         return [replace(event, grace=0.0) for event in left]
 

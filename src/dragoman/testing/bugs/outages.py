@@ -14,7 +14,7 @@ from dragoman.testing.bugs.planting import Bugs, replaced
 BUGS: Final = Bugs()
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_: object) -> None:
     """Do nothing."""
 
 

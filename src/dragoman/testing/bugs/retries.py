@@ -88,7 +88,7 @@ def tick_twice() -> Iterator[None]:
 def paused_service_is_dispatched() -> Iterator[None]:
     """A paused service gets jobs if a worker is free when they are submitted."""
 
-    def candidate(state: BrokerState, part: JobPart) -> Any:
+    def candidate(state: BrokerState, part: JobPart) -> object:
         paused, state.store.queue.paused = state.store.queue.paused, {}
         try:
             return old(state, part)

@@ -6,7 +6,7 @@ A *tick* is an instant at which a schedule is due, in whole seconds since the ep
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from dragoman.model.value import field, value
 
@@ -24,8 +24,8 @@ class Schedule:
     name: str
     service: str
     task: str = ""
-    args: tuple[object, ...] = ()
-    kwargs: Mapping[str, object] = field(default_factory=dict)
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
     cron: str = ""
     zone: str = "UTC"
     every: int = 0
@@ -34,7 +34,7 @@ class Schedule:
     timeout: float | None = None
     priority: int = 0
     #: Further options of the jobs, as `model.job_options` reads them.
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     catch_up: str = "last"
     overlap: str = "skip"
     #: Jobs start up to so many seconds after their tick.

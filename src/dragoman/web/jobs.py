@@ -72,15 +72,15 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     service: PrintableName
     task: str = ""
-    args: list[object] = []
-    kwargs: dict[str, object] = {}
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
     target: Annotated[str, msgspec.Meta(extra_json_schema={"format": "target"})] = "any"
     timeout: Seconds | None = None
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
     key: PrintableText = ""
     #: How often a task that fails runs again: a number, or an object with `times`, `backoff`,
     #: `factor`, `longest`, `jitter` and `on`.
-    retries: int | dict[str, object] | str | None = None
+    retries: int | dict[str, Any] | str | None = None
     #: Seconds before the job may start, or the instant (seconds since the epoch).
     delay: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_DELAY)] | None = None
     at: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
@@ -89,7 +89,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
     #: A limit that the job shares with the other jobs of its key: an object with `key`,
     #: `concurrency`, `rate`, `per` and `burst`.
-    limit: dict[str, object] | str | None = None
+    limit: dict[str, Any] | str | None = None
     #: Of a child job: the parent's id, and the position among its children.
     parent: ParentRequest | None = None
     #: A key that only one job has at a time, or an object with `key`, `until`, `period`, `quiet`.
@@ -110,7 +110,7 @@ class JobRequests(msgspec.Struct, forbid_unknown_fields=True):
 class InputAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """Input for a running job."""
 
-    value: object = None
+    value: Any = None
     request: str = ""
     worker: str = ""
 

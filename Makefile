@@ -11,7 +11,7 @@ MINUTES ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash workflow-crash powercut interop-bacalhau mutants docs lock clean
+.PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash workflow-crash powercut interop-bacalhau mutants docs lock clean check-bench
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ sim: setup ## the seeded simulation, in full (ARGS=--help)
 
 bench: setup ## what things cost (ARGS=--help)
 	$(BIN)/python -m benches $(ARGS)
+
+check-bench: setup ## count the instructions of the hot path; fails if they grew (ARGS=--keep writes them)
+	$(BIN)/python scripts/check_bench.py $(ARGS)
 
 soak: setup ## every dialect under load and faults, MINUTES=10 long; prints figures, says what held
 	$(BIN)/python -m dragoman.testing.soak --minutes $(MINUTES) $(ARGS)

@@ -11,67 +11,31 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+from benches.counted import CLIENT, QUESTION, request_and_reply
+
 from dragoman.cli.up import tune_garbage_collector
-from dragoman.core.broker import Broker
-from dragoman.core.effects import SendWork
-from dragoman.core.events import JobSubmitted, ReplyKind, ReplyReceived, WorkerJoined
 from dragoman.core.recovery import fold
 from dragoman.ledger.base import Entry
 from dragoman.ledger.sqlite import SqliteLedger
-from dragoman.model.body import Body
-from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName
 from dragoman.model.record import Kind, Record
-from dragoman.model.terms import Terms
 
 Row: TypeAlias = tuple[str, float, str]
 
 REQUESTS = 20_000
 RECORDS = 1_000_000
-SERVICE, CLIENT = ServiceName("a"), PeerId("nfp/c1")
-QUESTION, ANSWER = Body("nfp", (b"x" * 200,)), Body("nfp", (b"y" * 200,))
 
 
 def run(requests: int = REQUESTS, records: int = RECORDS) -> list[Row]:
     """Measure everything, with the garbage collector set as in a broker."""
     tune_garbage_collector()
-    free = min(_request_and_reply(requests, backlog=0) for _ in range(3))
-    queued = min(_request_and_reply(requests, backlog=1000) for _ in range(3))
+    free = min(request_and_reply(requests, backlog=0) for _ in range(3))
+    queued = min(request_and_reply(requests, backlog=1000) for _ in range(3))
     return [
         ("core: request and reply, a worker is free", free, "us"),
         ("core: request and reply, 1000 jobs wait", queued, "us"),
         (f"core: fold of {records:,} records", _fold(records), "s"),
         *_recovery(records),
     ]
-
-
-def _request_and_reply(requests: int, backlog: int) -> float:
-    """Return the time of one request and its reply; each has its own terms, as on the wire."""
-    broker = Broker()
-    credit = 25 if backlog else 100
-    for n in range(4):
-        broker.handle(_joined(n, credit), 1.0)
-    given = [e for n in range(backlog and backlog + 100) for e in _submit(broker, f"before-{n}")]
-    working = [e for e in given if isinstance(e, SendWork)]
-    started = time.process_time()
-    for n in range(requests):
-        working += [e for e in _submit(broker, f"job-{n}") if type(e) is SendWork]
-        work = working.pop()
-        reply = ReplyReceived(work.worker, work.job, ReplyKind.FINAL, ANSWER, None, work.attempt)
-        working += [e for e in broker.handle(reply, 1.0) if type(e) is SendWork]
-    return (time.process_time() - started) / requests * 1e6
-
-
-def _joined(number: int, credit: int) -> WorkerJoined:
-    name = WorkerName(f"w{number}")
-    return WorkerJoined(
-        PeerId(f"nfp/{name}"), name, (SERVICE,), credit=credit, credit_returns=True, beat_every=2.5
-    )
-
-
-def _submit(broker: Broker, job: str) -> list[object]:
-    terms = Terms(patience=0.0, timeout=600.0)
-    event = JobSubmitted(JobId(job), CLIENT, SERVICE, QUESTION, terms=terms)
-    return list(broker.handle(event, 1.0))
 
 
 def _fold(records: int) -> float:

@@ -251,8 +251,8 @@ class ClusterSimNode:
         try:
             write()
         except Fenced as error:
-            self.oracle.fenced(self.name, self.ledger.epoch)
-            self.oracle.require(not self._is_ending or not self.lease.is_held, "fenced at the end")
+            if self.is_leader:  # a candidate may have followed a server that was behind
+                self.oracle.fenced(self.name, self.ledger.epoch)
             self.begin_again(error)
             return False
         except LedgerUnavailable:
@@ -280,6 +280,8 @@ class ClusterSimNode:
         if not self._is_all_written():
             self._after(_PUBLISH, self._end)
             return
+        has_lease = self.lease._revision > 0  # one that has ended by itself keeps its revision
+        self.oracle.require(has_lease, f"{self.name} writes after it has released its lease")
         stopped = self.engine.broker.handle(Noted(Kind.STOPPED), self.now())
         if not self._append([Entry(e.record) for e in stopped if isinstance(e, Append)]):
             if self.is_leader:

@@ -14,7 +14,7 @@ ARGS ?=
 .PHONY: help setup demo test check sim bench soak fuzz chaos cluster-chaos pages crash workflow-crash powercut interop-bacalhau mutants docs lock clean check-bench
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## make .venv from the lock, with the dragoman command in it
 

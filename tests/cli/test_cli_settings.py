@@ -1,6 +1,9 @@
 """`dragoman settings`: values and their sources; the page of the documentation."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +44,12 @@ def test_a_name_and_changed_select(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(output(capsys, "ledger.seal_a").splitlines()) == 2
     assert "flag" in output(capsys, "--changed", "--data", "x")
     assert output(capsys, "--changed") == "no settings\n"
+
+
+@pytest.mark.process
+def test_a_warning_does_not_break_the_json_on_standard_output() -> None:
+    command = [str(Path(sys.executable).with_name("dragoman")), "settings", "--json"]
+    environment = os.environ | {"DRAGOMAN_DATTA": "x"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert isinstance(json.loads(done.stdout), list)
+    assert "DRAGOMAN_DATTA" in done.stderr

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 import typer
 from typer.core import TyperGroup
 
@@ -143,4 +144,6 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # The output of a command is data, perhaps JSON: log lines go to standard error.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     sys.exit(run_to_exit_code(app))

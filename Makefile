@@ -68,6 +68,10 @@ workflow-crash: setup ## a map of STEPS=100000 steps survives KILLS=10 kills of 
 interop-bacalhau: setup ## both directions with a real Bacalhau, built with Go where that is installed
 	$(BIN)/python scripts/interop_bacalhau.py $(ARGS)
 
+.PHONY: mesh-chaos
+mesh-chaos: setup ## faults of two linked brokers and of the link between them, while jobs run
+	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_mesh_interop.py -v $(ARGS)
+
 mutants: setup ## change the core and the loop in small ways: their tests must notice (ARGS=--help)
 	$(BIN)/python scripts/mutants.py $(ARGS)
 

@@ -4,6 +4,7 @@ from dragoman.core.events import PeerLeft, WorkerJoined
 from dragoman.dialects.mesh.neighbour import Neighbour
 from dragoman.dialects.mesh.settings import NeighbourTerms
 from dragoman.dialects.mesh.wire import Offer
+from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId
 
 MATH = Offer("math", 4, ["east"])
@@ -20,7 +21,8 @@ def test_an_offer_is_a_worker_that_says_which_broker_it_is() -> None:
     (joined,) = neighbour().take_offers([MATH], "west")
     assert isinstance(joined, WorkerJoined)
     assert (joined.worker, joined.name, joined.credit) == ("mesh/east/math", "east/math", 4)
-    assert (joined.labels, joined.route) == ({"broker": "east"}, ("east",))
+    assert joined.labels == {"broker": "east", PREFETCH: "96"}
+    assert joined.route == ("east",)
     assert joined.holds is None
     assert joined.rejoins_within == 60.0
 

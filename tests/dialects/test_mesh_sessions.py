@@ -50,7 +50,7 @@ def test_credit_is_the_number_of_slots_and_at_most_the_setting() -> None:
 
 
 def test_globs_bound_what_is_exported_and_imported() -> None:
-    fabric = MeshFabric(("west", "east"), terms=NeighbourTerms(("a*",), ("*1",)))
+    fabric = MeshFabric(("west", "east"), terms=NeighbourTerms(imports=("a*",), exports=("*1",)))
     for name in ("a1", "a2", "b1"):
         fabric["east"].worker(f"w-{name}", name)
     fabric.wait(2.0)

@@ -34,6 +34,7 @@ TOLD: Final = {
     "README.md",
     "docs/cluster.md",
     "docs/ledger.md",
+    "docs/mesh.md",
     "docs/pipeline.md",
     "docs/queue.md",
     "docs/security-transports.md",
@@ -117,6 +118,15 @@ def test_schedules_are_kept_as_the_page_says(terminal: Terminal) -> None:
     terminal.type("dragoman ping --wait 30")
     (block,) = shell("docs/queue.md")
     assert "nightly" in terminal.run(block)
+
+
+@pytest.mark.process
+def test_two_brokers_work_for_each_other_as_the_page_says(terminal: Terminal) -> None:
+    (block,) = shell("docs/mesh.md")
+    said = terminal.run(block)
+    assert "\n5\n" in f"\n{said}"
+    assert "this is broker west" in said
+    assert "east/math" in said
 
 
 @pytest.mark.process

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dragoman.core.events import JobSubmitted
-from dragoman.model.body import EMPTY
+from dragoman.model.body import EMPTY, Body
 from dragoman.model.names import JobId, PeerId, Principal, ServiceName
 from dragoman.model.terms import Terms
 from dragoman.server.service_terms import ServiceTerms
@@ -58,3 +58,18 @@ def test_a_client_has_the_weight_of_its_principal_or_of_its_name() -> None:
     named = replace(event, client=PeerId("nfp/importer"))
     assert terms.apply(named).terms.weight == 2
     assert terms.apply(replace(named, principal=Principal("ops"))).terms.weight == 4
+
+
+def test_a_job_of_another_broker_gets_no_more_time_than_it_has_left() -> None:
+    terms = ServiceTerms({"math": ServiceSection(timeout=60.0)})
+    late = Terms(timeout=5.0, path=("west",))
+    early = Terms(timeout=500.0, path=("west",))
+    assert terms.apply(_submitted(late)).terms.timeout == 5.0
+    assert terms.apply(_submitted(early)).terms.timeout == 60.0
+    assert terms.apply(_submitted(Terms(timeout=5.0))).terms.timeout == 60.0
+
+
+def _submitted(terms: Terms) -> JobSubmitted:
+    return JobSubmitted(
+        JobId("j1"), PeerId("mesh/west"), ServiceName("math"), Body("nfp", (b"",)), terms=terms
+    )

@@ -27,6 +27,7 @@ from dragoman.cli import (
     keys,
     ledger,
     listings,
+    mesh,
     nodes,
     ping,
     pipeline,
@@ -84,6 +85,7 @@ app.add_typer(queue.dead_app, name="dead")
 app.add_typer(inventory.app, name="inventory")
 app.add_typer(files.app, name="files")
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(mesh.app, name="mesh")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")

@@ -79,6 +79,13 @@ def up(
         None, help="URL of NATS servers for the cluster, if the node shall start none."
     ),
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
+    mesh: list[str] = typer.Option(
+        [], help="Work with the broker at this URL: mesh://HOST:PORT. May be given several times."
+    ),
+    mesh_listen: str | None = typer.Option(
+        None, help="Endpoint for other brokers, e.g. 127.0.0.1:5570, or off (the default)."
+    ),
+    name: str | None = typer.Option(None, help="The name of this broker among others."),
     **listen: str | None,
 ) -> None:
     """Run the broker until Ctrl-C or SIGTERM.
@@ -104,8 +111,13 @@ def up(
     only_owner()
     start_logging(log_level)
     flags: dict[str, object] = {}
-    if endpoints := {name: text for name, text in listen.items() if text is not None}:
-        flags["listen"] = endpoints
+    endpoints = {**listen, "mesh": mesh_listen}
+    if wanted := {each: text for each, text in endpoints.items() if text is not None}:
+        flags["listen"] = wanted
+    if mesh:
+        flags["mesh"] = {f"flag-{n}": {"url": url} for n, url in enumerate(mesh, 1)}
+    if name is not None:
+        flags["name"] = name
     if accept_clock:
         flags["accept_clock"] = True
     if insecure:

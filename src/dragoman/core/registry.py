@@ -114,8 +114,11 @@ class RegisteredWorker:
             self.extra += 1
 
     def unstarted(self) -> set[JobPart]:
-        """Return the held parts that it cannot have started while older ones run."""
-        if not self.prefetch or self.credit is None:
+        """Return the held parts that it cannot have started while older ones run.
+
+        A broker gives its jobs to several workers, in an order of its own.
+        """
+        if not self.prefetch or self.credit is None or self.route:
             return set()
         return set(list(self.held.values())[self.credit + self.lent :])
 

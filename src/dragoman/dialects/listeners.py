@@ -7,11 +7,22 @@ ports of URLs are made from it.
 from typing import Final
 
 from dragoman.dialects.descriptor import OFF, ListenerSpec
+from dragoman.dialects.mesh.settings import LISTENER as MESH
 from dragoman.dialects.registry import DIALECTS
 
-__all__ = ["CLIENT_PORTS", "LISTENERS", "OFF", "WORKER_PORTS", "ListenerSpec", "listener"]
+__all__ = [
+    "ALL_LISTENERS",
+    "CLIENT_PORTS",
+    "LISTENERS",
+    "OFF",
+    "WORKER_PORTS",
+    "ListenerSpec",
+    "listener",
+]
 
 LISTENERS: Final = tuple(each for dialect in DIALECTS.values() for each in dialect.listeners)
+#: Those of peers, and that of other brokers.
+ALL_LISTENERS: Final = (*LISTENERS, MESH)
 
 #: The default port of a URL, by dialect: for clients, and for workers.
 CLIENT_PORTS: Final = {
@@ -26,4 +37,4 @@ WORKER_PORTS: Final = {
 
 def listener(name: str) -> ListenerSpec:
     """Return a listener by name."""
-    return next(each for each in LISTENERS if each.name == name)
+    return next(each for each in ALL_LISTENERS if each.name == name)

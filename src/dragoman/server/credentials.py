@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from dragoman.dialects.descriptor import Carrier
-from dragoman.dialects.listeners import LISTENERS
+from dragoman.dialects.listeners import ALL_LISTENERS, LISTENERS
+from dragoman.dialects.mesh.settings import LISTENER as MESH
 from dragoman.dialects.registry import DIALECTS
 from dragoman.server.settings import BrokerSettings
 from dragoman.transports.base import is_loopback
@@ -25,7 +26,10 @@ log = structlog.get_logger("dragoman.security")
 
 #: Listeners that CURVE secures; TLS secures the others.
 _BY_CURVE: Final = frozenset(
-    each.name for each in LISTENERS if DIALECTS[each.dialect].carrier is Carrier.ZEROMQ
+    (
+        *(n.name for n in LISTENERS if DIALECTS[n.dialect].carrier is Carrier.ZEROMQ),
+        MESH.name,
+    )
 )
 _SECRET: Final = re.compile(r"""^\s*secret(?:-key)?\s*=\s*["']([^"']{40})["']""", re.MULTILINE)
 _SECRET_LENGTH: Final = 40
@@ -98,7 +102,7 @@ def check_listeners(settings: BrokerSettings, credentials: ListenerCredentials) 
     """
     exposed = {
         name: endpoint
-        for name in (each.name for each in LISTENERS)
+        for name in (each.name for each in ALL_LISTENERS)
         if (endpoint := getattr(settings.listen, name)) != "off"
         and credentials.is_plain(name)
         and not is_local(endpoint)

@@ -52,6 +52,7 @@ from dragoman.server.limit_rules import declare_limits
 from dragoman.server.links import Links
 from dragoman.server.loop import Loop
 from dragoman.server.machine_memory import usable_memory, with_memory
+from dragoman.server.mesh import Mesh
 from dragoman.server.overview import Overview
 from dragoman.server.queue_tasks import QueueTasks, declare_schedules
 from dragoman.server.schedule_runner import QUEUE_CLIENT, ScheduleRunner
@@ -251,7 +252,8 @@ class Server:
         hub = MemoryHub()
         guard = self._make_guard(clock)
         admission = OPEN if guard is None else admission_of(guard)
-        links = Links(make_links(settings, hub, admission))
+        mesh = Mesh(settings, admission, broker.state)
+        links = Links([*make_links(settings, hub, admission), *mesh.links])
         sides = {link.name: link.side for link in links.by_name.values()}
         recovery = SideRecovery(sides, broker, ledger.body)
         recovery.restore(clock.now())
@@ -273,6 +275,7 @@ class Server:
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)
         queries = LedgerQueries(ledger.path, body_codecs())
         builtin, overview = self._make_builtin(hub, inventory, loop, guard, control, queries)
+        mesh.attach(loop, builtin.mmi.tasks, overview.view)
         runner = ServiceRunner(hub)
         watch = LedgerWatch(ledger, loop)
         snapshots = BackgroundSnapshots(

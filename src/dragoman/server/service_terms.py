@@ -51,11 +51,20 @@ class ServiceTerms:
         if terms is None:
             if len(self._made) > 10_000:
                 self._made.clear()
-            terms = self._made[key] = section.apply(event.terms, task)
+            terms = section.apply(event.terms, task)
+            terms = self._made[key] = _within(terms, event.terms)
         return _with_terms(event, terms)
 
     def _relax(self, event: JobSubmitted) -> JobSubmitted:
         return _with_terms(event, replace(event.terms, strict=False))
+
+
+def _within(terms: Terms, given: Terms) -> Terms:
+    """Return terms that give a job of another broker no more time than it has left."""
+    if not given.path or given.timeout is None:
+        return terms
+    own = terms.timeout
+    return replace(terms, timeout=given.timeout if own is None else min(own, given.timeout))
 
 
 def _with_terms(event: JobSubmitted, terms: Terms) -> JobSubmitted:

@@ -20,7 +20,8 @@ from pydantic import (
 )
 
 from dragoman.core.limits import Limits
-from dragoman.dialects.listeners import LISTENERS, listener
+from dragoman.dialects.listeners import ALL_LISTENERS, listener
+from dragoman.dialects.mesh.settings import NeighbourTerms
 from dragoman.dialects.registry import DIALECTS
 from dragoman.model.capacity import NOTHING, Capacity
 from dragoman.model.limit import Limit
@@ -61,7 +62,7 @@ else:
         __doc__=_Endpoints.__doc__,
         **{
             each.name: (str, Field(default=each.default, description=f"{each.peers}.{each.note}"))
-            for each in LISTENERS
+            for each in ALL_LISTENERS
         },
     )
 
@@ -95,7 +96,7 @@ class CredentialsSection(SettingsSection):
     @field_validator("plain")
     @classmethod
     def _are_listeners(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = [each.name for each in LISTENERS]
+        known = [each.name for each in ALL_LISTENERS]
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"unknown listener {unknown[0]!r}; use {', '.join(known)}")
         return names
@@ -375,6 +376,10 @@ class _OwnSettings(SettingsSection):
     """All settings of a broker."""
 
     data: Path = Field(default=Path("dragoman-data"), description="The folder of the ledger.")
+    name: str = Field(
+        default="",
+        description="The name of this broker among others; empty: one is made and kept in `data`.",
+    )
     drain: float = Field(
         default=10.0, ge=0, description="Seconds that a shutdown waits for running jobs."
     )
@@ -412,6 +417,9 @@ class _OwnSettings(SettingsSection):
     )
     schedules: dict[str, ScheduleSection] = Field(
         default_factory=dict, description="Schedules, by name."
+    )
+    mesh: dict[str, NeighbourTerms] = Field(
+        default_factory=dict, description="Other brokers, by a name for each."
     )
     secrets: SecretsSection = SecretsSection()
     files: FilesSection = FilesSection()

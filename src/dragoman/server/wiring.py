@@ -96,7 +96,7 @@ class ListenerSecurity:
         self.credentials = credentials
         self.admission = admission
 
-    def router(self, endpoint: str, listener: str, max_frame: int) -> Transport:
+    def router(self, endpoint: str, listener: str, max_frame: int) -> Router:
         """Make the transport of a ZeroMQ listener."""
         secrets = self.credentials.curve(listener)
         admits = self.admission.admits if secrets else None

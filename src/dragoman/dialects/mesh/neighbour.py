@@ -10,6 +10,7 @@ from typing import Final
 from dragoman.core.events import Event, PeerLeft, WorkerJoined
 from dragoman.dialects.mesh.settings import NAME, NeighbourTerms
 from dragoman.dialects.mesh.wire import Offer
+from dragoman.model.labels import PREFETCH
 from dragoman.model.names import JobId, PeerId, ServiceName, WorkerName, peer_id
 
 #: The label of a neighbour's services; `labels:broker=NAME` is a target.
@@ -102,13 +103,16 @@ class Neighbour:
 
     def _joined(self, service: str, offer: Offer | None) -> WorkerJoined:
         """Return the registration of a service; without an offer it gets no new jobs."""
+        credit = min(offer.slots, self.terms.credit) if offer is not None else 0
+        # More jobs wait over there while they return quickly, so that one message carries many.
+        waiting = str(self.terms.credit - credit if offer is not None else 0)
         return WorkerJoined(
             self.worker(service),
             worker_name(self.name, service),
             (ServiceName(service),) if offer is not None else (),
-            credit=min(offer.slots, self.terms.credit) if offer is not None else 0,
+            credit=credit,
             credit_returns=True,
-            labels={BROKER_LABEL: self.name},
+            labels={BROKER_LABEL: self.name, PREFETCH: waiting},
             can_cancel=True,
             dialect=NAME,
             rejoins_within=self.terms.lease,

@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from dragoman.dialects.descriptor import ListenerSpec
+from dragoman.model.setting import setting
 from dragoman.model.value import value
 
 #: The link of all neighbours, and the name of its listener.
@@ -18,15 +19,33 @@ POLL_EVERY: Final = 15.0
 
 @value
 class NeighbourTerms:
-    """The settings of one neighbour."""
+    """Brokers that work for this one, and this one for them; see `docs/mesh.md`."""
 
-    #: Globs of the services that are taken from it, and offered to it.
-    imports: tuple[str, ...] = ("*",)
-    exports: tuple[str, ...] = ("*",)
-    #: The most jobs of one service that it may have at a time.
-    credit: int = 100
-    #: Seconds that its jobs wait for it when the link is broken.
-    lease: float = 120.0
+    url: str = setting(
+        default="",
+        help="Where to connect to, as `mesh://HOST:PORT`. Empty: the broker of this name connects "
+        "to this one.",
+    )
+    server_key: str = setting(
+        default="",
+        help="The public CURVE key of the broker at `url`. This broker proves its own key "
+        "(`credentials.curve`).",
+    )
+    imports: tuple[str, ...] = setting(
+        default=("*",),
+        help="Services to take from it, as globs; none: it gets work from here only.",
+    )
+    exports: tuple[str, ...] = setting(
+        default=("*",), help="Services to offer it, as globs; none: it works for this one only."
+    )
+    credit: int = setting(
+        default=100, ge=1, help="Jobs of one service that it may have at a time, at most."
+    )
+    lease: float = setting(
+        default=120.0,
+        ge=15,
+        help="Seconds that its jobs wait for it if the link breaks; then they go elsewhere.",
+    )
 
     def takes(self, service: str) -> bool:
         """Tell whether a service is taken from the neighbour."""

@@ -2,15 +2,17 @@
 
 from typing import Any
 
+import pytest
 from tests.dialects.mesh_fabric import MeshFabric
 
 from dragoman.core.effects import SendCancel, SendInput, SendReply, SendWork
 from dragoman.core.events import InputReceived, JobCancelled, PeerLeft, ReplyKind
 from dragoman.dialects.mesh import wire
 from dragoman.model.body import Body
+from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, PeerId
+from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.terms import read_terms
 
 CLIENT = PeerId("local/client")
@@ -113,6 +115,15 @@ def test_a_deadline_goes_on_and_does_not_start_anew() -> None:
     assert record.deadline_at == submitted_at + 60.0
     fabric.wait(45.0)
     assert [a.state for a in fabric["west"].answers()] == [JobState.EXPIRED]
+
+
+def test_a_job_that_cannot_cross_ends_with_the_reason() -> None:
+    fabric = linked()
+    effect = SendWork(
+        PeerId("mesh/east/math"), JobId("j1"), 1, ServiceName("math"), CLIENT, Body(""), "a\nb"
+    )
+    with pytest.raises(Unmappable, match="cannot cross"):
+        fabric["west"].side.render(effect, fabric.now)
 
 
 def test_a_refusal_lets_the_job_go_elsewhere() -> None:

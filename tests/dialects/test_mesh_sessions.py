@@ -1,14 +1,21 @@
 """Sessions between brokers: who begins one, how it ends, and what has no effect."""
 
+from contextlib import suppress
+
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from tests.dialects.mesh_fabric import MeshFabric
 
 from dragoman.core.events import PeerLeft
 from dragoman.dialects.base import MalformedMessage, Send
 from dragoman.dialects.mesh import wire
-from dragoman.dialects.mesh.settings import HOLD, NeighbourTerms
+from dragoman.dialects.mesh.settings import HOLD, MOST_NEIGHBOURS, NeighbourTerms
 from dragoman.model.names import PeerId
 from dragoman.model.terms import Terms
+
+ATOMS = some.one_of(some.text(max_size=8), some.integers(-5, 5), some.floats(), some.none())
 
 
 def linked() -> MeshFabric:
@@ -115,6 +122,26 @@ def test_a_broker_of_the_same_name_is_malformed() -> None:
     fabric = linked()
     with pytest.raises(MalformedMessage, match="names must differ"):
         fabric["east"].side.receive(b"x", wire.encode("east", "s", wire.Hello()), fabric.now)
+
+
+def test_a_flood_of_names_is_refused() -> None:
+    side = linked()["east"].side
+    for number in range(MOST_NEIGHBOURS - 1):
+        side.receive(b"x", wire.encode(f"b{number}", "s", wire.Hello()), 1000.0)
+    with pytest.raises(MalformedMessage, match="is refused"):
+        side.receive(b"x", wire.encode("one-more", "s", wire.Hello()), 1000.0)
+
+
+@given(some.recursive(ATOMS, lambda inner: some.lists(inner, max_size=4), max_leaves=20))
+def test_whatever_a_neighbour_sends_is_read_or_malformed(content: object) -> None:
+    side = linked()["east"].side
+    session = side.neighbours["west"].session
+    for tag in ("offers", "holds", "work", "cancel", "input", "poll", "reply", "ask", "told"):
+        fields = content if isinstance(content, list) else [content]
+        frames = [wire.MAGIC, b"west", session.encode(), b"", b"nfp", b"body"]
+        frames[3] = msgspec.msgpack.encode([tag, *fields])
+        with suppress(MalformedMessage):
+            side.receive(b"west", frames, 1001.0)
 
 
 def test_a_draining_broker_offers_nothing() -> None:

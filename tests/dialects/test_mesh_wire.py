@@ -69,6 +69,9 @@ def test_terms_read_back_with_the_time_that_is_left_and_the_way() -> None:
         ("path", ["no/name"]),
         ("path", ["a"] * 65),
         ("balance", 7),
+        ("priority", 2**40),
+        ("needs", [1.0, 2**63, 0, 0, 0]),
+        ("origin", "two\nlines"),
         ("strict", "yes"),
     ],
 )
@@ -88,10 +91,25 @@ def test_terms_that_cannot_be_meant_are_malformed(change: dict[str, object]) -> 
         wire.read_terms(wire.WorkTerms(**(fields | change)))
 
 
-@pytest.mark.parametrize("name", [b"", b"a/b", b"x" * 65, b"\xff"])
+@pytest.mark.parametrize("name", [b"", b"a/b", b"x" * 65, b"\xff", b"west\n"])
 def test_a_sender_without_a_usable_name_is_malformed(name: bytes) -> None:
     frames = wire.encode("west", "s1", wire.Beat())
     frames[1] = name
+    with pytest.raises(MalformedMessage):
+        wire.decode(frames)
+
+
+@pytest.mark.parametrize(("at", "frame"), [(2, b"s" * 65), (2, b"a b"), (4, b"\n"), (4, b"x" * 65)])
+def test_a_session_or_dialect_that_is_no_short_word_is_malformed(at: int, frame: bytes) -> None:
+    frames = wire.encode("west", "s1", wire.Beat())
+    frames[at] = frame
+    with pytest.raises(MalformedMessage):
+        wire.decode(frames)
+
+
+@pytest.mark.parametrize("service", ["", "two\nlines", "x" * 256])
+def test_a_service_that_no_record_could_list_is_malformed(service: str) -> None:
+    frames = wire.encode("west", "s1", wire.Offers([wire.Offer(service, 1, ["west"])]))
     with pytest.raises(MalformedMessage):
         wire.decode(frames)
 

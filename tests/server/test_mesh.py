@@ -80,3 +80,7 @@ def test_a_key_of_the_other_broker_needs_a_key_of_this_one(tmp_path: Path) -> No
 def test_a_lease_that_is_too_short_to_notice_silence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="lease"):
         mesh(tmp_path, mesh={"east": {"url": "mesh://127.0.0.1:1", "lease": 1.0}})
+
+
+def test_the_nodes_of_a_cluster_have_its_name(tmp_path: Path) -> None:
+    assert broker_name(load(data=tmp_path, cluster={"name": "main", "node": "a"})) == "main"

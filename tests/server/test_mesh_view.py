@@ -31,6 +31,12 @@ def test_a_service_is_offered_with_the_slots_of_all_its_workers() -> None:
     assert site.offers() == (Offer("math", 5, ["west"]), Offer("text", 2, ["west"]))
 
 
+def test_a_service_with_a_line_break_in_its_name_is_not_offered() -> None:
+    site = Site()
+    site.worker("w1", "two\nlines")
+    assert site.offers() == ()
+
+
 def test_spent_credit_counts_as_a_slot() -> None:
     site = Site()
     site.worker("w1", "math", credit=1)

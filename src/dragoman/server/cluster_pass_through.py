@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from dragoman.dialects.listeners import LISTENERS, OFF
+from dragoman.dialects.listeners import ALL_LISTENERS, OFF
 from dragoman.server.cluster_settings import WILDCARDS
 from dragoman.server.lease import LeaseHolder
 from dragoman.server.settings import BrokerSettings
@@ -101,7 +101,7 @@ class ClusterPassThrough:
 def passed_endpoints(settings: BrokerSettings) -> dict[str, str]:
     """Return where a standby listens, by link: at every endpoint that is on and has a port."""
     found = {}
-    for each in LISTENERS:
+    for each in ALL_LISTENERS:
         text = getattr(settings.listen, each.name)
         if text == OFF or text.startswith(("nats:", "tls:")):
             continue

@@ -37,14 +37,18 @@ _ANSWER_WITHIN: Final = 2.0
 
 
 def broker_name(settings: BrokerSettings) -> str:
-    """Return the name of this broker: as set, or made once and kept in the data folder."""
+    """Return the name of this broker: as set, or made once and kept in the data folder.
+
+    The nodes of a cluster are one broker among others, so they have its name.
+    """
     path = settings.data / NAME_FILE
-    if not settings.name and not path.exists():
+    given: str = settings.name or settings.cluster.name
+    if not given and not path.exists():
         host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:50] or "broker"
         path.write_text(f"{host}-{os.urandom(2).hex()}\n")
-    name: str = settings.name or path.read_text().strip()
+    name = given or path.read_text().strip()
     if not _NAME.fullmatch(name):
-        where = "the setting name" if settings.name else str(path)
+        where = "the setting name" if given else str(path)
         raise ValueError(f"{where}: {name!r} is not a broker name; use letters, digits and . _ -")
     return name
 

@@ -10,7 +10,7 @@ from typing import Final
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.core.why import why
-from dragoman.dialects.mesh.wire import Offer
+from dragoman.dialects.mesh.wire import Offer, is_word
 from dragoman.model.names import EVERY_SERVICE, JobId, PeerId
 
 #: The slots of a worker without a limit of its own.
@@ -33,7 +33,7 @@ class RegistryView:
         found = (
             self._offer(service, pool.members.values(), to)
             for service, pool in sorted(state.registry.pools.items())
-            if service not in left_out and gives(service)
+            if service not in left_out and gives(service) and is_word(service, 255)
         )
         return tuple(offer for offer in found if offer is not None)
 

@@ -31,6 +31,7 @@ from dragoman.dialects.mesh import wire
 from dragoman.dialects.mesh.neighbour import Neighbour, worker_name
 from dragoman.dialects.mesh.sessions import MeshSessions, Received
 from dragoman.model.body import EMPTY, Body
+from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import FINAL
 from dragoman.model.names import JobId, PeerId, ServiceName, name_of
@@ -135,10 +136,16 @@ class MeshBrokerSide(MeshSessions):
 
     def _send_work(self, effect: SendWork, now: float) -> list[Send]:
         to, terms = self._holder(effect.worker), effect.terms or Terms()
+        if not (effect.job and all(map(wire.is_word, (effect.job, effect.task)))):
+            raise Unmappable("a job id or task with line breaks cannot cross to another broker")
         left = None if effect.run_until is None else max(0.0, effect.run_until - now)
         origin = terms.origin or f"client {effect.client} of broker {self.me}"
         grace = terms.cancel_grace * _CANCEL_SHARE
-        crossing = replace(terms, origin=origin[:4096], cancel_grace=grace)
+        crossing = replace(
+            terms,
+            origin=origin if wire.is_word(origin) else f"broker {self.me}",
+            cancel_grace=grace,
+        )
         written = wire.write_terms(crossing, left, (*terms.path, self.me))
         to.sent(effect.job, effect.worker, now)
         return [self._to(to, wire.Work(effect.job, effect.service, effect.task, written),

@@ -12,7 +12,14 @@ from dragoman.core.events import Event
 from dragoman.dialects.base import Address, Frames, MalformedMessage, Send
 from dragoman.dialects.mesh import wire
 from dragoman.dialects.mesh.neighbour import Neighbour
-from dragoman.dialects.mesh.settings import BEAT_EVERY, HOLD, NAME, POLL_EVERY, NeighbourTerms
+from dragoman.dialects.mesh.settings import (
+    BEAT_EVERY,
+    HOLD,
+    MOST_NEIGHBOURS,
+    NAME,
+    POLL_EVERY,
+    NeighbourTerms,
+)
 from dragoman.model.body import EMPTY, Body
 from dragoman.model.names import JobId, PeerId, name_of
 from dragoman.model.value import field, value
@@ -126,6 +133,8 @@ class MeshSessions:
         raise NotImplementedError
 
     def _hello(self, address: Address, got: wire.MeshEnvelope, now: float) -> Received:
+        if got.sender not in self.neighbours and len(self.neighbours) >= MOST_NEIGHBOURS:
+            raise MalformedMessage(f"{MOST_NEIGHBOURS} brokers are linked; {got.sender} is refused")
         found = self._neighbour(got.sender)
         if found.session and found.is_dialled and self.me < got.sender:
             # Each connected to the other. Both keep the session of the lesser name.

@@ -15,6 +15,8 @@ BEAT_EVERY: Final = 1.0
 HOLD: Final = 5.0
 #: Seconds without news of a job before its result is asked for: a message may have been lost.
 POLL_EVERY: Final = 15.0
+#: Brokers that one broker knows; further ones are refused.
+MOST_NEIGHBOURS: Final = 1000
 
 
 @value

@@ -4,6 +4,7 @@ The frames are `MESH1`, the name of the sending broker, the session, the command
 MessagePack, and the dialect of the body. The body keeps its own form, so it passes unchanged.
 """
 
+import re
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,12 +16,19 @@ from dragoman.model.retry import Retry
 from dragoman.model.terms import BALANCES, Terms
 
 MAGIC: Final = b"MESH1"
+_SHORT: Final = msgspec.Meta(max_length=64, pattern=r"^[!-~]*\Z")
 _HEAD: Final = 5
-Text = Annotated[str, msgspec.Meta(max_length=4096)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-Service = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+_PLAIN: Final = r"^[^\x00-\x1f\x7f]*\Z"
+#: Words of records are lines: none of them may hold a line break.
+Text = Annotated[str, msgspec.Meta(max_length=4096, pattern=_PLAIN)]
+Job = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=_PLAIN)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
+Service = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+#: Integers that every column of the ledger can hold.
+Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
+Amount = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
 #: The brokers that a job or an offer has passed.
 Path = Annotated[list[Name], msgspec.Meta(max_length=64)]
 
@@ -64,7 +72,7 @@ class Offers(MeshMessage, tag="offers", frozen=True):
 class Holds(MeshMessage, tag="holds", frozen=True):
     """The open jobs that the sender has from the receiver."""
 
-    jobs: list[Text]
+    jobs: Annotated[list[Job], msgspec.Meta(max_length=1_000_000)]
 
 
 class WorkTerms(msgspec.Struct, array_like=True, frozen=True):
@@ -77,11 +85,11 @@ class WorkTerms(msgspec.Struct, array_like=True, frozen=True):
     cancel_grace: Seconds
     max_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)]
     backoff: Seconds
-    priority: int
+    priority: Priority
     balance: Text
     strict: bool
     memoize: bool
-    needs: tuple[Seconds, int, int, int, int]
+    needs: tuple[Seconds, Amount, Amount, Amount, Amount]
     #: None: the call and the settings say nothing of retries.
     retry: tuple[Count, Seconds, float, Seconds, float, list[Text]] | None
     origin: Text
@@ -92,7 +100,7 @@ class WorkTerms(msgspec.Struct, array_like=True, frozen=True):
 class Work(MeshMessage, tag="work", frozen=True):
     """A job for the receiver; the body is its request."""
 
-    job: Text
+    job: Job
     service: Service
     task: Text
     terms: WorkTerms
@@ -101,25 +109,25 @@ class Work(MeshMessage, tag="work", frozen=True):
 class Cancel(MeshMessage, tag="cancel", frozen=True):
     """A job that the receiver has should stop."""
 
-    job: Text
+    job: Job
 
 
 class Input(MeshMessage, tag="input", frozen=True):
     """Input of the client for a job that the receiver has; it is the body."""
 
-    job: Text
+    job: Job
 
 
 class Poll(MeshMessage, tag="poll", frozen=True):
     """The sender asks for the result of a job that the receiver should have."""
 
-    job: Text
+    job: Job
 
 
 class Reply(MeshMessage, tag="reply", frozen=True):
     """What a job reports; the body is the report or the result."""
 
-    job: Text
+    job: Job
     #: A value of `core.events.ReplyKind`.
     kind: Text
     #: A value of `FaultCode`, or empty.
@@ -130,13 +138,13 @@ class Reply(MeshMessage, tag="reply", frozen=True):
 class Ask(MeshMessage, tag="ask", frozen=True):
     """The sender asks why a job is in its state."""
 
-    job: Text
+    job: Job
 
 
 class Told(MeshMessage, tag="told", frozen=True):
     """The answer to `Ask`: a reason and its explanation."""
 
-    job: Text
+    job: Job
     reason: Text
     words: str
 
@@ -162,6 +170,11 @@ def encode(sender: str, session: str, message: MeshMessage, body: Body = EMPTY) 
     return [*head, body.dialect.encode(), *body.parts]
 
 
+def is_word(text: str, longest: int = 4096) -> bool:
+    """Tell whether a text may cross: it is not long, and has no line breaks."""
+    return len(text) <= longest and re.match(_PLAIN, text) is not None
+
+
 def sender_of(frames: Frames) -> str:
     """Return the name of the sending broker; empty if the message cannot be read."""
     is_ours = len(frames) >= _HEAD and frames[0] == MAGIC
@@ -176,6 +189,7 @@ def decode(frames: Frames) -> MeshEnvelope:
         sender, session, dialect = (frames[at].decode() for at in (1, 2, 4))
         message = _DECODER.decode(frames[3])
         msgspec.convert(sender, Name)
+        msgspec.convert([session, dialect], list[Annotated[str, _SHORT]])
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise MalformedMessage(f"not a message between brokers: {error}") from None
     return MeshEnvelope(sender, session, message, Body(dialect, tuple(frames[_HEAD:])))
@@ -190,9 +204,9 @@ def write_terms(terms: Terms, timeout: float | None, path: tuple[str, ...]) -> W
         queue_timeout=terms.queue_timeout,
         run_timeout=terms.run_timeout,
         cancel_grace=terms.cancel_grace,
-        max_attempts=terms.max_attempts,
+        max_attempts=min(terms.max_attempts, 1000),
         backoff=terms.backoff,
-        priority=terms.priority,
+        priority=max(-(2**31), min(terms.priority, 2**31)),
         balance=terms.balance,
         strict=terms.strict,
         memoize=terms.memoize,

@@ -451,10 +451,24 @@ def test_a_join_in_time_takes_back_what_the_worker_does_not_have() -> None:
 def test_a_broker_that_is_always_late_still_judges() -> None:
     bench = Bench()
     leased(bench)
-    for n in range(1, 4):
+    for n in range(1, 5):
         bench.engine.next_due()
         bench.engine.turn(NOW + 60 * n)
     assert len(left(bench)) == 1
+
+
+def test_a_pause_soon_after_another_one_holds_judgement_too() -> None:
+    bench = Bench()
+    leased(bench)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 60)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 120)  # it stood still again before it had judged
+    assert left(bench) == []
+    bench.turn(BeatReceived(peer("w1")), now=NOW + 120.1)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 120 + LONGEST_HOLD)
+    assert left(bench) == []
 
 
 def test_a_turn_in_time_judges_at_once() -> None:

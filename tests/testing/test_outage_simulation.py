@@ -21,6 +21,7 @@ def test_no_job_runs_twice_or_fails_on_a_worker_of(name: str) -> None:
         (4, ("dcp",)),  # a join that waited unread took back work that was sent after it
         (5, ("mdp",)),  # the same
         (51, ("zss",)),  # a pause without a timer in it was not noticed
+        (225, tuple(SIM_DIALECTS)),  # a pause before the judgement after another one
     ],
 )
 def test_what_broke_once_stays_mended(seed: int, only: tuple[str, ...]) -> None:

@@ -155,12 +155,17 @@ class BrokerEngine:
     def _hold_if_late(self, now: float) -> None:
         """Hold judgement after a late turn: a silent peer may only be unread.
 
-        Between two holds timers fire once, so a broker that is always late still judges.
+        A hold counts the time in which the broker runs, so another pause makes it longer. Between
+        two holds timers fire once, so a broker that is always late still judges.
         """
         late = 0.0 if self._due_at is None else now - self._due_at
-        if late > LATE and self._has_judged:
+        if late <= LATE:
+            return
+        if self._has_judged:
             self._has_judged = False
             self._judges_from = now + min(late, LONGEST_HOLD)
+        else:
+            self._judges_from += late
 
     def next_due(self) -> float | None:
         """Return when the next turn is due if nothing arrives; None before the first turn."""

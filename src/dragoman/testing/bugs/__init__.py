@@ -21,13 +21,5 @@ from dragoman.testing.bugs import (
 from dragoman.testing.bugs.planting import Bug
 
 #: All planted bugs by name.
-BUGS: Final[dict[str, Bug]] = {
-    **durability.BUGS,
-    **dispatch.BUGS,
-    **timing.BUGS,
-    **jobs.BUGS,
-    **retries.BUGS,
-    **limits.BUGS,
-    **uniques.BUGS,
-    **families.BUGS,
-}
+THEMES: Final = (durability, dispatch, timing, jobs, retries, limits, uniques, families)
+BUGS: Final[dict[str, Bug]] = {name: bug for theme in THEMES for name, bug in theme.BUGS.items()}

@@ -51,12 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 #: Marks of tests that may start processes. Unmarked tests are unit tests: fast and alone.
 _MAY_START = frozenset({"process", "sim", "interop", "spark", "scale", "crash"})
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})
+#: `platform.uname` runs the first once. The second searches a temporary folder before it goes.
+_NOT_THE_TESTS = (("uname",), ("grep",))
 _started: list[str] = []
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
-    # `platform.uname` runs this once.
-    if event in _STARTS and arguments[:1] != ("uname",):
+    if event in _STARTS and arguments[:1] not in _NOT_THE_TESTS:
         _started.append(str(arguments[0] if arguments else event))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.dialects.mesh_fabric import MeshFabric
 
-from dragoman.core.effects import SendCancel, SendInput, SendReply, SendWork
+from dragoman.core.effects import SendCancel, SendInput, SendPoll, SendReply, SendWork
 from dragoman.core.events import InputReceived, JobCancelled, PeerLeft, ReplyKind
 from dragoman.dialects.mesh import wire
 from dragoman.model.body import Body
@@ -215,6 +215,26 @@ def test_work_that_never_arrived_goes_elsewhere_when_the_link_is_back() -> None:
     fabric.wait(2.0)
     assert fabric["east"].kinds()[:2] == ["submitted", "dispatched"]
     assert fabric["west"].kinds().count("dispatched") == 2
+
+
+def test_a_poll_does_not_overtake_work_that_waits_for_the_disk() -> None:
+    fabric = linked()
+    poll = SendPoll(PeerId("mesh/east/math"), JobId("j1"), 1, CLIENT)
+    assert fabric["west"].side.render(poll, fabric.now) == []
+    fabric["west"].submit()
+    assert len(fabric["west"].side.render(poll, fabric.now)) == 1
+
+
+def test_the_answer_to_an_old_poll_does_not_return_a_newer_attempt() -> None:
+    fabric = crossing()
+    old = wire.Reply("j1", "final", "handed_back", "east does not have the job", 7)
+    east = fabric["east"].side
+    fabric["east"].send([east._to(east.neighbours["west"], old)])
+    fabric.talk()
+    assert fabric["west"].kinds()[-1] == "late"
+    fabric["east"].reply()
+    fabric.talk()
+    assert [a.state for a in fabric["west"].answers()] == [JobState.SUCCEEDED]
 
 
 def test_a_job_that_was_cancelled_during_a_cut_is_stopped_afterwards() -> None:

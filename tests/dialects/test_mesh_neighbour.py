@@ -40,7 +40,7 @@ def test_a_way_through_this_broker_is_not_taken() -> None:
 def test_a_service_that_is_gone_leaves_when_its_last_job_has_ended() -> None:
     found = neighbour()
     found.take_offers([MATH], "west")
-    found.sent(JOB, found.worker("math"), 1.0)
+    found.sent(JOB, found.worker("math"), 1, 1.0)
     (kept,) = found.take_offers([], "west")
     assert isinstance(kept, WorkerJoined)
     assert (kept.services, kept.credit) == ((), 0)
@@ -76,8 +76,8 @@ def test_the_jobs_of_a_broken_link_wait_for_it() -> None:
 
 def test_jobs_without_news_are_named() -> None:
     found = neighbour()
-    found.sent(JOB, found.worker("math"), 1.0)
-    found.sent(JobId("j2"), found.worker("math"), 9.0)
-    assert found.silent_jobs(5.0) == [JOB]
+    found.sent(JOB, found.worker("math"), 1, 1.0)
+    found.sent(JobId("j2"), found.worker("math"), 1, 9.0)
+    assert found.silent_jobs(5.0) == [(JOB, 1)]
     found.reported(JOB, 8.0)
     assert found.silent_jobs(5.0) == []

@@ -38,8 +38,8 @@ MESSAGES = [
     WORK,
     wire.Cancel("j1"),
     wire.Input("j1"),
-    wire.Poll("j1"),
-    wire.Reply("j1", "final", "task_failed", "it failed"),
+    wire.Poll("j1", 2),
+    wire.Reply("j1", "final", "task_failed", "it failed", 2),
     wire.Ask("j1"),
     wire.Told("j1", "running", "on w1"),
 ]

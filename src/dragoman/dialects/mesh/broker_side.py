@@ -99,7 +99,9 @@ class MeshBrokerSide(MeshSessions):
         return [InputReceived(JobId(got.message.job), source.client, got.body)]
 
     def _poll(self, source: Neighbour, got: wire.MeshEnvelope, now: float) -> Received:
-        return [ResultRequested(JobId(got.message.job), source.client)]
+        poll: wire.Poll = got.message
+        source.polled[JobId(poll.job)] = poll.attempt
+        return [ResultRequested(JobId(poll.job), source.client)]
 
     def _reply(self, source: Neighbour, got: wire.MeshEnvelope, now: float) -> Received:
         reply: wire.Reply = got.message
@@ -107,8 +109,10 @@ class MeshBrokerSide(MeshSessions):
         if kind is None:
             raise MalformedMessage(f"unknown kind of reply {reply.kind[:40]!r}")
         worker, fault = source.reported(job, now), _read_fault(reply)
-        replied = ReplyReceived(worker, job, kind, got.body, fault)
-        return [replied, *(source.ended(job) if kind is ReplyKind.FINAL else ())]
+        attempt = reply.attempt or None
+        replied = ReplyReceived(worker, job, kind, got.body, fault, attempt)
+        is_over = kind is ReplyKind.FINAL and (attempt is None or source.was_sent(job, attempt))
+        return [replied, *(source.ended(job) if is_over else ())]
 
     def _asked(self, source: Neighbour, got: wire.MeshEnvelope, now: float) -> Received:
         reason, words = self._view.why(got.message.job)
@@ -147,7 +151,7 @@ class MeshBrokerSide(MeshSessions):
             cancel_grace=grace,
         )
         written = wire.write_terms(crossing, left, (*terms.path, self.me))
-        to.sent(effect.job, effect.worker, now)
+        to.sent(effect.job, effect.worker, effect.attempt, now)
         return [self._to(to, wire.Work(effect.job, effect.service, effect.task, written),
                          effect.body)]  # fmt: skip
 
@@ -159,8 +163,11 @@ class MeshBrokerSide(MeshSessions):
 
     def _send_poll(self, effect: SendPoll, now: float) -> list[Send]:
         to = self._holder(effect.worker)
-        to.sent(effect.job, effect.worker, now)
-        return [self._to(to, wire.Poll(effect.job))]
+        if not to.was_sent(effect.job, effect.attempt):
+            # The work still waits for the disk. A poll would overtake it, and the answer that
+            # there is no such job would give the job to another worker as well.
+            return []
+        return [self._to(to, wire.Poll(effect.job, effect.attempt))]
 
     def _send_reply(self, effect: SendReply, now: float) -> list[Send]:
         kind = _KINDS.get(effect.kind)
@@ -181,7 +188,9 @@ class MeshBrokerSide(MeshSessions):
         if status is None and effect.asked is not RequestKind.INPUT:
             fault = effect.fault if effect.fault and effect.fault.code in _FINAL_REFUSALS else None
             fault = fault or _unrun(f"{self.me} does not have the job")
-            return [self._answer(to, effect.job, ReplyKind.FINAL, EMPTY, fault)]
+            attempt = to.polled.pop(effect.job, 0)
+            return [self._answer(to, effect.job, ReplyKind.FINAL, EMPTY, fault, attempt)]
+        to.polled.pop(effect.job, None)
         if status is None or status.state not in FINAL or effect.asked is not RequestKind.RESULT:
             return []
         body = (status.parts[0].body if status.parts else None) or EMPTY
@@ -196,10 +205,16 @@ class MeshBrokerSide(MeshSessions):
         return [self._to(to, wire.Cancel(effect.job))]
 
     def _answer(
-        self, to: Neighbour, job: JobId, kind: ReplyKind, body: Body, fault: Fault | None
+        self,
+        to: Neighbour,
+        job: JobId,
+        kind: ReplyKind,
+        body: Body,
+        fault: Fault | None,
+        attempt: int = 0,
     ) -> Send:
         code, message = (fault.code.value, fault.message) if fault is not None else ("", "")
-        return self._to(to, wire.Reply(job, kind.value, code, message), body)
+        return self._to(to, wire.Reply(job, kind.value, code, message, attempt), body)
 
 
 def _unrun(message: str) -> Fault:

@@ -41,8 +41,10 @@ class Neighbour:
         #: The services that are registered as workers, as they were offered; None: to be
         #: registered again.
         self._registered: dict[str, Offer | None] = {}
-        #: The jobs that it has from here: service, and when it last reported.
-        self.jobs: dict[JobId, tuple[str, float]] = {}
+        #: The jobs that were sent to it: service, attempt, and when it last reported.
+        self.jobs: dict[JobId, tuple[str, int, float]] = {}
+        #: The attempts that it polls for, until the core has answered.
+        self.polled: dict[JobId, int] = {}
         #: What it was offered last.
         self.told: tuple[Offer, ...] | None = None
         #: Jobs of which it was told to have them, until the core has said what became of them.
@@ -68,6 +70,7 @@ class Neighbour:
         self.since = self.heard_at = now
         self.told = None
         self.checking.clear()
+        self.polled.clear()
         # Registered again with the next offers, so that the core asks for the jobs it has.
         self._registered = dict.fromkeys(self._registered)
 
@@ -86,7 +89,7 @@ class Neighbour:
         usable = (o for o in offers if me not in o.route and self.terms.takes(o.service))
         self.offers = {o.service: o for o in usable}
         # A service that is gone stays a worker while the neighbour has jobs of it.
-        busy = {service for service, _ in self.jobs.values()}
+        busy = {service for service, _, _ in self.jobs.values()}
         events: list[Event] = []
         for service in {**self._registered, **self.offers, **dict.fromkeys(sorted(busy))}:
             events += self._update(service, service in busy)
@@ -121,25 +124,30 @@ class Neighbour:
 
     # --- the jobs that it has -----------------------------------------------------------------
 
-    def sent(self, job: JobId, worker: PeerId, now: float) -> None:
-        """Note that it has a job, or is asked for one."""
-        self.jobs[job] = (worker.removeprefix(self.worker("")), now)
+    def sent(self, job: JobId, worker: PeerId, attempt: int, now: float) -> None:
+        """Note that a job was sent to it."""
+        self.jobs[job] = (worker.removeprefix(self.worker("")), attempt, now)
+
+    def was_sent(self, job: JobId, attempt: int) -> bool:
+        """Tell whether an attempt was sent to it; if not, it still waits for the disk."""
+        return job in self.jobs and self.jobs[job][1] == attempt
 
     def reported(self, job: JobId, now: float) -> PeerId:
         """Note news of a job; return the worker that has it."""
-        service, _ = self.jobs.get(job, ("", 0.0))
+        service, attempt, _ = self.jobs.get(job, ("", 0, 0.0))
         if service:
-            self.jobs[job] = (service, now)
+            self.jobs[job] = (service, attempt, now)
         return self.worker(service) if service else self.client
 
     def ended(self, job: JobId) -> list[Event]:
         """Forget a job. A service that is not offered leaves with its last one."""
-        service, _ = self.jobs.pop(job, ("", 0.0))
+        service, _, _ = self.jobs.pop(job, ("", 0, 0.0))
         is_over = service and service in self._registered and service not in self.offers
-        if not is_over or any(service == other for other, _ in self.jobs.values()):
+        if not is_over or any(service == other for other, _, _ in self.jobs.values()):
             return []
         return self._update(service, is_busy=False)
 
-    def silent_jobs(self, heard_before: float) -> list[JobId]:
-        """Return the jobs without news since then."""
-        return [job for job, (_, at) in self.jobs.items() if at <= heard_before]
+    def silent_jobs(self, heard_before: float) -> list[tuple[JobId, int]]:
+        """Return the jobs without news since then, with their attempts."""
+        found = self.jobs.items()
+        return [(job, attempt) for job, (_, attempt, at) in found if at <= heard_before]

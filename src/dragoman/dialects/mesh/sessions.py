@@ -105,7 +105,8 @@ class MeshSessions:
         """Remember which neighbours have jobs that an earlier process sent them."""
         for found in past.work:
             name = name_of(found.work.worker).partition("/")[0]
-            self._neighbour(name).sent(found.work.job, found.work.worker, now)
+            work = found.work
+            self._neighbour(name).sent(work.job, work.worker, work.attempt, now)
 
     # --- sessions -----------------------------------------------------------------------------
 
@@ -243,6 +244,6 @@ class MeshSessions:
 
     def _polls(self, now: float) -> Iterable[Send]:
         for each in self.neighbours.values():
-            for job in each.silent_jobs(now - POLL_EVERY) if each.session else ():
+            for job, attempt in each.silent_jobs(now - POLL_EVERY) if each.session else ():
                 each.reported(job, now)
-                yield self._to(each, wire.Poll(job))
+                yield self._to(each, wire.Poll(job, attempt))

@@ -122,6 +122,8 @@ class Poll(MeshMessage, tag="poll", frozen=True):
     """The sender asks for the result of a job that the receiver should have."""
 
     job: Job
+    #: The attempt that was sent; the answer that there is no such job repeats it.
+    attempt: Count
 
 
 class Reply(MeshMessage, tag="reply", frozen=True):
@@ -133,6 +135,8 @@ class Reply(MeshMessage, tag="reply", frozen=True):
     #: A value of `FaultCode`, or empty.
     fault: Text = ""
     message: str = ""
+    #: The attempt of the poll that it answers; 0: it is about the job, whatever the attempt.
+    attempt: Count = 0
 
 
 class Ask(MeshMessage, tag="ask", frozen=True):

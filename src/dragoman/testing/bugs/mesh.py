@@ -121,3 +121,10 @@ def failures_tried_again_by_both() -> Iterator[None]:
 
     with replaced(retries, "policy_of", policy):
         yield
+
+
+@BUGS.add
+def polls_overtake_work() -> Iterator[None]:
+    """A poll leaves before the work that it asks about: the job goes elsewhere, and runs twice."""
+    with replaced(Neighbour, "was_sent", lambda neighbour, job, attempt: True):
+        yield

@@ -22,6 +22,8 @@ WHAT_TO_DO = {
     "unmappable": "Use JSON values and bytes only, or a worker of your own dialect.",
     "denied": "Ask for the permission: `dragoman policy test` says which rule decides.",
     "conflict": "Use another job id or key, or the same body as before.",
+    "duplicate": "Nothing, if one job is enough: the message names the job that has the key.",
+    "not_deterministic": "Let the task make the same calls in the same order when it runs again.",
     "unknown_job": "Check the id. The retention of an old job may be over.",
     "no_worker": "Start a worker, or correct the service or target: `dragoman services`.",
     "queue_full": "Slow down and repeat; add workers or raise the limit of the queue.",

@@ -11,6 +11,7 @@ server.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 _WANTED: Final = b"F"
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def ask_for_process(server: socket.socket, end: socket.socket) -> None:
@@ -53,6 +55,7 @@ def _fork(
     end: socket.socket,
     run: Callable[[socket.socket], None],
 ) -> None:
+    server = os.getpid()
     pid = os.fork()
     if pid:
         end.close()
@@ -60,12 +63,25 @@ def _fork(
         return
     # The child. It must never return into the server's loop.
     try:
+        _end_with(server)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for one in (worker, *wakers):
             one.close()
         run(end)
     finally:
+        os._exit(1)
+
+
+def _end_with(server: int) -> None:
+    """Have the kernel kill this process with its server, which ends with the worker.
+
+    The thread that reads the pipe does that too, unless a task holds the interpreter lock.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # If the server has ended already, the kernel does not tell.
+    if os.getppid() != server:
         os._exit(1)
 
 

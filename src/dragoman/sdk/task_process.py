@@ -6,7 +6,6 @@ what its tasks started.
 """
 
 import asyncio
-import ctypes
 import itertools
 import os
 import queue
@@ -37,7 +36,6 @@ from dragoman.sdk.tasks import Task, fault_of, perform
 
 #: Seconds that a task's message may wait for the worker.
 _WORKER_WAIT: Final = 60.0
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class TaskStopped(BaseException):
@@ -234,20 +232,10 @@ def _flush() -> None:
             stream.flush()
 
 
-def _end_with_parent() -> None:
-    """Have the kernel kill this process with the fork server, which ends with the worker.
-
-    The reading thread does that too, unless a task holds the interpreter lock.
-    """
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def run_task_process(end: socket.socket) -> None:
     """Run a task process in this process, then end it. `end` is its end of the pipe."""
     # A session of its own: Ctrl-C does not reach it, and one signal ends what tasks started.
     os.setsid()
-    _end_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     isolation.note_task_process()
     process = TaskProcess(BlockingPipe(end))

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -12,17 +11,12 @@ from tests.interop.harness import DRAGOMAN, Fleet, Process, run_dragoman, until
 
 from dragoman.dialects.listeners import LISTENERS
 from dragoman.dialects.registry import DIALECTS
+from dragoman.testing.fabric import free_port
 
 #: Node names and their addresses.
 HOSTS: Final = {"a": "127.0.0.2", "b": "127.0.0.3", "c": "127.0.0.4"}
 #: Long enough for three nodes to find each other on a busy machine.
 PATIENCE: Final = 60.0
-
-
-def free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 class Node(Process):

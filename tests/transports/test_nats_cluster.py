@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from nats.js.api import StreamConfig
 from tests.canary_watch import Canary
 
 from dragoman.sdk.issuing import new_authority, new_certificate
+from dragoman.testing.fabric import free_port
 from dragoman.transports.nats_cluster import (
     LEDGER_USER,
     NatsCluster,
@@ -57,12 +57,6 @@ def test_a_token_that_is_refused_is_not_shown(text: str) -> None:
     assert text not in str(caught.value)
 
 
-def free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 def make_tls(folder: Path) -> RouteTls:
     authority = new_authority("test")
     own = new_certificate(authority, "node", ("127.0.0.1",))
@@ -81,7 +75,7 @@ def test_three_servers_keep_a_stream_that_survives_one(
 
     async def story() -> None:
         tls = make_tls(tmp_path) if is_secured else None
-        places = [f"127.0.0.1:{free_port('127.0.0.1')}" for _ in range(3)]
+        places = [f"127.0.0.1:{free_port()}" for _ in range(3)]
         servers = [
             NatsServer(
                 tmp_path / str(n),
@@ -129,7 +123,7 @@ def test_without_the_token_nothing_connects(tmp_path: Path, canary: Canary) -> N
     token = canary("cluster token")
 
     async def story() -> None:
-        place = f"127.0.0.1:{free_port('127.0.0.1')}"
+        place = f"127.0.0.1:{free_port()}"
         server = NatsServer(tmp_path, cluster=NatsCluster("c", "a", place, (), token))
         await server.start()
 

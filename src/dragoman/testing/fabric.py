@@ -36,12 +36,19 @@ class CheckFailed(Exception):
     """A check failed; the message says which."""
 
 
-def free_port() -> int:
-    """Return a free port of 127.0.0.1."""
+#: Ports that this process has chosen: a listener may not have opened them yet.
+_chosen: set[int] = set()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a free port of this machine, each once."""
     while True:
         port = random.SystemRandom().choice(PORTS)
+        if port in _chosen:
+            continue
         with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
+            _chosen.add(port)
             return port
 
 

@@ -27,8 +27,8 @@ PROGRAMS = {
     "docs/services.md": 1,
     "docs/spark.md": 3,
     "docs/tutorial.md": 2,  # run by tests/pages
-    "docs/workers.md": 2,
-    "docs/workflows.md": 1,
+    "docs/workers.md": 3,
+    "docs/workflows.md": 2,
 }
 
 
@@ -177,3 +177,19 @@ def test_the_program_about_what_tasks_share_runs(capsys: pytest.CaptureFixture[s
     with LocalBroker("nfp") as broker:
         run(programs("docs/workers.md")[1], broker)
     assert "6 EUR\n" in capsys.readouterr().out
+
+
+@pytest.mark.process
+def test_the_program_about_middleware_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/workers.md")[2], broker)
+    found = capsys.readouterr().out
+    for line in ("submits timed.double", "double begins", "double returned 8"):
+        assert line in found.splitlines()
+
+
+@pytest.mark.process
+def test_the_program_about_plans_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/workflows.md")[1], broker)
+    assert "30" in capsys.readouterr().out.splitlines()

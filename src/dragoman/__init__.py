@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dragoman.model.unique import Unique
     from dragoman.sdk.blocking import Client, Job
     from dragoman.sdk.client import AsyncClient
+    from dragoman.sdk.compositions import BadPlan, Chain, Group, Map, Step
     from dragoman.sdk.context import JobContext
     from dragoman.sdk.credentials import Credentials
     from dragoman.sdk.errors import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         Progress,
         Published,
     )
+    from dragoman.sdk.middleware import Middleware
     from dragoman.sdk.queue_admin import DeadLetters, Flow, Schedules
     from dragoman.sdk.task_results import NotInDialect, Permanent, TaskFailed
     from dragoman.sdk.worker import Worker
@@ -38,7 +40,9 @@ __all__ = [
     "AsyncClient",
     "AsyncFiles",
     "AsyncJob",
+    "BadPlan",
     "Cancelled",
+    "Chain",
     "Chunk",
     "Client",
     "Credentials",
@@ -49,11 +53,14 @@ __all__ = [
     "Expired",
     "Files",
     "Flow",
+    "Group",
     "InputAsked",
     "Job",
     "JobContext",
     "JobFailed",
     "Limit",
+    "Map",
+    "Middleware",
     "NotDeterministic",
     "NotInDialect",
     "Permanent",
@@ -62,6 +69,7 @@ __all__ = [
     "Refused",
     "Retry",
     "Schedules",
+    "Step",
     "StillRunning",
     "TaskFailed",
     "Unique",
@@ -75,6 +83,7 @@ _MODULES = {
     "model.unique": ("Unique",),
     "sdk.blocking": ("Client", "Job"),
     "sdk.client": ("AsyncClient",),
+    "sdk.compositions": ("BadPlan", "Chain", "Group", "Map", "Step"),
     "sdk.context": ("JobContext",),
     "sdk.credentials": ("Credentials",),
     "sdk.errors": (
@@ -83,6 +92,7 @@ _MODULES = {
     ),
     "sdk.files": ("AsyncFiles", "Files"),
     "sdk.jobs": ("AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"),
+    "sdk.middleware": ("Middleware",),
     "sdk.queue_admin": ("DeadLetters", "Flow", "Schedules"),
     "sdk.task_results": ("NotInDialect", "Permanent", "TaskFailed"),
     "sdk.worker": ("Worker",),

@@ -6,7 +6,7 @@ waits for the result.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from dragoman.sdk.calls import Caller, CallOptions, Service, warn_of_options
 from dragoman.sdk.client import AsyncClient
 from dragoman.sdk.credentials import CredentialsLike
 from dragoman.sdk.jobs import AsyncJob, as_completed
+from dragoman.sdk.middleware import Middleware
 from dragoman.sdk.tracing import with_trace
 
 T = TypeVar("T")
@@ -123,9 +124,14 @@ class Client:
     """A client of one broker. Use as `with Client(url) as client`."""
 
     def __init__(
-        self, url: str, name: str | None = None, credentials: CredentialsLike = None
+        self,
+        url: str,
+        name: str | None = None,
+        credentials: CredentialsLike = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
-        self._client = AsyncClient(url, name, credentials)
+        """Prepare. `middleware` runs around each submission, in the client's thread."""
+        self._client = AsyncClient(url, name, credentials, middleware)
         self.name = self._client.name
         self._portal: Portal | None = None
 

@@ -18,6 +18,7 @@ from dragoman.model.retry import Retry, retry_members
 from dragoman.model.target import Target
 from dragoman.model.unique import Unique, unique_members
 from dragoman.model.value import value
+from dragoman.sdk.compositions import WORKFLOW_TASK, Plan
 
 if TYPE_CHECKING:
     from dragoman.sdk.blocking import Client, Job
@@ -107,6 +108,10 @@ class AsyncCaller:
         found = [arguments_of(item) for item in calls]
         return [self.submit(service, task, *args, **kwargs) for args, kwargs in found]
 
+    def submit_workflow(self, service: str, plan: Plan, /) -> "AsyncJob":
+        """Submit a plan to a worker of `service` that offers workflows; its result is the job's."""
+        return self.submit(service, WORKFLOW_TASK, plan.members())
+
     def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "AsyncJob":
         """Submit a job whose request is these bytes."""
         return self._order(service, Call(task, raw=data, timeout=self._options.timeout))
@@ -173,6 +178,10 @@ class Caller:
     def submit_many(self, service: str, task: str, calls: Iterable[Any], /) -> "list[Job]":
         """Submit a job for each item at once; see `AsyncCaller.submit_many`."""
         return self._client.jobs_of(lambda: self._caller.submit_many(service, task, calls))
+
+    def submit_workflow(self, service: str, plan: Plan, /) -> "Job":
+        """Submit a plan; see `AsyncCaller.submit_workflow`."""
+        return self._client.job_of(lambda: self._caller.submit_workflow(service, plan))
 
     def submit_raw(self, service: str, data: bytes, /, task: str = "") -> "Job":
         """Submit a job whose request is these bytes."""

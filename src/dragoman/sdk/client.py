@@ -10,7 +10,7 @@ import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 from dragoman.dialects.peer_sides import (
     ClientNotice,
     ClientSide,
+    Finished,
     Published,
     SendNow,
     Submission,
@@ -43,6 +44,7 @@ from dragoman.sdk.connection import BrokerConnection
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
+from dragoman.sdk.middleware import Middleware, note_finished, submission_before
 from dragoman.sdk.peer_factories import peer_factory_for
 from dragoman.sdk.tracing import with_trace
 from dragoman.sdk.url import parse_url
@@ -87,8 +89,14 @@ class AsyncClient:
     """A client of one broker. Use as `async with AsyncClient(url) as client`."""
 
     def __init__(
-        self, url: str, name: str | None = None, credentials: CredentialsLike = None
+        self,
+        url: str,
+        name: str | None = None,
+        credentials: CredentialsLike = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
+        """Prepare. `middleware` runs around each submission, in this order."""
+        self._middleware = tuple(middleware)
         self.endpoint = parse_url(url)
         self.name = name or default_name()
         kit = peer_factory_for(self.endpoint.dialect, find_credentials(credentials))
@@ -194,6 +202,7 @@ class AsyncClient:
                 return known
         name, more = JobId(job or new_id()), options or {}
         submission = Submission(name, service, call, parsed, priority, key, more)
+        submission = submission_before(self._middleware, submission)
         # Encode first: a request that cannot be encoded must not be remembered as submitted.
         frames = list(self._side.submit(submission))
         submitted = self._jobs[submission.job] = AsyncJob(submission, self, self._now())
@@ -355,6 +364,8 @@ class AsyncClient:
             job.receive(notice)
             if job.is_done:
                 self._jobs.pop(job.id, None)
+                if isinstance(notice, Finished) and job.submission.service:
+                    note_finished(self._middleware, job.submission, notice)
 
     async def _keep(self) -> None:
         """Repeat what may have been lost; open a new socket if the broker is silent."""

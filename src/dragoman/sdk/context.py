@@ -33,6 +33,8 @@ class JobContext(CallsChildren):
         self.is_confirmed = False
         #: What a task gets by the type of a parameter. Set by the worker.
         self.dependencies: Mapping[type, Any] = {}
+        #: Code around the task. Set by the worker.
+        self.middleware: tuple[Any, ...] = ()
         #: Runs coroutines of this task, if it has an event loop of its own. Set by the worker.
         self.run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
         #: Whether its task shares an event loop, which must not wait. Set by the worker.

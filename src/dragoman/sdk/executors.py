@@ -167,6 +167,7 @@ class Executors:
         assert self._threads is not None
         context = self._running.take(work)
         context.dependencies = self._lifespan.values
+        context.middleware = self._lifespan.middleware
         place = self._place_of_call(work)
         if place is None or place.kind == "thread":
             self._threads.submit(partial(self._running.execute, work, context))

@@ -1,4 +1,4 @@
-"""What tasks share: the value of a lifespan, and values that the worker provides.
+"""What tasks share: the value of a lifespan, values that the worker provides, middleware.
 
 A lifespan is a function that returns a context manager, plain or async. It is entered before the
 first task runs and left after the last one. A task gets a value by the type of its parameter. One
@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, get_args, get_type_hints
 
 from dragoman.sdk.context import JobContext
+from dragoman.sdk.middleware import Middleware
 
 #: Returns a context manager whose value tasks get.
 LifespanFunction = Callable[[], AbstractContextManager[Any] | AbstractAsyncContextManager[Any]]
@@ -20,9 +21,14 @@ class Lifespan:
     """The values that tasks get by type, while it is entered."""
 
     def __init__(
-        self, function: LifespanFunction | None = None, provided: Sequence[object] = ()
+        self,
+        function: LifespanFunction | None = None,
+        provided: Sequence[object] = (),
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.function = function
+        #: Code around each job.
+        self.middleware = tuple(middleware)
         self.provided = tuple(provided)
         #: The values by their type; the lifespan's own only while it is entered.
         self.values: Mapping[type, Any] = {type(one): one for one in self.provided}
@@ -35,6 +41,11 @@ class Lifespan:
         """The types of parameters that get a value instead of an argument."""
         own = () if self._type is None else (self._type,)
         return frozenset((*map(type, self.provided), *own))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether tasks share nothing."""
+        return self.function is None and not self.provided and not self.middleware
 
     @property
     def is_entered(self) -> bool:

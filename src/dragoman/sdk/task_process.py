@@ -141,6 +141,7 @@ class TaskProcess:
         try:
             lifespan = self._lifespan(order.task)
             context.dependencies, context.run_coroutine = lifespan.values, self._runner.run
+            context.middleware = lifespan.middleware
             task = self._task(order.task, lifespan)
             output = captured(self._output(order.work.ticket)) if order.takes_output else None
             with output or nullcontext(), limited_memory(order.memory):

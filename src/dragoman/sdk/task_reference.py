@@ -22,7 +22,8 @@ class TaskReference:
 
     name: str
     pickled: bytes
-    #: The function of the worker's lifespan and the values that it provides, pickled.
+    #: The function of the worker's lifespan, the values that it provides, and its middleware,
+    #: pickled.
     surroundings: bytes = b""
     #: The main program, if the function is in it: a module's name, or a file.
     main_module: str = ""
@@ -50,11 +51,13 @@ def refer(task: Task, lifespan: Lifespan | None = None) -> TaskReference:
     around = b""
     try:
         pickled = pickle.dumps((task.function, task.retry_on), pickle.HIGHEST_PROTOCOL)
-        if lifespan is not None and (lifespan.function is not None or lifespan.provided):
-            around = pickle.dumps((lifespan.function, lifespan.provided), pickle.HIGHEST_PROTOCOL)
+        if lifespan is not None and not lifespan.is_empty:
+            shared = (lifespan.function, lifespan.provided, lifespan.middleware)
+            around = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise ValueError(
-            f"task {task.name}: a child process cannot import its function or lifespan: {error}"
+            f"task {task.name}: a child process cannot import its function, lifespan or "
+            f"middleware: {error}"
         ) from None
     if getattr(task.function, "__module__", "") != _MAIN:
         return TaskReference(task.name, pickled, around)

@@ -16,6 +16,7 @@ from dragoman.model.content import Answer, Call
 from dragoman.model.value import value
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.isolation import NO_LIMITS, Isolation, TaskLimits
+from dragoman.sdk.middleware import call_before, note_answer, note_error
 from dragoman.sdk.task_results import (
     ForwardRequested,
     TaskFailed,
@@ -243,7 +244,21 @@ class Tasks:
 
 
 def perform(task: Task, call: Call, context: Any) -> Answer:
-    """Run a task. Raises what it raises, and `TaskFailed` for wrong arguments."""
+    """Run a task inside its middleware. Raises what it raises; `TaskFailed` for wrong arguments."""
+    hooks = getattr(context, "middleware", ())
+    if not hooks:
+        return _perform(task, call, context)
+    try:
+        call = call_before(hooks, context, call)
+        answer = _perform(task, call, context)
+    except BaseException as error:
+        note_error(hooks, context, call, error)
+        raise
+    note_answer(hooks, context, call, answer)
+    return answer
+
+
+def _perform(task: Task, call: Call, context: Any) -> Answer:
     bound = _bound(task, call, context)
     with task_span(task.name, str(getattr(context, "id", "")), call.headers):
         return answer_of(task.function(*bound.args, **bound.kwargs), context)
@@ -251,6 +266,20 @@ def perform(task: Task, call: Call, context: Any) -> Answer:
 
 async def perform_async(task: Task, call: Call, context: Any) -> Answer:
     """Do what `perform` does, for a coroutine function on the running event loop."""
+    hooks = getattr(context, "middleware", ())
+    if not hooks:
+        return await _perform_async(task, call, context)
+    try:
+        call = call_before(hooks, context, call)
+        answer = await _perform_async(task, call, context)
+    except BaseException as error:
+        note_error(hooks, context, call, error)
+        raise
+    note_answer(hooks, context, call, answer)
+    return answer
+
+
+async def _perform_async(task: Task, call: Call, context: Any) -> Answer:
     bound = _bound(task, call, context)
     limit = task.limits.time
     with task_span(task.name, str(getattr(context, "id", "")), call.headers):

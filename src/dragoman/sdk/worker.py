@@ -25,6 +25,7 @@ from dragoman.model.retry import Retry, label_text
 from dragoman.sdk.cache import LARGEST_CACHE
 from dragoman.sdk.child_jobs import ChildClient, Children
 from dragoman.sdk.client import new_id
+from dragoman.sdk.compositions import WORKFLOW_TASK
 from dragoman.sdk.context import JobContext
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.executors import ExecutorOptions, Executors
@@ -42,12 +43,14 @@ from dragoman.sdk.lifespan import Lifespan, LifespanFunction
 from dragoman.sdk.loop_inbox import LoopInbox
 from dragoman.sdk.manage import Management, OnResources
 from dragoman.sdk.membership import Membership
+from dragoman.sdk.middleware import Middleware
 from dragoman.sdk.peer_factories import WorkerSpec, peer_factory_for
 from dragoman.sdk.running_jobs import RunningJobs
 from dragoman.sdk.tasks import Tasks, make_task
 from dragoman.sdk.url import WORKER_PORTS, parse_url
 from dragoman.sdk.worker_labels import worker_labels
 from dragoman.sdk.worker_thread import WorkerThread
+from dragoman.sdk.workflow_runner import workflow_task
 from dragoman.transports.base import Transport
 
 log = structlog.get_logger("dragoman.worker")
@@ -78,6 +81,7 @@ class Worker:
         max_jobs_per_process: int | None = None,
         lifespan: LifespanFunction | None = None,
         provides: Sequence[object] = (),
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         """Prepare.
 
@@ -88,7 +92,7 @@ class Worker:
         `concurrency`); each is replaced after `max_jobs_per_process` jobs (None: never).
         `lifespan` returns a context manager, plain or async, that is entered before the first job
         and left after the last one. Tasks get its value, and each of `provides`, by the type of a
-        parameter.
+        parameter. `middleware` runs around each job, in this order.
         """
         self.endpoint = parse_url(url, WORKER_PORTS)
         self.services = (service, *more_services)
@@ -112,7 +116,7 @@ class Worker:
         )
         #: The management tasks, which it answers beside its own.
         self.management = Management(self)
-        self._lifespan = Lifespan(lifespan, provides)
+        self._lifespan = Lifespan(lifespan, provides, middleware)
         self._options = ExecutorOptions(concurrency, isolation, processes, max_jobs_per_process)
         self._executors = Executors(
             self.name,
@@ -226,6 +230,15 @@ class Worker:
         """Offer a function for every call without a known task name, such as raw bytes."""
         self.tasks.fallback = make_task(function, types=self._lifespan.types)
         return function
+
+    def offer_workflows(self, *services: str) -> None:
+        """Run plans of clients (`dragoman.Chain`, `Group`, `Map`), each step as a child job.
+
+        Steps may use these services; without any, this worker's own. They run with this worker's
+        credentials.
+        """
+        run = workflow_task(frozenset(services or self.services))
+        self.task(name=WORKFLOW_TASK, isolation="async")(run)
 
     def on_resources(self, function: OnResources) -> OnResources:
         """Call a function with the resources that the worker gained and lost."""

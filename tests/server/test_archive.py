@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.core.builders import body, joined, submitted
-from tests.server.test_engine import Bench
+from tests.server.engine_bench import Bench
 
 from dragoman.core.broker import Broker
 from dragoman.core.effects import Append, Effect, RequestKind, SendReply, SendStatus, SendWork

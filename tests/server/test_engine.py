@@ -1,137 +1,32 @@
 """The engine: a strict send never leaves before the records it depends on, and all sends leave."""
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.core.builders import body, cancelled, finished, joined, peer, submitted
+from tests.server.engine_bench import ACK, NOW, Bench, jobs, kinds
 
-from dragoman.core.broker import Broker
 from dragoman.core.effects import Effect, SendReply, SendStatus, SendWork
 from dragoman.core.events import (
-    BeatReceived,
     DrainRequested,
-    Event,
     Noted,
     ReplyKind,
     ResultRequested,
 )
 from dragoman.dialects.base import Send, Subscribed
-from dragoman.ledger.base import Entry, LedgerFull, LedgerMissing
-from dragoman.ledger.memory import MemoryLedger
-from dragoman.model.fault import FaultCode
+from dragoman.ledger.base import Entry
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
-from dragoman.server.archive import Archive
 from dragoman.server.engine import (
     DRAIN_LIMIT,
-    LONGEST_HOLD,
     LONGEST_SLEEP,
-    REFUSE_AFTER,
-    BrokerEngine,
     Urgency,
 )
-from dragoman.server.links import Link, Links
 from dragoman.server.rejections import PER_WINDOW
 from dragoman.server.service_terms import ServiceTerms
 from dragoman.server.settings import ServiceSection
-from dragoman.testing.pass_through_side import PassThroughSide
 from dragoman.transports.base import Sent
-
-ACK = Send(b"peer", (b"ack",), is_strict=True)
-NOW = 1000.0
-
-
-class Side(PassThroughSide):
-    """Passes on whatever arrives; advances when the test says so."""
-
-    def __init__(self) -> None:
-        self.due: float | None = None
-        self.advanced: list[float] = []
-        self.asked = 0
-
-    def receive(self, address: Any, message: Any, now: float) -> Any:
-        return message
-
-    def advance(self, now: float) -> Any:
-        self.advanced.append(now)
-        self.due = None
-        return [ACK]
-
-    def next_deadline(self) -> float | None:
-        self.asked += 1
-        return self.due
-
-
-class Wire:
-    """A transport that keeps everything: what is to be drained, what was sent and flushed."""
-
-    def __init__(self) -> None:
-        self.inbox: deque[tuple[bytes, Any]] = deque()
-        self.sent: list[Any] = []
-        self.flushed = 0
-        self.drained = 0
-        self.outcome = Sent.YES
-
-    def drain(self, limit: int) -> Iterator[tuple[bytes, Any]]:
-        self.drained += 1
-        while self.inbox:
-            yield self.inbox.popleft()
-
-    def send(self, address: Any, frames: Any) -> Sent:
-        self.sent.append(frames)
-        return self.outcome
-
-    def flush(self) -> None:
-        self.flushed = len(self.sent)
-
-    async def open(self, wake: Any) -> str:
-        return ""
-
-    async def close(self) -> None:
-        pass
-
-
-class Bench:
-    def __init__(self, terms: ServiceTerms | None = None) -> None:
-        self.side, self.wire = Side(), Wire()
-        self.links = Links([Link(self.side, self.wire)])
-        self.link = self.links.by_name["local"]
-        self.ledger = MemoryLedger()
-        self.engine = BrokerEngine(Broker(), self.links, Archive(self.ledger), terms)
-
-    def turn(self, *items: Event | Send | Subscribed, now: float = NOW) -> list[Any]:
-        """Let the side return items in one turn; return what was sent meanwhile."""
-        self.wire.inbox.append((b"peer", items))
-        self.links.announce(self.link)
-        self.wire.sent.clear()
-        self.engine.turn(now)
-        return list(self.wire.sent)
-
-    def begin(self) -> list[str]:
-        entries = self.engine.begin_write()
-        self.ledger.write(entries)
-        return [entry.record.kind for entry in entries]
-
-    def end(self) -> list[Any]:
-        self.ledger.sync()
-        self.wire.sent.clear()
-        self.engine.end_write(NOW)
-        assert self.wire.flushed == len(self.wire.sent), "sent, but not flushed"
-        return list(self.wire.sent)
-
-    def write(self) -> list[Any]:
-        self.begin()
-        return self.end()
-
-
-def kinds(sent: Sequence[Any]) -> list[str]:
-    return [type(each).__name__ for each in sent]
-
-
-def jobs(sent: Sequence[Any]) -> list[str]:
-    return [each.job for each in sent]
 
 
 def test_strict_sends_wait_for_their_records_and_relaxed_ones_do_not() -> None:
@@ -385,129 +280,3 @@ def test_the_effects_of_a_recovery_are_written_before_they_leave() -> None:
     bench.engine.carry_out(effects, NOW)
     assert bench.wire.sent == []
     assert isinstance(bench.write()[-1], SendWork)
-
-
-# --- a broker that stood still --------------------------------------------------------------------
-
-
-def leased(bench: Bench) -> None:
-    """Have a worker join whose lease ends after 3 seconds of silence."""
-    bench.turn(joined("w1", beat_every=1.0, missed_allowed=3))
-    bench.write()
-
-
-def left(bench: Bench) -> list[str]:
-    """Return why workers left, as recorded since the last write."""
-    records = [entry.record for entry in bench.engine.unwritten()]
-    return [record.detail for record in records if record.kind == Kind.LEFT]
-
-
-def test_after_a_pause_the_messages_are_read_before_a_lease_is_judged() -> None:
-    bench = Bench()
-    leased(bench)
-    bench.engine.next_due()
-    bench.engine.turn(NOW + 60)  # the process stood still; nothing has been read yet
-    assert left(bench) == []
-    bench.turn(BeatReceived(peer("w1")), now=NOW + 60.1)
-    bench.engine.turn(NOW + 60 + LONGEST_HOLD)
-    assert left(bench) == []
-
-
-def test_after_a_pause_a_silent_worker_still_loses_its_lease() -> None:
-    bench = Bench()
-    leased(bench)
-    bench.engine.next_due()
-    bench.engine.turn(NOW + 60)
-    for n in range(1, int(LONGEST_HOLD)):
-        assert bench.engine.next_due() == NOW + 60 + n * LONGEST_SLEEP
-        bench.engine.turn(NOW + 60 + n)
-        assert left(bench) == []
-    assert bench.engine.next_due() == NOW + 60 + LONGEST_HOLD
-    bench.engine.turn(NOW + 60 + LONGEST_HOLD)
-    assert len(left(bench)) == 1
-
-
-def test_a_pause_in_which_nothing_was_due_is_noticed() -> None:
-    bench = Bench()
-    bench.engine.turn(NOW)
-    assert bench.engine.next_due() == NOW + LONGEST_SLEEP
-    bench.engine.turn(NOW + 60)
-    bench.turn(joined("w1", holds=()), submitted("j1"), now=NOW + 60.1)
-    bench.write()
-    bench.turn(joined("w1", holds=()), now=NOW + 60.2)  # sent before the job was
-    records = [entry.record.kind for entry in bench.engine.unwritten()]
-    assert "requeued" not in records
-    assert kinds(bench.wire.sent) == ["SendPoll"], "the worker is asked instead"
-
-
-def test_a_join_in_time_takes_back_what_the_worker_does_not_have() -> None:
-    bench = Bench()
-    bench.turn(joined("w1", holds=()), submitted("j1"))
-    bench.write()
-    bench.turn(joined("w1", holds=()))
-    assert "requeued" in [entry.record.kind for entry in bench.engine.unwritten()]
-
-
-def test_a_broker_that_is_always_late_still_judges() -> None:
-    bench = Bench()
-    leased(bench)
-    for n in range(1, 5):
-        bench.engine.next_due()
-        bench.engine.turn(NOW + 60 * n)
-    assert len(left(bench)) == 1
-
-
-def test_a_pause_soon_after_another_one_holds_judgement_too() -> None:
-    bench = Bench()
-    leased(bench)
-    bench.engine.next_due()
-    bench.engine.turn(NOW + 60)
-    bench.engine.next_due()
-    bench.engine.turn(NOW + 120)  # it stood still again before it had judged
-    assert left(bench) == []
-    bench.turn(BeatReceived(peer("w1")), now=NOW + 120.1)
-    bench.engine.next_due()
-    bench.engine.turn(NOW + 120 + LONGEST_HOLD)
-    assert left(bench) == []
-
-
-def test_a_turn_in_time_judges_at_once() -> None:
-    bench = Bench()
-    leased(bench)
-    for n in range(1, 40):
-        bench.engine.next_due()
-        bench.engine.turn(NOW + n / 10)
-    assert len(left(bench)) == 1
-
-
-def test_a_ledger_that_fails_for_a_moment_refuses_nobody() -> None:
-    bench = Bench()
-    bench.turn(submitted("j1"))
-    bench.begin()
-    bench.engine.write_failed(LedgerFull("no space"), NOW)
-    bench.engine.write_failed(LedgerFull("no space"), NOW + REFUSE_AFTER - 0.1)
-    assert bench.turn(submitted("j2")) == []
-    assert jobs(bench.end()) == ["j1"]
-
-
-def test_a_ledger_that_fails_longer_refuses_new_jobs_until_it_works() -> None:
-    bench = Bench()
-    bench.turn(submitted("j1"))
-    bench.begin()
-    bench.engine.write_failed(LedgerFull("no space"), NOW)
-    bench.engine.write_failed(LedgerFull("no space"), NOW + REFUSE_AFTER)
-    (refused,) = bench.turn(submitted("j2"))
-    assert LedgerFull.summary in refused.fault.message
-    assert jobs(bench.end()) == ["j1"]
-    bench.engine.write_works()
-    assert bench.turn(submitted("j3")) == []
-    assert jobs(bench.write()) == ["j3"]
-    bench.engine.write_works()
-    assert bench.engine.next_due() != 0.0, "nothing changed, so nothing is due now"
-
-
-def test_a_ledger_whose_files_are_missing_refuses_new_jobs_at_once() -> None:
-    bench = Bench()
-    bench.engine.write_failed(LedgerMissing("gone"), NOW)
-    (refused,) = bench.turn(submitted("j1"))
-    assert refused.fault.code is FaultCode.UNAVAILABLE

@@ -14,6 +14,7 @@ import importlib.util
 import io
 import os
 import random
+import resource
 import signal
 import sys
 import time
@@ -37,7 +38,9 @@ TARGETS: Final = {
 }
 #: Imported before the first fork, so that no mutant pays for it. Nothing of the broker.
 PRELOADED: Final = ("pytest", "hypothesis", "hypothesis.stateful", "structlog", "apsw", "msgspec")
-TIMEOUT: Final = 40.0
+#: Seconds of processor time, so that a busy machine kills no mutant; and of the clock.
+CPU_LIMIT: Final = 40
+TIMEOUT: Final = 240.0
 KILLED: Final = 1
 
 
@@ -125,6 +128,7 @@ def is_killed(path: Path, mutant: Mutant | None, seeds: int) -> bool:
             devnull = os.open(os.devnull, os.O_WRONLY)
             os.dup2(devnull, 1)
             os.dup2(devnull, 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
             sys.stdout = sys.stderr = io.TextIOWrapper(io.FileIO(devnull, "w"))
             code = KILLED if judge(path, mutant, seeds) else 0
         os._exit(code)

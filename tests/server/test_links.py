@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Sequence
 
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendReply, SendWork
-from dragoman.core.events import DeliveryFailed, Event, Noted, PeerLeft, ReplyKind
+from dragoman.core.events import (
+    DeliveryFailed,
+    Event,
+    Noted,
+    PeerLeft,
+    ReplyKind,
+    ReplyReceived,
+)
 from dragoman.dialects.base import Address, Frames, MalformedMessage, Send
 from dragoman.model.body import EMPTY
 from dragoman.model.content import Unmappable
@@ -15,6 +22,7 @@ from dragoman.security.gate import Gate
 from dragoman.security.policy_text import read_policy
 from dragoman.security.registry_data import RegistryData
 from dragoman.server.links import BUILTIN, Link, Links
+from dragoman.transports.base import OversizedFrame
 from dragoman.transports.memory import MemoryHub
 
 WORKER = PeerId("odd/w")
@@ -31,6 +39,8 @@ class OddSide:
             raise MalformedMessage("not readable" * 100)
         if frames[0] == b"bug":
             raise ZeroDivisionError
+        if frames[0] == b"result":
+            return [ReplyReceived(WORKER, JobId("j"), ReplyKind.FINAL)]
         return [PeerLeft(PeerId("odd/w"), "bye")]
 
     def render(self, effect: Effect, now: float) -> list[Send]:
@@ -62,6 +72,15 @@ def test_a_malformed_message_becomes_a_record_and_the_next_one_is_read() -> None
     assert heard[0] == Noted(Kind.REJECTED, PeerId("odd/p"), detail=("not readable" * 100)[:500])
     assert heard[1] == Noted(Kind.REJECTED, PeerId("odd/p"), detail="internal error; see the log")
     assert (link.received, link.sent, link.internal_errors) == (3, 0, 1)
+
+
+def test_a_message_without_its_oversized_frame_loses_its_content() -> None:
+    link, hub = make()
+    hub.connect(b"p").say([b"result", OversizedFrame.make(70, 64)])
+    (heard,) = link.receive(10, 1.0)
+    assert isinstance(heard, ReplyReceived)
+    assert heard.fault is not None
+    assert heard.fault.code is FaultCode.TOO_LARGE
 
 
 def test_undelivered_work_comes_back_as_an_event() -> None:

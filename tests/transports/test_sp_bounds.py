@@ -7,7 +7,7 @@ import pytest
 from tests.transports.sp_peers import HELLO, LIMIT, Replier, frame, peer, replier, run
 
 from dragoman.transports.accepted_connection import ConnectionLimits
-from dragoman.transports.base import Sent
+from dragoman.transports.base import OversizedFrame, Sent
 from dragoman.transports.sp_connection import REPLIER, REQUESTER
 
 
@@ -95,19 +95,21 @@ def test_connections_are_bounded() -> None:
     run(test)
 
 
-def test_a_message_that_is_too_large_is_thrown_away_and_the_connection_lives_on() -> None:
+def test_the_beginning_of_a_message_that_is_too_large_is_kept_and_the_connection_stays() -> None:
     async def test() -> None:
         async with replier(limits=ConnectionLimits(message=100_000)) as broker:
             async with peer(broker.endpoint) as client:
                 client.say(frame(1, b"x" * 99_996) + frame(2, b"x" * 3_000_000))
                 client.say(frame(3, b"after"))
-                (_, largest), (_, after) = await broker.take(2)
+                (_, largest), (_, oversized), (_, after) = await broker.take(3)
                 assert len(largest[0]) == 99_996
+                assert isinstance(oversized[0], OversizedFrame)
+                assert (oversized[0].size, oversized[0]) == (3_000_004, b"x" * 4092)
                 assert after == [b"after"]
                 assert broker.replier.trouble == {"too large": 1}
-                client.say((2**63).to_bytes(8) + b"y" * 1_000_000)
-            ((_, end),) = await broker.take(1)
-            assert end == []
+                client.say((2**63).to_bytes(8) + b"\x80" * 1_000_000)
+            (_, endless), (_, end) = await broker.take(2)
+            assert (len(endless[0]), end) == (4092, [])
             assert broker.replier.trouble == {"too large": 2}
 
     run(test)

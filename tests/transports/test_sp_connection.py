@@ -7,7 +7,7 @@ from tests.transports.sp_peers import frame
 from tests.transports.wires import Wire
 
 from dragoman.transports.accepted_connection import ConnectionLimits
-from dragoman.transports.base import Address
+from dragoman.transports.base import Address, OversizedFrame
 from dragoman.transports.sp_connection import CONNECTION, REPLIER, REQUESTER, SpConnection
 
 NAME = b"12345678"
@@ -56,10 +56,11 @@ def test_messages_do_not_depend_on_how_bytes_are_split(bodies: list[bytes], piec
     data = REQUESTER + b"".join(ipc(n, body) for n, body in enumerate(bodies))
     for at in range(0, len(data), piece):
         connection.data_received(data[at : at + piece])
-    fit = [(n, body) for n, body in enumerate(bodies) if len(body) + 4 <= 20]
-    assert [body for _, body in notes.taken] == [body for _, body in fit]
-    assert notes.trouble == ["too large"] * (len(bodies) - len(fit))
-    for (address, _), (number, _) in zip(notes.taken, fit, strict=True):
+    assert [body for _, body in notes.taken] == bodies
+    is_oversized = [len(body) + 4 > 20 for body in bodies]
+    assert [isinstance(body, OversizedFrame) for _, body in notes.taken] == is_oversized
+    assert notes.trouble == ["too large"] * sum(is_oversized)
+    for number, (address, _) in enumerate(notes.taken):
         assert address[:CONNECTION] == NAME
         assert int.from_bytes(address[CONNECTION:]) & 0x7FFFFFFF == number
 

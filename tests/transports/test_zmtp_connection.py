@@ -16,7 +16,7 @@ from tests.transports.zmtp_peers import (
 
 from dragoman.transports import zmtp_connection
 from dragoman.transports.accepted_connection import ConnectionLimits
-from dragoman.transports.base import Address
+from dragoman.transports.base import Address, OversizedFrame
 from dragoman.transports.zmtp_connection import ZmtpConnection
 from dragoman.transports.zmtp_curve import Curve, CurveKeyPair
 from dragoman.transports.zmtp_mechanism import Null
@@ -182,8 +182,16 @@ CASES = {
     "a long introduction": (GREETING_NULL + b"\x06" + (8193).to_bytes(8), "too large"),
     "a name of ours": (GREETING_NULL + ready(b"\0abcd"), "no name that a peer may have"),
     "a long name": (GREETING_NULL + ready(b"x" * 256), "no name that a peer may have"),
-    "a frame too large": (
-        GREETING_NULL + ready(b"a") + b"\x02" + (5001).to_bytes(8),
+    "a frame too large, and more": (
+        GREETING_NULL + ready(b"a") + b"\x03" + (5001).to_bytes(8),
+        "too large",
+    ),
+    "a command too large": (
+        GREETING_NULL + ready(b"a") + b"\x06" + (5001).to_bytes(8),
+        "too large",
+    ),
+    "a frame of 16 limits": (
+        GREETING_NULL + ready(b"a") + b"\x02" + (16 * 5000 + 1).to_bytes(8),
         "too large",
     ),
     "endless frames": (GREETING_NULL + ready(b"a") + frame(b"x" * 4000, 1) * 6, "too large"),
@@ -203,6 +211,30 @@ def test_what_cannot_be_understood_ends_the_connection(data: bytes, reason: str)
     assert wire.is_closing()
 
 
+@pytest.mark.parametrize("piece", [1, 7, 4000, 20_000])
+def test_the_last_frame_of_a_message_may_be_too_large_and_the_connection_stays(piece: int) -> None:
+    notes, connection, wire = opened()
+    data = frame(b"head", 1) + b"\x02" + (5001).to_bytes(8) + bytes(5001) + message(b"after")
+    for at in range(0, len(data), piece):
+        connection.data_received(data[at : at + piece])
+    oversized, after = connection.inbox
+    assert (oversized, after) == ([b"head", b""], [b"after"])
+    last = oversized[-1]
+    assert isinstance(last, OversizedFrame)
+    assert (last.size, last.limit) == (5001, 5000)
+    assert (notes.trouble, wire.is_closed) == (["too large"], False)
+
+
+def test_a_boxed_frame_that_is_too_large_counts_as_the_last() -> None:
+    notes, connection, wire = connected(curve=True)
+    peer = shaken(connection, wire)
+    boxed = [peer.seal(b"head", 1), peer.seal(bytes(6000), 0), peer.seal(b"after", 0)]
+    for body in boxed:
+        connection.data_received(frame(body))
+    assert list(connection.inbox) == [[b"head", b""], [b"after"]]
+    assert notes.trouble == ["too large"]
+
+
 def test_too_many_frames_are_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zmtp_connection, "MAX_FRAMES", 10)
     notes, connection, _ = opened()
@@ -212,7 +244,7 @@ def test_too_many_frames_are_no_message(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_messages_before_malformed_bytes_are_kept() -> None:
     notes, connection, wire = opened()
-    connection.data_received(message(b"hello") + b"\x02" + (5001).to_bytes(8))
+    connection.data_received(message(b"hello") + b"\x03" + (5001).to_bytes(8))
     assert (notes.trouble, list(connection.inbox)) == (["too large"], [[b"hello"]])
     assert wire.is_closed
 

@@ -32,8 +32,9 @@ from dragoman.model.names import PeerId, link_of, peer_id, text_of
 from dragoman.model.record import Kind
 from dragoman.security.gate import Gate
 from dragoman.server.link_gate import LinkGate
+from dragoman.server.oversized import refuse_oversized
 from dragoman.server.rejections import Rejections
-from dragoman.transports.base import Sent, Transport
+from dragoman.transports.base import OversizedFrame, Sent, Transport
 
 log = structlog.get_logger("dragoman.links")
 
@@ -103,7 +104,10 @@ class Link:
         for address, frames in self.transport.drain(limit):
             self.received += 1
             try:
-                yield from receive(address, frames, now)
+                if frames and type(frames[-1]) is OversizedFrame:
+                    yield from refuse_oversized(receive(address, frames, now), frames[-1])
+                else:
+                    yield from receive(address, frames, now)
             except MalformedMessage as error:
                 peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])

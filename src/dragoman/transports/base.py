@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from ipaddress import ip_address
-from typing import Protocol
+from typing import Protocol, Self
 
 Address = bytes
 Frames = Sequence[bytes]
@@ -16,6 +16,23 @@ Key = str
 Admits = Callable[[Key], bool]
 #: Called with a refused key, and the name and address that its peer shows.
 Refused = Callable[[Key, str], None]
+
+
+class OversizedFrame(bytes):
+    """Stands for the last frame of a message, which is beyond the limit: its first bytes or none.
+
+    The transport drops the rest as it arrives, so that the peer can be told which message it was.
+    """
+
+    size: int
+    limit: int
+
+    @classmethod
+    def make(cls, size: int, limit: int, kept: bytes = b"") -> Self:
+        """Create the stand-in of a frame of `size` bytes."""
+        made = cls(kept)
+        made.size, made.limit = size, limit
+        return made
 
 
 def is_loopback(host: str) -> bool:

@@ -1,15 +1,15 @@
 """One requester's connection: bytes to messages and back, within limits.
 
-The replier (`sp`) listens, admits peers and queues messages. A message that is too large is read
-and dropped, and its connection stays open: if it were closed, NNG would resend everything of that
-socket. If a peer does not read its answers, reading from it pauses, so it loses nothing.
+The replier (`sp`) listens, admits peers and queues messages. Of a message that is too large only
+the beginning is kept, and its connection stays open: if it were closed, NNG would resend everything
+of that socket. If a peer does not read its answers, reading from it pauses, so it loses nothing.
 """
 
 from struct import Struct
 from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
-from dragoman.transports.base import Address
+from dragoman.transports.base import Address, OversizedFrame
 from dragoman.transports.recognition import wrong_protocol
 
 REQUESTER: Final = bytes.fromhex("0053500000300000")
@@ -22,6 +22,8 @@ _WORD: Final = 4
 CONNECTION: Final = 8
 #: Most devices that a request may pass; NNG allows 15.
 _MAX_HOPS: Final = 15
+#: Bytes kept of a message that is too large: its header says which one it is.
+_KEPT: Final = 4096
 
 
 class SpConnectionOwner(ConnectionOwner, Protocol):
@@ -92,7 +94,11 @@ class SpConnection(AcceptedConnection):
         if len(self._buffer) < self._head:
             return self._head
         (length,) = _LENGTH.unpack_from(self._buffer, len(self._prefix))
-        return self._head + (int(length) if length <= self.replier.limits.message else 0)
+        return self._head + self._kept(int(length))
+
+    def _kept(self, length: int) -> int:
+        """Return how many bytes of a message are kept: all, or its beginning if too large."""
+        return length if length <= self.replier.limits.message else min(length, _KEPT)
 
     def _greeting(self, data: bytes) -> int:
         """Check the greeting; return the offset after it."""
@@ -108,26 +114,23 @@ class SpConnection(AcceptedConnection):
 
     def _messages(self, data: bytes, at: int) -> int:
         """Pass on each complete message; return the offset of the rest."""
-        head, size, limit = self._head, len(data), self.replier.limits.message
+        head, size = self._head, len(data)
         while size - at >= head:
             (length,) = _LENGTH.unpack_from(data, at + head - _LENGTH.size)
             if self.is_ipc and data[at] != _IPC_MESSAGE:
                 self.fail("bad frame")
                 return size
-            start, end = at + head, at + head + length
-            if length > limit:
-                self.replier.note("too large", self)
-                self._skip = max(0, end - size)
-                at = min(end, size)
-            elif end > size:
+            start, end = at + head, at + head + self._kept(length)
+            if end > size:
                 break
-            elif not self._message(data, start, end):
+            if not self._message(data, start, end, length):
                 return size
-            else:
-                at = end
+            rest = at + head + length
+            self._skip = max(0, rest - size)
+            at = min(rest, size)
         return at
 
-    def _message(self, data: bytes, start: int, end: int) -> bool:
+    def _message(self, data: bytes, start: int, end: int, length: int) -> bool:
         """Pass one message on, with the address for its answer."""
         body = start + _WORD
         while body <= end and not data[body - _WORD] & 0x80:
@@ -135,7 +138,11 @@ class SpConnection(AcceptedConnection):
         if body > end or body - start > _MAX_HOPS * _WORD:
             self.fail("no request ID")
             return False
-        self.replier.take(self, self.name + data[start:body], data[body:end])
+        kept = data[body:end]
+        if length > self.replier.limits.message:
+            self.replier.note("too large", self)
+            kept = OversizedFrame.make(length, self.replier.limits.message, kept)
+        self.replier.take(self, self.name + data[start:body], kept)
         return True
 
     # --- writing ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from dragoman.transports.accepted_connection import AcceptedConnection, ConnectionOwner
-from dragoman.transports.base import Address, Frames
+from dragoman.transports.base import Address, Frames, OversizedFrame
 from dragoman.transports.origins import ORIGINS
 from dragoman.transports.recognition import wrong_protocol
 from dragoman.transports.zmtp_curve import OVERHEAD
@@ -47,6 +47,9 @@ _FLAGS: Final = MORE | LONG | COMMAND
 MAX_FRAMES: Final = 100_000
 _UNDRAINED: Final = "undrained messages"
 _NOT_ZMTP: Final = "no ZeroMQ"
+_TOO_LARGE: Final = "too large"
+#: An oversized frame is dropped up to this many times the limit; beyond it the connection ends.
+_SKIPPED: Final = 16
 #: The reason if the peer wants another mechanism, by whether ours is CURVE.
 _OTHER: Final = ("another mechanism than NULL", NO_CURVE)
 
@@ -103,6 +106,8 @@ class ZmtpConnection(AcceptedConnection):
         #: The bytes of an incomplete frame, and the size at which reading can continue.
         self._rest = bytearray()
         self._needed = 0
+        #: Bytes of an oversized frame that are still to be dropped.
+        self._to_skip = 0
 
     def __repr__(self) -> str:
         """Name it for the log."""
@@ -132,6 +137,10 @@ class ZmtpConnection(AcceptedConnection):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; complete messages go to the inbox."""
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -156,7 +165,7 @@ class ZmtpConnection(AcceptedConnection):
         self._gathered += size
         limits = self.owner.limits
         if self._gathered > limits.undrained_bytes or len(self._frames) > MAX_FRAMES:
-            raise ConnectionRejected("too large")
+            raise ConnectionRejected(_TOO_LARGE)
 
     # --- greetings ----------------------------------------------------------------------------
 
@@ -217,7 +226,9 @@ class ZmtpConnection(AcceptedConnection):
                     break
                 end = start + int.from_bytes(data[at + 1 : start])
                 if end - start > self._limit:
-                    raise ConnectionRejected("too large")
+                    at = self._skip_oversized(flags, start, end, size)
+                    frames = self._frames
+                    continue
             else:
                 start = at + 2
                 end = start + data[at + 1]
@@ -245,6 +256,21 @@ class ZmtpConnection(AcceptedConnection):
         else:
             self._needed = 2
         return at
+
+    def _skip_oversized(self, flags: int, start: int, end: int, size: int) -> int:
+        """Drop the last frame of a message, but pass the message on; return the offset after it.
+
+        With CURVE the flags are inside the box, so the frame counts as the last one.
+        """
+        length = end - start
+        if not self.is_open or flags & (COMMAND | MORE) or length > _SKIPPED * self._limit:
+            raise ConnectionRejected(_TOO_LARGE)
+        self.owner.note(_TOO_LARGE, self)
+        self.inbox.append([*self._frames, OversizedFrame.make(length, self._limit)])
+        self._frames = []
+        self._gathered = 0
+        self._to_skip = max(0, end - size)
+        return min(end, size)
 
     def _handle_command(self, body: bytes) -> None:
         """Handle a command: of the handshake, or PING or ERROR after it."""

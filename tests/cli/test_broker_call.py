@@ -5,7 +5,10 @@ import time
 import pytest
 from tests.sdk.test_diagnosis import unused_port
 
+from dragoman.cli import broker_call
 from dragoman.cli.broker_call import ask_broker, require_broker
+from dragoman.dialects.listeners import ListenerSpec, listener
+from dragoman.sdk import diagnosis
 from dragoman.sdk.errors import Unreachable
 
 #: How long a user may wait for the news that there is no broker.
@@ -29,6 +32,18 @@ def test_a_wrong_dialect_on_a_port_is_named(url: str) -> None:
     with pytest.raises(Unreachable, match="speaks ZeroMQ, but http:// needs HTTP"):
         require_broker(f"http://{address}")
     require_broker(url)
+
+
+def test_a_port_of_another_dialect_over_the_same_transport_is_named(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both dialects use ZeroMQ, and DCP has no acknowledgement: only silence tells."""
+    port = int(url.rpartition(":")[2])
+    nfp = ListenerSpec("nfp", "nfp", port, "NFP clients and workers")
+    monkeypatch.setattr(diagnosis, "LISTENERS", (nfp, listener("dcp")))
+    monkeypatch.setattr(broker_call, "_DOUBTFUL", 0.5)
+    with pytest.raises(Unreachable, match=f"{port} is the usual port of NFP clients and workers"):
+        ask_broker(f"dcp://127.0.0.1:{port}", "show_totals")
 
 
 def test_a_question_is_answered(url: str) -> None:

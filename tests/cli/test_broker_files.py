@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from dragoman.cli.broker_files import find_settings, open_registry, policy_file, registry_file
+from dragoman.cli.broker_files import (
+    find_settings,
+    make_data_folder,
+    open_registry,
+    policy_file,
+    registry_file,
+)
 from dragoman.cli.main import app
 
 
@@ -17,6 +23,21 @@ def test_files_are_in_the_data_folder_unless_the_settings_say_otherwise(tmp_path
     config.write_text('[security]\nregistry = "keys.json"\npolicy = "p.toml"\n')
     settings = find_settings(config, None)
     assert (registry_file(settings), policy_file(settings)) == (Path("keys.json"), Path("p.toml"))
+
+
+def test_a_data_folder_is_made_and_a_file_in_its_place_is_named(tmp_path: Path) -> None:
+    make_data_folder(tmp_path / "a" / "b")
+    make_data_folder(tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file is a file; name a folder with --data"):
+        make_data_folder(tmp_path / "file")
+    with pytest.raises(ValueError, match="file/below is a file"):
+        make_data_folder(tmp_path / "file" / "below")
+
+
+def test_a_data_folder_that_cannot_be_made_is_named() -> None:
+    with pytest.raises(ValueError, match="cannot use the data folder /proc/nosuch/data: "):
+        make_data_folder(Path("/proc/nosuch/data"))
 
 
 def test_a_registry_need_not_be_there(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Every error has its line and its exit code."""
 
+from pathlib import Path
+
 import pytest
 
 from dragoman.cli.exit_codes import run_to_exit_code
@@ -31,6 +33,14 @@ def test_the_exit_code_fits_the_error(
     assert run_to_exit_code(app) == code
     if not isinstance(error, SystemExit):
         assert capsys.readouterr().err == f"dragoman: {error}\n"
+
+
+def test_an_error_of_a_file_names_the_file_and_has_no_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "missing.txt"
+    assert run_to_exit_code(missing.read_text) == 1
+    assert capsys.readouterr().err == f"dragoman: {missing}: No such file or directory\n"
 
 
 def test_a_bug_of_ours_is_not_hidden() -> None:

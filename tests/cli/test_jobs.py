@@ -6,6 +6,8 @@ import pytest
 from tests.cli.conftest import Run
 
 from dragoman.cli import jobs
+from dragoman.dialects.listeners import ListenerSpec, listener
+from dragoman.sdk import diagnosis
 from dragoman.sdk.blocking import Job
 
 
@@ -43,6 +45,21 @@ def test_a_call_that_waits_says_what_for(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(jobs, "_EXPLAIN_AFTER", 0.05)
     _, _, err = run("call", "nobody", "x", "--timeout", "3")
     assert err.startswith("waiting: no worker offers nobody; start one (job ")
+
+
+def test_a_call_in_another_dialect_ends_in_time_and_names_the_port(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_EXPLAIN_AFTER", 0.05)
+    monkeypatch.setattr(jobs, "_MARGIN", 0.5)
+    port = int(url.rpartition(":")[2])
+    nfp = ListenerSpec("nfp", "nfp", port, "NFP clients and workers")
+    monkeypatch.setattr(diagnosis, "LISTENERS", (nfp, listener("dcp")))
+    code, _, err = run("call", "math", "add", "--url", f"dcp://127.0.0.1:{port}", "--timeout", "1")
+    assert code == 3
+    waiting, end = err.splitlines()
+    assert waiting.startswith(f"waiting: no answer yet; {port} is the usual port of NFP clients")
+    assert f"no broker answers dcp at 127.0.0.1:{port}; {port} is the usual port of NFP" in end
 
 
 def test_an_interrupted_call_prints_the_jobs_id(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

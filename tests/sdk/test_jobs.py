@@ -53,6 +53,18 @@ def test_a_silent_broker_is_unreachable_and_a_silent_worker_is_still_running() -
     play(scene)
 
 
+def test_events_end_with_the_job_or_after_their_time() -> None:
+    async def scene(job: AsyncJob) -> None:
+        assert [event async for event in job.events(0.01)] == []
+        job.receive(Progress(JOB, "half", "w"))
+        assert [event async for event in job.events(0.01)] == [Progress(JOB, "half", "w")]
+        job.receive(Finished(JOB, (Answer(1),), state=JobState.SUCCEEDED))
+        assert [event async for event in job.events()] == []
+        assert [event async for event in job.events(10.0)] == []
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from structlog.testing import capture_logs
+
 from dragoman.core.effects import Dismiss, Effect, SendBeat, SendReply, SendWork
 from dragoman.core.events import (
     DeliveryFailed,
@@ -81,6 +83,19 @@ def test_a_message_without_its_oversized_frame_loses_its_content() -> None:
     assert isinstance(heard, ReplyReceived)
     assert heard.fault is not None
     assert heard.fault.code is FaultCode.TOO_LARGE
+
+
+def test_a_message_of_another_dialect_is_named_in_the_record_and_once_in_the_log() -> None:
+    link, hub = make()
+    with capture_logs() as logs:
+        for _ in range(2):
+            hub.connect(b"p").say([b"malformed", b"NFPC01", b"x"])
+            (noted,) = link.receive(10, 1.0)
+    assert isinstance(noted, Noted)
+    assert noted.detail.startswith("this is a message of nfp, whose usual port is 5555; not read")
+    assert [(line["link"], line["found"]) for line in logs] == [
+        ("odd", "this is a message of nfp, whose usual port is 5555")
+    ]
 
 
 def test_undelivered_work_comes_back_as_an_event() -> None:

@@ -4,21 +4,37 @@ from typing import Any, Final
 
 from dragoman.model.content import Call
 from dragoman.sdk.blocking import Client, Job
-from dragoman.sdk.diagnosis import diagnose, find_obstacle
-from dragoman.sdk.errors import Unreachable
+from dragoman.sdk.diagnosis import diagnose, find_obstacle, other_owner
+from dragoman.sdk.errors import StillRunning, Unreachable
 from dragoman.sdk.url import parse_url
 
 MANAGEMENT: Final = "mmi.service.broker"
 #: Seconds that the broker may take to acknowledge.
 CONNECT_TIMEOUT: Final = 3.0
 _TIMEOUT: Final = 10.0
+#: Seconds without an acknowledgement before a look whether anything listens there.
+_LOOK_AFTER: Final = 0.5
+#: Seconds for an answer at a port that usually has another dialect.
+_DOUBTFUL: Final = 5.0
 
 
 def ask_broker(url: str, task: str, *args: Any, service: str = MANAGEMENT, **kwargs: Any) -> Any:
     """Call a task of a built-in service. Raises `Unreachable` with the cause within seconds."""
     with Client(url) as client:
         job = start_job(client, url, service, Call(task, args, kwargs, timeout=_TIMEOUT))
-        return job.result(_TIMEOUT + 5.0)
+        doubtful = not client.is_acknowledged and other_owner(parse_url(url))
+        return result_of(job, url, _DOUBTFUL if doubtful else _TIMEOUT + 5.0)
+
+
+def result_of(job: Job, url: str, timeout: float) -> Any:
+    """Wait for a job's result. If the broker does not answer, say why."""
+    try:
+        return job.result(timeout)
+    except Unreachable as error:
+        raise Unreachable(f"{error}; {diagnose(parse_url(url))}") from None
+    except StillRunning as error:
+        obstacle = find_obstacle(parse_url(url))
+        raise StillRunning(f"{error}; {obstacle}" if obstacle else str(error)) from None
 
 
 def start_job(
@@ -35,9 +51,20 @@ def start_job(
     if not client.is_acknowledged and (obstacle := find_obstacle(parse_url(url), connect)):
         raise Unreachable(obstacle)
     job = client.order(service, call, target, **options)
-    if client.is_acknowledged and not job.wait_until_acknowledged(connect):
-        raise Unreachable(diagnose(parse_url(url), connect))
+    if client.is_acknowledged:
+        _await_acknowledgement(job, url, connect)
     return job
+
+
+def _await_acknowledgement(job: Job, url: str, connect: float) -> None:
+    """Wait for the acknowledgement. If nothing listens, do not wait longer than the default."""
+    first = min(_LOOK_AFTER, connect)
+    if job.wait_until_acknowledged(first):
+        return
+    if connect <= CONNECT_TIMEOUT and (obstacle := find_obstacle(parse_url(url), connect)):
+        raise Unreachable(obstacle)
+    if not job.wait_until_acknowledged(connect - first):
+        raise Unreachable(diagnose(parse_url(url), connect))
 
 
 def require_broker(url: str) -> None:

@@ -1,5 +1,6 @@
 """The files of a broker, for commands that work on them whether it runs or not."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,22 @@ def find_settings(config: Path | None, data: Path | None) -> "BrokerSettings":
     from dragoman.server.settings_sources import load
 
     return load(config, data=data) if data is not None else load(config)
+
+
+def make_data_folder(data: Path) -> None:
+    """Create the data folder of a broker. Raises ValueError if it cannot be used."""
+    try:
+        data.mkdir(0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"the data folder {data} is a file; name a folder with --data") from None
+    except OSError as error:
+        raise ValueError(_unusable(data, error.strerror or str(error))) from None
+    if not os.access(data, os.W_OK | os.X_OK):
+        raise ValueError(_unusable(data, "you may not write to it"))
+
+
+def _unusable(data: Path, reason: str) -> str:
+    return f"cannot use the data folder {data}: {reason}; name another with --data"
 
 
 def registry_file(settings: "BrokerSettings") -> Path:

@@ -51,10 +51,17 @@ def run_to_exit_code(app: Callable[[], object]) -> int:
     except Exception as error:
         for kind, code in _CODES:
             if isinstance(error, kind):
-                typer.echo(f"dragoman: {error}", err=True)
+                typer.echo(f"dragoman: {_words(error)}", err=True)
                 return code
         raise
     return 0
+
+
+def _words(error: Exception) -> str:
+    """Return the error's text; of the operating system's errors without their number."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _name_extra(error: ModuleNotFoundError, words: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -9,15 +10,17 @@ from typing import Any, Final
 
 import typer
 
-from dragoman.cli.broker_call import ask_broker, require_broker, start_job
+from dragoman.cli.broker_call import ask_broker, require_broker, result_of, start_job
 from dragoman.cli.output import AS_JSON, URL, print_json, print_rows
 from dragoman.model.content import Call
 from dragoman.model.limit import Limit, read_limit
 from dragoman.sdk.blocking import Client, Job
 from dragoman.sdk.calls import CallOptions
 from dragoman.sdk.cancel_outcomes import UNCONFIRMED
+from dragoman.sdk.diagnosis import other_owner
 from dragoman.sdk.errors import DragomanError, StillRunning
 from dragoman.sdk.jobs import Chunk, Progress
+from dragoman.sdk.url import parse_url
 
 SERVICE = typer.Argument(help="The service to call.")
 TASK = typer.Argument("", help="The task of that service.")
@@ -52,6 +55,8 @@ CONNECT = typer.Option(3.0, help="Seconds to wait for the broker's acknowledgeme
 JOB = typer.Argument(help="The job's id.")
 #: Seconds of waiting after which `call` prints what it waits for.
 _EXPLAIN_AFTER: Final = 2.0
+#: Seconds after the job's timeout in which the broker may report its end.
+_MARGIN: Final = 5.0
 _INTERRUPTED: Final = 130
 _UNKNOWN: Final = "unknown"
 
@@ -82,12 +87,13 @@ def call(
         terms = {"priority": priority, "key": key, "options": more}
         job = start_job(client, url, service, content, target, connect=connect, **terms)
         with _interruptible(job), _explained(job, url, client.is_acknowledged):
-            for event in job.events():
+            deadline = time.monotonic() + timeout + _MARGIN
+            for event in job.events(timeout + _MARGIN):
                 if isinstance(event, Progress):
                     typer.echo(f"{event.worker}: {_progress_text(event.event)}", err=True)
                 elif isinstance(event, Chunk):
                     typer.echo(event.data, nl=False)
-            print_json(job.result(timeout + 5.0))
+            print_json(result_of(job, url, max(deadline - time.monotonic(), 0.0)))
 
 
 def submit(
@@ -146,18 +152,27 @@ def _explained(job: Job, url: str, is_acknowledged: bool) -> Iterator[None]:
     """Print what the job waits for, if it does not end soon."""
 
     def explain() -> None:
+        if not is_acknowledged:
+            _warn_of_silence(job, url)
+            return
         found = _reason(job, url)
         if found and found["reason"] not in ("running", _UNKNOWN):
             typer.echo(f"waiting: {found['words']} (job {job.id})", err=True)
 
     timer = threading.Timer(_EXPLAIN_AFTER, explain)
     timer.daemon = True
-    if is_acknowledged:
-        timer.start()
+    timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def _warn_of_silence(job: Job, url: str) -> None:
+    """Say that the port may be of another dialect. This dialect need not acknowledge a job."""
+    other = other_owner(parse_url(url))
+    if other and not job.wait_until_acknowledged(0.0):
+        typer.echo(f"waiting: no answer yet; {other} (job {job.id})", err=True)
 
 
 def _reason(job: Job, url: str) -> dict[str, object]:
@@ -200,7 +215,7 @@ def result(job: str = JOB, url: str = URL, timeout: float = WAIT, as_json: bool 
     """Wait for a job's result and print it, also if another client submitted it."""
     require_broker(url)
     with Client(url) as client:
-        print_json(client.job(job).result(timeout))
+        print_json(result_of(client.job(job), url, timeout))
 
 
 def cancel(job: str = JOB, url: str = URL, as_json: bool = AS_JSON) -> None:

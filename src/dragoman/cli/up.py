@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import typer
 
-from dragoman.cli.broker_files import CONFIG
+from dragoman.cli.broker_files import CONFIG, make_data_folder
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.dialects.listeners import LISTENERS, ListenerSpec
 
@@ -137,6 +137,7 @@ def up(
     if given := {name: text for name, text in place.items() if text is not None}:
         flags["cluster"] = given
     settings = load(config, **flags)
+    make_data_folder(settings.data)
 
     opened = threading.Event()
 

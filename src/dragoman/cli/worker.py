@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from dragoman.cli.output import URL
+from dragoman.cli.registration import report_registration
 from dragoman.cli.reload import run_reloading
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.cli.up import start_logging
@@ -87,11 +88,17 @@ def worker(
         raise ValueError(f"{what} has no public functions to offer")
     offered = ", ".join(made.tasks.names()) or "every call"
     log.info("offering", worker=made.name, service=", ".join(made.services), tasks=offered)
-    asyncio.run(
-        SystemdNotifier().accompany(
-            made.serve_until_signal(), lambda: made.is_registered, lambda: made.is_draining
+    asyncio.run(_serve(made))
+
+
+async def _serve(worker: Worker) -> None:
+    reporting = asyncio.create_task(report_registration(worker))
+    try:
+        await SystemdNotifier().accompany(
+            worker.serve_until_signal(), lambda: worker.is_registered, lambda: worker.is_draining
         )
-    )
+    finally:
+        reporting.cancel()
 
 
 def _is_function(thing: object) -> bool:

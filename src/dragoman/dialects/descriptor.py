@@ -132,6 +132,8 @@ class Dialect:
     #: Whether its workers learn the broker's id of a job, and its clients can send options: then
     #: tasks can have child jobs.
     names_jobs = False
+    #: Frames of which one is among the first of each message, to recognise a peer on a wrong port.
+    headers: tuple[bytes, ...] = ()
     #: Whether its messages rely on a connection that keeps their order.
     needs_order = False
 

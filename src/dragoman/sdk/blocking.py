@@ -91,9 +91,11 @@ class Job:
         """Wait for the result; return which worker served which resource, by resource."""
         return self._portal.wait(self._job.served(timeout))
 
-    def events(self) -> Iterator[Progress | Chunk | InputAsked | Dispatched]:
-        """Yield the job's events until it ends."""
-        return _iterate(self._portal, self._job.events)
+    def events(
+        self, timeout: float | None = None
+    ) -> Iterator[Progress | Chunk | InputAsked | Dispatched]:
+        """Yield the job's events until it ends, or until `timeout` seconds have passed."""
+        return _iterate(self._portal, lambda: self._job.events(timeout))
 
     def cancel(self, timeout: float = 10.0) -> str:
         """Cancel the job; return its final state in words."""

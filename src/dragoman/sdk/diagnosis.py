@@ -77,12 +77,19 @@ def _explain(endpoint: Endpoint, where: str, found: str) -> str:
     return ""
 
 
-def _usual(endpoint: Endpoint) -> str:
-    """Name the dialect whose default port this is, or else the usual port of the dialect."""
+def other_owner(endpoint: Endpoint) -> str:
+    """Name the other dialect whose usual port this is; empty if there is none."""
     port = urlsplit(endpoint.address).port
-    owners = [each for each in LISTENERS if each.port == port]
-    if owners and owners[0].dialect != endpoint.dialect:
-        return f"{port} is the usual port of {owners[0].peers} ({owners[0].dialect}://)"
+    for each in LISTENERS:
+        if each.port == port and each.dialect != endpoint.dialect:
+            return f"{port} is the usual port of {each.peers} ({each.dialect}://)"
+    return ""
+
+
+def _usual(endpoint: Endpoint) -> str:
+    """Name the dialect whose usual port this is, or else the usual port of the dialect."""
+    if other := other_owner(endpoint):
+        return other
     own = [str(each.port) for each in LISTENERS if each.dialect == endpoint.dialect]
     return f"the usual port of {endpoint.dialect} is {' or '.join(own)}"
 

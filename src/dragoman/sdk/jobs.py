@@ -124,9 +124,20 @@ class AsyncJob:
             self._finished.set_result(notice)
             self._events.put_nowait(None)
 
-    async def events(self) -> AsyncIterator[Progress | Chunk | InputAsked | Dispatched]:
-        """Yield the job's events until it ends."""
-        while (notice := await self._events.get()) is not None:
+    async def events(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncIterator[Progress | Chunk | InputAsked | Dispatched]:
+        """Yield the job's events until it ends, or until `timeout` seconds have passed."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    notice = await self._events.get()
+            except TimeoutError:
+                return
+            if notice is None:
+                break
             if isinstance(notice, Progress | Chunk | InputAsked | Dispatched):
                 yield notice
         self._events.put_nowait(None)

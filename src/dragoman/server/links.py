@@ -5,7 +5,7 @@ make no decisions about jobs.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -26,6 +26,7 @@ from dragoman.core.effects import (
 )
 from dragoman.core.events import DeliveryFailed, Event, Noted
 from dragoman.dialects.base import BrokerSide, MalformedMessage, Send, Subscribed
+from dragoman.dialects.recognition import name_other_dialect
 from dragoman.model.content import Unmappable
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import PeerId, link_of, peer_id, text_of
@@ -82,6 +83,8 @@ class Link:
         self.received = 0
         self.sent = 0
         self._bugs = 0
+        #: Other dialects whose messages arrived here, in words; as many as there are dialects.
+        self._others: set[str] = set()
 
     @property
     def refused(self) -> dict[str, int]:
@@ -110,13 +113,26 @@ class Link:
                     yield from receive(address, frames, now)
             except MalformedMessage as error:
                 peer = peer_id(self.name, self._speaker(address))
-                yield Noted(Kind.REJECTED, peer, detail=str(error)[:500])
+                yield Noted(Kind.REJECTED, peer, detail=self._rejection(str(error), frames))
             except Exception:
                 # A bug must not stop the other peers; it is logged, counted and recorded.
                 self._bugs += 1
                 log.exception("internal error while reading a message", link=self.name)
                 peer = peer_id(self.name, self._speaker(address))
                 yield Noted(Kind.REJECTED, peer, detail="internal error; see the log")
+
+    def _rejection(self, reason: str, frames: Sequence[bytes]) -> str:
+        """Return why a message is rejected, with the dialect it is in if that is another one.
+
+        The first message of each other dialect is logged: its peers have the wrong port.
+        """
+        other = name_other_dialect(self.listener, frames)
+        if not other:
+            return reason[:500]
+        if other not in self._others:
+            self._others.add(other)
+            log.warning("a peer speaks another dialect", link=self.name, found=other)
+        return f"{other}; {reason}"[:500]
 
     def render(self, effect: Effect, now: float) -> list[Event]:
         """Send an effect to its peer; return the failures."""

@@ -15,6 +15,7 @@ class DcpDialect(Dialect):
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("dcp", "dcp", 5566, "DCP clients and workers"),)
     key_is_job_id = True
+    headers = (b"DGBX\x01",)
     needs_order = True
 
     def body_codec(self) -> BodyCodec:

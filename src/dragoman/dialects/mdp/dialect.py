@@ -14,6 +14,7 @@ class MdpDialect(Dialect):
     names_jobs = True
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("mdp", "mdp", 5550, "MDP clients and workers"),)
+    headers = (b"MDPC01", b"MDPC02", b"MDPW01", b"MDPW02")
 
     def body_codec(self) -> BodyCodec:
         """Make its body codec."""

@@ -26,6 +26,7 @@ class NfpDialect(Dialect):
     carrier = Carrier.ZEROMQ
     listeners = (ListenerSpec("nfp", "nfp", 5555, "NFP clients and workers"),)
     acknowledges = True
+    headers = (b"NFPC01", b"NFPW01", b"NFPB01")
 
     def body_codec(self) -> BodyCodec:
         """Make its body codec."""

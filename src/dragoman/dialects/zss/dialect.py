@@ -18,6 +18,7 @@ class ZssDialect(Dialect):
         ListenerSpec("zss_backend", "zss", 7776, "ZSS services", has_clients=False),
     )
     key_is_job_id = True
+    headers = (b"ZSS:0.0",)
 
     def body_codec(self) -> BodyCodec:
         """Make its body codec."""

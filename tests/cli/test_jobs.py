@@ -59,7 +59,10 @@ def test_a_call_in_another_dialect_ends_in_time_and_names_the_port(
     assert code == 3
     waiting, end = err.splitlines()
     assert waiting.startswith(f"waiting: no answer yet; {port} is the usual port of NFP clients")
-    assert f"no broker answers dcp at 127.0.0.1:{port}; {port} is the usual port of NFP" in end
+    assert (
+        f": no answer; no broker answers dcp at 127.0.0.1:{port}; {port} is the usual port of NFP"
+        in end
+    )
 
 
 def test_an_interrupted_call_prints_the_jobs_id(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +81,12 @@ def test_an_unknown_job_exits_with_one(run: Run, command: str) -> None:
     code, out, err = run(command, "nosuch")
     assert (code, out) == (1, "")
     assert "nosuch is not known" in err
+
+
+def test_an_unknown_state_exits_with_two_and_lists_the_states(run: Run) -> None:
+    code, _, err = run("jobs", "--state", "nonsense")
+    assert code == 2
+    assert err.startswith("dragoman: 'nonsense' is no job state; use queued, running, ")
 
 
 def test_what_cannot_be_sent_exits_with_two(run: Run) -> None:

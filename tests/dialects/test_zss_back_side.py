@@ -64,6 +64,14 @@ def test_a_refusal_of_smi_has_the_words_of_upstreams_broker() -> None:
     assert (said["code"], said["errorCode"]) == (500, 500)
 
 
+def test_a_client_on_the_port_of_services_is_told_the_other_port() -> None:
+    broker = fabric()
+    serve(broker, S, replace(ask(), identity=S))
+    (refused,) = heard(broker, BACK, S)
+    said = oldpack.decode(refused.payload)
+    assert said["detail"].endswith("clients use the other port, usually 7777")
+
+
 def test_smi_is_not_case_sensitive_and_other_sids_are_refused() -> None:
     broker = fabric()
     serve(

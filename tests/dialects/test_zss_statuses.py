@@ -28,6 +28,7 @@ def test_a_service_nobody_offers_has_the_words_every_component_uses() -> None:
     assert said["developerMessage"] == "The resource could not be found."
     assert said["userMessage"] == "The content you requested was not found."
     assert (said["code"], said["errorCode"]) == (404, 404)
+    assert read_fault(404, said) == Fault(FaultCode.NO_WORKER, "no worker for ghost")
 
 
 def test_the_words_of_a_failure_are_the_developers() -> None:

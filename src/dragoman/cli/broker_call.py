@@ -30,8 +30,8 @@ def result_of(job: Job, url: str, timeout: float) -> Any:
     """Wait for a job's result. If the broker does not answer, say why."""
     try:
         return job.result(timeout)
-    except Unreachable as error:
-        raise Unreachable(f"{error}; {diagnose(parse_url(url))}") from None
+    except Unreachable:
+        raise Unreachable(f"job {job.id}: no answer; {diagnose(parse_url(url))}") from None
     except StillRunning as error:
         obstacle = find_obstacle(parse_url(url))
         raise StillRunning(f"{error}; {obstacle}" if obstacle else str(error)) from None

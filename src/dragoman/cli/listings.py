@@ -76,6 +76,8 @@ def jobs(
     as_json: bool = AS_JSON,
 ) -> None:
     """List jobs, the newest first."""
+    if state and state not in tuple(JobState):
+        raise ValueError(f"{state!r} is no job state; use {', '.join(JobState)}")
     rows = _ask(url, "show_jobs", all_, state=state, limit=limit)
     shown = rows if as_json else [_short(row, _JOB) for row in rows]
     print_rows(shown, as_json, "no jobs")

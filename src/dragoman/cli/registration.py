@@ -1,12 +1,14 @@
 """What `dragoman worker` says about its registration: that it has one, or why not yet."""
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from dragoman.sdk.diagnosis import diagnose
-from dragoman.sdk.worker import Worker
+
+if TYPE_CHECKING:
+    from dragoman.sdk.worker import Worker
 
 log = structlog.get_logger("dragoman.worker")
 
@@ -16,7 +18,7 @@ _LONGEST_PAUSE: Final = 60.0
 _TICK: Final = 0.05
 
 
-async def report_registration(worker: Worker, first_look: float = _FIRST_LOOK) -> None:
+async def report_registration(worker: "Worker", first_look: float = _FIRST_LOOK) -> None:
     """Log once that the broker has confirmed the worker; until then, log why it has not."""
     loop = asyncio.get_running_loop()
     pause, started = first_look, loop.time()

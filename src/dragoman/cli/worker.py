@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import typer
@@ -17,8 +17,9 @@ from dragoman.cli.registration import report_registration
 from dragoman.cli.reload import run_reloading
 from dragoman.cli.systemd import SystemdNotifier
 from dragoman.cli.up import start_logging
-from dragoman.sdk.tasks import make_task, tasks_of
-from dragoman.sdk.worker import Worker
+
+if TYPE_CHECKING:
+    from dragoman.sdk.worker import Worker
 
 log = structlog.get_logger("dragoman.worker")
 
@@ -66,6 +67,10 @@ def worker(
     a cancel stops it, and a crash ends one job.
     `dragoman worker tasks:add --service math --url memo://127.0.0.1:12703` offers one of them.
     """
+    # Imported here: the other commands start faster without it.
+    from dragoman.sdk.tasks import make_task, tasks_of
+    from dragoman.sdk.worker import Worker
+
     start_logging(log_level)
     if reload:
         raise typer.Exit(run_reloading(Path.cwd()))
@@ -91,7 +96,7 @@ def worker(
     asyncio.run(_serve(made))
 
 
-async def _serve(worker: Worker) -> None:
+async def _serve(worker: "Worker") -> None:
     reporting = asyncio.create_task(report_registration(worker))
     try:
         await SystemdNotifier().accompany(

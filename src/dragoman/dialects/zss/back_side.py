@@ -77,6 +77,11 @@ _MOST_CREDIT: Final = 10_000
 POLL: Final = b"102"
 #: The status of a part gives its kind; any other status is a piece of a stream.
 _PARTS: Final = {b"102": ReplyKind.PROGRESS, b"100": ReplyKind.INPUT_ASKED}
+#: Why a request to a service is refused here.
+_NO_REQUEST: Final = (
+    "this port is for ZSS services, and the sender holds no such request; "
+    "clients use the other port, usually 7777"
+)
 
 
 class ZssBackSide:
@@ -128,7 +133,7 @@ class ZssBackSide:
             return self._smi(address, m, events)
         request = self._outstanding.find(peer, m.identity or b"", m.rid)
         if request is None:
-            return self._smi(address, m, None)
+            return [Send(address, encode(_smi_failed(m, _NO_REQUEST)))]
         self._outstanding.drop(peer, request.job)
         service = self._instances.find(to.sid, to.sversion)
         return [JobForwarded(peer, request.job, service, body_of(m), task=task_of(to.verb))]
@@ -388,9 +393,10 @@ def _holds(extra: Any) -> frozenset[JobId] | None:
     return frozenset(map(JobId, read_names(holds))) if isinstance(holds, list) else None
 
 
-def _smi_failed(m: ZssMessage) -> ZssMessage:
+def _smi_failed(m: ZssMessage, detail: str = "") -> ZssMessage:
     """Write SMI's answer to a request that failed."""
-    return replace(m, kind=REP, identity=None, status=b"500", payload=refusal_payload(500))
+    payload = refusal_payload(500, detail)
+    return replace(m, kind=REP, identity=None, status=b"500", payload=payload)
 
 
 def _smi_denied(m: ZssMessage, fault: Fault) -> ZssMessage:

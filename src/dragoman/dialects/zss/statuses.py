@@ -1,7 +1,8 @@
 """Faults in ZSS: an HTTP status code and a map of messages.
 
 The two published clients read different members: JavaScript reads `code`, Ruby `errorCode`. Both
-are always written. `fault` holds the fault code, for Dragoman's own peers.
+are always written. `fault` holds the fault code, for Dragoman's own peers, and `detail` the reason
+where the protocol has a fixed message.
 """
 
 from collections.abc import Mapping
@@ -56,14 +57,14 @@ def fault_payload(fault: Fault) -> bytes:
     """Write a fault as a payload, with the protocol's own message where it has one."""
     status = _STATUS[fault.code]
     developer, user = _MESSAGES.get(status, _MESSAGES[500])
-    if fault.message and fault.code is not FaultCode.NO_WORKER:
-        developer = fault.message
-    return _payload(developer, user, status, fault.code.value)
+    if fault.code is FaultCode.NO_WORKER:
+        return _payload(developer, user, status, fault.code.value, fault.message)
+    return _payload(fault.message or developer, user, status, fault.code.value)
 
 
-def refusal_payload(status: int) -> bytes:
-    """Write the standard payload of status 404 or 500."""
-    return _payload(*_MESSAGES[status], status)
+def refusal_payload(status: int, detail: str = "") -> bytes:
+    """Write the standard payload of status 404 or 500, with the reason if it is known."""
+    return _payload(*_MESSAGES[status], status, detail=detail)
 
 
 def denied_payload(fault: Fault) -> bytes:
@@ -71,10 +72,11 @@ def denied_payload(fault: Fault) -> bytes:
     return _payload(fault.message, _MESSAGES[500][1], 500, fault.code)
 
 
-def _payload(developer: str, user: str, status: int, fault: str = "") -> bytes:
+def _payload(developer: str, user: str, status: int, fault: str = "", detail: str = "") -> bytes:
     content: dict[str, object] = {"developerMessage": developer, "userMessage": user}
     content |= {"errorCode": status, "code": status}
-    return oldpack.encode(content | {"fault": fault} if fault else content)
+    more = {"fault": fault, "detail": detail}
+    return oldpack.encode(content | {name: text for name, text in more.items() if text})
 
 
 def read_fault(status: int | None, content: object) -> Fault:
@@ -82,7 +84,8 @@ def read_fault(status: int | None, content: object) -> Fault:
     if not isinstance(content, Mapping):
         message = f"status {status}" if status is not None else "no status"
         return Fault(FaultCode.TASK_FAILED, message)
-    message = content.get("developerMessage") or content.get("userMessage") or f"status {status}"
+    members = (content.get(name) for name in ("detail", "developerMessage", "userMessage"))
+    message = next(filter(None, members), f"status {status}")
     return Fault(fault_code(content.get("fault")), str(message))
 
 

@@ -52,8 +52,8 @@ chaos: setup ## outages of the broker (kill, stop, pauses) while workers of ever
 cluster-chaos: setup ## ROUNDS=20 faults of the nodes of a cluster under load; prints a table
 	CLUSTER_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop/test_cluster.py -v -s $(ARGS)
 
-powercut: setup ## cut the power of a ledger, ROUNDS=20 times: nothing acknowledged may be missing
-	$(BIN)/python scripts/powercut.py --rounds $(ROUNDS) $(ARGS)
+powercut: setup ## cut the power of a ledger and of a broker, ROUNDS=20 times: no promise may be lost
+	$(BIN)/python -m scripts.powercut --rounds $(ROUNDS) $(ARGS)
 
 pages: setup ## type every shell block of README and docs, Spark's too
 	DRAGOMAN_PAGES=1 $(BIN)/python -m pytest tests/pages -v $(ARGS)

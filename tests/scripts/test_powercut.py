@@ -4,21 +4,17 @@ from pathlib import Path
 
 import apsw
 import pytest
+from scripts.volatile_disk import BrokenPromise
 
 from dragoman.ledger import layout
-from scripts import powercut
-
-
-def test_a_cut_keeps_what_was_synced_and_applies_writes_in_order() -> None:
-    content = powercut.apply_writes(b"abc", [(5, b"xy"), (1, b"B"), (-1, b"6")])
-    assert content == b"aBc\0\0x"
+from scripts import fuse_mount, powercut
 
 
 @pytest.mark.process
 def test_nothing_acknowledged_is_missing_after_power_cuts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert powercut.main(["--rounds", "3"]) == 0
+    assert powercut.main(["--rounds", "3", "--only", "ledger"]) == 0
     assert "none is missing" in capsys.readouterr().out
 
 
@@ -32,5 +28,13 @@ def test_a_ledger_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -
         return connection
 
     monkeypatch.setattr(layout, "connect", without_sync)
-    with pytest.raises((SystemExit, Exception), match=r"acknowledged|damaged|missing|at risk"):
-        powercut.main(["--rounds", "20"])
+    with pytest.raises((BrokenPromise, Exception), match=r"acknowledged|damaged|missing|at risk"):
+        powercut.main(["--rounds", "20", "--only", "ledger"])
+
+
+def test_where_fuse_cannot_be_the_broker_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fuse_mount, "DEVICE", "/dev/none")
+    assert powercut.main(["--rounds", "3", "--only", "broker"]) == 0
+    assert "skipped: /dev/none is missing" in capsys.readouterr().out

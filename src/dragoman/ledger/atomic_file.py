@@ -1,5 +1,10 @@
-"""Atomic replacement of a file: a power failure leaves the old file or the new one, whole."""
+"""Files and folders that survive a power failure.
 
+A file is replaced atomically: the old one is left or the new one, whole. A new folder has its name
+on the disk before anything in it is promised.
+"""
+
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +22,17 @@ def rename_durably(draft: Path, path: Path, step: Callable[[str], None] = no_ste
     os.replace(draft, path)
     step("sync directory")
     _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for its owner only, with its parents, and sync their names."""
+    made = [path, *(parent for parent in path.parents if not parent.exists())]
+    path.mkdir(0o700, parents=True, exist_ok=True)
+    for folder in made:
+        # The name of an existing folder is synced too: its maker may not have done so.
+        # A parent that this user cannot read was made by another, long ago.
+        with contextlib.suppress(PermissionError):
+            _sync(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _sync(path: Path, flags: int) -> None:

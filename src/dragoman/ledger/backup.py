@@ -13,7 +13,7 @@ from typing import Final
 import apsw
 
 from dragoman.ledger import layout
-from dragoman.ledger.atomic_file import no_step_hook
+from dragoman.ledger.atomic_file import make_folder, no_step_hook
 from dragoman.ledger.audit import audit
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.export import CHECKPOINT
@@ -56,7 +56,7 @@ def restore(source: Path, data: Path, key: bytes = b"") -> BackupReport:
     if existing := [path for path in found if path.exists()]:
         names = ", ".join(path.name for path in existing)
         raise LedgerError(f"{data} has a ledger already ({names}); move it away first")
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(data)
     _copy_database(source / LEDGER_FILE, data / LEDGER_FILE)
     manifest = _copy_sealed(source, data)
     return _verified(data, manifest, key)
@@ -65,7 +65,7 @@ def restore(source: Path, data: Path, key: bytes = b"") -> BackupReport:
 def _new_folder(target: Path) -> None:
     if target.exists() and any(target.iterdir()):
         raise LedgerError(f"{target} is not empty; name a new folder for the backup")
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(target)
 
 
 def _copy_database(source: Path, target: Path) -> None:
@@ -107,7 +107,7 @@ def copy_segments(source: Path, target: Path, sealed_up_to: int) -> Manifest:
     manifest = Manifest(segments=kept)
     if not kept:
         return manifest
-    target.mkdir(mode=0o700)
+    make_folder(target)
     for segment in kept:
         try:
             shutil.copyfile(source / segment.file, target / segment.file)

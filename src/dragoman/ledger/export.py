@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from dragoman.ledger.atomic_file import no_step_hook
+from dragoman.ledger.atomic_file import make_folder, no_step_hook
 from dragoman.ledger.base import Ledger, LedgerError
 from dragoman.ledger.segment_retention import read_positions, removable_segments
 from dragoman.ledger.segments import (
@@ -58,7 +58,7 @@ class Sealer:
         self._step = step  #: called before each disk operation, so that a test can stop there
         #: A seal on request may meet one of the background sealer.
         self._lock = threading.Lock()
-        self.directory.mkdir(0o700, parents=True, exist_ok=True)
+        make_folder(self.directory)
         self._manifest = read_manifest(self.directory)
         self._require_whole()
         self._sweep()

@@ -16,6 +16,7 @@ from zlib import crc32
 import apsw
 
 from dragoman.ledger import layout, pins, reading
+from dragoman.ledger.atomic_file import make_folder
 from dragoman.ledger.base import Entry, LedgerDamaged, LedgerError, Needed
 from dragoman.ledger.damage import CorruptData, checked_blob, locate_damage
 from dragoman.ledger.file_identity import FileIdentity
@@ -75,7 +76,7 @@ class SqliteLedger:
         self.path = Path(path)
         self._trusted = trusted
         self._make_link = linker(key)
-        self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         self._head = HeadFile(self.path.with_name(self.path.name + ".head"))
         try:
             self._connection, extent = self._open()

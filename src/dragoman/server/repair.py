@@ -16,6 +16,7 @@ from typing import Final
 from dragoman.core.job_store import JobStore
 from dragoman.core.jobs import Job
 from dragoman.ledger import layout, pins
+from dragoman.ledger.atomic_file import make_folder
 from dragoman.ledger.backup import copy_segments
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.export import CHECKPOINT
@@ -53,7 +54,7 @@ def repair(data: Path, target: Path, key: bytes = b"") -> RepairReport:
     """Build a sound ledger in a new folder from the damaged one of a data folder."""
     if target.exists() and any(target.iterdir()):
         raise LedgerError(f"{target} is not empty; name a new folder for the repaired ledger")
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(target)
     copy = target / "damaged"
     copy.mkdir(mode=0o700)
     for path in data.glob(f"{LEDGER_FILE}*"):

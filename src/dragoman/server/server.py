@@ -19,6 +19,7 @@ from dragoman.core.limits import Limits
 from dragoman.core.needed_records import NeededRecords
 from dragoman.core.recovery import resume
 from dragoman.dialects.registry import body_codecs
+from dragoman.ledger.atomic_file import make_folder
 from dragoman.ledger.audit import read_key
 from dragoman.ledger.base import Entry, LedgerError
 from dragoman.ledger.layout import LEDGER_FILE as LEDGER_FILE
@@ -121,6 +122,7 @@ class Server:
 
     async def _run_once(self, on_ready: OnReady) -> None:
         settings = self.settings
+        await asyncio.to_thread(make_folder, settings.data)
         if problem := make_private_folder(settings.data):
             log.warning("the data folder is not private", problem=problem)
         check_roots(settings)

@@ -47,7 +47,7 @@ fuzz: setup ## 100,000 mutated messages at every link of a live broker (ARGS=--h
 	$(BIN)/python -m dragoman.testing.fuzz --vectors tests/vectors $(ARGS)
 
 chaos: setup ## outages of the broker (kill, stop, pauses) while workers of every dialect run jobs
-	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py -v -s $(ARGS)
+	DRAGOMAN_CHAOS=1 $(BIN)/python -m pytest tests/interop/test_restarts.py tests/interop/test_restarts_upstream.py -v -s $(ARGS)
 
 cluster-chaos: setup ## ROUNDS=20 faults of the nodes of a cluster under load; prints a table
 	CLUSTER_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/interop/test_cluster.py -v -s $(ARGS)

@@ -6,8 +6,9 @@ and an abort at the first message it cannot read (a type frame of another width,
 
     python -m tests.interop.dcp_peer ENDPOINT SERVICE [--width 4] [--timeout 0.5]
 
-The data of a request says what to do: `slow SECONDS` computes, `pass SERVICE` passes the work on,
-`die` ends the process at once, anything else comes back.
+The data of a request says what to do: `slow SECONDS` computes, `noted SECONDS FILE` does so too and
+adds a line to the file first, `pass SERVICE` passes the work on, `die` ends the process at once,
+anything else comes back.
 """
 
 import argparse
@@ -126,7 +127,11 @@ def work(peer: Peer, request: list[bytes]) -> None:
     if verb == b"pass":
         peer.say(REQUEST, argument, *request[1 : end + 1], b"passed on", *data[1:])
         return
-    if verb == b"slow":
+    if verb == b"noted":
+        argument, _, path = argument.partition(b" ")
+        with open(path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+    if verb in (b"slow", b"noted"):
         time.sleep(float(argument))
     peer.reply(request, *data)
 

@@ -30,7 +30,7 @@ from dragoman.dialects.zss.worker_side import ZssWorkerSide
 from dragoman.model.body import Body
 from dragoman.model.content import Answer, Call
 from dragoman.model.job import JobState
-from dragoman.model.names import JobId, PeerId, ServiceName
+from dragoman.model.names import JobId, PeerId, ServiceName, peer_id, text_of
 from dragoman.model.record import Kind, Record
 from dragoman.server.side_recovery import SideRecovery
 
@@ -50,6 +50,7 @@ class Stage:
         self.to_worker: list[Frames] = []
         self.effects: list[Effect] = []
         self.now = 0.0
+        self.address = b"w"
         self.restart()
 
     def restart(self) -> None:
@@ -69,7 +70,7 @@ class Stage:
     def hear(self, messages: Sequence[Frames]) -> None:
         """Give the broker what the worker sends."""
         for frames in messages:
-            for item in self.sides[self.link].receive(b"w", frames, self.now):
+            for item in self.sides[self.link].receive(self.address, frames, self.now):
                 if isinstance(item, Send):
                     self.to_worker.append(item.frames)
                 else:
@@ -85,7 +86,9 @@ class Stage:
                 self.records.append(effect.record)
                 if effect.body is not None:
                     self.bodies[effect.record.seq] = effect.body
-            elif getattr(effect, "worker", getattr(effect, "peer", "")) == f"{self.link}/w":
+            elif getattr(effect, "worker", getattr(effect, "peer", "")) == peer_id(
+                self.link, text_of(self.address)
+            ):
                 if isinstance(effect, SendWork) and effect.body_seq:
                     effect = replace(effect, body=self.bodies[effect.body_seq])
                 self.to_worker += [s.frames for s in self.sides[self.link].render(effect, self.now)]
@@ -209,6 +212,40 @@ def test_a_raw_mdp_worker_answers_after_a_restart() -> None:
     requests = [m for m in map(decode_mdp, stage.take()) if isinstance(m, WorkerRequest)]
     stage.restart()
     (request,) = requests
+    stage.hear([encode_mdp(WorkerReply(request.client, (b"done",)))])
+    assert [r.state for r in stage.results] == [JobState.SUCCEEDED]
+    assert stage.to_worker, "it is told to register again"
+
+
+#: Addresses that the transport made up, before and after a reconnection.
+UNNAMED, UNNAMED_AGAIN = b"\0\0\0\0\1", b"\0\0\0\0\7"
+
+
+def test_a_raw_dcp_worker_without_an_identity_answers_from_another_address() -> None:
+    stage = Stage(dcp_sides, "dcp")
+    stage.address = UNNAMED
+    stage.hear([encode(Registration(b"math"))])
+    stage.submit()
+    (request,) = [m for m in map(decode, stage.take()) if isinstance(m, DcpRequest)]
+    stage.restart()
+    stage.address = UNNAMED_AGAIN
+    metadata = request.tail[: request.tail.index(b"")]
+    stage.hear([encode(DcpReply(request.client, (b"other", b"", b"done")))])
+    assert not stage.results, "it answers no request that is known"
+    stage.hear([encode(DcpReply(request.client, (*metadata, b"", b"done")))])
+    assert [r.state for r in stage.results] == [JobState.SUCCEEDED]
+
+
+def test_a_raw_mdp_worker_without_an_identity_answers_from_another_address() -> None:
+    stage = Stage(mdp_sides, "mdp")
+    stage.address = UNNAMED
+    stage.hear([encode_mdp(MdpReady(b"math"))])
+    stage.submit()
+    (request,) = [m for m in map(decode_mdp, stage.take()) if isinstance(m, WorkerRequest)]
+    stage.restart()
+    stage.address = UNNAMED_AGAIN
+    stage.hear([encode_mdp(WorkerReply(b"1/other", (b"done",)))])
+    assert not stage.results, "it answers no request that is known"
     stage.hear([encode_mdp(WorkerReply(request.client, (b"done",)))])
     assert [r.state for r in stage.results] == [JobState.SUCCEEDED]
     assert stage.to_worker, "it is told to register again"

@@ -124,6 +124,20 @@ def test_a_req_has_no_name_and_gets_its_answer_all_the_same() -> None:
     run(story)
 
 
+def test_addresses_that_are_made_up_do_not_recur_after_a_restart() -> None:
+    async def story() -> None:
+        names = []
+        for _ in range(2):
+            async with open_router() as scene:
+                peer_without_name = scene.socket(zmq.REQ)
+                peer_without_name.send(b"one")
+                await scene.until(lambda: len(scene.heard) == 1)
+                names.append(scene.heard[0][0])
+        assert names[0] != names[1]
+
+    run(story)
+
+
 def test_a_peer_that_only_asks_whether_we_are_there_keeps_its_connection() -> None:
     async def story() -> None:
         async with open_router() as scene:

@@ -33,6 +33,11 @@ Address = bytes
 Frames = Sequence[bytes]
 
 
+def is_unnamed(address: Address) -> bool:
+    """Tell whether the transport made this address up: the peer has another one next time."""
+    return address[:1] == b"\0"
+
+
 class MalformedMessage(Exception):
     """The peer sent a message that cannot be read. The text says what is wrong with it."""
 

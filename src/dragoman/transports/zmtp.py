@@ -14,6 +14,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from secrets import randbelow
 from typing import Final
 
 from dragoman.transports.accept_limiter import OVER_LIMIT, AcceptLimiter
@@ -84,7 +85,8 @@ class Router(Listener[ZmtpConnection]):
         #: Ended connections that are fully drained.
         self._ended: list[ZmtpConnection] = []
         self._handshakes_due: deque[tuple[ZmtpConnection, bytes]] = deque()
-        self._next_unnamed = count(1)
+        #: Addresses do not recur after a restart: work of one peer would be expected of another.
+        self._next_unnamed = count(randbelow(2**32))
 
     @property
     def is_secured(self) -> bool:

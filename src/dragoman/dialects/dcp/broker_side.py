@@ -204,6 +204,8 @@ class DcpBrokerSide:
         worker = self._workers.find(address)
         tail, note = take_report(m.tail)
         held = worker.find(m.client, tail) if worker is not None else None
+        if held is None and (found := self._workers.find_unnamed(m.client, tail)):
+            worker, held = found
         if worker is None or held is None:
             return [self._rejected(address, "a reply that matches no request of this worker")]
         kind = _KINDS.get(read_text((note or {}).get("kind")), ReplyKind.FINAL)
@@ -228,7 +230,7 @@ class DcpBrokerSide:
 
     def _done(self, address: Address, worker: DcpWorker, held: DcpAssignment) -> list[Event]:
         worker.drop(held.job)
-        return self._respond(worker) if address in self._workers.present else []
+        return self._respond(worker) if self._workers.present.get(address) is worker else []
 
     def _request(self, address: Address, m: DcpRequest) -> list[Event | Send]:
         note = request_note(m.tail)

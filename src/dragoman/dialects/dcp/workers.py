@@ -7,6 +7,7 @@ several requests look the same, a reply answers the oldest.
 from collections import OrderedDict, deque
 from typing import Final
 
+from dragoman.dialects.base import is_unnamed
 from dragoman.dialects.dcp.notes import request_note
 from dragoman.dialects.dcp.wire import Tail, metadata_of
 from dragoman.model.body import Body
@@ -119,6 +120,11 @@ class DcpWorker:
             return self._held[of_client[0]][0]
         return None
 
+    def find_exact(self, client: bytes, tail: Tail) -> DcpAssignment | None:
+        """Find the oldest assignment with this client and metadata."""
+        alike = self._held.get(mark_of(client, tail))
+        return alike[0] if alike else None
+
     def oldest_of(self, client: bytes) -> DcpAssignment | None:
         """Return the oldest assignment of a client, whatever its metadata."""
         return next((held for held in self._ages.values() if held.mark[0] == client), None)
@@ -187,6 +193,15 @@ class DcpWorkers:
     def find(self, address: bytes) -> DcpWorker | None:
         """Return the worker at an address, also one that left while busy."""
         return self.present.get(address) or self._departed.get(address)
+
+    def find_unnamed(self, client: bytes, tail: Tail) -> tuple[DcpWorker, DcpAssignment] | None:
+        """Find the one absent worker without an identity of its own that holds this request.
+
+        Its transport made up the address, so the same worker has another one when it reconnects.
+        """
+        unnamed = (w for a, w in self._departed.items() if is_unnamed(a))
+        found = [(w, held) for w in unnamed if (held := w.find_exact(client, tail))]
+        return found[0] if len(found) == 1 else None
 
 
 class Widths:

@@ -188,6 +188,8 @@ class MdpBrokerSide:
 
     def _reply(self, address: Address, m: WorkerReply, now: float) -> Received:
         worker = self._workers.find(address)
+        if worker is None or m.client not in worker.held:
+            worker = self._workers.find_unnamed(m.client) or worker
         if worker is None or (not worker.service and m.client not in worker.held):
             return self._unexpected(address, m.version, "a reply of an unregistered worker")
         if not worker.service:
@@ -218,6 +220,8 @@ class MdpBrokerSide:
             worker.drop(found)
         body, attempt = Body(NAME, m.body), found.attempt
         reply = ReplyReceived(worker.peer, found.job, kind, body, attempt=attempt)
+        if address in self._workers.present:
+            return [reply]
         return [reply, self._disconnect(address, m.version)]
 
     def _noted_reply(self, worker: MdpWorker, found: MdpAssignment, m: WorkerReply) -> Received:

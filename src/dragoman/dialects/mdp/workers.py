@@ -4,6 +4,7 @@ The client address in a request to a worker is opaque, and a reply returns it. S
 the attempt and the job there: every reply, also a late one, names its assignment.
 """
 
+from dragoman.dialects.base import is_unnamed
 from dragoman.model.names import JobId, PeerId, ServiceName
 from dragoman.model.value import value
 
@@ -94,6 +95,14 @@ class MdpWorkers:
     def find(self, address: bytes) -> MdpWorker | None:
         """Return the worker at an address, also one that did not register again yet."""
         return self.present.get(address) or self._restored.get(address)
+
+    def find_unnamed(self, envelope: bytes) -> MdpWorker | None:
+        """Find the absent worker without an identity of its own that holds this request.
+
+        Its transport made up the address, so the same worker has another one when it reconnects.
+        """
+        unnamed = (w for a, w in self._restored.items() if is_unnamed(a))
+        return next((w for w in unnamed if envelope in w.held), None)
 
     def leave(self, address: bytes) -> MdpWorker | None:
         """Remove a worker, and return it if it was registered."""

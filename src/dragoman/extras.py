@@ -7,7 +7,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "cli": ("rich", "typer"),
     "keys": ("cryptography", "nacl"),
     "broker": (
-        *("apsw", "cronsim", "jinja2", "nats_server", "prometheus_client", "pyarrow"),
+        *("apsw", "cronsim", "jinja2", "joserfc", "nats_server", "prometheus_client", "pyarrow"),
         *("pydantic", "starlette", "uvicorn", "yaml"),
     ),
     "spark": ("deltalake", "pandas", "pyspark"),

@@ -165,3 +165,14 @@ def test_an_invitation_names_the_patterns_that_the_policy_gives_more_roles(
     (tmp_path / "policy.toml").write_text("[principals]\n'ops-*' = ['operator']\n")
     assert "'ops-*' will be refused: the policy gives them operator" in keys("invite")[2]
     assert keys("invite", "--name", "edge-*")[2] == ""
+
+
+def test_the_tokens_of_an_issuers_principal_are_revoked(
+    keys: Command, registry: KeyRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keys("revoke", "corp:anna")[0] == 2
+    issuers = '{"corp": {"issuer": "https://login.example", "audience": "dragoman"}}'
+    monkeypatch.setenv("DRAGOMAN_SECURITY__ISSUERS", issuers)
+    assert keys("revoke", "corp:anna")[1] == "revoked every token of corp:anna\n"
+    registry.refresh(0.0)
+    assert registry.state_of("jwt:corp:anna", 1.0) is KeyState.REVOKED

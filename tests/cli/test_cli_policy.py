@@ -71,3 +71,14 @@ def test_roles_are_listed_with_their_rules(policy: Command) -> None:
     rows = json.loads(policy("roles", "--json")[1])
     assert {row["role"] for row in rows} >= {"viewer", "admin", "near"}
     assert [row["names"] for row in rows if row["role"] == "near"] == [["edge-*"]]
+
+
+def test_the_groups_of_a_token_are_part_of_the_question(policy: Command, tmp_path: Path) -> None:
+    with (tmp_path / "policy.toml").open("a") as file:
+        file.write("[groups]\n'corp:net*' = ['operator']\n")
+    question = ("test", "corp:anna", "submit", "resize")
+    assert policy(*question, "--group", "corp:netops")[1].startswith(
+        "allowed: corp:anna (operator)"
+    )
+    assert policy(*question, "--group", "corp:other", "--group", "net")[0] == 4
+    assert "1 about groups" in policy("check")[1]

@@ -22,6 +22,7 @@ ALL = Credentials(
     authority="-----BEGIN CA-----\nghi\n-----END-----",
     token="drgt-1-2",
     seed="SUAB",
+    token_file="/run/token",
 )
 
 

@@ -112,3 +112,12 @@ def test_a_rule_may_deny() -> None:
     assert (allow.is_denial, deny.is_denial) == (False, True)
     with pytest.raises(BadPolicy, match="neither allow nor deny"):
         read_policy('[roles.x]\neffect = "forbid"\nverbs = ["submit"]')
+
+
+def test_groups_give_roles_to_tokens_only() -> None:
+    policy = read_policy('[groups]\n"corp:net*" = ["operator"]\n"*:staff" = ["viewer"]\n')
+    assert policy.roles_of("corp:anna", (), ("corp:netops", "corp:staff")) == ("operator", "viewer")
+    assert policy.roles_of("corp:netops") == ()
+    assert policy.roles_of("corp:anna", ("worker",), ("other",)) == ("worker",)
+    with pytest.raises(BadPolicy, match=r"groups\.x: there is no role 'y'"):
+        read_policy('[groups]\nx = ["y"]\n')

@@ -3,6 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
 
 from dragoman.transports.base import Sent
 from dragoman.transports.http import HttpRequester, SseReader
@@ -302,3 +305,34 @@ def test_a_silent_address_is_left_when_the_caller_says_so() -> None:
             assert await peer.wait_for(1) == [[b"a", b"200", b"yes"]]
 
     asyncio.run(act())
+
+
+def test_a_token_in_a_file_is_read_for_each_request(tmp_path: Path) -> None:
+    file, seen = tmp_path / "token.key", []
+
+    async def handler(head: str, body: bytes) -> bytes:
+        seen.append(next(x for x in head.split("\r\n") if x.lower().startswith("authorization")))
+        return ok()
+
+    async def act() -> None:
+        async with Server(handler) as server:
+            peer = Peer(server.port)
+            peer.transport = HttpRequester(f"tcp://127.0.0.1:{server.port}", token_file=file)
+            async with peer:
+                with pytest.raises(OSError, match="No such file"):
+                    peer.transport._credentials()
+                assert "cannot read the token" in peer.transport.connection_hint
+                file.write_text("first\n")
+                peer.ask(request("t1"))
+                await peer.wait_for(1)
+                file.write_text("second\n")
+                peer.ask(request("t2"))
+                await peer.wait_for(2)
+
+    asyncio.run(act())
+    assert [line.partition(": ")[2] for line in seen] == ["Bearer first", "Bearer second"]
+
+
+def test_a_token_in_a_file_leaves_this_machine_only_over_tls(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="only over TLS"):
+        HttpRequester("tcp://broker.example:80", token_file=tmp_path / "token.key")

@@ -10,6 +10,7 @@ import typer
 
 from dragoman.cli.broker_files import CONFIG, DATA, find_settings, open_registry, policy_file
 from dragoman.cli.output import AS_JSON, print_done, print_rows
+from dragoman.security.issued_tokens import revocation_key
 from dragoman.security.keys import KeyState, brief
 from dragoman.security.policy_file import PolicyFile
 
@@ -137,13 +138,21 @@ def _approve_fleet(
 
 @app.command()
 def revoke(
-    whom: str = typer.Argument(help="A key, or the name of a principal: all of its keys."),
+    whom: str = typer.Argument(
+        help="A key, or the name of a principal: all of its keys; ISSUER:NAME: all of its tokens."
+    ),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
 ) -> None:
     """Revoke a key, or all keys of a principal, for good. Their connections close at once."""
-    registry = open_registry(find_settings(config, data))
+    settings = find_settings(config, data)
+    registry = open_registry(settings)
+    if whom.partition(":")[0] in settings.security.issuers:
+        key = revocation_key(whom)
+        registry.revoke_issued(key, whom, time.time())
+        print_done(f"revoked every token of {whom}", as_json, keys=[key])
+        return
     is_name = bool(registry.keys_of(whom))
     keys = registry.revoke(whom if is_name else find_key(registry, whom))
     print_done(f"revoked {', '.join(brief(key) for key in keys)}", as_json, keys=list(keys))

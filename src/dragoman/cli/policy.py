@@ -20,6 +20,7 @@ def try_(
     task: str = typer.Option("", help="The task of the service."),
     target: TargetClass = typer.Option(TargetClass.ANY, help="The kind of target."),
     name: list[str] = typer.Option([], help="A worker's name; may be repeated."),
+    group: list[str] = typer.Option([], help="A group of its token, ISSUER:GROUP; repeatable."),
     config: Path | None = CONFIG,
     data: Path | None = DATA,
     as_json: bool = AS_JSON,
@@ -32,7 +33,7 @@ def try_(
     settings = find_settings(config, data)
     policy = PolicyFile(policy_file(settings)).policy
     given = open_registry(settings).entry_of(principal).roles
-    roles = policy.roles_of(principal, given)
+    roles = policy.roles_of(principal, given, tuple(group))
     ask = AccessRequest(verb, canonical_service(service), task, target, tuple(name))
     decision = policy.decide(roles, ask)
     word = "allowed" if decision.is_allowed else "denied"
@@ -58,8 +59,9 @@ def check(
         raise ValueError(f"{path}: no such file")
     policy = PolicyFile(path).policy
     roles, rules = len(policy.roles), len(policy.grants)
-    text = f"{path}: {roles} roles, {rules} rules about principals"
-    print_done(text, as_json, file=path, roles=roles, rules=rules)
+    groups = len(policy.groups)
+    text = f"{path}: {roles} roles, {rules} rules about principals, {groups} about groups"
+    print_done(text, as_json, file=path, roles=roles, rules=rules, groups=groups)
 
 
 @app.command()

@@ -12,6 +12,7 @@ The file is TOML with one table for each mechanism. A peer uses the one that its
     authority = '''...'''       # the authority that signed the broker's certificate
     [token]                     # http
     secret = "..."
+    file = "..."                # or a file with a token that is renewed, such as a JWT
     [nkey]                      # ncl
     seed = "..."
 
@@ -39,6 +40,7 @@ _FIELDS: Final = {
     "key": ("tls", "key"),
     "authority": ("tls", "authority"),
     "token": ("token", "secret"),
+    "token_file": ("token", "file"),
     "seed": ("nkey", "seed"),
 }
 _ZPL: Final = re.compile(r'^\s*(public|secret)-key\s*=\s*"([^"]{40})"', re.MULTILINE)
@@ -56,6 +58,8 @@ class Credentials:
     authority: str = ""
     token: str = ""
     seed: str = ""
+    #: A file with a bearer token; it is read for each request, since others renew it.
+    token_file: str = ""
 
     def __repr__(self) -> str:
         """Name the members that are set, without their values."""

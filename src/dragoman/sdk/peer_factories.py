@@ -6,6 +6,7 @@ the others.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.dialects.descriptor import Carrier, Dialect, Ids, PeerTools, WorkerSpec
@@ -175,7 +176,10 @@ class HttpPeerFactory(PeerFactory):
         if tls is None and endpoint.is_secure:
             # Without an authority of the broker's own, use those of the system.
             tls = PeerTls()
-        return HttpRequester(endpoint.address, tls=tls, token=self._credentials.token)
+        token, file = self._credentials.token, self._credentials.token_file
+        return HttpRequester(
+            endpoint.address, tls=tls, token=token, token_file=Path(file) if file else None
+        )
 
 
 _FACTORIES: Final[dict[Carrier, Callable[[Dialect, Credentials], PeerFactory]]] = {

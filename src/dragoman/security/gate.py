@@ -39,6 +39,7 @@ from dragoman.model.record import Kind, Record
 from dragoman.model.value import value
 from dragoman.security.allowances import Meter
 from dragoman.security.identities import KeyLookup, PeerIdentities, PeerIdentity
+from dragoman.security.keys import NO_KEY
 from dragoman.security.name_owners import MOST_PEERS, NameOwners, is_chosen
 from dragoman.security.policy import Decision, DecisionCache, Policy
 from dragoman.security.roles import matches
@@ -110,9 +111,10 @@ class Gate:
         self._submit_decisions.clear()
         self._identities = PeerIdentities(self._keys, policy)
 
-    def roles_of(self, principal: Principal) -> tuple[str, ...]:
-        """Return the roles of a principal."""
-        return self._identities.roles_of(principal)
+    def roles_of(self, principal: Principal, peer: PeerId | None = None) -> tuple[str, ...]:
+        """Return the roles of a principal, with those that the last key of a peer adds."""
+        key = self.key_of_peer.get(peer, NO_KEY) if peer is not None else NO_KEY
+        return self._identities.roles_of(principal, key)
 
     def keys_changed(self) -> None:
         """Forget all identities: the registry has changed."""
@@ -160,7 +162,7 @@ class Gate:
         principal = self.names.owner_of(peer)
         if principal is None:
             return False
-        roles = self._identities.roles_of(principal)
+        roles = self.roles_of(principal, peer)
         # A record without a service needs a rule for every service.
         request = AccessRequest(Verb.EVENTS, canonical_service(record.service) or EVERY_SERVICE)
         return self._decisions.decide(roles, request).is_allowed
@@ -172,7 +174,7 @@ class Gate:
             return False
         bound = self._keys.entry_of(principal).names
         request = AccessRequest(Verb.REGISTER, "", names=(name,))
-        roles = self._identities.roles_of(principal)
+        roles = self.roles_of(principal, peer)
         return self._decisions.decide(roles, request).is_allowed and (
             not bound or matches(name, bound)
         )

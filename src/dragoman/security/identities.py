@@ -34,6 +34,10 @@ class KeyLookup(Protocol):
         """Return the roles of a principal and the limits of what it may register."""
         ...
 
+    def groups_of(self, key: str) -> tuple[str, ...]:
+        """Return the groups that a key's issuer names; only tokens of issuers have groups."""
+        ...
+
 
 @value
 class PeerIdentity:
@@ -63,9 +67,10 @@ class PeerIdentities:
             found = self._known[key] = self._make(key, now)
         return found
 
-    def roles_of(self, principal: Principal) -> tuple[str, ...]:
-        """Return the roles of a principal."""
-        return self._policy.roles_of(principal, self._keys.entry_of(principal).roles)
+    def roles_of(self, principal: Principal, key: str = NO_KEY) -> tuple[str, ...]:
+        """Return the roles of a principal, with those of the groups of a key."""
+        groups = self._keys.groups_of(key) if key else ()
+        return self._policy.roles_of(principal, self._keys.entry_of(principal).roles, groups)
 
     def forget(self) -> None:
         """Clear the cache."""
@@ -81,5 +86,5 @@ class PeerIdentities:
         fault = None
         if state is not KeyState.ALLOWED:
             fault = Fault(FaultCode.DENIED, _REFUSAL[state])
-        roles = policy.roles_of(principal, entry.roles)
+        roles = policy.roles_of(principal, entry.roles, self._keys.groups_of(key))
         return PeerIdentity(principal, roles, entry, policy.allowance_of(principal), fault)

@@ -34,10 +34,17 @@ class Policy:
     roles: Mapping[str, Role] = field(default_factory=lambda: dict(SHIPPED))
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
+    #: Roles of the groups that issuers of tokens name (by glob of `ISSUER:GROUP`).
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def roles_of(self, principal: str, given: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def roles_of(
+        self, principal: str, given: tuple[str, ...] = (), groups: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
         """Return a principal's roles: those `given` by the registry, and those the policy adds."""
         found = dict.fromkeys(given)
+        for glob, names in self.groups.items() if groups else ():
+            if any(fnmatchcase(group, glob) for group in groups):
+                found.update(dict.fromkeys(names))
         for glob, names in self.grants.items():
             if matches_principal(principal, glob):
                 found.update(dict.fromkeys(names))

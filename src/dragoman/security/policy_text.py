@@ -12,6 +12,9 @@ effect = "deny"                  # the rule denies; if left out: allow
 alice = ["operator"]
 "edge-*" = ["worker"]
 
+[groups]                         # of tokens: ISSUER:GROUP, or globs of them
+"corp:netops" = ["operator"]
+
 [limits."*"]                     # later matching sections override
 requests_per_second = 100
 """
@@ -26,7 +29,7 @@ from dragoman.security.policy import Policy
 from dragoman.security.roles import EVERYTHING, SHIPPED, Role, Rule
 from dragoman.security.verbs import TargetClass, Verb
 
-_SECTIONS: Final = ("roles", "principals", "limits")
+_SECTIONS: Final = ("roles", "principals", "groups", "limits")
 _LIMITS: Final = {f.name: f.type for f in fields(Allowance)}
 
 
@@ -44,8 +47,9 @@ def read_policy(text: str) -> Policy:
     roles = {**SHIPPED, **_roles(_table(raw.get("roles", {}), "roles"))}
     return Policy(
         roles,
-        _grants(_table(raw.get("principals", {}), "principals"), roles),
+        _grants(raw, "principals", roles),
         _limits(_table(raw.get("limits", {}), "limits")),
+        _grants(raw, "groups", roles),
     )
 
 
@@ -93,10 +97,12 @@ def _globs(table: dict[str, object], name: str, place: str) -> tuple[str, ...]:
     return _texts(table[name], f"{place}.{name}") if name in table else EVERYTHING
 
 
-def _grants(raw: dict[str, object], roles: dict[str, Role]) -> dict[str, tuple[str, ...]]:
+def _grants(
+    raw: dict[str, object], section: str, roles: dict[str, Role]
+) -> dict[str, tuple[str, ...]]:
     found = {}
-    for glob, names in raw.items():
-        place = f"principals.{glob}"
+    for glob, names in _table(raw.get(section, {}), section).items():
+        place = f"{section}.{glob}"
         found[glob] = _texts(names, place)
         for name in found[glob]:
             if name not in roles:

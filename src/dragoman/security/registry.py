@@ -86,6 +86,10 @@ class KeyRegistry:
         """Return the roles of a principal and the limits of what it may register."""
         return self._register.entry_of(principal)
 
+    def groups_of(self, key: str) -> tuple[str, ...]:
+        """Return no groups: the registry gives roles itself."""
+        return ()
+
     def keys_of(self, principal: str) -> list[str]:
         """Return every key of a principal, whatever its state."""
         return self._register.keys_of(principal)
@@ -169,6 +173,11 @@ class KeyRegistry:
             for key in keys:
                 register.keys[key].state = KeyState.REVOKED
         return keys
+
+    def revoke_issued(self, key: str, principal: str, now: float) -> None:
+        """Revoke all tokens that an issuer gave, or will give, to a principal."""
+        with self._changing() as register:
+            register.keys[key] = KeyEntry(principal, KeyState.REVOKED, now, note="of an issuer")
 
     def expire(self, key: str, at: float) -> None:
         """Set the expiry of a key."""

@@ -83,6 +83,10 @@ class RegistryData(msgspec.Struct, omit_defaults=True):
         """Return a principal's entry; an empty one if there is none."""
         return self.principals.get(principal) or PrincipalEntry()
 
+    def groups_of(self, key: str) -> tuple[str, ...]:
+        """Return no groups: the registry gives roles itself."""
+        return ()
+
 
 def read_register(raw: bytes) -> RegistryData:
     """Decode the file. Raises ValueError that names the place."""

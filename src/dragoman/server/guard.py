@@ -7,6 +7,7 @@ sessions, subscriptions and connections end at once. Every change is recorded.
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,7 @@ from dragoman.model.record import Kind
 from dragoman.security.allowances import UNLIMITED
 from dragoman.security.files import replace_file
 from dragoman.security.gate import Gate, JobOwner
+from dragoman.security.issued_tokens import TokenKeys, is_issued
 from dragoman.security.keys import NO_KEY, KeyChange, KeyState, brief
 from dragoman.security.name_owners import NameOwners
 from dragoman.security.policy_file import PolicyFile
@@ -95,6 +97,8 @@ class Guard:
         self._certificate = certificate
         self._certificate_stamp = certificate.stamp() if certificate is not None else ()
         self.registry = KeyRegistry.open(settings.registry or data / REGISTRY_FILE)
+        #: The registry's keys, and the tokens of issuers that were verified.
+        self.tokens = TokenKeys(self.registry)
         self._policy = PolicyFile(settings.policy or data / POLICY_FILE)
         self._names_file = data / NAMES_FILE
         self._names = NameOwners(self._is_gone)
@@ -107,17 +111,18 @@ class Guard:
         self._enrolments: dict[str, Enrolment] = {}
         self._trouble = ""
         self._refused_enrolments = Rejections()
+        self._refused_tokens = Rejections()
 
     # --- queries of listeners -------------------------------------------------------------------
 
     def admits(self, key: str) -> bool:
         """Tell whether a key may connect; keep an unknown key for approval."""
-        state = self.registry.state_of(key, self._now())
+        state = self.tokens.state_of(key, self._now())
         if state is not KeyState.ALLOWED and self.registry.is_stale:
             # The key may have been allowed a moment ago: its first connection must succeed.
             self.refresh()
-            state = self.registry.state_of(key, self._now())
-        if state is KeyState.UNKNOWN:
+            state = self.tokens.state_of(key, self._now())
+        if state is KeyState.UNKNOWN and not is_issued(key):
             self.registry.add_pending(key, self._now(), "connected")
         return state is KeyState.ALLOWED
 
@@ -148,7 +153,7 @@ class Guard:
 
     def principal_of(self, key: str) -> str:
         """Return the principal of a key."""
-        return self.registry.principal_of(key)
+        return self.tokens.principal_of(key)
 
     def may_view(self, key: str, what: str) -> str:
         """Return why a key may not see an HTTP view; empty: it may."""
@@ -172,7 +177,8 @@ class Guard:
 
     def scheduled_fault(self, event: JobSubmitted) -> Fault | None:
         """Return why the principal of a schedule may not submit its job now; None: it may."""
-        keys = [NO_KEY] if event.principal == ANONYMOUS else self.registry.keys_of(event.principal)
+        own = [*self.registry.keys_of(event.principal), *self.tokens.tokens_of(event.principal)]
+        keys = [NO_KEY] if event.principal == ANONYMOUS else own
         found = [self.gate.identity_of(key, self._now()) for key in keys]
         if not found:
             return Fault(FaultCode.DENIED, f"{event.principal} has no key here")
@@ -192,7 +198,7 @@ class Guard:
         """Check every message of the loop's links at the gate."""
         self._loop = loop
         self._gate = gate = Gate(
-            self.registry,
+            self.tokens,
             self._policy.policy,
             owner_of=self._owner_of,
             names=self._names,
@@ -251,6 +257,7 @@ class Guard:
             self.registry.refresh(self._now())
         except (RegistryError, OSError) as error:
             self._report_once(f"{error}; the last good registry stays in force")
+        self._check_tokens()
         self._check_principals()
         self._check_certificate()
         try:
@@ -260,6 +267,14 @@ class Guard:
                 self._recheck_workers()
         except BadPolicy as error:
             self._report_once(f"{error}; the last good policy stays in force")
+
+    def _check_tokens(self) -> None:
+        """End what was begun with tokens that have expired."""
+        for key, token in self.tokens.remove_expired(self._now()):
+            self.gate.keys_changed()
+            self._disconnect_key(
+                KeyChange(key, token.principal, KeyState.ALLOWED, KeyState.EXPIRED)
+            )
 
     def _check_certificate(self) -> None:
         """Check a replaced certificate of the broker, and record it."""
@@ -305,6 +320,10 @@ class Guard:
             self._note(detail, change.principal)
             if change.before is KeyState.ALLOWED:
                 self._disconnect_key(change)
+            elif is_issued(change.key):
+                # The registry revokes the principal: all of its tokens.
+                for key in self.tokens.tokens_of(change.principal):
+                    self._disconnect_key(replace(change, key=key))
 
     def _disconnect_key(self, change: KeyChange) -> None:
         """End the sessions, subscriptions and connections of a key."""
@@ -329,7 +348,7 @@ class Guard:
         for worker in list(self._loop.broker.state.registry.workers.values()):
             if worker.is_builtin:
                 continue
-            roles = self.gate.roles_of(worker.principal)
+            roles = self.gate.roles_of(worker.principal, worker.peer)
             requests = [
                 AccessRequest(Verb.REGISTER, s, names=(worker.name,)) for s in worker.services
             ]
@@ -348,6 +367,13 @@ class Guard:
         return bool(states) and all(state is KeyState.REVOKED for state in states)
 
     # --- records ------------------------------------------------------------------------------
+
+    def report_token(self, is_accepted: bool, detail: str, principal: Principal | None) -> None:
+        """Record a token or login of an issuer; of refusals as many as of other refusals."""
+        kind = Kind.ALLOWED if is_accepted else Kind.DENIED
+        noted = Noted(kind, detail=detail[:500], principal=principal or ANONYMOUS)
+        if is_accepted or self._refused_tokens.should_record(PeerId("http/token"), self._now()):
+            self._submit(noted)
 
     def _note(self, detail: str, principal: Principal | None = None) -> None:
         noted = Noted(Kind.CHANGED, detail=detail)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -80,6 +80,9 @@ from dragoman.services.inventory import Inventory
 from dragoman.services.inventory_files import BrokenInventory
 from dragoman.services.logs import LogBuffer
 from dragoman.transports.memory import MemoryHub
+
+if TYPE_CHECKING:
+    from dragoman.server.federation import Federation
 
 log = structlog.get_logger("dragoman.server")
 
@@ -253,7 +256,7 @@ class Server:
         settings, member = self.settings, self.leadership
         hub = MemoryHub()
         guard = self._make_guard(clock)
-        admission = OPEN if guard is None else admission_of(guard)
+        admission = OPEN if guard is None else admission_of(guard, self._federation(guard, clock))
         mesh = Mesh(settings, admission, broker.state)
         links = Links([*make_links(settings, hub, admission), *mesh.links])
         sides = {link.name: link.side for link in links.by_name.values()}
@@ -380,6 +383,16 @@ class Server:
             return None
         certificate = certificate_of(settings)
         return Guard(settings.security, settings.data, clock.now, certificate)
+
+    def _federation(self, guard: Guard, clock: Clock) -> "Federation | None":
+        """Return the issuers of tokens; None if the settings name none."""
+        issuers, data = self.settings.security.issuers, self.settings.data
+        if not issuers:
+            return None
+        # Here, not above: a broker without issuers starts without a library for JWTs.
+        from dragoman.server.federation import Federation
+
+        return Federation(issuers, guard.tokens, clock.now, guard.report_token, data=data)
 
     def _handle_signals(self) -> None:
         """Stop on signals. In a thread of another program, that program handles signals."""

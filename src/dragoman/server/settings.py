@@ -30,6 +30,7 @@ from dragoman.model.schedule import Schedule, check_schedule
 from dragoman.model.terms import Terms
 from dragoman.server.cluster_settings import ClusterSection
 from dragoman.server.endpoints import check_endpoint
+from dragoman.server.issuer_settings import IssuerSection, check_issuer_names
 
 
 class SettingsSection(BaseModel):
@@ -138,6 +139,14 @@ class SecuritySection(SettingsSection):
     anchor_key: Path | None = Field(
         default=None, description="The key that signs anchors; by default `anchor.key` in `data`."
     )
+    issuers: dict[str, IssuerSection] = Field(
+        default_factory=dict, description="Issuers of tokens, by a name for each."
+    )
+
+    @field_validator("issuers")
+    @classmethod
+    def _are_named(cls, issuers: dict[str, IssuerSection]) -> dict[str, IssuerSection]:
+        return check_issuer_names(issuers)
 
 
 class LedgerSection(SettingsSection):

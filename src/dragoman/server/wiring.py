@@ -6,7 +6,7 @@ Each carrier has one function here. A dialect on a known carrier needs no change
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from dragoman.dialects.base import BrokerSide
@@ -26,6 +26,9 @@ from dragoman.transports.nats_server import NatsServer
 from dragoman.transports.sp import SpReplier
 from dragoman.transports.tls import PeerTls
 from dragoman.transports.zmtp import MAX_FRAME, Router
+
+if TYPE_CHECKING:
+    from dragoman.server.federation import Federation
 
 #: Returns the key of a bearer token that is allowed now.
 CheckToken = Callable[[str], str | None]
@@ -71,12 +74,14 @@ class Admission:
     nkeys: Nkeys | None = None
     #: Allows a key by a one-time token; returns its principal.
     enrol: Callable[[str, str, str], str] | None = None
+    #: Checks the tokens of issuers, and lets people log in with them.
+    federation: "Federation | None" = None
 
 
 OPEN: Final = Admission()
 
 
-def admission_of(guard: Guard) -> Admission:
+def admission_of(guard: Guard, federation: "Federation | None" = None) -> Admission:
     """Return the guard's checks for the listeners."""
     return Admission(
         guard.admits,
@@ -86,6 +91,7 @@ def admission_of(guard: Guard) -> Admission:
         guard.may_view,
         guard.nkeys,
         guard.enrol,
+        federation,
     )
 
 
@@ -164,7 +170,10 @@ def _http(to: Listening) -> Transport:
 
     checks, ask = None, to.security.admission
     if ask.admits is not None and ask.check_token is not None:
-        checks = Checks(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol)
+        checks = Checks(
+            *(ask.check_token, ask.admits, ask.principal_of, ask.may_view, ask.enrol),
+            federation=ask.federation,
+        )
     tls = to.security.credentials.tls(to.listener)
     names = to.settings.cluster.hosts
     sessions = to.settings.data / "browser-sessions.json" if checks is not None else None

@@ -10,6 +10,7 @@ import json
 import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -142,13 +143,21 @@ class HttpRequester:
     #: It reconnects and repeats requests by itself.
     heals_itself = True
 
-    def __init__(self, endpoint: str, *, tls: PeerTls | None = None, token: str = "") -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        tls: PeerTls | None = None,
+        token: str = "",
+        token_file: Path | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             endpoint: the broker's HTTP endpoint; several addresses are separated by commas.
             tls: certificates and the trusted authority; None: no encryption.
             token: a bearer token for every request.
+            token_file: a file with a bearer token that is renewed: it is read for each request.
 
         """
         self._addresses = Addresses(endpoint)
@@ -158,12 +167,11 @@ class HttpRequester:
         self.refusal = ""
         #: The probable cause while attempts fail; they continue.
         self.connection_hint = ""
-        self._always: list[tuple[bytes, bytes]] = []
-        if token:
+        self._token, self._token_file = token, token_file
+        if token or token_file:
             hosts = [urlsplit(each).hostname or "" for each in self._addresses.all]
             if tls is None and not all(map(is_loopback, hosts)):
                 raise ValueError("a token is sent only over TLS; use https://")
-            self._always.append((b"authorization", f"Bearer {token}".encode()))
         self._wake: Callable[[], None] = lambda: None
         self._arrived: deque[tuple[Address, list[bytes]]] = deque()
         self._idle: list[HttpConnection] = []
@@ -246,12 +254,11 @@ class HttpRequester:
         self._arrive([bytes(request.tag), str(status).encode(), body])
 
     async def _exchange(self, request: OutgoingRequest) -> tuple[int, bytes]:
+        headers = self._credentials() + request.headers
         connection = self._idle.pop() if self._idle else await self._connect()
         self._in_use.add(connection)
         try:
-            status = await connection.ask(
-                request.method, request.target, self._always + request.headers, request.body
-            )
+            status = await connection.ask(request.method, request.target, headers, request.body)
             body = b"".join([piece async for piece in connection.body()])
             self._note_refusal(status, body)
             if connection.is_reusable() and not self._is_closing:
@@ -269,6 +276,17 @@ class HttpRequester:
             self._in_use.discard(connection)
         connection.close()
         return status, body
+
+    def _credentials(self) -> list[tuple[bytes, bytes]]:
+        """Return the header with the token as it is now."""
+        token = self._token
+        if self._token_file is not None:
+            try:
+                token = self._token_file.read_text().strip()
+            except OSError as error:
+                self.connection_hint = f"cannot read the token in {self._token_file}: {error}"
+                raise
+        return [(b"authorization", f"Bearer {token}".encode())] if token else []
 
     def _note_refusal(self, status: int, body: bytes) -> None:
         """Remember the broker's reason if it rejects the credentials."""
@@ -358,7 +376,7 @@ class HttpRequester:
         self._streams[request.tag] = self._task(self._keep_open(request))
 
     async def _keep_open(self, request: OutgoingRequest) -> None:
-        stream = SseReader(self._always + request.headers)
+        stream = SseReader(request.headers)
         while True:
             with contextlib.suppress(*_BROKEN):
                 await self._read_stream(request, stream)
@@ -367,10 +385,11 @@ class HttpRequester:
             await asyncio.sleep(_PAUSE[1] / 4)
 
     async def _read_stream(self, request: OutgoingRequest, stream: "SseReader") -> None:
+        headers = self._credentials() + stream.headers()
         connection = await self._connect()
         self._in_use.add(connection)
         try:
-            status = await connection.ask(b"GET", request.target, stream.headers(), b"")
+            status = await connection.ask(b"GET", request.target, headers, b"")
             if status != 200:
                 return
             self._arrive([bytes(request.tag), b"open"])

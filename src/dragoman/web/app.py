@@ -24,6 +24,7 @@ from dragoman.web.identity import Checks
 from dragoman.web.jobs import JobRoutes
 from dragoman.web.login import LoginRoutes
 from dragoman.web.metrics import MetricsRoutes
+from dragoman.web.oidc_login import OidcLoginRoutes
 from dragoman.web.openapi import OpenApiRoutes
 from dragoman.web.problems import Problem, on_http_exception, on_internal_error, on_problem
 from dragoman.web.request_reading import ClientDisconnected
@@ -52,7 +53,9 @@ class Application:
         self._channels = channels = ClientChannels(connection)
         self.view_routes = ViewRoutes(checks)
         self._enrolments = EnrolmentRoutes(checks)
-        self._login = LoginRoutes(checks, sessions or BrowserSessions(time.time))
+        sessions = sessions or BrowserSessions(time.time)
+        self._login = LoginRoutes(checks, sessions)
+        self._oidc = OidcLoginRoutes(checks, sessions)
         #: Requests that failed with an unexpected exception.
         self.internal_errors = 0
         self._jobs = JobRoutes(channels, settings, new_id)
@@ -120,6 +123,8 @@ class Application:
             Route("/dashboard/{name}", self._dashboard.file, methods=get),
             Route("/login", self._login.page, methods=get),
             Route("/login", self._login.begin, methods=post),
+            Route("/login/{issuer}", self._oidc.begin, methods=get),
+            Route("/login/{issuer}/callback", self._oidc.finish, methods=get),
             Route("/session", self._login.who, methods=get),
             Route("/logout", self._login.end, methods=post),
             Route("/healthz", views.healthy, methods=get),

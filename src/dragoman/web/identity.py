@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Callable
 from contextvars import ContextVar
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,8 +23,8 @@ CSRF_HEADER: Final = "Dragoman-CSRF"
 OPEN: Final = frozenset(
     {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/login", "/v1/enrol"}
 )
-#: The dashboard's files hold no data.
-_OPEN_FOLDER: Final = "/dashboard/"
+#: The dashboard's files hold no data; below the other, people log in.
+_OPEN_FOLDERS: Final = ("/dashboard/", "/login/")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 #: Headers of every response, unless a route sets its own.
@@ -62,6 +62,36 @@ ANONYMOUS: Final = HttpCaller()
 CALLER: ContextVar[HttpCaller] = ContextVar("caller", default=ANONYMOUS)
 
 
+class FederatedLogins(Protocol):
+    """Issuers of tokens, as the web application uses them.
+
+    They raise OSError if an issuer does not answer, and ValueError with the reason of a refusal.
+    """
+
+    @property
+    def logins(self) -> dict[str, str]:
+        """Issuers at which people log in: their labels by name."""
+        ...
+
+    async def check(self, token: str) -> str | None:
+        """Return the key of a valid bearer token; None if it is not valid."""
+        ...
+
+    def address(self, name: str) -> str:
+        """Return the configured address of the dashboard; empty: that of the request."""
+        ...
+
+    async def login_url(self, name: str, redirect: str, **flow: str) -> str:
+        """Return where a browser goes to log in."""
+        ...
+
+    async def finish_login(
+        self, name: str, *, code: str, redirect: str, verifier: str, nonce: str, issuer: str
+    ) -> str:
+        """Exchange a code for a login; return its key."""
+        ...
+
+
 @value
 class Checks:
     """The callbacks that check keys."""
@@ -77,6 +107,8 @@ class Checks:
     may_look: Callable[[str, str], str] = lambda key, what: ""
     #: Enrols a key with a one-time token and returns its principal; raises ValueError if refused.
     enrol: Callable[[str, str, str], str] | None = None
+    #: Issuers of tokens; None: there are none.
+    federation: FederatedLogins | None = None
 
 
 #: Reasons in the counts of the listener, by status.
@@ -106,7 +138,7 @@ class IdentityMiddleware:
             return
         send_with_headers = _with_security_headers(send, scope["scheme"] == "https")
         try:
-            caller = self._caller(scope)
+            caller = await self._caller(scope)
         except Problem as problem:
             self._note(_REASONS.get(problem.status, "refused"))
             await problem.response()(scope, receive, send_with_headers)
@@ -117,13 +149,13 @@ class IdentityMiddleware:
         finally:
             CALLER.reset(token)
 
-    def _caller(self, scope: Scope) -> HttpCaller:
+    async def _caller(self, scope: Scope) -> HttpCaller:
         proven: ProvenKeys = scope.get("state", {}).get(PROVEN_KEYS) or ProvenKeys("")
         if self._checks is None:
             return HttpCaller(proven.key, "")
-        if scope["path"] in OPEN or scope["path"].startswith(_OPEN_FOLDER):
+        if scope["path"] in OPEN or scope["path"].startswith(_OPEN_FOLDERS):
             return ANONYMOUS
-        key = self._key(scope, proven.key)
+        key = await self._key(scope, proven.key)
         if not self._checks.admits(key):
             raise Problem(
                 403,
@@ -132,12 +164,23 @@ class IdentityMiddleware:
         proven.keys.add(key)
         return HttpCaller(key, self._checks.principal_of(key))
 
-    def _key(self, scope: Scope, certificate_key: str) -> str:
+    async def _token_key(self, token: str) -> str | None:
+        """Return the key of a token: of the registry, or of an issuer."""
         assert self._checks is not None
+        key, issuers = self._checks.check_token(token), self._checks.federation
+        if key is not None or issuers is None:
+            return key
+        try:
+            return await issuers.check(token)
+        except OSError as error:
+            detail = f"the token cannot be checked now: {error}"
+            raise Problem(503, detail, "busy", headers={"Retry-After": "5"}) from None
+
+    async def _key(self, scope: Scope, certificate_key: str) -> str:
         headers = dict(scope["headers"])
         scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme:
-            key = self._checks.check_token(secret.strip()) if scheme.lower() == "bearer" else None
+            key = await self._token_key(secret.strip()) if scheme.lower() == "bearer" else None
             if key is None:
                 raise _unauthenticated("invalid token: unknown, expired or revoked")
             return key

@@ -3,7 +3,7 @@
 import re
 from html import escape
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -37,11 +37,9 @@ _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <img src="/dashboard/icon.svg" alt="" width="28" height="28">Dragoman</h1>
 <form method="post" action="/login">%s%s<label>Token
 <input type="password" name="token" autocomplete="current-password" required autofocus></label>
-<button class="primary">Log in</button></form></div></main></body></html>
+<button class="primary">Log in</button></form>%s</div></main></body></html>
 """
-_WRONG: Final = (
-    '<p class="wrong" role="alert">This token is not valid: it is unknown, expired or revoked.</p>'
-)
+_WRONG: Final = "This token is not valid: it is unknown, expired or revoked."
 
 
 class LoginRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,7 +57,7 @@ class LoginRoutes:
 
     async def page(self, request: Request) -> Response:
         """GET /login: the form. `next` is the page of this broker to go to afterwards."""
-        return _page("", safe_page(request.query_params.get("next", "")))
+        return login_page(self._checks, "", safe_page(request.query_params.get("next", "")))
 
     async def begin(self, request: Request) -> Response:
         """POST /login: a token, as form or JSON."""
@@ -73,22 +71,14 @@ class LoginRoutes:
             token = read_json(raw, LoginRequest).token
         key = self._checks.check_token(token.strip()) if self._checks else None
         if key is None and is_form:
-            return _page(_WRONG, page, 401)
+            return login_page(self._checks, _WRONG, page, 401)
         if key is None:
             raise Problem(401, "invalid token: unknown, expired or revoked")
         cookie = self._sessions.begin(key)
         made: Response = (
             RedirectResponse(page, 303) if is_form else answer({"csrf": csrf_of(cookie)}, 201)
         )
-        # Other sites cannot make a browser send it, and scripts cannot read it.
-        made.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=int(LONGEST),
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        set_session(made, request, cookie)
         return made
 
     async def who(self, request: Request) -> Response:
@@ -120,9 +110,30 @@ def safe_page(wanted: str) -> str:
     return wanted if _OWN_PAGE.fullmatch(wanted) else "/"
 
 
-def _page(message: str, page: str, status: int = 200) -> Response:
+def login_page(checks: Checks | None, message: str, page: str, status: int = 200) -> Response:
+    """Return the form, with a link to each issuer at which people log in."""
     field = f'<input type="hidden" name="next" value="{escape(page)}">' if page != "/" else ""
-    return HTMLResponse(_PAGE % (field, message), status, {"Content-Security-Policy": _POLICY})
+    wrong = f'<p class="wrong" role="alert">{escape(message)}</p>' if message else ""
+    issuers = checks.federation.logins if checks and checks.federation else {}
+    query = f"?{urlencode({'next': page})}" if page != "/" else ""
+    links = "".join(
+        f'<p><a class="issuer" href="/login/{name}{escape(query)}">Log in with {escape(label)}</a>'
+        for name, label in issuers.items()
+    )
+    text = _PAGE % (field, wrong, links)
+    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+
+
+def set_session(made: Response, request: Request, cookie: str) -> None:
+    """Set the session cookie: other sites cannot make a browser send it, nor scripts read it."""
+    made.set_cookie(
+        COOKIE,
+        cookie,
+        max_age=int(LONGEST),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
 
 
 def _same_origin(request: Request) -> None:

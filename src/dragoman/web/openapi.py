@@ -84,6 +84,7 @@ _LAST: Final = _parameter(
 )
 _TOPICS: Final = {"type": "array", "items": {**_TEXT, "maxLength": 256}, "maxItems": MOST_TOPICS}
 _TOPIC: Final = _parameter("topic", "query", _TOPICS, "Globs.")
+_ISSUER: Final = _parameter("issuer", "path", {**_TEXT, "maxLength": 31}, "Of the settings.")
 _AFTER: Final = _parameter("after", "query", _whole(-1, 2**63 - 1), "0: all; -1: from now on.")
 _STATE: Final = _parameter("state", "query", {"type": "string", "enum": list(JobState)})
 _LIMIT: Final = _parameter("limit", "query", _whole(1, 10_000, default=100))
@@ -305,6 +306,12 @@ _PATHS: Final[dict[str, Any]] = {
     "/login": {
         "get": _operation("The login form", {200: "HTML"}, media="text/html"),
         "post": _operation("Log in with a token", {201: "The CSRF token"}, body="LoginRequest"),
+    },
+    "/login/{issuer}": {
+        "get": _operation("Log in at an issuer", {303: "To the issuer"}, [_ISSUER], media=""),
+    },
+    "/login/{issuer}/callback": {
+        "get": _operation("Come back from an issuer", {303: "Logged in"}, [_ISSUER], media=""),
     },
     "/session": {"get": _operation("The caller", {200: "Principal and CSRF token"})},
     "/logout": {"post": _operation("Log out", {204: "Logged out"}, media="")},

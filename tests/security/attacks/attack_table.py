@@ -32,6 +32,11 @@ ATTACKS: Final = {
         _HANDSHAKE,
         {**_CURVE, "ncl": "nodes prove an nkey"},
     ),
+    "bad token": Attack(
+        "a token of another issuer or for another audience; a forged, expired or revoked one",
+        "`denied`, and count of the listener",
+        dict.fromkeys(("nfp", "dcp", "zss", "memo", "ncl", "mdp"), "only HTTP carries tokens"),
+    ),
     "false broker": Attack("a broker that has not the right key or certificate", "at the peer", {}),
     "job of another": Attack(
         "reading, cancelling, or submitting again the job of another by its id",

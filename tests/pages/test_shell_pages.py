@@ -37,6 +37,7 @@ TOLD: Final = {
     "docs/mesh.md",
     "docs/pipeline.md",
     "docs/queue.md",
+    "docs/security-login.md",
     "docs/security-transports.md",
     "docs/security.md",
     "docs/spark.md",
@@ -146,6 +147,15 @@ def test_the_tutorial_works_from_the_first_block_to_the_last(terminal: Terminal)
 
 
 TASKS: Final = "def run(size: int = 1) -> int:\n    return size\n"
+
+
+@pytest.mark.process
+def test_a_policy_with_groups_decides_as_the_page_says(terminal: Terminal) -> None:
+    policy = next(each for each in blocks("docs/security-login.md") if "[groups]" in each.text)
+    (terminal.folder / "dragoman-data").mkdir()
+    (terminal.folder / "dragoman-data" / "policy.toml").write_text(policy.text)
+    (block,) = shell("docs/security-login.md")
+    assert "allowed: corp:anna (operator, admin, no-vault)" in terminal.run(block)
 
 
 @pytest.mark.process

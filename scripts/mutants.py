@@ -29,12 +29,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts.mutation import Mutation, mutate, mutations  # noqa: E402
 
-#: Files, and the tests that should notice a change of them; the twin of a file runs first.
+#: Files, and the tests beside their twins that should notice a change; the twins run first.
 TARGETS: Final = {
     "src/dragoman/core/*.py": ["tests/core"],
-    "src/dragoman/server/engine.py": ["tests/server/test_engine.py", "tests/server/test_loop.py"],
-    "src/dragoman/server/loop.py": ["tests/server/test_loop.py"],
-    "src/dragoman/server/links.py": ["tests/server/test_links.py", "tests/server/test_engine.py"],
+    "src/dragoman/server/engine.py": ["tests/server/test_loop.py"],
+    "src/dragoman/server/loop.py": ["tests/server/test_engine.py"],
+    "src/dragoman/server/links.py": ["tests/server/test_engine.py"],
 }
 #: Imported before the first fork, so that no mutant pays for it. Nothing of the broker.
 PRELOADED: Final = ("pytest", "hypothesis", "hypothesis.stateful", "structlog", "apsw", "msgspec")
@@ -96,11 +96,12 @@ def draw(seed: int, count: int, only: str) -> list[Mutant]:
 
 
 def tests_of(path: Path) -> list[str]:
-    """Return the tests of a file, its twin first."""
+    """Return the tests of a file: its twin, what was split off it, then the others."""
     name = path.relative_to(ROOT)
     tests = next(tests for pattern, tests in TARGETS.items() if name.match(pattern))
-    twin = ROOT / "tests" / name.parts[2] / f"test_{path.name}"
-    return [*([str(twin)] if twin.exists() else []), *(str(ROOT / test) for test in tests)]
+    folder = ROOT / "tests" / name.parts[2]
+    twins = [*folder.glob(f"test_{path.name}"), *sorted(folder.glob(f"test_{path.stem}_*.py"))]
+    return [*map(str, twins), *(str(ROOT / test) for test in tests)]
 
 
 def judge(path: Path, mutant: Mutant | None, seeds: int) -> bool:

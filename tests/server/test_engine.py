@@ -7,9 +7,10 @@ import pytest
 from tests.core.builders import body, cancelled, finished, joined, peer, submitted
 from tests.server.engine_bench import ACK, NOW, Bench, jobs, kinds
 
-from dragoman.core.effects import Effect, SendReply, SendStatus, SendWork
+from dragoman.core.effects import Effect, SendBeat, SendReply, SendStatus, SendWork
 from dragoman.core.events import (
     DrainRequested,
+    Event,
     Noted,
     ReplyKind,
     ResultRequested,
@@ -188,6 +189,44 @@ def test_only_links_with_something_are_drained_and_only_due_sides_advance() -> N
     bench.engine.turn(NOW + 0.5)
     assert (bench.side.advanced, bench.wire.sent) == ([NOW + 0.5], [(b"ack",)])
     assert bench.engine.next_due() == NOW + 0.5 + LONGEST_SLEEP
+
+
+class OneTick:
+    """A schedule with one tick."""
+
+    def __init__(self, at: float, event: Event) -> None:
+        self.at: float | None = at
+        self.event = event
+
+    def take_due(self, now: float) -> Sequence[Event]:
+        if self.at is None or now < self.at:
+            return ()
+        self.at = None
+        return (self.event,)
+
+    def next_at(self) -> float | None:
+        return self.at
+
+
+def test_a_tick_that_is_due_is_handled_once_also_in_the_first_second() -> None:
+    bench = Bench()
+    bench.engine.ticks = OneTick(0.5, submitted("j1", patience=None))
+    assert bench.engine.next_due() == 0.5
+    bench.engine.turn(0.4)
+    assert bench.engine.pending == 0
+    bench.engine.turn(0.5)
+    assert bench.begin() == ["submitted"]
+    assert bench.engine.next_due() == 0.5 + LONGEST_SLEEP
+
+
+def test_a_heartbeat_waits_for_no_record() -> None:
+    bench = Bench()
+    bench.turn(joined("w1", beat_every=1.0, missed_allowed=3))
+    bench.write()
+    bench.turn(submitted("j1", service="none", patience=None))
+    bench.wire.sent.clear()
+    bench.engine.carry_out([SendBeat(peer("w1"))], NOW)
+    assert kinds(bench.wire.sent) == ["SendBeat"]
 
 
 def test_a_side_that_nothing_called_is_not_asked_for_its_deadline() -> None:

@@ -10,6 +10,7 @@ from dragoman.ledger.base import LedgerFull, LedgerMissing
 from dragoman.model.fault import FaultCode
 from dragoman.model.record import Kind
 from dragoman.server.engine import (
+    LATE,
     LONGEST_HOLD,
     LONGEST_SLEEP,
     REFUSE_AFTER,
@@ -95,6 +96,60 @@ def test_a_pause_soon_after_another_one_holds_judgement_too() -> None:
     bench.engine.next_due()
     bench.engine.turn(NOW + 120 + LONGEST_HOLD)
     assert left(bench) == []
+
+
+def run_in_time(bench: Bench, start: float, end: float) -> None:
+    """Turn every second after `start` until `end`, never late."""
+    for second in range(1, int(end - start) + 1):
+        bench.engine.next_due()
+        bench.engine.turn(start + second)
+
+
+def test_the_first_turn_may_be_late_already() -> None:
+    bench = Bench()
+    bench.side.due = 2.0
+    assert bench.engine.next_due() == 2.0
+    bench.engine.turn(60.0)
+    assert bench.side.advanced == [], "nothing has been read yet"
+    run_in_time(bench, 60.0, 60.0 + LONGEST_HOLD)
+    assert bench.side.advanced == [60.0 + LONGEST_HOLD]
+
+
+def test_a_pause_after_a_judgement_holds_the_next_one() -> None:
+    bench = Bench()
+    bench.engine.turn(0.0)
+    bench.engine.next_due()
+    bench.engine.turn(60.0)
+    run_in_time(bench, 60.0, 100.0)  # it judges meanwhile
+    bench.side.due = 101.0
+    bench.links.touch(bench.link)
+    bench.engine.next_due()
+    bench.engine.turn(160.0)
+    assert bench.side.advanced == []
+    run_in_time(bench, 160.0, 160.0 + LONGEST_HOLD)
+    assert bench.side.advanced == [160.0 + LONGEST_HOLD]
+
+
+def test_only_more_than_the_allowance_is_late() -> None:
+    bench = Bench()
+    bench.side.due = NOW
+    bench.engine.next_due()
+    bench.engine.turn(NOW + LATE)
+    assert bench.side.advanced == [NOW + LATE]
+
+
+def test_a_join_is_believed_again_when_judgement_begins() -> None:
+    bench = Bench()
+    bench.engine.turn(NOW)
+    bench.engine.next_due()
+    bench.engine.turn(NOW + 60)
+    bench.engine.next_due()
+    bench.turn(joined("w1", holds=()), submitted("j1"), now=NOW + 60.1)
+    bench.write()
+    run_in_time(bench, NOW + 60, NOW + 60 + LONGEST_HOLD - 1)
+    bench.engine.next_due()
+    bench.turn(joined("w1", holds=()), now=NOW + 60 + LONGEST_HOLD)
+    assert "requeued" in [entry.record.kind for entry in bench.engine.unwritten()]
 
 
 def test_a_turn_in_time_judges_at_once() -> None:

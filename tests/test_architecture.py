@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "dialects.descriptor",
         "dialects.facts",
         "dialects.json_values",
+        "dialects.note_notices",
+        "dialects.note_requests",
         "dialects.notes",
         "dialects.parts",
         "dialects.registry",

@@ -19,7 +19,6 @@ from tests.dialects.dcp_messages import (
 )
 
 from dragoman.dialects.base import MalformedMessage
-from dragoman.dialects.dcp.broker_side import service_name
 from dragoman.dialects.dcp.client_side import DcpClientSide
 from dragoman.dialects.dcp.settings import TERMS
 from dragoman.dialects.dcp.wire import (
@@ -35,6 +34,7 @@ from dragoman.dialects.dcp.wire import (
     encode,
 )
 from dragoman.dialects.dcp.worker_side import DcpWorkerSide
+from dragoman.dialects.note_requests import service_name
 from dragoman.model.terms import Terms
 
 # --- plain peers -----------------------------------------------------------------------------

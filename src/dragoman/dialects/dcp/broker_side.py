@@ -19,15 +19,12 @@ from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     Event,
-    InputReceived,
-    JobCancelled,
     JobForwarded,
     JobSubmitted,
     Noted,
     PeerLeft,
     ReplyKind,
     ReplyReceived,
-    ResultRequested,
     WorkerJoined,
 )
 from dragoman.dialects.base import (
@@ -57,9 +54,15 @@ from dragoman.dialects.dcp.wire import (
     metadata_of,
 )
 from dragoman.dialects.dcp.workers import DcpAssignment, DcpWorker, DcpWorkers, Widths
+from dragoman.dialects.note_requests import (
+    note_target,
+    note_terms,
+    question_event,
+    request_kind,
+    service_name,
+)
 from dragoman.dialects.notes import (
     Note,
-    note_options,
     read_credit,
     read_fault,
     read_holds,
@@ -67,7 +70,6 @@ from dragoman.dialects.notes import (
     read_names,
     read_note,
     read_number,
-    read_target,
     read_text,
     write_note,
 )
@@ -76,10 +78,8 @@ from dragoman.model.body import Body
 from dragoman.model.content import Answer
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.names import (
-    EVERY_SERVICE,
     JobId,
     PeerId,
-    ServiceName,
     WorkerName,
     name_of,
     peer_id,
@@ -87,7 +87,6 @@ from dragoman.model.names import (
     text_of,
 )
 from dragoman.model.record import Kind
-from dragoman.model.terms import Terms
 
 #: The kinds of a worker's note, and what the reply then is.
 _KINDS: Final = {
@@ -255,22 +254,11 @@ class DcpBrokerSide:
         client = self._peer(m.client or address)
         job = JobId(read_text(fields.get("job")) or self._ids())
         service = service_name(m.service)
-        try:
-            target = read_target(fields.get("target"))
-        except ValueError as error:
-            raise MalformedMessage(str(error)) from None
+        settings, target = self._settings, note_target(fields)
+        terms = note_terms(settings.services.get(service, settings.terms), fields)
         self._answers.expect(job, client, DcpPendingRequest(metadata_of(m.tail), note is not None))
-        body, terms, task = Body(NAME, m.tail), self._terms(service, fields), fields.get("task")
-        return [JobSubmitted(job, client, service, body, target, terms, read_text(task))]
-
-    def _terms(self, service: ServiceName, note: Note) -> Terms:
-        terms = self._settings.services.get(service, self._settings.terms)
-        timeout, priority = read_number(note.get("timeout")), note.get("priority")
-        if timeout is not None:
-            terms = replace(terms, timeout=timeout)
-        if type(priority) is int and priority and abs(priority) < 2**31:
-            terms = replace(terms, priority=priority)
-        return note_options(terms, note)
+        body, task = Body(NAME, m.tail), read_text(fields.get("task"))
+        return [JobSubmitted(job, client, service, body, target, terms, task)]
 
     def _handed_over(
         self, address: Address, worker: DcpWorker, held: DcpAssignment, m: DcpRequest
@@ -291,17 +279,12 @@ class DcpBrokerSide:
         if note["ask"] == "confirm":
             return self._confirm(address, m, note)
         job, client = JobId(read_text(note.get("job"))), self._peer(address)
-        asked = _QUESTIONS.get(read_text(note.get("ask")))
-        if asked is None or not job:
-            raise MalformedMessage("the note has an unknown `ask`, or no job")
-        if asked is RequestKind.INPUT:
-            worker = read_text(note.get("worker"))
-            named = WorkerName(worker) if worker else None
-            return [InputReceived(job, client, Body(NAME, m.tail), named)]
-        self._answers.expect_status(job, client, asked, m.tail)
-        if asked is RequestKind.CANCEL:
-            return [JobCancelled(job, client)]
-        return [ResultRequested(job, client)]
+        if not job:
+            raise MalformedMessage("the note of a request names no job")
+        kind = request_kind(note)
+        if kind is not RequestKind.INPUT:
+            self._answers.expect_status(job, client, kind, m.tail)
+        return [question_event(kind, job, client, note, Body(NAME, m.tail))]
 
     def _confirm(self, address: Address, m: DcpRequest, note: Note) -> list[Event | Send]:
         """Tell our own worker which of its finished jobs this broker still waits for.
@@ -370,13 +353,6 @@ class DcpBrokerSide:
         return None
 
 
-def service_name(raw: bytes) -> ServiceName:
-    """Return the service name of these bytes; a reserved name is written in hex."""
-    name = text_of(raw)
-    return ServiceName(name if name != EVERY_SERVICE else "0x" + raw.hex())
-
-
-_QUESTIONS: Final = {asked.value: asked for asked in RequestKind}
 _RECEIVERS: Final[
     dict[type[Message], Callable[[DcpBrokerSide, Address, Any], list[Event | Send]]]
 ] = {

@@ -10,7 +10,6 @@ from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
 from dragoman.dialects.dcp.body_codec import NAME, DcpBodyCodec
-from dragoman.dialects.dcp.client_side import service_bytes
 from dragoman.dialects.dcp.notes import request_note, take_report, with_report
 from dragoman.dialects.dcp.wire import (
     NARROW,
@@ -26,6 +25,7 @@ from dragoman.dialects.dcp.wire import (
     metadata_of,
 )
 from dragoman.dialects.dcp.workers import mark_of
+from dragoman.dialects.note_notices import service_bytes
 from dragoman.dialects.notes import Note, fault_note, read_names, read_note, write_note
 from dragoman.dialects.parts import answer_parts, call_parts, pack
 from dragoman.dialects.peer_sides import (

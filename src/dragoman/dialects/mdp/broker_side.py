@@ -5,7 +5,6 @@ messages to workers, `replies` those to clients. The core chooses workers, queue
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.core.effects import Effect, RequestKind, SendReply, SendStatus, SendWork
@@ -13,15 +12,12 @@ from dragoman.core.events import (
     BeatReceived,
     CreditGranted,
     Event,
-    InputReceived,
-    JobCancelled,
     JobForwarded,
     JobSubmitted,
     Noted,
     PeerLeft,
     ReplyKind,
     ReplyReceived,
-    ResultRequested,
     WorkerJoined,
 )
 from dragoman.dialects.base import Address, BodyCodecs, Frames, MalformedMessage, Send
@@ -42,26 +38,29 @@ from dragoman.dialects.mdp.wire import (
     encode,
 )
 from dragoman.dialects.mdp.workers import MdpAssignment, MdpWorker, MdpWorkers
+from dragoman.dialects.note_requests import (
+    note_target,
+    note_terms,
+    question_event,
+    request_kind,
+    service_name,
+)
 from dragoman.dialects.notes import (
     Note,
-    note_options,
     read_credit,
     read_fault,
     read_labels,
     read_names,
     read_note,
     read_number,
-    read_target,
     read_text,
     write_note,
 )
 from dragoman.model.body import Body
 from dragoman.model.fault import Fault
 from dragoman.model.names import (
-    EVERY_SERVICE,
     JobId,
     PeerId,
-    ServiceName,
     WorkerName,
     name_of,
     peer_id,
@@ -69,7 +68,6 @@ from dragoman.model.names import (
     text_of,
 )
 from dragoman.model.record import Kind
-from dragoman.model.terms import Terms
 
 Received = list[Event | Send]
 #: The kinds of a worker's note in a PARTIAL, and what the reply then is.
@@ -79,7 +77,6 @@ _KINDS: Final = {
     "chunk": ReplyKind.CHUNK,
     "input_asked": ReplyKind.INPUT_ASKED,
 }
-_QUESTIONS: Final = {asked.value: asked for asked in RequestKind}
 
 
 class MdpBrokerSide:
@@ -264,11 +261,8 @@ class MdpBrokerSide:
         pending = MdpPendingRequest(m.service, m.version, RequestOrigin.NOTES)
         if "ask" in note:
             return [self._question(client, m, job, note, pending)]
-        try:
-            target = read_target(note.get("target"))
-        except ValueError as error:
-            raise MalformedMessage(str(error)) from None
-        service = service_name(m.service)
+        service, target = service_name(m.service), note_target(note)
+        terms = note_terms(self._settings.terms_of(service), note)
         self._replies.expect(job, client, pending)
         return [
             JobSubmitted(
@@ -277,7 +271,7 @@ class MdpBrokerSide:
                 service,
                 Body(NAME, m.body[1:]),
                 target,
-                self._terms(service, note),
+                terms,
                 read_text(note.get("task")),
                 read_text(note.get("key")),
             )
@@ -286,25 +280,10 @@ class MdpBrokerSide:
     def _question(
         self, client: PeerId, m: ClientRequest, job: JobId, note: Note, pending: MdpPendingRequest
     ) -> Event:
-        asked = _QUESTIONS.get(read_text(note.get("ask")))
-        if asked is None:
-            raise MalformedMessage("the note of a request has an unknown `ask`")
-        if asked is RequestKind.INPUT:
-            worker = read_text(note.get("worker"))
-            named = WorkerName(worker) if worker else None
-            return InputReceived(job, client, Body(NAME, m.body[1:]), named)
-        self._replies.expect_status(job, client, asked, pending)
-        is_cancel = asked is RequestKind.CANCEL
-        return JobCancelled(job, client) if is_cancel else ResultRequested(job, client)
-
-    def _terms(self, service: ServiceName, note: Note) -> Terms:
-        terms = self._settings.terms_of(service)
-        timeout, priority = read_number(note.get("timeout")), note.get("priority")
-        if timeout is not None:
-            terms = replace(terms, timeout=timeout)
-        if type(priority) is int and priority and abs(priority) < 2**31:
-            terms = replace(terms, priority=priority)
-        return note_options(terms, note)
+        kind = request_kind(note)
+        if kind is not RequestKind.INPUT:
+            self._replies.expect_status(job, client, kind, pending)
+        return question_event(kind, job, client, note, Body(NAME, m.body[1:]))
 
     def _wrong_way(self, address: Address, m: WorkerRequest | ClientReply, now: float) -> Received:
         if address in self._workers.present:
@@ -345,12 +324,6 @@ class MdpBrokerSide:
     def next_deadline(self) -> float | None:
         """Return None: this side has no timers."""
         return None
-
-
-def service_name(raw: bytes) -> ServiceName:
-    """Return the service name of these bytes; a reserved name is written in hex."""
-    name = text_of(raw)
-    return ServiceName(name if name != EVERY_SERVICE else "0x" + raw.hex())
 
 
 _RECEIVERS: Final[dict[type, Callable[[MdpBrokerSide, Address, Any, float], Received]]] = {

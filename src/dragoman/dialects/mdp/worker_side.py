@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from dragoman.dialects.base import Frames, MalformedMessage, check_result_size
-from dragoman.dialects.mdp.client_side import service_bytes
 from dragoman.dialects.mdp.wire import (
     MdpDisconnect,
     MdpHeartbeat,
@@ -20,6 +19,7 @@ from dragoman.dialects.mdp.wire import (
     decode,
     encode,
 )
+from dragoman.dialects.note_notices import service_bytes
 from dragoman.dialects.notes import Note, fault_note, read_names, read_note, write_note
 from dragoman.dialects.parts import answer_parts, call_parts, pack, read_answer, read_call
 from dragoman.dialects.peer_sides import (

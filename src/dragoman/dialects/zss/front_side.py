@@ -15,6 +15,7 @@ from dragoman.core.events import (
 )
 from dragoman.dialects.base import Address as Sender
 from dragoman.dialects.base import BodyCodecs, Frames, MalformedMessage, Send
+from dragoman.dialects.note_requests import note_terms
 from dragoman.dialects.zss import oldpack
 from dragoman.dialects.zss.body_codec import task_of
 from dragoman.dialects.zss.instances import ServiceInstances
@@ -38,7 +39,6 @@ from dragoman.dialects.zss.wire import (
 )
 from dragoman.model.body import Body
 from dragoman.model.content import Unmappable
-from dragoman.model.job_options import apply_options
 from dragoman.model.names import (
     JobId,
     PeerId,
@@ -126,15 +126,7 @@ class ZssFrontSide:
         settings = self._settings
         name = service.partition("@")[0]
         terms = settings.titanic if is_titanic else settings.services.get(name, settings.terms)
-        timeout, priority = to.extra.get("timeout"), to.extra.get("priority")
-        if isinstance(timeout, int | float) and 0 < timeout < 1e9:
-            terms = replace(terms, timeout=float(timeout))
-        if type(priority) is int and priority and abs(priority) < 2**31:
-            terms = replace(terms, priority=priority)
-        try:
-            return apply_options(terms, to.extra.get("options"))
-        except ValueError as error:
-            raise MalformedMessage(str(error)) from None
+        return note_terms(terms, dict(to.extra))
 
     def _part_of_request(self, client: PeerId, m: ZssMessage, to: ZssAddress) -> Event:
         """Read a further part of a request: it is input for the job of the first part."""

@@ -163,7 +163,7 @@ class ClusterCommand:
 
         return asyncio.run(in_loop())
 
-    async def ask_all(self, kind: str, within: float = 0.0, **more: Any) -> "list[Content]":
+    async def ask_all(self, kind: str, within: float = 0.0, **more: object) -> "list[Content]":
         """Ask every node."""
         rows = await self._channel.ask_all(kind, within or self._within, self.expected, **more)
         return sorted(rows, key=lambda row: str(row["node"]))

@@ -83,7 +83,7 @@ def local_time(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
-def _cell(cell: Any) -> str:
+def _cell(cell: object) -> str:
     if isinstance(cell, list):
         return ", ".join(map(str, cell))
     return "" if cell is None else str(cell)

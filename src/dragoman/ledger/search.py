@@ -56,9 +56,9 @@ def search_jobs(
     return _search(connection, _conditions(wanted, (Kind.SUBMITTED,)), before, limit, row)
 
 
-def _conditions(wanted: HistoryFilter, kinds: tuple[str, ...]) -> list[tuple[str, list[Any]]]:
+def _conditions(wanted: HistoryFilter, kinds: tuple[str, ...]) -> list[tuple[str, list[object]]]:
     """Return the conditions of a filter, each with its values."""
-    found: list[tuple[str, list[Any]]] = []
+    found: list[tuple[str, list[object]]] = []
     if kinds:
         found.append((f"kind IN ({', '.join('?' * len(kinds))})", [str(k) for k in kinds]))
     found += [(f"{name} = ?", [text]) for name in _EQUAL if (text := getattr(wanted, name))]
@@ -80,10 +80,10 @@ def _conditions(wanted: HistoryFilter, kinds: tuple[str, ...]) -> list[tuple[str
 
 def _search(
     connection: apsw.Connection,
-    conditions: list[tuple[str, list[Any]]],
+    conditions: list[tuple[str, list[object]]],
     before: int,
     limit: int,
-    row: Callable[[Record], dict[str, Any]],
+    row: Callable[[Record], dict[str, object]],
 ) -> HistoryPage:
     tests = "".join(f" AND {text}" for text, _ in conditions)
     values = [value for _, each in conditions for value in each]
@@ -129,7 +129,7 @@ def _plain(record: Record) -> dict[str, Any]:
     return {name: value for name in FIELDS if (value := getattr(record, name)) not in ("", 0)}
 
 
-def _ended_job(record: Record) -> dict[str, Any]:
+def _ended_job(record: Record) -> dict[str, object]:
     return _job(record) | {
         "state": record.state,
         "fault": record.fault,
@@ -140,7 +140,7 @@ def _ended_job(record: Record) -> dict[str, Any]:
     }
 
 
-def _submitted_job(connection: apsw.Connection, record: Record, last: int) -> dict[str, Any]:
+def _submitted_job(connection: apsw.Connection, record: Record, last: int) -> dict[str, object]:
     """Return a job with its end, or, while it is open, with its last known worker."""
     chunk = record.seq >> CHUNK_BITS
     rows: list[Row] = connection.execute(_END, (chunk, last >> CHUNK_BITS, record.job)).fetchall()

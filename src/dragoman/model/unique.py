@@ -4,7 +4,7 @@ replaces it.
 
 import json
 from dataclasses import fields
-from typing import Any, Final
+from typing import Final
 
 from dragoman.model.value import value
 
@@ -40,7 +40,7 @@ class Unique:
             raise ValueError("set either period or quiet")
 
 
-def unique_members(unique: Unique) -> dict[str, Any]:
+def unique_members(unique: Unique) -> dict[str, object]:
     """Return the key and the members that differ from the defaults, for JSON."""
     found = {f.name: getattr(unique, f.name) for f in fields(Unique)}
     plain = Unique(unique.key)

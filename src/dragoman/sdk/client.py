@@ -162,7 +162,9 @@ class AsyncClient:
         """Return a service whose tasks are methods: `await client.service("math").add(1, 2)`."""
         return self.options().service(name)
 
-    async def submit(self, service: str, task: str = "", *args: Any, **kwargs: Any) -> AsyncJob:
+    async def submit(
+        self, service: str, task: str = "", *args: object, **kwargs: object
+    ) -> AsyncJob:
         """Submit a job; return without waiting for its result.
 
         Options among the keyword arguments (`target`, `timeout`, `priority`, `key`, `job`, `raw`)
@@ -172,7 +174,7 @@ class AsyncClient:
         return self.submit_mixed(service, task, args, kwargs)[0]
 
     def submit_mixed(
-        self, service: str, task: str, args: tuple[Any, ...], mixed: Mapping[str, Any]
+        self, service: str, task: str, args: tuple[object, ...], mixed: Mapping[str, object]
     ) -> tuple[AsyncJob, float | None]:
         """Submit a job with options among its arguments; return it and how long to wait for it."""
         options, kwargs = split_options(mixed)
@@ -222,7 +224,7 @@ class AsyncClient:
         return await self.call_mixed(service, task, args, kwargs)
 
     async def call_mixed(
-        self, service: str, task: str, args: tuple[Any, ...], mixed: Mapping[str, Any]
+        self, service: str, task: str, args: tuple[object, ...], mixed: Mapping[str, object]
     ) -> Any:
         """Call with options among the arguments."""
         job, wait = self.submit_mixed(service, task, args, mixed)
@@ -271,7 +273,7 @@ class AsyncClient:
         """Stop tracking a job whose result was read."""
         self._jobs.pop(job.id, None)
 
-    async def _pop(self, waiting: deque[AsyncJob]) -> Any:
+    async def _pop(self, waiting: deque[AsyncJob]) -> object:
         job = waiting.popleft()
         try:
             return await job.result()
@@ -303,7 +305,7 @@ class AsyncClient:
         """Send a cancel request."""
         self._connection.send(self._side.cancel(job.id))
 
-    def send_input(self, job: AsyncJob, request: str, answer: Any, worker: str) -> None:
+    def send_input(self, job: AsyncJob, request: str, answer: object, worker: str) -> None:
         """Send the answer to a worker's question."""
         self._connection.send(self._side.give_input(job.id, request, answer, worker))
 

@@ -24,7 +24,7 @@ Error messages and `repr` contain no secret.
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dragoman.model.value import value
 from dragoman.transports.keyfiles import read_private
@@ -112,7 +112,7 @@ def read_credentials(path: Path) -> Credentials:
     return _from_tables(path, tables)
 
 
-def _from_tables(path: Path, tables: dict[str, Any]) -> Credentials:
+def _from_tables(path: Path, tables: dict[str, object]) -> Credentials:
     members = {}
     for name, (table, key) in _FIELDS.items():
         entries = tables.get(table, {})

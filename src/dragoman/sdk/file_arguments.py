@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dragoman.dialects.listeners import CLIENT_PORTS, WORKER_PORTS
 from dragoman.model.content import Call
@@ -56,7 +56,7 @@ class Fetcher:
         kwargs = {name: self._resolve(each) for name, each in call.kwargs.items()}
         return Call(call.task, args, kwargs, call.raw, call.headers, call.timeout)
 
-    def _resolve(self, argument: Any) -> Any:
+    def _resolve(self, argument: object) -> object:
         if isinstance(argument, str):
             return str(self.fetch(argument)) if argument.startswith(SCHEME) else argument
         if isinstance(argument, Mapping):
@@ -88,7 +88,7 @@ class Fetcher:
             self._client = Client(self._url, f"{self._name}-files", self._credentials)
         return self._client
 
-    def publish(self, topic: str, event: Any) -> None:
+    def publish(self, topic: str, event: object) -> None:
         """Publish an event by a management call. Raises `FetchFailed`."""
         with self._lock:
             client = self._connected()
@@ -109,7 +109,7 @@ def has_files(call: Call) -> bool:
     return _has_files(call.args) or _has_files(call.kwargs)
 
 
-def _has_files(argument: Any) -> bool:
+def _has_files(argument: object) -> bool:
     if isinstance(argument, str):
         return argument.startswith(SCHEME)
     if isinstance(argument, Mapping):

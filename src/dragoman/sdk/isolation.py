@@ -43,7 +43,7 @@ def parse_size(size: int | str | None) -> int | None:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-def isolation_of(function: Callable[..., Any], wanted: Isolation | None, name: str) -> Isolation:
+def isolation_of(function: Callable[..., object], wanted: Isolation | None, name: str) -> Isolation:
     """Return where a task runs. Raises ValueError if the function cannot run there.
 
     Without a wish, coroutine functions run on the event loop and others in threads.

@@ -43,7 +43,7 @@ class JobClient(Protocol):
         """Send a cancel request."""
         ...
 
-    def send_input(self, job: "AsyncJob", request: str, answer: Any, worker: str) -> None:
+    def send_input(self, job: "AsyncJob", request: str, answer: object, worker: str) -> None:
         """Send the answer to a worker's question."""
         ...
 

@@ -92,7 +92,7 @@ class Management:
         self._lock = threading.Lock()
         #: Called, in the thread of a job, when the worker's resources change.
         self.on_resources: OnResources | None = None
-        self._tasks: Mapping[str, Callable[..., Any]] = {
+        self._tasks: Mapping[str, Callable[..., object]] = {
             "show_broker": self.show_broker,
             "show_workers": self.show_workers,
             "show_clients": self.show_clients,

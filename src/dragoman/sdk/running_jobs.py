@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -195,7 +195,7 @@ class RunningJobs:
         if context is not None:
             context.give(given.request, given.answer)
 
-    def _send_from_thread(self, verb: str, ticket: str, *args: Any) -> None:
+    def _send_from_thread(self, verb: str, ticket: str, *args: object) -> None:
         """Have the loop send a message about a job; `verb` is the side's method that encodes it.
 
         Waits for the loop, so that a task hears at once what its dialect cannot say.
@@ -210,7 +210,7 @@ class RunningJobs:
             raise TaskFailed(f"the {verb} message cannot be sent: {error}") from None
 
     def _send_about(
-        self, sent: "Future[None]", verb: str, ticket: str, args: tuple[Any, ...]
+        self, sent: "Future[None]", verb: str, ticket: str, args: tuple[object, ...]
     ) -> None:
         try:
             self.say(verb, ticket, args)
@@ -218,7 +218,7 @@ class RunningJobs:
         except Exception as error:
             sent.set_exception(error)
 
-    def say(self, verb: str, ticket: str, args: tuple[Any, ...]) -> None:
+    def say(self, verb: str, ticket: str, args: tuple[object, ...]) -> None:
         """Send a message about a job. Raises `Unsupported` and `Unmappable`."""
         # A job that has ended or was handed back sends nothing; its task does not know yet.
         if ticket in self._jobs:

@@ -104,7 +104,7 @@ class TaskProcess:
         if (waiting := self._replies.get(number)) is not None:
             waiting.put((kind, text))
 
-    def _give(self, ticket: str, request: str, answer: Any) -> None:
+    def _give(self, ticket: str, request: str, answer: object) -> None:
         context = self._context
         if context is not None and context.ticket == ticket:
             context.give(request, answer)
@@ -126,7 +126,7 @@ class TaskProcess:
         assert self._context is not None
         try:
             answer = self._answer(order, self._context)
-            last: tuple[Any, ...] = ("done", answer)
+            last: tuple[object, ...] = ("done", answer)
         except ForwardRequested as handover:
             last = ("forward", handover.service, handover.call)
         self._context = None
@@ -174,7 +174,7 @@ class TaskProcess:
         for lifespan in self._lifespans.values():
             self._runner.run(lifespan.leave())
 
-    def _send_last(self, last: tuple[Any, ...]) -> None:
+    def _send_last(self, last: tuple[object, ...]) -> None:
         """Send the answer; one that cannot be sent becomes a fault: every job ends."""
         try:
             self._pipe.send(last)
@@ -202,7 +202,7 @@ class TaskProcess:
         if kind:
             raise (NotInDialect if kind == "unsupported" else TaskFailed)(text)
 
-    def _send_message(self, verb: str, message: tuple[Any, ...]) -> None:
+    def _send_message(self, verb: str, message: tuple[object, ...]) -> None:
         try:
             self._pipe.send(message)
         except OSError:
@@ -218,7 +218,7 @@ class TaskProcess:
         return send
 
     def log(
-        self, logger: Any, method: str, event: MutableMapping[str, Any]
+        self, logger: object, method: str, event: MutableMapping[str, object]
     ) -> MutableMapping[str, Any]:
         """Have the worker write a log entry; a processor of structlog."""
         fields = {name: str(field) for name, field in event.items() if name != "event"}

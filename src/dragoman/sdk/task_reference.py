@@ -5,7 +5,7 @@ import runpy
 import sys
 import types
 from collections.abc import Set
-from typing import Any, Final
+from typing import Final
 
 from dragoman.model.value import value
 from dragoman.sdk.lifespan import Lifespan
@@ -61,7 +61,7 @@ def refer(task: Task, lifespan: Lifespan | None = None) -> TaskReference:
         ) from None
     if getattr(task.function, "__module__", "") != _MAIN:
         return TaskReference(task.name, pickled, around)
-    main: Any = sys.modules[_MAIN]
+    main: object = sys.modules[_MAIN]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if spec is None and file is None:
         raise ValueError(f"task {task.name}: it must be in a module; a child imports it from there")

@@ -63,7 +63,7 @@ class Task:
     isolation: Isolation | None = None
     limits: TaskLimits = NO_LIMITS
 
-    def bind(self, call: Call, context: Any) -> inspect.BoundArguments:
+    def bind(self, call: Call, context: object) -> inspect.BoundArguments:
         """Bind a call's arguments to the function. Raises TypeError with a message for the caller.
 
         A raw request is the only argument, if the function has a parameter.
@@ -79,7 +79,7 @@ class Task:
                 bound.arguments[parameter.name] = _convert(given, parameter)
         return self._with_injected(bound, context) if self.injected else bound
 
-    def _check_names(self, kwargs: dict[str, Any]) -> None:
+    def _check_names(self, kwargs: dict[str, object]) -> None:
         """Ignore an argument for the context; raise TypeError for one that the worker sets."""
         for parameter in self.injected:
             if parameter.type is JobContext:
@@ -87,7 +87,9 @@ class Task:
             elif parameter.name in kwargs:
                 raise TypeError(f"argument {parameter.name!r} is set by the worker")
 
-    def _with_injected(self, bound: inspect.BoundArguments, context: Any) -> inspect.BoundArguments:
+    def _with_injected(
+        self, bound: inspect.BoundArguments, context: object
+    ) -> inspect.BoundArguments:
         """Add what the worker sets, at its position among the arguments."""
         values = {JobContext: context, **getattr(context, "dependencies", {})}
         set_here = {one.name: values[one.type] for one in self.injected}
@@ -96,7 +98,7 @@ class Task:
         return inspect.BoundArguments(self.signature, in_order)
 
 
-def _convert(given: Any, parameter: Parameter) -> Any:
+def _convert(given: object, parameter: Parameter) -> object:
     try:
         return msgspec.convert(given, parameter.type)
     except msgspec.ValidationError as error:
@@ -137,7 +139,7 @@ def make_task(
 
 
 def _injected(
-    signature: inspect.Signature, hints: Mapping[str, Any], types: Set[type]
+    signature: inspect.Signature, hints: Mapping[str, object], types: Set[type]
 ) -> Iterator[Parameter]:
     """Yield the parameters that the worker sets."""
     for name in signature.parameters:
@@ -168,7 +170,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     return {"task": task.name, "doc": task.doc, "parameters": found, "returns": returns}
 
 
-def _hints(task: Task) -> dict[str, Any]:
+def _hints(task: Task) -> dict[str, object]:
     """Return the annotations of a task's function; none if one of them cannot be resolved."""
     try:
         return get_type_hints(task.function)
@@ -184,7 +186,7 @@ def _schema(type_: Any) -> dict[str, Any]:
         return {}
 
 
-def _plain_default(default: Any) -> Any:
+def _plain_default(default: object) -> object:
     """Return a default as a JSON value, or as text."""
     try:
         return msgspec.to_builtins(default)
@@ -243,7 +245,7 @@ class Tasks:
         return failed(f"unknown task {call.task!r}; this worker offers {offered}")
 
 
-def perform(task: Task, call: Call, context: Any) -> Answer:
+def perform(task: Task, call: Call, context: object) -> Answer:
     """Run a task inside its middleware. Raises what it raises; `TaskFailed` for wrong arguments."""
     hooks = getattr(context, "middleware", ())
     if not hooks:
@@ -258,13 +260,13 @@ def perform(task: Task, call: Call, context: Any) -> Answer:
     return answer
 
 
-def _perform(task: Task, call: Call, context: Any) -> Answer:
+def _perform(task: Task, call: Call, context: object) -> Answer:
     bound = _bound(task, call, context)
     with task_span(task.name, str(getattr(context, "id", "")), call.headers):
         return answer_of(task.function(*bound.args, **bound.kwargs), context)
 
 
-async def perform_async(task: Task, call: Call, context: Any) -> Answer:
+async def perform_async(task: Task, call: Call, context: object) -> Answer:
     """Do what `perform` does, for a coroutine function on the running event loop."""
     hooks = getattr(context, "middleware", ())
     if not hooks:
@@ -279,7 +281,7 @@ async def perform_async(task: Task, call: Call, context: Any) -> Answer:
     return answer
 
 
-async def _perform_async(task: Task, call: Call, context: Any) -> Answer:
+async def _perform_async(task: Task, call: Call, context: object) -> Answer:
     bound = _bound(task, call, context)
     limit = task.limits.time
     with task_span(task.name, str(getattr(context, "id", "")), call.headers):
@@ -292,14 +294,14 @@ async def _perform_async(task: Task, call: Call, context: Any) -> Answer:
             raise
 
 
-def _bound(task: Task, call: Call, context: Any) -> inspect.BoundArguments:
+def _bound(task: Task, call: Call, context: object) -> inspect.BoundArguments:
     try:
         return task.bind(call, context)
     except TypeError as error:
         raise TaskFailed(f"{task.name}: {error}") from None
 
 
-def fault_of(error: BaseException, task: Task | None, context: Any) -> Answer:
+def fault_of(error: BaseException, task: Task | None, context: object) -> Answer:
     """Return the answer for what a task raised; `task` is None if it could not be imported."""
     name = task.name if task else "task"
     is_permanent = bool(task and task.retry_on) and not isinstance(error, task.retry_on)  # type: ignore[union-attr]

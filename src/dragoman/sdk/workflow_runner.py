@@ -30,7 +30,7 @@ def workflow_task(services: Set[str]) -> Callable[..., Awaitable[Any]]:
     that it may not use itself.
     """
 
-    async def run_workflow(job: JobContext, plan: Any, first: list[Any] | None = None) -> Any:
+    async def run_workflow(job: JobContext, plan: object, first: list[object] | None = None) -> Any:
         """Run a plan; return its result. `first` has the result that its first step gets."""
         try:
             found = read_plan(plan)
@@ -72,7 +72,7 @@ class PlanRun:
             return await gather_bounded(runs, plan.window)
         return await self._map(plan, result)
 
-    async def _map(self, plan: Map, result: Any) -> list[Any]:
+    async def _map(self, plan: Map, result: object) -> list[object]:
         items = plan.items if plan.items is not None else result
         name = f"map of {plan.step.service}.{plan.step.task}"
         if not isinstance(items, list):
@@ -85,7 +85,7 @@ class PlanRun:
         ]
         return await gather_bounded(runs, plan.window)
 
-    async def _step(self, step: Step, result: Any, number: int) -> Any:
+    async def _step(self, step: Step, result: object, number: int) -> object:
         options = dict(step.options)
         if "retries" in options:
             options["retries"] = read_retry(options["retries"])
@@ -95,12 +95,12 @@ class PlanRun:
         return await caller.call(step.service, step.task, *before, *step.args, **step.kwargs)
 
 
-async def gather_bounded(runs: Sequence[Callable[[], Awaitable[Any]]], window: int) -> list[Any]:
+async def gather_bounded(runs: Sequence[Callable[[], Awaitable[object]]], window: int) -> list[Any]:
     """Run all, at most `window` at a time; return the results in order. The first failure ends it.
 
     Only so many coroutines exist at a time, however many runs there are.
     """
-    results: list[Any] = [None] * len(runs)
+    results: list[object] = [None] * len(runs)
     numbered = iter(enumerate(runs))
     workers = [
         asyncio.ensure_future(_work(numbered, results)) for _ in range(min(window, len(runs)))
@@ -114,7 +114,7 @@ async def gather_bounded(runs: Sequence[Callable[[], Awaitable[Any]]], window: i
 
 
 async def _work(
-    numbered: Iterable[tuple[int, Callable[[], Awaitable[Any]]]], results: list[Any]
+    numbered: Iterable[tuple[int, Callable[[], Awaitable[object]]]], results: list[object]
 ) -> None:
     for number, run in numbered:
         results[number] = await run()

@@ -35,7 +35,7 @@ _PACKAGES: Final = ("dragoman", "pyzmq", "apsw", "msgspec", "pynng", "nats-py", 
 class NodeSide(Protocol):
     """A side whose peers are nodes that an operator approves."""
 
-    def node_rows(self, now: float) -> list[dict[str, Any]]:
+    def node_rows(self, now: float) -> list[dict[str, object]]:
         """Return the state of every known node."""
         ...
 
@@ -47,7 +47,7 @@ class NodeSide(Protocol):
 class QueueSource(Protocol):
     """Reads schedules and dead letters."""
 
-    def schedules(self) -> list[dict[str, Any]]:
+    def schedules(self) -> list[dict[str, object]]:
         """Return the schedules."""
         ...
 
@@ -173,7 +173,7 @@ class BrokerView:
             "child_states": dict(tree.counts),
         }
 
-    def schedules(self) -> list[dict[str, Any]]:
+    def schedules(self) -> list[dict[str, object]]:
         """Return the schedules, with their last and next ticks."""
         return self.queue.schedules() if self.queue else []
 
@@ -197,7 +197,7 @@ class BrokerView:
 
     # --- NorFab's shapes ----------------------------------------------------------------------
 
-    def norfab(self, task: str, kwargs: Mapping[str, Any]) -> object:
+    def norfab(self, task: str, kwargs: Mapping[str, object]) -> object:
         """Return the answer to one of NorFab's tasks in its own form."""
         link, answer = self._tasks[task]
         return answer(self._facts(link), kwargs)
@@ -235,7 +235,7 @@ class BrokerView:
         )
 
 
-def _job_row(status: JobStatus) -> dict[str, Any]:
+def _job_row(status: JobStatus) -> dict[str, object]:
     return {
         "job": status.job,
         "state": status.state,

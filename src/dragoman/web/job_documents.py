@@ -50,7 +50,7 @@ def is_open(found: SendStatus) -> bool:
 def status_document(found: SendStatus) -> dict[str, Any]:
     """Return the status of a job as JSON."""
     status = known(found)
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "job": found.job,
         "state": status.state,
         "service": status.service,
@@ -70,8 +70,8 @@ def status_document(found: SendStatus) -> dict[str, Any]:
     return document
 
 
-def _part(part: PartStatus) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _part(part: PartStatus) -> dict[str, object]:
+    document: dict[str, object] = {
         "worker": part.worker,
         "state": part.state,
         "attempt": part.attempt,
@@ -145,14 +145,14 @@ def _single_response(job: str, part: PartStatus, is_raw: bool) -> Response:
     headers = {_JOB: quote(job, safe=""), _WORKER: quote(part.worker, safe="")}
     if is_raw and len(body.parts) > 1:
         return Response(body.parts[1], 200, headers, BYTES)
-    document: dict[str, Any] = {"job": job, "state": part.state, "worker": part.worker}
+    document: dict[str, object] = {"job": job, "state": part.state, "worker": part.worker}
     document |= _value(body)
     if part.resources:
         document["resources"] = part.resources
     return answer(document, headers=headers)
 
 
-def _result(part: PartStatus) -> dict[str, Any]:
+def _result(part: PartStatus) -> dict[str, object]:
     served = {"worker": part.worker, "resources": part.resources} if part.resources else {}
     return (_fault(part.fault) or _value(part.body or EMPTY)) | served
 

@@ -359,7 +359,7 @@ def _traced(request: Request, headers: dict[str, str]) -> dict[str, str]:
     return {HEADER: given[:256], **headers} if given else headers
 
 
-def _outcome(found: JobSubmitted | Problem, faults: Iterator[Fault | None]) -> dict[str, Any]:
+def _outcome(found: JobSubmitted | Problem, faults: Iterator[Fault | None]) -> dict[str, object]:
     """Return what became of one submission of a list."""
     if isinstance(found, JobSubmitted):
         fault = next(faults)

@@ -50,15 +50,15 @@ _TEXT: Final = {"type": "string"}
 _ASCII: Final = "^[ -~]{0,256}$"
 
 
-def _whole(low: int, high: int, **more: int) -> dict[str, Any]:
+def _whole(low: int, high: int, **more: int) -> dict[str, object]:
     return {"type": "integer", "minimum": low, "maximum": high, **more}
 
 
-def _span(low: float, high: float) -> dict[str, Any]:
+def _span(low: float, high: float) -> dict[str, object]:
     return {"type": "number", "minimum": low, "maximum": high}
 
 
-def _parameter(name: str, place: str, schema: Any, text: str = "") -> dict[str, Any]:
+def _parameter(name: str, place: str, schema: object, text: str = "") -> dict[str, object]:
     found = {"name": name, "in": place, "schema": schema, "description": text}
     return found | ({"required": True} if place == "path" else {})
 

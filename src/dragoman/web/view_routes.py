@@ -86,7 +86,7 @@ class ViewSource(Protocol):
         """Return the resources and the workers that own them."""
         ...
 
-    def schedules(self) -> list[dict[str, Any]]:
+    def schedules(self) -> list[dict[str, object]]:
         """Return the schedules, with their last and next ticks."""
         ...
 

@@ -229,7 +229,7 @@ class WorkerRoutes:
 
     def _outcome(
         self, session: WorkerSession, raw: bytes, events: "list[Report]"
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Judge one report of a list and add its event; an invalid one is a problem of its own."""
         try:
             report = read_json(raw, WorkerReport)

@@ -56,7 +56,7 @@ class NfpBodyCodec:
 
     def write_call(self, call: Call) -> Body:
         """Encode a request as a POST body."""
-        content: dict[str, Any] = {"task": call.task, "kwargs": dict(call.kwargs)}
+        content: dict[str, object] = {"task": call.task, "kwargs": dict(call.kwargs)}
         content["args"] = list(call.args)
         if call.raw is not None:
             content |= {"task": call.task or RAW_TASK, "args": [call.raw], "raw": True}
@@ -98,7 +98,7 @@ class NfpBodyCodec:
         return Body(NAME, (write({answer.worker: result_object(answer)}),))
 
 
-def _reported(content: dict[str, Any], extras: dict[str, Any]) -> Any:
+def _reported(content: dict[str, object], extras: dict[str, object]) -> object:
     """Return the content of an event: a question, our own report, or NorFab's whole event."""
     if isinstance(asked := extras.get("input_request"), dict):
         return asked.get("question")
@@ -143,7 +143,7 @@ def _status(fault: Fault | None) -> str:
     return "timeout" if fault.code in _TIMEOUTS else "error"
 
 
-def _answer(worker: str, result: dict[str, Any]) -> Answer:
+def _answer(worker: str, result: dict[str, object]) -> Answer:
     names = result.get("resources")
     resources = tuple(map(str, names)) if isinstance(names, list) else ()
     if result.get("failed"):
@@ -157,7 +157,7 @@ def _answer(worker: str, result: dict[str, Any]) -> Answer:
     return Answer(from_jsonable(value), worker=worker, resources=resources)
 
 
-def task_fault(errors: Any, messages: Any = None) -> Fault:
+def task_fault(errors: object, messages: object = None) -> Fault:
     """Return the fault of a failed task, with the task's own error texts."""
     for texts in (errors, messages):
         if isinstance(texts, list) and texts:
@@ -165,12 +165,12 @@ def task_fault(errors: Any, messages: Any = None) -> Fault:
     return Fault(FaultCode.TASK_FAILED, "the task failed without an error text")
 
 
-def _headers(content: dict[str, Any]) -> dict[str, str]:
+def _headers(content: dict[str, object]) -> dict[str, str]:
     headers = content.get("headers")
     return {k: str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
 
 
-def _timeout(content: dict[str, Any]) -> float | None:
+def _timeout(content: dict[str, object]) -> float | None:
     timeout = content.get("timeout")
     return float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None
 
@@ -185,14 +185,14 @@ def status_fault(status: bytes, content: Content) -> Fault:
     return Fault(code, str(text) if text else error_text(content, status))
 
 
-def _value_or_bytes(frame: bytes) -> Any:
+def _value_or_bytes(frame: bytes) -> object:
     try:
         return from_jsonable(_read((frame,)))
     except Unmappable:
         return frame
 
 
-def _read_or_none(frames: Content) -> Any:
+def _read_or_none(frames: Content) -> object:
     try:
         return _read(frames)
     except Unmappable:

@@ -90,6 +90,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "pipeline.tables",
         "spark",
     ),
+    # Other task queues' names, for programs: what they may use is what users may.
+    "compat": ("model", "dialects.peer_sides", "dialects.registry", "sdk", "compat"),
     "testing": tuple(
         "extras model core dialects transports ledger services security server sdk testing".split()
     ),

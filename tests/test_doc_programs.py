@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Pages with programs, and how many each has: a new program needs a test here.
 PROGRAMS = {
     "README.md": 2,
+    "docs/howto-move-from-celery.md": 1,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
     "docs/queue.md": 2,
@@ -193,3 +194,11 @@ def test_the_program_about_plans_runs(capsys: pytest.CaptureFixture[str]) -> Non
     with LocalBroker("nfp") as broker:
         run(programs("docs/workflows.md")[1], broker)
     assert "30" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.process
+def test_the_program_for_users_of_celery_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker("nfp") as broker:
+        run(programs("docs/howto-move-from-celery.md")[0], broker)
+    found = capsys.readouterr().out.splitlines()
+    assert [line for line in found if line.isdigit()] == ["8", "16", "90"]

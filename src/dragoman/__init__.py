@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from dragoman.sdk.middleware import Middleware
     from dragoman.sdk.queue_admin import DeadLetters, Flow, Schedules
-    from dragoman.sdk.task_results import NotInDialect, Permanent, TaskFailed
+    from dragoman.sdk.task_results import NotInDialect, Permanent, TaskFailed, TryAgain
     from dragoman.sdk.worker import Worker
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "Step",
     "StillRunning",
     "TaskFailed",
+    "TryAgain",
     "Unique",
     "Unreachable",
     "Worker",
@@ -94,7 +95,7 @@ _MODULES = {
     "sdk.jobs": ("AsyncJob", "Chunk", "Dispatched", "InputAsked", "Progress", "Published"),
     "sdk.middleware": ("Middleware",),
     "sdk.queue_admin": ("DeadLetters", "Flow", "Schedules"),
-    "sdk.task_results": ("NotInDialect", "Permanent", "TaskFailed"),
+    "sdk.task_results": ("NotInDialect", "Permanent", "TaskFailed", "TryAgain"),
     "sdk.worker": ("Worker",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -21,7 +21,7 @@ from dragoman.core.why import Reason, why
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.job import JobState
 from dragoman.model.names import JobId
-from dragoman.model.retry import Retry, label_text
+from dragoman.model.retry import Retry, label_text, try_again_text
 
 FAILED = FaultCode.TASK_FAILED
 
@@ -42,6 +42,15 @@ def test_a_failed_task_runs_again_after_its_back_off(stage: Stage) -> None:
     assert given(stage.wait(0.2)) == [("j1", "w1", 3)]
     (reply,) = final(stage.tell(finished("w1", "j1")))
     assert reply.state is JobState.SUCCEEDED
+
+
+def test_a_task_says_itself_after_how_long_it_wants_to_run_again(stage: Stage) -> None:
+    stage.tell(joined("w1"), submitted("j1", retry=Retry(1, backoff=60.0)))
+    stage.tell(failed("w1", "j1", try_again_text(2.0, "the server asks for a pause")))
+    assert given(stage.wait(1.9)) == []
+    assert given(stage.wait(0.2)) == [("j1", "w1", 2)]
+    (reply,) = final(stage.tell(failed("w1", "j1", try_again_text(2.0, "again"))))
+    assert reply.state is JobState.FAILED, "its retries are used up"
 
 
 def test_a_task_that_fails_too_often_fails_with_its_last_fault(stage: Stage) -> None:

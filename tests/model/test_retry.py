@@ -6,10 +6,12 @@ from dragoman.model.fault import Fault, FaultCode
 from dragoman.model.retry import (
     NO_RETRY,
     Retry,
+    asked_wait,
     exception_name,
     label_text,
     read_label,
     read_retry,
+    try_again_text,
 )
 
 
@@ -92,3 +94,23 @@ def test_a_label_reads_back_and_an_unreadable_one_means_none() -> None:
     retry = Retry(3, backoff=0.5, on=("KeyError",))
     assert read_label(label_text(retry)) == retry
     assert read_label("nonsense") == NO_RETRY
+
+
+@pytest.mark.parametrize(
+    ("message", "wait"),
+    [
+        ("TryAgain: after 2.500 s: busy", 2.5),
+        ("TryAgain: after 9999999 s: busy", 604_800.0),
+        ("TryAgain: soon", None),
+        ("the text TryAgain: after 2 s", None),
+        (try_again_text(-1, ""), 0.0),
+    ],
+)
+def test_a_task_may_say_when_it_wants_to_run_again(message: str, wait: float | None) -> None:
+    assert asked_wait(Fault(FaultCode.TASK_FAILED, message)) == wait
+    assert asked_wait(Fault(FaultCode.RUN_TIMEOUT, message)) is None
+
+
+def test_such_a_wish_is_covered_by_every_policy() -> None:
+    fault = Fault(FaultCode.TASK_FAILED, try_again_text(1, "busy"))
+    assert Retry(1, on=("ValueError",)).covers(fault)

@@ -10,7 +10,7 @@ import pytest
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
 from dragoman.sdk.errors import failure
-from dragoman.sdk.task_results import MAX_ITEMS, NotInDialect, answer_of
+from dragoman.sdk.task_results import MAX_ITEMS, NotInDialect, TryAgain, answer_of
 from dragoman.sdk.tasks import Tasks, make_task
 
 
@@ -119,3 +119,14 @@ def test_a_stream_of_bytes_stays_one() -> None:
         yield 1
 
     assert fault_of(mixed) == "the task streams bytes and then yields int"
+
+
+def test_a_task_that_wants_to_run_again_is_not_permanent() -> None:
+    def busy() -> None:
+        raise TryAgain(2.5, "busy")
+
+    tasks = Tasks()
+    tasks.add(make_task(busy, retry_on=(OSError,)))
+    answer = tasks.run(Call("busy"), Context())
+    assert answer.fault is not None
+    assert answer.fault.message == "TryAgain: after 2.500 s: busy"

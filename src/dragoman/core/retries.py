@@ -10,7 +10,7 @@ from dragoman.core.jobs import JobPart
 from dragoman.core.registry import RegisteredWorker
 from dragoman.core.state import BrokerState
 from dragoman.model.fault import Fault
-from dragoman.model.retry import LABEL, NO_RETRY, Retry, read_label
+from dragoman.model.retry import LABEL, NO_RETRY, Retry, asked_wait, read_label
 
 
 def retry_wait(
@@ -20,7 +20,8 @@ def retry_wait(
     job, policy = part.job, policy_of(part, worker)
     if job.cancel_asked_at or part.failures >= policy.times or not policy.covers(fault):
         return None
-    wait = policy.wait(part.failures + 1, job.id)
+    asked = asked_wait(fault)
+    wait = policy.wait(part.failures + 1, job.id) if asked is None else asked
     # The deadline is above all: a retry that cannot start in time would only hide the failure.
     if job.deadline_at and state.now + wait >= job.deadline_at:
         return None

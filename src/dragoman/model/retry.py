@@ -12,11 +12,14 @@ from dragoman.model.value import value
 
 #: The name of the exception by which a task says that no retry can succeed.
 PERMANENT: Final = "Permanent"
+#: The name of the exception by which a task says after how many seconds it wants to run again.
+TRY_AGAIN: Final = "TryAgain"
 #: Workers announce the retries of a task in a label: this prefix and the name of the task.
 LABEL: Final = "retry."
 #: The most retries of one job, and the longest wait between two of them in seconds (a week).
 MOST_RETRIES: Final = 1000
 LONGEST_WAIT: Final = 7 * 86_400.0
+_ASKED_WAIT: Final = re.compile(rf"{TRY_AGAIN}: after (\d{{1,7}}(?:\.\d{{1,9}})?) s\b")
 _EXCEPTION: Final = re.compile(r"(?:\w+\.)*(\w+)(?::|$)")
 
 
@@ -48,7 +51,9 @@ class Retry:
     def covers(self, fault: Fault) -> bool:
         """Tell whether a fault is one that is tried again."""
         name = exception_name(fault)
-        return name != PERMANENT and (fault.code.value in self.on or name in self.on)
+        if name in (PERMANENT, TRY_AGAIN):
+            return name == TRY_AGAIN
+        return fault.code.value in self.on or name in self.on
 
     def wait(self, retry: int, chance: str) -> float:
         """Return the seconds before a retry, from 1. `chance`: the job's id spreads the jitter."""
@@ -72,6 +77,19 @@ def exception_name(fault: Fault) -> str:
         return ""
     found = _EXCEPTION.match(fault.message.partition("\n")[0])
     return found.group(1) if found else ""
+
+
+def asked_wait(fault: Fault) -> float | None:
+    """Return the seconds after which a failed task wants to run again; None: it says nothing."""
+    if fault.code is not FaultCode.TASK_FAILED:
+        return None
+    found = _ASKED_WAIT.match(fault.message)
+    return min(float(found[1]), LONGEST_WAIT) if found else None
+
+
+def try_again_text(seconds: float, reason: str) -> str:
+    """Write what a task says that wants to run again after so many seconds."""
+    return f"{TRY_AGAIN}: after {min(max(seconds, 0.0), LONGEST_WAIT):.3f} s: {reason}"
 
 
 def retry_members(retry: Retry) -> dict[str, object]:

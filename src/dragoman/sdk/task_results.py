@@ -17,7 +17,7 @@ import structlog
 
 from dragoman.model.content import Answer, Call
 from dragoman.model.fault import Fault, FaultCode
-from dragoman.model.retry import PERMANENT
+from dragoman.model.retry import PERMANENT, try_again_text
 from dragoman.sdk.errors import JobFailed
 
 log = structlog.get_logger("dragoman.worker")
@@ -41,6 +41,13 @@ class TaskFailed(Exception):
 
 class Permanent(TaskFailed):
     """Raise inside a task to fail at once: the broker does not retry it."""
+
+
+class TryAgain(TaskFailed):
+    """Raise inside a task to run again after so many seconds, if the job has retries left."""
+
+    def __init__(self, after: float, reason: str = "") -> None:
+        super().__init__(try_again_text(after, reason))
 
 
 class NotInDialect(TaskFailed):

@@ -20,6 +20,7 @@ from dragoman.sdk.middleware import call_before, note_answer, note_error
 from dragoman.sdk.task_results import (
     ForwardRequested,
     TaskFailed,
+    TryAgain,
     answer_of,
     async_answer_of,
     failed,
@@ -304,7 +305,8 @@ def _bound(task: Task, call: Call, context: object) -> inspect.BoundArguments:
 def fault_of(error: BaseException, task: Task | None, context: object) -> Answer:
     """Return the answer for what a task raised; `task` is None if it could not be imported."""
     name = task.name if task else "task"
-    is_permanent = bool(task and task.retry_on) and not isinstance(error, task.retry_on)  # type: ignore[union-attr]
+    retried = (*task.retry_on, TryAgain) if task and task.retry_on else (BaseException,)
+    is_permanent = not isinstance(error, retried)
     return failed_by(error, name, str(getattr(context, "id", "")), is_permanent)
 
 

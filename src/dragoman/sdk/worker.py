@@ -214,7 +214,7 @@ class Worker:
         wanted = isolation_of(function, isolation or self._options.isolation, task.name)
         check_limits(limits, wanted, task.name)
         self.tasks.add(task)
-        if retries:
+        if retries if isinstance(retries, int) else retries.times:
             self._announce_retries(task.name, retries)
         return function
 

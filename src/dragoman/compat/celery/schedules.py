@@ -1,0 +1,58 @@
+"""When periodic tasks run: Celery's `crontab`, as the cron expression that the broker reads."""
+
+from datetime import timedelta
+from typing import Any
+
+from dragoman.compat.hints import NotInCompat
+
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class Crontab:
+    """A cron expression: `crontab(hour=7, minute=30, day_of_week=1)`."""
+
+    def __init__(
+        self,
+        minute: Any = "*",
+        hour: Any = "*",
+        day_of_week: Any = "*",
+        day_of_month: Any = "*",
+        month_of_year: Any = "*",
+    ) -> None:
+        fields = (minute, hour, day_of_month, month_of_year, _days(day_of_week))
+        #: The five fields of cron.
+        self.expression = " ".join(_text(each) for each in fields)
+
+    def __repr__(self) -> str:
+        return f"<crontab: {self.expression}>"
+
+
+crontab = Crontab
+
+
+def _text(found: Any) -> str:
+    items = found if isinstance(found, list | tuple | set | frozenset) else [found]
+    return ",".join(str(each).replace(" ", "") for each in items)
+
+
+def _days(found: Any) -> Any:
+    """Write days as numbers: the broker's cron has 0 for Sunday, as Celery has."""
+    text = _text(found).lower()
+    for number, name in enumerate(_DAYS):
+        for long in (_LONG[number], name):
+            text = text.replace(long, str(number))
+    return text
+
+
+_LONG = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+
+
+def timing(schedule: Any, zone: str) -> dict[str, Any]:
+    """Return the members of a Dragoman schedule for one of Celery's."""
+    if isinstance(schedule, Crontab):
+        return {"cron": schedule.expression, "zone": zone}
+    if isinstance(schedule, timedelta):
+        return {"every": schedule.total_seconds()}
+    if isinstance(schedule, int | float) and not isinstance(schedule, bool):
+        return {"every": float(schedule)}
+    raise NotInCompat(f"a schedule of type {type(schedule).__name__}", "use seconds or crontab")

@@ -1,0 +1,1 @@
+"""Celery's `utils`, as far as programs import it."""

@@ -1,0 +1,1 @@
+"""Dramatiq's brokers: each name is a connection to a Dragoman broker."""

@@ -1,0 +1,27 @@
+from typing import Any
+
+from dragoman.compat.dramatiq import DragomanBroker, Middleware
+from dragoman.compat.dramatiq.middleware import Retries, WorkerHooks
+from dragoman.model.content import Answer, Call
+
+
+class Noted(Middleware):
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def before_process_message(self, broker: Any, message: Any) -> None:
+        self.seen.append(f"before {message}")
+
+    def after_process_message(
+        self, broker: Any, message: Any, *, result: Any = None, exception: Any = None
+    ) -> None:
+        self.seen.append((message, result, exception))
+
+
+def test_hooks_get_message_result_and_exception() -> None:
+    noted, error = Noted(), ValueError()
+    hooks = WorkerHooks(DragomanBroker(middleware=[Retries(max_retries=3), noted]), lambda j, c: j)
+    hooks.before_job("m", Call())
+    hooks.after_job("m", Call(), Answer(3))
+    hooks.on_failure("m", Call(), error)
+    assert noted.seen == ["before m", ("m", 3, None), ("m", None, error)]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Pages with programs, and how many each has: a new program needs a test here.
 PROGRAMS = {
     "README.md": 2,
-    "docs/howto-move-from-celery.md": 1,
+    "docs/howto-move-from-celery.md": 2,
     "docs/howto-put-io-around-the-core.md": 1,  # run by test_docs
     "docs/pipeline.md": 2,  # not run: needs segments and tables; see test_pipeline_readers
     "docs/queue.md": 2,
@@ -197,8 +197,11 @@ def test_the_program_about_plans_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.process
-def test_the_program_for_users_of_celery_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs_for_users_of_celery_and_dramatiq_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with LocalBroker("nfp") as broker:
-        run(programs("docs/howto-move-from-celery.md")[0], broker)
+        for program in programs("docs/howto-move-from-celery.md"):
+            run(program, broker)
     found = capsys.readouterr().out.splitlines()
-    assert [line for line in found if line.isdigit()] == ["8", "16", "90"]
+    assert [line for line in found if line.isdigit()] == ["8", "16", "90", "3", "6"]

@@ -210,6 +210,25 @@ class Client:
         for ended in _iterate(self.portal, lambda: as_completed(known)):
             yield known[ended]
 
+    def wait(
+        self, jobs: Iterable[Job], timeout: float | None = None
+    ) -> tuple[list[Job], list[Job]]:
+        """Wait for many jobs; return those that have ended in time, and the others."""
+        known = {job.asynchronous: job for job in jobs}
+        ended, others = self.portal.wait(self._client.wait(list(known), timeout))
+        return [known[job] for job in ended], [known[job] for job in others]
+
+    def gather(self, jobs: Iterable[Job], timeout: float | None = None) -> list[Any]:
+        """Return the results of many jobs, in their order."""
+        found = [job.asynchronous for job in jobs]
+        return self.portal.wait(self._client.gather(found, timeout))
+
+    def follow(self, *, job: str = "", service: str = "", after: int = -1) -> Iterator[Published]:
+        """Yield the records of one job, to its end, or of one service."""
+        return _iterate(
+            self.portal, lambda: self._client.follow(job=job, service=service, after=after)
+        )
+
     def iterate(self, make: Callable[[], Any]) -> Iterator[Any]:
         """Yield the items of an asynchronous iterator of the wrapped client."""
         return _iterate(self.portal, make)

@@ -44,6 +44,7 @@ from dragoman.sdk.connection import BrokerConnection
 from dragoman.sdk.credentials import CredentialsLike, find_credentials
 from dragoman.sdk.errors import JobFailed, Refused, StillRunning, Unreachable
 from dragoman.sdk.jobs import AsyncJob
+from dragoman.sdk.many_jobs import follow, gather_results, wait_for_all
 from dragoman.sdk.middleware import Middleware, note_finished, submission_before
 from dragoman.sdk.peer_factories import peer_factory_for
 from dragoman.sdk.tracing import with_trace
@@ -308,6 +309,24 @@ class AsyncClient:
     def send_input(self, job: AsyncJob, request: str, answer: object, worker: str) -> None:
         """Send the answer to a worker's question."""
         self._connection.send(self._side.give_input(job.id, request, answer, worker))
+
+    async def wait(
+        self,
+        jobs: Sequence[AsyncJob],
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> tuple[list[AsyncJob], list[AsyncJob]]:
+        """Wait for many jobs; return those that have ended in time, and the others."""
+        return await wait_for_all(jobs, timeout)
+
+    async def gather(self, jobs: Sequence[AsyncJob], timeout: float | None = None) -> list[Any]:  # noqa: ASYNC109
+        """Return the results of many jobs, in their order."""
+        return await gather_results(jobs, timeout)
+
+    def follow(
+        self, *, job: str = "", service: str = "", after: int = -1
+    ) -> AsyncIterator[Published]:
+        """Yield the records of one job, to its end, or of one service."""
+        return follow(self, job, service, after)
 
     async def subscribe(self, *topics: str, after: int = -1) -> AsyncIterator[Published]:
         """Yield events whose topic matches a glob, after a ledger position (-1: from now)."""

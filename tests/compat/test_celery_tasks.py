@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.compat.celery import Celery
 from dragoman.compat.celery.exceptions import Ignore, Reject, TaskRevokedError
+from dragoman.compat.celery.utils.log import get_task_logger
 from dragoman.compat.hints import NotInCompat
 from dragoman.model.retry import Retry
 from dragoman.testing.harness import LocalBroker
@@ -142,3 +143,7 @@ def test_retries_follow_the_options_of_the_task() -> None:
         min, autoretry_for=(OSError,), retry_backoff=2, retry_jitter=False, max_retries=None
     )
     assert backoff.retries() == Retry(1000, 2.0, 2.0, 600.0, 0.0)
+
+
+def test_a_task_has_a_logger() -> None:
+    assert get_task_logger("x").name == "celery.task.x"

@@ -10,23 +10,23 @@ from dragoman.sdk.blocking import Job
 from dragoman.sdk.compositions import WORKFLOW_TASK, Chain
 
 
-class Pipeline:
+class MessagePipeline:
     """Messages one after the other; each gets the result of the one before."""
 
     def __init__(self, children: Iterable[Any]) -> None:
         self.messages: list[Message] = []
         for child in children:
-            self.messages += child.messages if isinstance(child, Pipeline) else [child]
+            self.messages += child.messages if isinstance(child, MessagePipeline) else [child]
         self._job: Job | None = None
 
-    def __or__(self, other: Any) -> "Pipeline":
+    def __or__(self, other: Any) -> "MessagePipeline":
         """Return a longer pipeline."""
-        return Pipeline([self, other])
+        return MessagePipeline([self, other])
 
     def __len__(self) -> int:
         return len(self.messages)
 
-    def run(self, *, delay: float | None = None) -> "Pipeline":
+    def run(self, *, delay: float | None = None) -> "MessagePipeline":
         """Start it; it goes on if this program ends."""
         first = self.messages[0]
         client = first.actor.broker.connected()
@@ -95,5 +95,5 @@ def _has_result(child: Any) -> bool:
     return True
 
 
-pipeline = Pipeline
+pipeline = MessagePipeline
 group = MessageGroup

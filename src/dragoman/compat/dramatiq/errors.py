@@ -5,7 +5,7 @@ class DramatiqError(Exception):
     """Base class."""
 
 
-class Retry(DramatiqError):
+class DramatiqRetry(DramatiqError):
     """Raise inside an actor: it runs again after `delay` milliseconds."""
 
     def __init__(self, message: str = "", delay: int | None = None) -> None:
@@ -27,3 +27,6 @@ class ResultTimeout(ResultError):
 
 class ResultFailure(ResultError):
     """The actor failed; the text has its exception."""
+
+
+Retry = DramatiqRetry

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hmac
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,9 +166,53 @@ def test_known_keys_stay_in_force_while_the_issuer_is_down() -> None:
         with pytest.raises(IssuerUnavailable):
             await issuer.verify(world.token(), AUDIENCE)
         world.is_down = False
+        clock.at += PAUSE
         await issuer.verify(world.token(), AUDIENCE)
         world.is_down, clock.at = True, clock.at + KEYS_FOR
         assert (await issuer.verify(world.token(), AUDIENCE))["sub"] == "anna"
+
+    asyncio.run(scenario())
+
+
+def test_an_issuer_that_is_down_is_not_asked_for_every_request_of_a_stranger() -> None:
+    world, clock = MemoryIssuer(), Clock()
+    issuer = issuer_of(world, clock)
+
+    async def scenario() -> None:
+        world.is_down = True
+        for _ in range(20):
+            with pytest.raises(IssuerUnavailable, match="does not answer"):
+                await issuer.verify(world.token(), AUDIENCE)
+            with pytest.raises(IssuerUnavailable, match="does not answer"):
+                await issuer.metadata("authorization_endpoint")
+        assert len(world.asked) == 1
+        world.is_down = False
+        clock.at += PAUSE
+        assert await issuer.metadata("authorization_endpoint") == f"{ISSUER}/auth"
+        assert len(world.asked) == 2
+
+    asyncio.run(scenario())
+
+
+def test_requests_to_a_silent_issuer_are_bounded() -> None:
+    world, silence = MemoryIssuer(), threading.Event()
+    asked: list[str] = []
+
+    def fetch(url: str, *_: Any, **__: Any) -> dict[str, Any]:
+        asked.append(url)
+        silence.wait(30)
+        return {}
+
+    async def scenario() -> None:
+        issuer = issuer_of(world)
+        issuer._fetch = fetch
+        waiting = [asyncio.create_task(issuer.fetch(f"{ISSUER}/token")) for _ in range(50)]
+        await asyncio.sleep(0)
+        with pytest.raises(IssuerUnavailable, match="50 requests wait"):
+            await issuer.fetch(f"{ISSUER}/token")
+        assert len(asked) <= 2
+        silence.set()
+        await asyncio.gather(*waiting)
 
     asyncio.run(scenario())
 

@@ -6,10 +6,10 @@ issuer's own set: what a token says about its key beyond the key's id is not use
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from joserfc import jwt
@@ -31,9 +31,16 @@ LEEWAY: Final = 30
 KEYS_FOR: Final = 300.0
 #: Shortest time between two reads because of unknown key ids, and between two failed reads.
 PAUSE: Final = 10.0
+#: Requests to the issuer at a time, and those that may wait for their turn. Strangers cause them
+#: too, and each takes a thread while the issuer is silent.
+_AT_ONCE: Final = 2
+_MOST_WAITING: Final = 50
 _MOST_GROUPS: Final = 1000
 #: Printable ASCII without spaces and wildcards: no name looks like another one.
 _NAME: Final = re.compile(r"[!-)+->@-Z\\^-~]{1,200}")
+
+
+Found = TypeVar("Found")
 
 
 class TokenRefused(ValueError):
@@ -54,23 +61,25 @@ class TokenIssuer:
         self.section = section
         self._now = now
         self._fetch = fetch
-        self._metadata: dict[str, Any] = {}
-        self._keys: KeySet | None = None
-        self._read_at = self._tried_at = float("-inf")
-        self._reading = asyncio.Lock()
+        self._metadata = _Attempt[dict[str, Any]](now)
+        self._keys = _Attempt[KeySet](now)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
 
     async def metadata(self, member: str) -> str:
         """Return a URL of the issuer's metadata; empty if it has none."""
-        if not self._metadata:
-            url = f"{self.section.issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = await self.fetch(url)
-            if found.get("issuer") != self.section.issuer:
-                raise IssuerUnavailable(
-                    f"{url} is about another issuer, {found.get('issuer')!r}; set `issuer` to it"
-                )
-            self._metadata = found
-        value = self._metadata.get(member, "")
+        found = await self._metadata.get(self._read_metadata, is_due=False)
+        value = found.get(member, "")
         return value if isinstance(value, str) else ""
+
+    async def _read_metadata(self) -> dict[str, Any]:
+        url = f"{self.section.issuer.rstrip('/')}/.well-known/openid-configuration"
+        found = await self.fetch(url)
+        if found.get("issuer") != self.section.issuer:
+            raise IssuerUnavailable(
+                f"{url} is about another issuer, {found.get('issuer')!r}; set `issuer` to it"
+            )
+        return found
 
     async def fetch(
         self,
@@ -79,8 +88,15 @@ class TokenIssuer:
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Make a request to the issuer, in a thread."""
-        authority = self.section.authority
-        return await asyncio.to_thread(self._fetch, url, authority, form, headers)
+        if self._waiting >= _MOST_WAITING:
+            raise IssuerUnavailable(f"{self._waiting} requests wait for {self.name}; try again")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                authority = self.section.authority
+                return await asyncio.to_thread(self._fetch, url, authority, form, headers)
+        finally:
+            self._waiting -= 1
 
     # --- tokens -------------------------------------------------------------------------------
 
@@ -129,21 +145,16 @@ class TokenIssuer:
 
     async def _key_set(self, has_changed: bool = False) -> KeySet:
         """Return the issuer's keys; read them if they are old, or if a token names another."""
-        async with self._reading:
-            now = self._now()
-            age = now - self._read_at
-            is_due = has_changed or not 0 <= age < KEYS_FOR
-            if self._keys is None or (is_due and not 0 <= now - self._tried_at < PAUSE):
-                self._tried_at = now
-                try:
-                    self._keys = KeySet.import_key_set(await self._read_keys())
-                    self._read_at = now
-                except (IssuerUnavailable, JoseError, ValueError, TypeError, KeyError) as error:
-                    if self._keys is None:
-                        raise IssuerUnavailable(f"no keys of {self.name}: {error}") from None
-            return self._keys
+        is_due = has_changed or not 0 <= self._now() - self._keys.read_at < KEYS_FOR
+        return await self._keys.get(self._read_keys, is_due=is_due)
 
-    async def _read_keys(self) -> Any:
+    async def _read_keys(self) -> KeySet:
+        try:
+            return KeySet.import_key_set(await self._read_key_set())
+        except (OSError, JoseError, ValueError, TypeError, KeyError) as error:
+            raise IssuerUnavailable(f"no keys of {self.name}: {error}") from None
+
+    async def _read_key_set(self) -> Any:
         where = self.section.keys or await self.metadata("jwks_uri")
         if not where:
             raise IssuerUnavailable(f"the metadata of {self.name} name no key set")
@@ -151,6 +162,31 @@ class TokenIssuer:
             return await self.fetch(where)
         raw = await asyncio.to_thread(Path(where).read_bytes)
         return msgspec.json.decode(raw)
+
+
+class _Attempt(Generic[Found]):
+    """Something of the issuer: read when it is needed, and not again soon after an attempt."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._found: Found | None = None
+        self._error = IssuerUnavailable("not read yet")
+        self._tried_at = self.read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def get(self, read: Callable[[], Awaitable[Found]], *, is_due: bool) -> Found:
+        """Return what was read; the last good state stays if the issuer does not answer."""
+        async with self._reading:
+            now = self._now()
+            if (self._found is None or is_due) and not 0 <= now - self._tried_at < PAUSE:
+                self._tried_at = now
+                try:
+                    self._found, self.read_at = await read(), now
+                except IssuerUnavailable as error:
+                    self._error = error
+            if self._found is None:
+                raise IssuerUnavailable(str(self._error))
+            return self._found
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> object:

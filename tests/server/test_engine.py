@@ -1,6 +1,7 @@
 """The engine: a strict send never leaves before the records it depends on, and all sends leave."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from dragoman.core.events import (
     ResultRequested,
 )
 from dragoman.dialects.base import Send, Subscribed
-from dragoman.ledger.base import Entry
+from dragoman.ledger.base import Entry, LedgerError
+from dragoman.model.body import EMPTY
 from dragoman.model.names import JobId
 from dragoman.model.record import Kind
 from dragoman.server.engine import (
@@ -165,6 +167,42 @@ def test_what_cannot_be_delivered_is_an_event_of_the_next_turn() -> None:
     bench.begin()
     counts = bench.engine.broker.state.store.counts
     assert (counts["undelivered"], counts["requeued"]) == (3, 1)
+
+
+def test_a_request_that_the_ledger_cannot_give_ends_its_job_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(work: SendWork) -> SendWork:
+        raise LedgerError("gone")
+
+    bench = Bench()
+    monkeypatch.setattr(bench.engine.archive, "with_request", fail)
+    bench.turn(joined("w1", credit=2), submitted("j1"))
+    bench.write()
+    sent = bench.wire.sent[-1]
+    assert isinstance(sent, SendWork)
+    lost = replace(sent, body=EMPTY, body_seq=1)
+    bench.wire.sent.clear()
+    bench.engine.carry_out([lost], NOW)
+    assert (bench.wire.sent, bench.engine.next_due()) == ([], 0.0)
+    bench.engine.turn(NOW)
+    records = [entry.record for entry in bench.engine.unwritten()]
+    ended = next(record for record in records if record.kind == Kind.ENDED)
+    assert "run `dragoman ledger verify`" in ended.detail
+    assert "w1" not in [record.worker for record in records if record.kind == Kind.LEFT]
+
+
+def test_a_side_hears_of_a_reply_before_it_leaves() -> None:
+    bench = Bench()
+    heard: list[tuple[Effect, list[Any]]] = []
+    bench.engine.before_send = lambda effect, now: heard.append((effect, list(bench.wire.sent)))
+    bench.turn(joined("w1"), submitted("j1"))
+    bench.write()
+    bench.turn(finished("w1", "j1"))
+    bench.write()
+    reply, sent_before = heard[-1]
+    assert isinstance(reply, SendReply)
+    assert (reply.kind, sent_before) == (ReplyKind.FINAL, [])
 
 
 def test_an_event_of_the_server_is_handled_in_the_next_turn() -> None:

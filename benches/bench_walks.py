@@ -115,8 +115,8 @@ def run() -> list[Row]:
             LocalBroker("nfp", "memo", "nats", "http", ledger={"seal": False})
         )
         for dialect in ("memo", "ncl", "http"):
-            url = broker.url("nats").replace("nats://", "ncl://") if dialect == "ncl" else ""
-            worker = Worker(url or broker.url(dialect), service=f"bench-{dialect}")
+            url = broker.url(dialect, for_workers=True)
+            worker = Worker(url, service=f"bench-{dialect}")
             worker.task(echo)
             stack.enter_context(worker)
         client = stack.enter_context(Client(broker.url("nfp")))

@@ -436,3 +436,25 @@ def test_events_that_a_subscriber_missed_are_flushed() -> None:
         await settle(lambda: peer.inbox)
 
     server.run(scenario)
+
+
+def test_a_subscription_of_a_peer_and_each_durable_batch_reach_the_feed() -> None:
+    hub = GatheringHub()
+    peer = hub.connect(b"p")
+    link = Link(TellingSide(), hub)
+    server = MemoryServer()
+    server.links = Links([link])
+    server.loop = Loop(server.broker, server.ledger, server.links, Clock())
+    assert server.loop.broker is server.broker
+    batches: list[Sequence[Entry]] = []
+    server.loop.listeners.append(batches.append)
+
+    async def scenario(server: MemoryServer) -> None:
+        server.loop.engine.subscribe(link, Subscribed(PeerId("odd/p"), ("*",)))
+        server.loop.submit(submission("j1"))
+        await settle(lambda: peer.inbox)
+        await settle(lambda: batches)
+
+    server.run(scenario)
+    assert [entry.record.kind for entry in batches[0]] == ["submitted"]
+    assert server.loop.reveal is server.loop.engine.reveal

@@ -40,7 +40,7 @@ seal_age = 0.3
 """
 #: Seconds of load before a cut, at most; seconds that a start may take.
 LOAD: Final = 2.0
-PATIENCE: Final = 60.0
+PATIENCE: Final = 300.0
 #: The share of cuts that come while the broker stops.
 STOPPING: Final = 0.3
 

@@ -46,6 +46,7 @@ def test_programs_use_the_disk_like_any_other(tmp_path: Path) -> None:
     assert list(disk.root.entries) == ["a"]
 
 
+@pytest.mark.timeout(180)
 def test_promises_of_a_broker_survive_a_power_cut(tmp_path: Path) -> None:
     campaign = PowercutCampaign(tmp_path)
     campaign.round(1)

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.functions import sum as total
 
+from dragoman.pipeline.queries import SparkQueries
 from dragoman.pipeline.report import build_report
 from dragoman.pipeline.run import RunSummary
 from dragoman.pipeline.run import run as run_pipeline
@@ -140,7 +141,7 @@ def measure(work: Path, events: int, master: str, memory: str) -> dict[str, Any]
         more = run_pipeline(spark, source, tables)
         more_cpu = meter.cpu() - before
         begun = time.monotonic()
-        page = build_report(TableStore(spark, tables))
+        page = build_report(SparkQueries(TableStore(spark, tables)))
         report = {"kib": len(page.encode()) >> 10, "seconds": round(time.monotonic() - begun, 1)}
         store = TableStore(spark, tables)
         wanted, found = ledger.totals(), table_totals(store)

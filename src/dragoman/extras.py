@@ -10,7 +10,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         *("apsw", "cronsim", "jinja2", "joserfc", "nats_server", "prometheus_client", "pyarrow"),
         *("pydantic", "starlette", "uvicorn", "yaml"),
     ),
-    "spark": ("deltalake", "pandas", "pyspark"),
+    "spark": ("deltalake", "duckdb", "pandas", "pyspark"),
     "connect": ("grpc",),
     "top": ("textual",),
     "otel": ("opentelemetry",),

@@ -33,7 +33,7 @@ def test_without_java_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_p
         raise JavaMissing("Spark needs Java. Run: this")
 
     monkeypatch.setattr("dragoman.pipeline.session.ensure_java", no_java)
-    done = runner.invoke(app, ["audit", "--tables", str(tmp_path)])
+    done = runner.invoke(app, ["audit", "--engine", "spark", "--tables", str(tmp_path)])
     assert done.exit_code == 2
     assert "Run: this" in done.output
 
@@ -55,3 +55,31 @@ def test_an_export_without_a_manifest_is_said_before_spark_starts(tmp_path: Path
     done = runner.invoke(app, ["run", "-s", str(tmp_path), "-t", str(tmp_path / "tables")])
     assert done.exit_code == 2
     assert "dragoman ledger seal" in done.output
+
+
+def test_a_small_ledger_needs_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("dragoman.pipeline.session.open_session", None)
+    place = ["--tables", str(tmp_path / "tables")]
+    asked = ["synth", str(tmp_path / "export"), "--events", "6000", "--plant", "lease_broken"]
+    assert runner.invoke(app, asked).exit_code == 0
+    asked = ["run", "--source", str(tmp_path / "export"), *place, "--json"]
+    done = runner.invoke(app, asked)
+    assert json.loads(done.stdout)["written"]["audit"] == 1, done.output
+    found = runner.invoke(app, ["audit", *place])
+    assert (found.exit_code, "lease_broken" in found.output) == (1, True)
+    page = tmp_path / "report.html"
+    assert runner.invoke(app, ["report", *place, "--out", str(page)]).exit_code == 0
+    assert "lease broken" in page.read_text()
+    sql = ["query", "select count(*) as n from jobs", "--engine", "duckdb", "--json", *place]
+    (row,) = json.loads(runner.invoke(app, sql).stdout)
+    assert row["n"] > 1_000
+    sql[1] = "selec 1"
+    wrong = runner.invoke(app, sql)
+    assert (wrong.exit_code, "selec" in wrong.output) == (2, True)
+    once = ["stream", "--once", "--source", str(tmp_path / "export"), *place]
+    assert runner.invoke(app, once).exit_code == 0
+
+
+def test_an_engine_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["audit", "--engine", "duck", "--tables", str(tmp_path)])
+    assert (done.exit_code, "choose auto, duckdb or spark" in done.output) == (2, True)

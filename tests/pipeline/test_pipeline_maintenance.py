@@ -109,6 +109,21 @@ def test_a_step_that_is_always_refused_fails(tmp_path: Path) -> None:
         retrying(str(tmp_path), work)
 
 
+def test_a_slow_step_beside_a_quick_stream_is_repeated_until_it_is_done(tmp_path: Path) -> None:
+    tries: list[int] = []
+
+    def work() -> str:
+        # A rival commits a smaller step each time, five times.
+        tries.append(len(tries) + 1)
+        if len(tries) > 5:
+            return "done"
+        step(tmp_path, len(tries), f"rival {len(tries)}")
+        raise ConcurrentWriter("t")
+
+    assert retrying(str(tmp_path), work) == "done"
+    assert len(tries) == 6
+
+
 def test_a_table_with_a_column_that_older_files_lack_is_merged(tmp_path: Path) -> None:
     step(tmp_path, 1, "old")
     step(tmp_path, 2, "older")

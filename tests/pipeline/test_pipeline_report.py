@@ -3,6 +3,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from dragoman.pipeline.embedded.queries import DuckQueries
+from dragoman.pipeline.queries import SparkQueries
 from dragoman.pipeline.report import build_report, table
 from dragoman.pipeline.store import TableStore
 
@@ -31,7 +33,7 @@ class Page(HTMLParser):
 
 
 def test_the_report_shows_everything_and_loads_nothing(tables: TableStore) -> None:
-    text = build_report(tables)
+    text = build_report(SparkQueries(tables))
     page = Page()
     page.feed(text)
     assert page.loaded == []
@@ -45,6 +47,11 @@ def test_the_report_shows_everything_and_loads_nothing(tables: TableStore) -> No
     assert "lease broken" in text
     assert "10 breaches" in text
     assert len(text) < 500_000
+
+
+def test_both_engines_give_the_same_page(tables: TableStore) -> None:
+    with DuckQueries(tables.root) as found:
+        assert build_report(found) == build_report(SparkQueries(tables))
 
 
 def test_cells_of_a_table_are_escaped() -> None:

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.pipeline.records import rows
 
-from dragoman.pipeline import store as store_module
+from dragoman.pipeline import table_state
 from dragoman.pipeline.delta import ConcurrentWriter, DeltaLog
 from dragoman.pipeline.maintenance import repair
 from dragoman.pipeline.schema import columns
@@ -171,7 +171,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, number: int, before: bool) -> Non
         kill_here(False)
 
     monkeypatch.setattr(DeltaLog, "commit", commit)
-    monkeypatch.setattr(store_module, "commit_snapshot", commit_steps)
+    monkeypatch.setattr(table_state, "commit_snapshot", commit_steps)
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -6,6 +6,8 @@ without the `spark` extra.
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,25 +18,31 @@ from dragoman.cli.pipeline_session import (
     AS_JSON,
     AS_OF,
     CONF,
+    ENGINE,
     MASTER,
     MEMORY,
     REMOTE,
     SOURCE,
     TABLES,
+    Pending,
     find_pending,
+    is_local,
+    open_queries,
     open_spark,
     open_tables,
+    spoken_errors,
     stop,
 )
+from dragoman.security.files import only_owner
 
 if TYPE_CHECKING:
+    from dragoman.pipeline.queries import TableQueries
     from dragoman.pipeline.run import RunSummary
     from dragoman.pipeline.snapshot import Snapshot
-    from dragoman.pipeline.store import TableStore
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Turn exported ledger segments into tables, audits, accounts and reports (needs Java).",
+    help="Turn exported ledger segments into tables, audits, accounts and reports.",
 )
 for command in (pipeline_upkeep.history, pipeline_upkeep.compact, pipeline_upkeep.vacuum):
     app.command()(command)
@@ -51,6 +59,7 @@ def run(
     then_report: Path | None = typer.Option(
         None, "--report", help="Then write a report to this file."
     ),
+    engine: str = ENGINE,
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -58,31 +67,55 @@ def run(
     as_json: bool = AS_JSON,
 ) -> None:
     """Read the new segments of the export and update all tables."""
+    may_be_local = is_local(engine, master, remote, conf)
+    pending = find_pending(source, tables)
+    if not pending.ranges:
+        _print_nothing_new(pending.after, as_json)
+    elif may_be_local and (engine == "duckdb" or _is_little(pending, tables)):
+        _print_summary(_run_here(source, tables), as_json)
+    else:
+        with open_spark(master, remote, memory, conf, for_small_data=pending.is_small) as spark:
+            from dragoman.pipeline.run import run as run_pipeline
+
+            with _progress() as notice:
+                done = run_pipeline(spark, source, tables, notice)
+            _print_summary(done, as_json)
+    if then_audit or then_report:
+        with open_queries(tables, "", engine, (master, remote, memory, conf)) as found:
+            is_clean = not then_audit or _print_audit(found, as_json)
+            if then_report:
+                _write_report(found, then_report)
+        if not is_clean:
+            raise typer.Exit(1)
+
+
+def _is_little(pending: Pending, tables: str) -> bool:
+    """Whether the step is small enough for one process."""
+    with spoken_errors():
+        from dragoman.pipeline.embedded.run import is_embedded
+
+        return is_embedded(tables, pending.upto - pending.after)
+
+
+def _run_here(source: str, tables: str) -> "RunSummary":
+    """Run without Spark."""
+    with spoken_errors(), _progress() as notice:
+        from dragoman.pipeline.embedded.run import run_embedded
+
+        only_owner()
+        return run_embedded(source, tables, notice)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show a bar while a run goes on."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    pending = find_pending(source, tables)
-    if not pending.ranges and not then_audit and not then_report:
-        _print_nothing_new(pending.after, as_json)
-        return
-    with open_spark(master, remote, memory, conf, for_small_data=pending.is_small) as spark:
-        from dragoman.pipeline.run import run as run_pipeline
-
-        columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("start", total=_STAGES)
-
-            def notice(stage: str) -> None:
-                bar.update(task, description=stage, advance=1)
-
-            done = run_pipeline(spark, source, tables, notice)
-        _print_summary(done, as_json)
-        store = open_tables(spark, tables) if then_audit or then_report else None
-        is_clean = store is None or not then_audit or _print_audit(store, as_json)
-        if store is not None and then_report is not None:
-            _write_report(store, then_report)
-    if not is_clean:
-        raise typer.Exit(1)
+    columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("start", total=_STAGES)
+        yield lambda stage: bar.update(task, description=stage, advance=1)
 
 
 def _print_nothing_new(seq: int, as_json: bool) -> None:
@@ -118,14 +151,21 @@ def stream(
     ),
     every: int = typer.Option(10, min=1, help="Seconds between looks for new segments."),
     once: bool = typer.Option(False, help="Stop after the current segments."),
-    most_rows: int = typer.Option(2_000_000, min=1, help="Most records in one step."),
+    most_rows: int = typer.Option(
+        0, min=0, help="Most records in one step. By default 2,000,000, or 500,000 without Spark."
+    ),
+    engine: str = ENGINE,
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
 ) -> None:
     """Follow the export until stopped; a restart continues where it ended."""
+    if is_local(engine, master, remote, conf):
+        _follow_here(source, tables, None if once else every, most_rows)
+        return
     with open_spark(master, remote, memory, conf) as spark:
+        from dragoman.pipeline.stream import MOST_ROWS
         from dragoman.pipeline.stream import stream as follow
 
         query = follow(
@@ -134,7 +174,7 @@ def stream(
             tables,
             checkpoint=checkpoint or None,
             every=None if once else every,
-            most_rows=most_rows,
+            most_rows=most_rows or MOST_ROWS,
             notice=_print_step,
         )
         try:
@@ -143,6 +183,18 @@ def stream(
             query.stop()
         except Exception as error:
             raise stop(_reason(error), 1) from None
+
+
+def _follow_here(source: str, tables: str, every: int | None, most_rows: int) -> None:
+    """Follow without Spark."""
+    with spoken_errors():
+        from dragoman.pipeline.embedded.run import MOST_NEW, follow
+
+        only_owner()
+        try:
+            follow(source, tables, every=every, most_rows=most_rows or MOST_NEW, notice=_print_step)
+        except KeyboardInterrupt:
+            return
 
 
 def _print_step(snapshot: "Snapshot") -> None:
@@ -160,6 +212,7 @@ def _reason(error: Exception) -> str:
 def audit(
     tables: str = TABLES,
     as_of: str = AS_OF,
+    engine: str = ENGINE,
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
@@ -167,17 +220,17 @@ def audit(
     as_json: bool = AS_JSON,
 ) -> None:
     """List the breaches of promises in the ledger; exit code 1 if there are any."""
-    with open_spark(master, remote, memory, conf) as spark:
-        is_clean = _print_audit(open_tables(spark, tables, as_of), as_json)
+    with open_queries(tables, as_of, engine, (master, remote, memory, conf)) as found:
+        is_clean = _print_audit(found, as_json)
     if not is_clean:
         raise typer.Exit(1)
 
 
-def _print_audit(store: "TableStore", as_json: bool) -> bool:
+def _print_audit(store: "TableQueries", as_json: bool) -> bool:
     """Print every breach with its proof; return whether there is none."""
-    from dragoman.pipeline.tables import in_order, read_table
+    from dragoman.pipeline.queries import AUDIT
 
-    found = in_order(read_table(store, "audit")).toArrow().to_pylist()
+    found = store.rows(AUDIT)
     if as_json:
         typer.echo(json.dumps({"upto": store.snapshot.seq, "found": found}, default=str))
         return not found
@@ -198,17 +251,18 @@ def report(
     with_builtin: bool = typer.Option(
         False, "--all", help="Also the broker's own services and the questions to them."
     ),
+    engine: str = ENGINE,
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
 ) -> None:
     """Write a report as one HTML file that opens without a network."""
-    with open_spark(master, remote, memory, conf) as spark:
-        _write_report(open_tables(spark, tables, as_of), out, with_builtin=with_builtin)
+    with open_queries(tables, as_of, engine, (master, remote, memory, conf)) as found:
+        _write_report(found, out, with_builtin=with_builtin)
 
 
-def _write_report(store: "TableStore", out: Path, *, with_builtin: bool = False) -> None:
+def _write_report(store: "TableQueries", out: Path, *, with_builtin: bool = False) -> None:
     from dragoman.pipeline.report import build_report
 
     page = build_report(store, with_builtin=with_builtin)
@@ -218,17 +272,21 @@ def _write_report(store: "TableStore", out: Path, *, with_builtin: bool = False)
 
 @app.command()
 def query(
-    sql: str = typer.Argument(help="Spark SQL over the tables: jobs, assignments, audit, ..."),
+    sql: str = typer.Argument(help="SQL over the tables: jobs, assignments, audit, ..."),
     tables: str = TABLES,
     as_of: str = AS_OF,
     limit: int = typer.Option(50, min=1, help="Most rows to print."),
+    engine: str = typer.Option("spark", help="The SQL of spark, or of duckdb (without Java)."),
     master: str = MASTER,
     remote: str = REMOTE,
     memory: str = MEMORY,
     conf: list[str] = CONF,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Run a Spark SQL query over the tables."""
+    """Run an SQL query over the tables."""
+    if engine != "spark":
+        _query_here(sql, tables, as_of, engine, limit, as_json)
+        return
     with open_spark(master, remote, memory, conf) as spark:
         from pyspark.errors import PySparkException
 
@@ -243,6 +301,20 @@ def query(
             raise stop(explain(error, sql), 2) from None
         plain = json.loads(json.dumps(rows, default=str))
         print_rows(plain, as_json, "no rows")
+
+
+def _query_here(sql: str, tables: str, as_of: str, engine: str, limit: int, as_json: bool) -> None:
+    """Run a query in DuckDB's SQL."""
+    from dragoman.cli.output import print_rows
+
+    with open_queries(tables, as_of, engine, ("local", "", "", [])) as found:
+        import duckdb
+
+        try:
+            rows = found.rows(f"from ({sql.rstrip('; ')}) limit {limit}")
+        except duckdb.Error as error:
+            raise stop(str(error), 2) from None
+    print_rows(json.loads(json.dumps(rows, default=str)), as_json, "no rows")
 
 
 @app.command()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dragoman.pipeline.manifest import SegmentRange
+    from dragoman.pipeline.queries import TableQueries
     from dragoman.pipeline.store import TableStore
 
 SOURCE: str = typer.Option(
@@ -33,11 +34,17 @@ MASTER: str = typer.Option(
 REMOTE: str = typer.Option("", help="A Spark Connect server instead of a master: sc://host:15002.")
 MEMORY: str = typer.Option("2g", help="Heap of the Spark driver.")
 CONF: list[str] = typer.Option([], "--conf", help="Any Spark setting, as name=value.")
+ENGINE: str = typer.Option(
+    "auto",
+    help="duckdb: in this process, without Java. spark: for large ledgers and clusters. "
+    "auto: duckdb while little is new and no cluster is named.",
+)
 AS_JSON: bool = typer.Option(False, "--json", help="Print JSON.")
 AS_OF: str = typer.Option(
     "", "--as-of", help="The tables as of a record number or an instant (ISO 8601, UTC)."
 )
 
+_NO_TABLES: Final = "there are no tables at {}; run `dragoman pipeline run` first"
 _DISK_FULL: Final = "No space left on device"
 _FULL: Final = (
     "no space is left for the tables or for Spark's temporary files; the tables are unchanged. "
@@ -66,6 +73,17 @@ class Pending:
         from dragoman.pipeline.tuning import SMALL_ROWS
 
         return self.upto <= SMALL_ROWS
+
+
+def is_local(engine: str, master: str, remote: str, conf: list[str]) -> bool:
+    """Whether a command may do without Spark: it is asked for, or no cluster or setting is named.
+
+    Exits if there is no such engine.
+    """
+    if engine not in ("auto", "duckdb", "spark"):
+        raise stop(f"there is no engine {engine!r}; choose auto, duckdb or spark", 2)
+    is_cluster = bool(remote or conf) or not master.startswith("local")
+    return engine == "duckdb" or (engine == "auto" and not is_cluster)
 
 
 def find_pending(source: str, tables: str) -> Pending:
@@ -132,6 +150,32 @@ def open_spark(
             spark.stop()
 
 
+@contextmanager
+def open_queries(
+    tables: str,
+    as_of: str,
+    engine: str,
+    spark_options: "tuple[str, str, str, list[str]]",
+) -> "Iterator[TableQueries]":
+    """Open existing tables for queries; exit if there are none."""
+    master, remote, memory, conf = spark_options
+    if not is_local(engine, master, remote, conf):
+        with open_spark(master, remote, memory, conf) as spark:
+            from dragoman.pipeline.queries import SparkQueries
+
+            yield SparkQueries(open_tables(spark, tables, as_of))
+        return
+    with spoken_errors():
+        from dragoman.pipeline.embedded.queries import DuckQueries
+        from dragoman.pipeline.snapshot import find_step
+
+        found = DuckQueries(tables, find_step(tables, as_of) if as_of else None)
+        if not found.snapshot.version:
+            raise stop(_NO_TABLES.format(tables), 2)
+        with found:
+            yield found
+
+
 def open_tables(spark: "SparkSession", tables: str, as_of: str = "") -> "TableStore":
     """Open existing tables; exit if there are none."""
     from dragoman.pipeline.snapshot import find_step
@@ -140,6 +184,6 @@ def open_tables(spark: "SparkSession", tables: str, as_of: str = "") -> "TableSt
 
     store = TableStore(spark, tables, find_step(tables, as_of) if as_of else None)
     if not store.snapshot.version:
-        raise stop(f"there are no tables at {tables}; run `dragoman pipeline run` first", 2)
+        raise stop(_NO_TABLES.format(tables), 2)
     set_tuning(spark, store.snapshot.seq)
     return store

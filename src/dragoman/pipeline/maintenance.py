@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from dragoman.pipeline.delta import (
     ConcurrentWriter,
@@ -31,22 +29,30 @@ MANY_FILES: Final = 16
 VACUUM_EVERY: Final = 64
 #: Hours that replaced files are kept, for running readers and for `--as-of`.
 KEEP_HOURS: Final = 168
-#: Attempts at a step that another writer refused.
+#: Attempts at a step that another writer refused without adding records.
 _ATTEMPTS: Final = 3
 _ROWS_PER_GROUP: Final = 128_000
 T = TypeVar("T")
 
 
 def retrying(root: str, work: Callable[[], T]) -> T:
-    """Repeat a step if another writer committed first; there may be nothing left to do then."""
-    for _ in range(_ATTEMPTS - 1):
+    """Repeat a step if another writer committed first; there may be nothing left to do then.
+
+    While others add records, every repetition has less to do, so it ends. Otherwise it is given up
+    after a few attempts.
+    """
+    lost = 0
+    while True:
         former = read_snapshot(root)
         try:
             return work()
         except ConcurrentWriter:
-            if read_snapshot(root).version > former.version:
+            found = read_snapshot(root)
+            lost = 0 if found.seq > former.seq else lost + 1
+            if lost == _ATTEMPTS:
+                raise
+            if found.version > former.version:
                 repair(root)
-    return work()
 
 
 def repair(root: str) -> None:
@@ -126,6 +132,10 @@ def _groups(files: list[DataFile]) -> Iterator[list[DataFile]]:
 
 
 def _merge(log: DeltaLog, files: list[DataFile], path: str) -> None:
+    # Imports pandas, which few runs need.
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
     system, base = open_filesystem(log.uri)
     schema = pa.schema([field for field in _schema(log) if field.name != "day"])
     paths = [f"{base}/{file.path}" for file in files]

@@ -1,6 +1,6 @@
 """The report: one HTML file that opens without a network.
 
-Spark aggregates first; at most a few thousand rows reach Python.
+The engine of the tables aggregates first; at most a few thousand rows reach Python.
 """
 
 from collections import defaultdict
@@ -13,15 +13,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from dragoman.pipeline import charts
 from dragoman.pipeline.audit import RULES
 from dragoman.pipeline.charts import Bar
 from dragoman.pipeline.clients import STATES
-from dragoman.pipeline.store import TableStore
-from dragoman.pipeline.tables import in_order, read_table
+from dragoman.pipeline.queries import AUDIT, Rows, TableQueries
 
 #: Most points of a curve, and most rows of a list.
 POINTS: Final = 180
@@ -30,11 +26,9 @@ ROWS: Final = 40
 SHORT: Final = 30 * 60
 _FINE_POINTS: Final = 60
 #: Services of the broker itself; their jobs are questions about the broker.
-BUILT_IN: Final = r"(?i)^(mmi|sid|fss)\.|^filesharing$"
+BUILT_IN: Final = "(?i)^(mmi|sid|fss)[.]|^filesharing$"
 _MOST_BARS: Final = 4_000
 _AT_ONCE: Final = 3
-
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class ReportSection:
     body: str
 
 
-def build_report(store: TableStore, *, with_builtin: bool = False) -> str:
+def build_report(store: TableQueries, *, with_builtin: bool = False) -> str:
     """Return the page; on request with the broker's own services and the questions to them."""
     import jinja2
 
@@ -55,27 +49,23 @@ def build_report(store: TableStore, *, with_builtin: bool = False) -> str:
     return page.from_string(template).render(**_Report(store, with_builtin).context())
 
 
-def _rows(found: DataFrame) -> Rows:
-    return found.toArrow().to_pylist()
-
-
 class _Report:
     """Queries the tables and draws the charts."""
 
-    def __init__(self, store: TableStore, with_builtin: bool = False) -> None:
+    def __init__(self, store: TableQueries, with_builtin: bool = False) -> None:
         self.store = store
         self._with_builtin = with_builtin
 
     def context(self) -> dict[str, object]:
-        found = self._table("audit")
-        listed = _rows(in_order(found).limit(ROWS))
+        listed = self.store.rows(f"{AUDIT} limit {ROWS}")
+        (breaches,) = self.store.rows("select count(*) as n from audit")
         return {
             "seq": self.store.snapshot.seq,
             "first": f"{datetime.fromtimestamp(self.begun, UTC):%Y-%m-%d %H:%M:%S}",
             "last": f"{datetime.fromtimestamp(self.over, UTC):%Y-%m-%d %H:%M:%S}",
             "cards": self._cards(),
             "audit": [self._breach(row) for row in listed],
-            "breaches": found.count(),
+            "breaches": breaches["n"],
             "rules": ", ".join(rule.replace("_", " ") for rule in RULES),
             "blocks": self._blocks(),
         }
@@ -96,26 +86,32 @@ class _Report:
         with ThreadPoolExecutor(_AT_ONCE, "dragoman-report") as pool:
             return [*pool.map(lambda draw: draw(), wanted)]
 
-    def _table(self, name: str) -> DataFrame:
-        found = read_table(self.store, name)
-        # A breach counts wherever it is.
-        if self._with_builtin or name == "audit":
-            return found
-        if "service" in found.columns:
-            return found.where(~F.coalesce(F.col("service").rlike(BUILT_IN), F.lit(False)))
+    def _from(self, name: str, where: str = "true") -> str:
+        """Return the `from` of a query of a table."""
+        return f"from {name} where {where} and {self._wanted(name)}"
+
+    def _wanted(self, name: str) -> str:
+        """Return the condition that leaves out the broker's own services."""
+        if self._with_builtin:
+            return "true"
         local = {"sessions": "dialect", "bridges": "dialect_out"}.get(name)
-        return found.where(~F.col(local).eqNullSafe("local")) if local else found
+        if local:
+            return f"coalesce({local}, '') <> 'local'"
+        return f"not coalesce(regexp_like(service, '{BUILT_IN}'), false)"
+
+    def _rows(self, select: str, name: str, where: str = "true", more: str = "") -> Rows:
+        return self.store.rows(f"select {select} {self._from(name, where)} {more}")
 
     # --- the period of the report -------------------------------------------------------------
 
     @cached_property
     def begun(self) -> float:
-        found = self._table("service_minutes").agg(F.unix_micros(F.min("minute"))).collect()
-        begun = float(found[0][0] or 0) / 1e6
+        (found,) = self._rows("unix_micros(min(minute)) as us", "service_minutes")
+        begun = float(found["us"] or 0) / 1e6
         if self.over - begun > SHORT:
             return begun
-        first = self._table("jobs").agg(F.unix_micros(F.min("submitted_at"))).collect()[0][0]
-        return begun if first is None else first // 1_000_000
+        (found,) = self._rows("unix_micros(min(submitted_at)) as us", "jobs")
+        return begun if found["us"] is None else found["us"] // 1_000_000
 
     @cached_property
     def over(self) -> float:
@@ -141,9 +137,9 @@ class _Report:
         begun = self.begun + bucket * self.step
         return max(min(self.step, 60), min(self.step, self.over - begun)) / 60
 
-    def _bucket(self, instant: str) -> Any:
-        since = F.unix_micros(F.col(instant)) - int(self.begun * 1e6)
-        return F.floor(since / (self.step * 1_000_000)).cast("bigint").alias("bucket")
+    def _bucket(self, instant: str) -> str:
+        since = f"(unix_micros({instant}) - {int(self.begun * 1e6)})"
+        return f"cast(floor({since} / {self.step * 1_000_000}) as bigint)"
 
     def _breach(self, row: dict[str, Any]) -> dict[str, str]:
         at = f"{row['at']:%d %b %H:%M:%S}" if row["at"] else ""
@@ -156,13 +152,13 @@ class _Report:
         }
 
     def _cards(self) -> list[tuple[str, str]]:
-        sums = [F.sum(name).alias(name) for name in ("submitted", "refused", *STATES)]
-        row = _rows(self._table("service_minutes").agg(*sums))[0]
+        sums = ", ".join(_sum(name) for name in ("submitted", "refused", *STATES))
+        (row,) = self._rows(sums, "service_minutes")
         total = {name: value or 0 for name, value in row.items()}
         ended = sum(total[state] for state in STATES)
         good = total["succeeded"] / ended if ended else 0.0
-        workers = self._table("sessions").select("worker").distinct().count()
-        bill = self._table("accounting").agg(F.sum("bill")).collect()[0][0] or 0
+        workers = self._rows("count(distinct worker) as n", "sessions")[0]["n"]
+        bill = self._rows(_sum("bill"), "accounting")[0]["bill"] or 0
         return [
             ("jobs submitted", f"{total['submitted']:,}"),
             ("succeeded", f"{good:.2%}"),
@@ -176,13 +172,13 @@ class _Report:
 
     def _traffic(self) -> ReportSection:
         if self.step < 60:
-            jobs = self._table("jobs").withColumnRenamed("dialect_in", "dialect")
-            grouped = jobs.groupBy(self._bucket("submitted_at"), "dialect")
-            found = _rows(grouped.agg(F.count(F.lit(1)).alias("n")))
+            wanted = f"{self._bucket('submitted_at')} as bucket, dialect_in as dialect"
+            found = self._rows(f"{wanted}, count(*) as n", "jobs", more="group by 1, 2")
         else:
-            minutes = self._table("service_minutes")
-            grouped = minutes.groupBy(self._bucket("minute"), "dialect")
-            found = _rows(grouped.agg(F.sum("submitted").alias("n")))
+            wanted = f"{self._bucket('minute')} as bucket, dialect"
+            found = self._rows(
+                f"{wanted}, {_sum('submitted', 'n')}", "service_minutes", more="group by 1, 2"
+            )
         found = [row for row in found if 0 <= row["bucket"] < len(self.times)]
         known = sorted({row["dialect"] for row in found})
         series = {name: [0.0] * len(self.times) for name in known}
@@ -194,24 +190,28 @@ class _Report:
 
     def _latency(self) -> ReportSection:
         shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-        wanted = F.array(*[F.lit(share) for share in shares.values()])
-        ended = self._table("jobs").where(F.col("ended_at").isNotNull())
-        found = _rows(
-            ended.groupBy(self._bucket("ended_at")).agg(F.percentile("total_us", wanted).alias("p"))
+        names = {name: f"p{number}" for number, name in enumerate(shares)}
+        wanted = ", ".join(f"{_share('total_us', p)} as {names[n]}" for n, p in shares.items())
+        found = self._rows(
+            f"{self._bucket('ended_at')} as bucket, {wanted}",
+            "jobs",
+            "ended_at is not null",
+            "group by 1",
         )
         series: dict[str, list[float | None]] = {name: [None] * len(self.times) for name in shares}
         for row in found:
-            for name, value in zip(shares, row["p"], strict=True):
+            for name in shares:
                 if 0 <= row["bucket"] < len(self.times):
-                    series[name][row["bucket"]] = value
+                    series[name][row["bucket"]] = row[names[name]]
         chart = charts.line_chart(self.times, series, "percentiles of job duration")
         note = "From submission to the final state, of the jobs that ended then; logarithmic scale."
         return ReportSection("Job duration", note, charts.legend([*shares]) + chart)
 
     def _hours(self) -> ReportSection:
-        minutes = self._table("service_minutes")
-        found = _rows(
-            minutes.groupBy("day", F.hour("minute").alias("hour")).agg(F.sum("ended").alias("n"))
+        found = self._rows(
+            f"day, hour(minute) as hour, {_sum('ended', 'n')}",
+            "service_minutes",
+            more="group by 1, 2",
         )
         days = [str(day) for day in sorted({row["day"] for row in found})][-ROWS:]
         values = {(str(row["day"]), f"{row['hour']:02d}"): float(row["n"]) for row in found}
@@ -220,17 +220,19 @@ class _Report:
         return ReportSection("Hour by hour", "Jobs that ended, by day and hour (UTC).", chart)
 
     def _slowest(self) -> ReportSection:
-        ended = self._table("jobs").where(
-            F.col("started_at").isNotNull() & F.col("day").isNotNull()
+        found = self._rows(
+            f"service, {_share('run_us', 0.5)} as p50, {_share('run_us', 0.99)} as p99, "
+            "count(*) as n",
+            "jobs",
+            "started_at is not null and day is not null",
+            "group by 1",
         )
-        shares = F.percentile("run_us", F.array(F.lit(0.5), F.lit(0.99))).alias("p")
-        found = _rows(ended.groupBy("service").agg(shares, F.count(F.lit(1)).alias("n")))
-        found.sort(key=lambda row: -row["p"][1])
+        found.sort(key=lambda row: (-row["p99"], row["service"]))
         bars = [
             (
                 row["service"],
-                row["p"][1],
-                f"p99 {charts.span(row['p'][1])} · p50 {charts.span(row['p'][0])} · {row['n']:,}",
+                row["p99"],
+                f"p99 {charts.span(row['p99'])} · p50 {charts.span(row['p50'])} · {row['n']:,}",
             )
             for row in found[:ROWS]
         ]
@@ -239,11 +241,8 @@ class _Report:
         return ReportSection("Slowest services", note, chart)
 
     def _bridges(self) -> ReportSection:
-        found = _rows(
-            self._table("bridges")
-            .groupBy("dialect_in", "dialect_out")
-            .agg(F.sum("jobs").alias("n"))
-        )
+        wanted = f"dialect_in, dialect_out, {_sum('jobs', 'n')}"
+        found = self._rows(wanted, "bridges", more="group by 1, 2")
         rows = sorted({row["dialect_in"] or "?" for row in found})
         columns = sorted({row["dialect_out"] or "no worker" for row in found})
         values = {
@@ -254,9 +253,9 @@ class _Report:
         return ReportSection("Bridges", "From the client's dialect (rows) to the worker's.", chart)
 
     def _workers(self) -> ReportSection:
-        chosen = self._table("sessions").orderBy(F.desc("joined_at")).limit(_MOST_BARS)
+        newest = f"order by joined_at desc, peer limit {_MOST_BARS}"
         rows: defaultdict[str, list[Bar]] = defaultdict(list)
-        for row in _rows(chosen):
+        for row in self._rows("*", "sessions", more=newest):
             start = row["joined_at"].timestamp()
             end = row["left_at"].timestamp() if row["left_at"] else self.over
             share = row["busy_share"] or 0.0
@@ -270,12 +269,10 @@ class _Report:
         return ReportSection("Workers", note, chart)
 
     def _bill(self) -> ReportSection:
-        found = _rows(
-            self._table("accounting")
-            .groupBy("principal", "service")
-            .agg(F.sum("bill").alias("bill"), F.sum("jobs").alias("jobs"))
-            .orderBy(F.desc("bill"), "principal", "service")
-            .limit(20)
+        found = self._rows(
+            f"principal, service, {_sum('bill')}, {_sum('jobs')}",
+            "accounting",
+            more="group by 1, 2 order by 3 desc, 1, 2 limit 20",
         )
         bars = [
             (
@@ -289,7 +286,7 @@ class _Report:
         return ReportSection("Bill", "Credits by principal and service, the twenty largest.", chart)
 
     def _slo(self) -> ReportSection:
-        found = _rows(self._table("slo").orderBy("service", F.desc("day")).limit(1_000))
+        found = self._rows("*", "slo", more="order by service, day desc limit 1000")
         newest = {row["service"]: row for row in reversed(found)}
         cells = [
             (
@@ -307,7 +304,7 @@ class _Report:
         return ReportSection("Objectives", note, table(heads, cells))
 
     def _anomalies(self) -> ReportSection:
-        worst = self._table("anomalies").orderBy(F.desc(F.abs("score")), "minute", "service")
+        worst = "order by abs(score) desc, minute, service limit 15"
         cells = [
             (
                 f"{row['minute']:%d %b %H:%M}",
@@ -318,12 +315,21 @@ class _Report:
                 _format(row["metric"], row["median"]),
                 f"{row['score']:+.0f}",
             )
-            for row in _rows(worst.limit(15))
+            for row in self._rows("*", "anomalies", more=worst)
         ]
         heads = ("minute", "service", "dialect", "metric", "value", "median of 24 h", "score")
         note = "Minutes with a modified z-score above 8 against the 24 h before."
         body = table(heads, cells) if cells else "<p>None.</p>"
         return ReportSection("Anomalies", note, body)
+
+
+def _sum(name: str, alias: str = "") -> str:
+    """Sum a column as a whole number."""
+    return f"cast(sum({name}) as bigint) as {alias or name}"
+
+
+def _share(name: str, share: float) -> str:
+    return f"percentile_cont({share}) within group (order by {name})"
 
 
 def _format(metric: str, value: float) -> str:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from dragoman.pipeline.delta import ConcurrentWriter, DeltaLog, properties
-from dragoman.pipeline.storage import exists, join
+from dragoman.pipeline.storage import exists, join, open_filesystem
 
 STEPS: Final = "steps"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,8 +80,21 @@ def read_snapshot(root: str, version: int | None = None) -> Snapshot:
                 "and run the pipeline again over the same export"
             )
         return Snapshot()
-    (row,) = table.to_pyarrow_table().to_pylist()
+    (row,) = _rows_of(table, log.uri)
     return Snapshot(table.version() + 1, row["seq"], row["horizon"], dict(row["versions"]))
+
+
+def _rows_of(table: DeltaTable, uri: str) -> list[dict[str, Any]]:
+    """Return the rows; `to_pyarrow_table` would import pandas."""
+    import pyarrow.parquet as pq
+
+    system, base = open_filesystem(uri)
+    paths = pa.table(table.get_add_actions()).column("path").to_pylist()
+    rows: list[dict[str, Any]] = []
+    for path in paths:
+        with pq.ParquetFile(f"{base}/{path}", filesystem=system) as file:
+            rows += file.read().to_pylist()
+    return rows
 
 
 def commit_snapshot(root: str, former: Snapshot, following: Snapshot, operation: str) -> None:

@@ -1,0 +1,31 @@
+-- Control records and worker sessions; see `pipeline/control.py`.
+create temp table control as
+select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from old_control
+union all
+select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from new_records
+where kind in ('joined', 'resynced', 'left', 'owns', 'started', 'stopped');
+
+create temp table boundaries as
+select seq, "at", kind from control where kind in ('started', 'stopped');
+
+create temp table session_records as
+select *, max(case when kind = 'joined' then seq end) over (partition by peer order by seq)
+    as session
+from control where kind in ('joined', 'resynced', 'left', 'owns');
+
+create temp table spans as
+select peer, session, kind as said, seq as said_seq from session_records
+where kind in ('joined', 'resynced', 'left');
+
+create temp view carried_control as
+with marked as (
+    select *,
+        coalesce(max(case when kind = 'joined' then seq end) over (partition by peer), 0) as newest,
+        max(case when kind = 'left' then seq end) over (partition by peer) as gone
+    from session_records)
+select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from marked
+where case when coalesce(gone > newest, false) then seq = gone
+    else coalesce(session, 0) = newest end
+union all
+select seq, "at", kind, peer, worker, dialect, principal, fault, detail, count from control
+where kind in ('started', 'stopped');

@@ -1,0 +1,62 @@
+"""SQL over the tables of one step by DuckDB, with the few functions of Spark that reports use."""
+
+import threading
+from types import TracebackType
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from dragoman.pipeline.delta import DeltaLog
+from dragoman.pipeline.embedded.engine import arrow_schema
+from dragoman.pipeline.queries import Rows
+from dragoman.pipeline.snapshot import read_snapshot
+from dragoman.pipeline.storage import join
+from dragoman.pipeline.tables import TABLES
+
+#: Spark's names. Nulls come first and zones are UTC in both.
+_SETTINGS: Final = """
+set timezone = 'UTC';
+set default_null_order = 'nulls_first';
+create macro unix_micros(t) as epoch_us(t);
+create macro regexp_like(text, pattern) as regexp_matches(text, pattern);
+"""
+
+
+class DuckQueries:
+    """The tables of one folder as views, as of one step: the newest by default."""
+
+    def __init__(self, root: str, version: int | None = None) -> None:
+        self.snapshot = read_snapshot(root, version)
+        self._lock = threading.Lock()
+        self._connection = duckdb.connect()
+        self._connection.execute(_SETTINGS)
+        for name in TABLES:
+            self._connection.register(name, self._dataset(root, name))
+
+    def _dataset(self, root: str, name: str) -> object:
+        """Return the files of a table; columns that a query does not name are not read."""
+        at = self.snapshot.tables.get(name)
+        table = None if at is None else DeltaLog(join(root, name)).open(at)
+        if table is None:
+            empty: pa.Table = arrow_schema(TABLES[name]).empty_table()
+            return empty
+        return table.to_pyarrow_dataset()
+
+    def __enter__(self) -> "DuckQueries":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def rows(self, sql: str) -> Rows:
+        """Return the rows of a query."""
+        # Views belong to one connection, and a connection to one thread at a time.
+        with self._lock:
+            found: pa.Table = self._connection.sql(sql).to_arrow_table()
+        return found.to_pylist()

@@ -1,0 +1,119 @@
+"""Batch runs and streams without Spark, for small ledgers on one machine."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dragoman.pipeline.embedded.engine import arrow_schema
+from dragoman.pipeline.embedded.step import advance_embedded
+from dragoman.pipeline.export import Export
+from dragoman.pipeline.maintenance import retrying, upkeep
+from dragoman.pipeline.manifest import SegmentRange
+from dragoman.pipeline.positions import note_position
+from dragoman.pipeline.run import RunSummary
+from dragoman.pipeline.schema import RECORD
+from dragoman.pipeline.snapshot import Snapshot, read_snapshot
+from dragoman.pipeline.table_state import TableState
+
+Notice = Callable[[str], None]
+#: New records, and records of the current day, up to which a run needs no Spark.
+MOST_NEW: Final = 500_000
+MOST_RECENT: Final = 2_000_000
+
+
+def is_embedded(root: str, pending: int) -> bool:
+    """Whether a run of so many new records is done here rather than by Spark."""
+    return pending <= MOST_NEW and TableState(root).recent_rows() <= MOST_RECENT
+
+
+def run_embedded(
+    source: str, root: str, notice: Notice = lambda _: None, most_rows: int | None = None
+) -> RunSummary:
+    """Update the tables under `root` with the new segments of an export, as `pipeline.run` does.
+
+    Args:
+        source: The export.
+        root: The folder or URL of the tables.
+        notice: Called with the name of each stage.
+        most_rows: Most new records; whole segments, at least one.
+
+    """
+    return retrying(root, lambda: _run(source, root, notice, most_rows))
+
+
+def _run(source: str, root: str, notice: Notice, most_rows: int | None) -> RunSummary:
+    begun = time.monotonic()
+    notice("manifest")
+    state, export = TableState(root), Export(source)
+    after = state.snapshot.seq
+    note_position(source, root, after)
+    ranges = _first(export.after(after), after, most_rows)
+    if not ranges:
+        return RunSummary(after, after, seconds=time.monotonic() - begun)
+    upto = ranges[-1].last
+    notice("segments")
+    done = advance_embedded(state, read_ranges(export, ranges), upto, notice)
+    note_position(source, root, upto)
+    upkeep(root, done)
+    size = sum(each.segment.bytes for each in ranges)
+    seconds = time.monotonic() - begun
+    return RunSummary(after, upto, len(ranges), size, seconds, state.written)
+
+
+def follow(
+    source: str,
+    root: str,
+    *,
+    every: float | None,
+    most_rows: int = MOST_NEW,
+    notice: Callable[[Snapshot], None] = lambda _: None,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Follow an export: a step whenever there is something new.
+
+    The position is that of the tables, so there is no checkpoint.
+
+    Args:
+        source: The export.
+        root: The folder or URL of the tables.
+        every: Seconds between looks; None: stop after the current segments.
+        most_rows: Most records in one step; whole segments, at least one.
+        notice: Called after every step.
+        wait: Waits so many seconds; the test of a stream gives its own.
+
+    """
+    while True:
+        while run_embedded(source, root, most_rows=most_rows).segments:
+            notice(read_snapshot(root))
+        if every is None:
+            return
+        wait(every)
+
+
+def _first(
+    ranges: Sequence[SegmentRange], after: int, most_rows: int | None
+) -> Sequence[SegmentRange]:
+    """Return the first ranges of at most so many records, but at least one."""
+    within = [each for each in ranges if most_rows is None or each.last - after <= most_rows]
+    return within or ranges[:1]
+
+
+def read_ranges(export: Export, ranges: Sequence[SegmentRange]) -> pa.Table:
+    """Check the files of all ranges, and return their records."""
+    wanted = arrow_schema(RECORD)
+    pieces = []
+    for each in ranges:
+        rows = pq.ParquetFile(pa.BufferReader(export.read(each.segment))).read()
+        if each.after >= each.segment.first:
+            rows = rows.filter(pc.greater(rows["seq"], pa.scalar(each.after)))
+        known = set(rows.schema.names)
+        columns = [
+            rows[f.name].cast(f.type) if f.name in known else pa.nulls(len(rows), f.type)
+            for f in wanted
+        ]
+        pieces.append(pa.table(columns, schema=wanted))
+    return pa.concat_tables(pieces)

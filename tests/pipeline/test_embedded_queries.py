@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+from tests.pipeline.records import History, export
+
+from dragoman.pipeline.embedded.queries import DuckQueries
+from dragoman.pipeline.embedded.run import run_embedded
+from dragoman.pipeline.queries import AUDIT
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Tables of two steps, with one job each."""
+    history = History()
+    history.join("w1")
+    for n in range(2):
+        job = history.submit(f"j{n}")
+        history.dispatch(job)
+        history.end(job)
+    export(tmp_path / "export", history.records, 4)
+    for _ in range(2):
+        run_embedded(str(tmp_path / "export"), str(tmp_path / "tables"), most_rows=4)
+    return str(tmp_path / "tables")
+
+
+def test_the_tables_are_views_as_of_a_step(root: str) -> None:
+    with DuckQueries(root) as newest, DuckQueries(root, 1) as first:
+        assert newest.rows("select count(*) as n from jobs") == [{"n": 2}]
+        assert first.rows("select count(*) as n from jobs") == [{"n": 1}]
+        assert newest.rows(AUDIT) == []
+
+
+def test_functions_of_spark_mean_the_same(root: str) -> None:
+    sql = "select unix_micros(timestamptz '1970-01-01 00:00:01+00') as us, regexp_like('ab', '^A')"
+    with DuckQueries(root) as tables:
+        (row,) = tables.rows(f"{sql} as found")
+    assert row == {"us": 1_000_000, "found": False}
+
+
+def test_tables_that_were_never_written_are_empty(tmp_path: Path) -> None:
+    with DuckQueries(str(tmp_path)) as tables:
+        assert tables.rows("select * from jobs") == []

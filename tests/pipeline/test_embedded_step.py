@@ -1,0 +1,43 @@
+"""Steps without Spark give the tables of Spark, byte for byte, however the ledger is cut."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.test_pipeline_stream import assert_equal
+
+from dragoman.pipeline.embedded.run import follow, run_embedded
+from dragoman.pipeline.run import run
+from dragoman.pipeline.store import TableStore
+from dragoman.pipeline.synth import synthesise
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("most_rows", [1_500, 6_000])
+def test_every_table_equals_that_of_spark(
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path, most_rows: int
+) -> None:
+    follow(str(planted), str(tmp_path), every=None, most_rows=most_rows)
+    assert_equal(tables, TableStore(spark, str(tmp_path)))
+
+
+def test_each_engine_goes_on_where_the_other_ended(
+    spark: SparkSession, planted: Path, tables: TableStore, tmp_path: Path
+) -> None:
+    root = str(tmp_path)
+    assert run_embedded(str(planted), root, most_rows=3_000).upto == 3_000
+    assert run(spark, str(planted), root).records == 3_000
+    assert_equal(tables, TableStore(spark, root))
+
+
+def test_days_hours_and_anomalies_equal_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    # Slow records: two days and a half, with sessions over midnight and minutes with a history.
+    source = tmp_path / "export"
+    synthesise(source, 9_000, seed=11, rate=0.04, segment_rows=3_000)
+    run(spark, str(source), str(tmp_path / "spark"))
+    follow(str(source), str(tmp_path / "duckdb"), every=None, most_rows=3_000)
+    found = [TableStore(spark, str(tmp_path / name)) for name in ("spark", "duckdb")]
+    assert_equal(found[0], found[1])
+    days = {file.day for file in found[1].files("jobs").values() if file.day}
+    assert len(days) > 2

@@ -55,6 +55,10 @@ cluster-chaos: setup ## ROUNDS=20 faults of the nodes of a cluster under load; p
 powercut: setup ## cut the power of a ledger and of a broker, ROUNDS=20 times: no promise may be lost
 	$(BIN)/python -m scripts.powercut --rounds $(ROUNDS) $(ARGS)
 
+.PHONY: pipeline-chaos
+pipeline-chaos: setup ## kill runs of the pipeline at every phase, and let two race (ARGS=--help)
+	$(BIN)/python -m scripts.pipeline_chaos $(ARGS)
+
 pages: setup ## type every shell block of README and docs, Spark's too
 	DRAGOMAN_PAGES=1 $(BIN)/python -m pytest tests/pages -v $(ARGS)
 

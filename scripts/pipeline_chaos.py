@@ -22,12 +22,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from dragoman.pipeline import table_state
 from dragoman.pipeline.delta import DeltaLog
 from dragoman.pipeline.embedded.engine import read_files
 from dragoman.pipeline.embedded.run import follow, run_embedded
-from dragoman.pipeline.snapshot import read_snapshot
+from dragoman.pipeline.snapshot import commit_snapshot, read_snapshot
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS
 from dragoman.pipeline.table_state import StepState, TableState
@@ -78,7 +79,7 @@ def kill_at(point: str) -> None:
         if here == point:
             os.killpg(0, signal.SIGKILL)
 
-    take, commit, commit_steps = StepState.take, DeltaLog.commit, table_state.commit_snapshot
+    take, commit, commit_steps = StepState.take, DeltaLog.commit, commit_snapshot
     folder = StepState.folder
 
     def folder_of(self: StepState, table: str) -> str:
@@ -101,10 +102,10 @@ def kill_at(point: str) -> None:
         commit_steps(*rest)
         die("after commit steps")
 
-    StepState.folder = folder_of  # type: ignore[method-assign]
-    StepState.take = taken  # type: ignore[method-assign]
-    DeltaLog.commit = committed  # type: ignore[method-assign]
-    table_state.commit_snapshot = steps
+    mock.patch.object(StepState, "folder", folder_of).start()
+    mock.patch.object(StepState, "take", taken).start()
+    mock.patch.object(DeltaLog, "commit", committed).start()
+    mock.patch.object(table_state, "commit_snapshot", steps).start()
 
 
 def work(engine: str, command: str, source: str, root: str) -> None:

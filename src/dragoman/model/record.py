@@ -71,6 +71,7 @@ class Kind(StrEnum):
     PAUSED = "paused"  #: jobs of `service` are not dispatched until it is resumed
     #: The limit of `service`, or of its `task`, is now `detail` (JSON; without members: none).
     LIMITED = "limited"
+    NOTIFIED = "notified"  #: the webhook of `job` was delivered or given up; `detail` says which
     RESUMED = "resumed"  #: jobs of `service` are dispatched again
 
 

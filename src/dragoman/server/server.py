@@ -69,6 +69,7 @@ from dragoman.server.store_recovery import (
     take_snapshot,
 )
 from dragoman.server.traces import JobTraces, OtlpSpans
+from dragoman.server.webhooks import make_webhooks
 from dragoman.server.wiring import (
     OPEN,
     admission_of,
@@ -289,6 +290,7 @@ class Server:
         overview.sealed_seq = maintenance.sealed_seq
         audit = AuditExport(settings.security, settings.data, ledger, ledger.head, clock.now)
         loop.listeners += audit.listeners
+        hooks = make_webhooks(settings, ledger, loop, clock.now)
         spans = OtlpSpans(settings.traces.endpoint) if settings.traces.endpoint else None
         if spans is not None:
             loop.listeners.append(JobTraces(spans.export, body_codecs()).durable)
@@ -305,6 +307,7 @@ class Server:
             maintenance.start()
             snapshots.start(loop.health)
             audit.start(loop.health)
+            hooks.start(loop.health)
             watch.start()
             if guard is not None:
                 guard.start()
@@ -317,6 +320,7 @@ class Server:
             raise
         finally:
             await watch.stop()
+            await hooks.stop()
             if guard is not None:
                 await guard.stop()
             await runner.close()

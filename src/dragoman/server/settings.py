@@ -31,6 +31,7 @@ from dragoman.model.terms import Terms
 from dragoman.server.cluster_settings import ClusterSection
 from dragoman.server.endpoints import check_endpoint
 from dragoman.server.issuer_settings import IssuerSection, check_issuer_names
+from dragoman.server.webhook_settings import WebhookSection
 
 
 class SettingsSection(BaseModel):
@@ -420,6 +421,7 @@ class _OwnSettings(SettingsSection):
     ledger: LedgerSection = LedgerSection()
     cluster: ClusterSection = ClusterSection()
     traces: TracesSection = TracesSection()
+    webhooks: WebhookSection = WebhookSection()
     limits: Limits = Limits()
     services: dict[str, ServiceSection] = Field(
         default_factory=dict, description="Terms for single services, by service name."

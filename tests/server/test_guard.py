@@ -305,6 +305,17 @@ def test_a_key_that_was_just_allowed_may_connect_before_the_next_refresh(
     server.run(scenario)
 
 
+def test_a_key_that_was_just_revoked_may_not_connect_before_the_next_refresh(
+    server: SecuredServer,
+) -> None:
+    async def scenario(server: SecuredServer) -> None:
+        assert server.guard.admits(WILL)
+        server.registry.revoke("will")
+        assert not server.guard.admits(WILL)
+
+    server.run(scenario)
+
+
 def test_a_bearer_token_is_looked_up(server: SecuredServer) -> None:
     secret = server.registry.new_token("tom", now=0.0)
 

@@ -106,6 +106,7 @@ class Guard:
         self._loop: Loop | None = None
         self._gate: Gate | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
         self._reads = -1
         self._principals: dict[str, PrincipalEntry] = {}
         self._enrolments: dict[str, Enrolment] = {}
@@ -117,11 +118,11 @@ class Guard:
 
     def admits(self, key: str) -> bool:
         """Tell whether a key may connect; keep an unknown key for approval."""
-        state = self.tokens.state_of(key, self._now())
-        if state is not KeyState.ALLOWED and self.registry.is_stale:
-            # The key may have been allowed a moment ago: its first connection must succeed.
+        if self.registry.is_stale:
+            # The key may have been allowed or revoked a moment ago. Its first connection must
+            # succeed, and a revoked one must not get in because the file was not read yet.
             self.refresh()
-            state = self.tokens.state_of(key, self._now())
+        state = self.tokens.state_of(key, self._now())
         if state is KeyState.UNKNOWN and not is_issued(key):
             self.registry.add_pending(key, self._now(), "connected")
         return state is KeyState.ALLOWED
@@ -241,12 +242,16 @@ class Guard:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
+        if self._saving is not None:
+            await self._saving
         await self._save_names()
 
     async def _watch(self) -> None:
         while True:
             self.refresh()
-            await self._save_names()
+            if self._names.is_dirty and (self._saving is None or self._saving.done()):
+                # Beside this loop: a slow disk must not delay a revocation.
+                self._saving = asyncio.create_task(self._save_names(), name="dragoman names")
             await asyncio.sleep(EVERY)
 
     # --- changes ------------------------------------------------------------------------------

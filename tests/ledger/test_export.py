@@ -13,8 +13,8 @@ from tests.ledger.entries import fill, run, varied
 from dragoman.ledger.atomic_file import no_step_hook
 from dragoman.ledger.base import Ledger, LedgerError
 from dragoman.ledger.export import CHECKPOINT, BackgroundSealer, Sealer
+from dragoman.ledger.manifest import MANIFEST, read_manifest, segment_name
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.ledger.segments import MANIFEST, read_manifest, segment_name
 from dragoman.ledger.sqlite import SqliteLedger
 
 
@@ -159,6 +159,27 @@ def test_a_sealing_killed_before_any_step_is_made_good_by_the_next(
     assert sealed(folder) == list(range(1, 76))
     assert files(folder) == sorted([MANIFEST, *(s.file for s in after.manifest.segments)])
     assert ledger.checkpoints()[CHECKPOINT] == 75
+
+
+@pytest.mark.parametrize("at", range(9))
+def test_a_sealer_that_fails_at_any_step_tries_again_and_leaves_no_other_file(
+    ledger: Ledger, folder: Path, at: int
+) -> None:
+    steps: list[str] = []
+
+    def fail_once(step: str) -> None:
+        steps.append(step)
+        if len(steps) == at + 1:
+            raise OSError("no space left on device")
+
+    fill(ledger, 30)
+    sealer = Sealer(ledger, folder, step=fail_once)
+    with pytest.raises(OSError, match="no space"):
+        sealer.seal_once(min_records=1)
+    fill(ledger, 60)  # the next segment does not end where the failed one did
+    sealer.seal_once(min_records=1)
+    assert sealed(folder) == list(range(1, 61))
+    assert Sealer(ledger, folder).manifest.last == 60
 
 
 def test_a_half_written_draft_is_swept_away(ledger: Ledger, folder: Path) -> None:

@@ -164,3 +164,21 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer() -> None:
     disk.go.set()
     assert writer.call(lambda: "alive").result() == "alive"
     writer.stop()
+
+
+def test_a_call_that_is_given_up_while_it_runs_does_not_end_the_writer() -> None:
+    disk, begun, go = Disk(), Event(), Event()
+    writer = Writer(disk.commit, disk.on_failure)
+
+    def slow() -> None:
+        begun.set()
+        go.wait()
+
+    running, waiting = writer.call(slow), writer.call(lambda: 1)
+    begun.wait()
+    running.cancel()
+    waiting.cancel()
+    go.set()
+    assert writer.call(lambda: 7).result(timeout=10) == 7
+    assert waiting.cancelled()
+    writer.stop()

@@ -11,9 +11,9 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.checks import problems_of
 from dragoman.ledger.export import Sealer
 from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER
+from dragoman.ledger.manifest import SealedSegment, read_manifest
 from dragoman.ledger.memory import MemoryLedger
 from dragoman.ledger.segment_retention import read_positions, removable_segments
-from dragoman.ledger.segments import SealedSegment, read_manifest
 from dragoman.ledger.sqlite import SqliteLedger
 
 

@@ -1,31 +1,21 @@
 """Segments and the manifest."""
 
 import hashlib
-import json
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from tests.ledger.entries import record, varied
 
 from dragoman.ledger.atomic_file import no_step_hook
-from dragoman.ledger.base import LedgerError
-from dragoman.ledger.rows import to_row
-from dragoman.ledger.segments import (
-    MANIFEST,
-    SEGMENT_SCHEMA,
-    Manifest,
-    SealedSegment,
-    read_manifest,
+from dragoman.ledger.manifest import (
     segment_name,
-    to_batch,
-    write_manifest,
-    write_segment,
 )
-from dragoman.model.record import VERSION, Record
+from dragoman.ledger.rows import to_row
+from dragoman.ledger.segments import SEGMENT_SCHEMA, to_batch, write_segment
+from dragoman.model.record import Record
 
 
 def test_the_schema_is_the_record_with_instants_as_timestamps() -> None:
@@ -63,14 +53,6 @@ def test_instants_keep_microseconds_and_those_that_do_not_apply_are_null() -> No
     assert columns["deadline_at"][3].microsecond == 1
 
 
-def test_names_sort_as_their_records_do() -> None:
-    assert segment_name(9, 10) == "seg-00000000000000000009-00000000000000000010.parquet"
-    assert sorted([segment_name(100, 200), segment_name(9, 99)]) == [
-        segment_name(9, 99),
-        segment_name(100, 200),
-    ]
-
-
 def test_a_segment_is_described_by_what_was_written(tmp_path: Path) -> None:
     batches = [to_batch([to_row(varied(seq).record) for seq in half]) for half in ((5, 6), (7,))]
     segment = write_segment(tmp_path, batches, no_step_hook)
@@ -87,35 +69,3 @@ def test_a_segment_is_described_by_what_was_written(tmp_path: Path) -> None:
     metadata = pq.read_metadata(path)
     assert metadata.row_group(0).column(0).compression == "ZSTD"
     assert list(metadata.row_group(0).sorting_columns) == [pq.SortingColumn(0)]
-
-
-def test_a_manifest_is_read_back_and_is_plain_json(tmp_path: Path) -> None:
-    assert read_manifest(tmp_path) == Manifest()
-    assert read_manifest(tmp_path).last == 0
-    segment = SealedSegment(segment_name(1, 9), 1, 9, 9, 4000, "ab", 1.0, 9.0)
-    write_manifest(tmp_path, Manifest(segments=[segment]), no_step_hook)
-    assert read_manifest(tmp_path) == Manifest(segments=[segment])
-    assert read_manifest(tmp_path).last == 9
-    assert json.loads((tmp_path / MANIFEST).read_text()) == {
-        "version": 1,
-        "segments": [
-            {
-                "file": segment_name(1, 9),
-                "first": 1,
-                "last": 9,
-                "rows": 9,
-                "bytes": 4000,
-                "sha256": "ab",
-                "min_at": 1.0,
-                "max_at": 9.0,
-                "schema_version": VERSION,
-            }
-        ],
-    }
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"segments": [{"file": 5}]}'])
-def test_a_damaged_manifest_is_an_error(tmp_path: Path, content: str) -> None:
-    (tmp_path / MANIFEST).write_text(content)
-    with pytest.raises(LedgerError, match=r"manifest\.json is damaged"):
-        read_manifest(tmp_path)

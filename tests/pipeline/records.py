@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from dragoman.ledger.segments import Manifest, to_batch, write_manifest, write_segment
+from dragoman.ledger.manifest import Manifest, write_manifest
+from dragoman.ledger.segments import to_batch, write_segment
 from dragoman.model.record import Kind, Record
 from dragoman.pipeline import control, job_fold, job_records
 

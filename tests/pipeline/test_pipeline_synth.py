@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dragoman.ledger.segments import SEGMENT_SCHEMA, Manifest, SealedSegment, read_manifest
+from dragoman.ledger.manifest import Manifest, SealedSegment, read_manifest
+from dragoman.ledger.segments import SEGMENT_SCHEMA
 from dragoman.model.record import VERSION
 from dragoman.pipeline.synth import synthesise
 from dragoman.pipeline.synth_plants import PLANTS

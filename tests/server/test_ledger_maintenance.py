@@ -10,8 +10,8 @@ import pytest
 from dragoman.ledger.base import Entry, Ledger, LedgerError, Needed
 from dragoman.ledger.export import Sealer
 from dragoman.ledger.layout import SEALED_FOLDER as SEALED
+from dragoman.ledger.manifest import read_manifest
 from dragoman.ledger.memory import MemoryLedger
-from dragoman.ledger.segments import read_manifest
 from dragoman.model.record import Kind, Record
 from dragoman.server import ledger_maintenance
 from dragoman.server.ledger_maintenance import LedgerMaintenance
@@ -133,7 +133,7 @@ def test_old_segments_that_a_pipeline_has_read_are_removed(
 def test_if_sealing_fails_before_its_first_attempt_a_request_to_seal_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(ledger: Ledger, folder: Path) -> Sealer:
+    def fail(ledger: Ledger, folder: Path, ledger_file: Path | None) -> Sealer:
         raise ImportError("no Parquet library")
 
     monkeypatch.setattr(ledger_maintenance, "_make_sealer", fail)
@@ -155,20 +155,26 @@ def test_if_sealing_fails_before_its_first_attempt_a_request_to_seal_says_why(
 _LIFE = """
 import asyncio, sys
 from pathlib import Path
-from tests.server.test_ledger_maintenance import filled, needs_nothing
+from tests.ledger.entries import fill
+from tests.server.test_ledger_maintenance import needs_nothing
+from dragoman.ledger.sqlite import SqliteLedger
 from dragoman.server.ledger_maintenance import LedgerMaintenance
 from dragoman.server.settings import LedgerSection
 
 async def life():
     folder, settings = Path(sys.argv[1]), LedgerSection()
-    keeping = LedgerMaintenance(LEDGER, folder, settings, lambda: 20.0, needs_nothing)
+    keeping = LedgerMaintenance(
+        LEDGER, folder, settings, lambda: 20.0, needs_nothing, ledger_file=LEDGER.path
+    )
     keeping.start()
     await keeping._beginning
     before = set(sys.modules)
     await keeping.stop()
     print(sorted(set(sys.modules) - before))
+    await LEDGER.close()
 
-LEDGER = filled(10)
+LEDGER = SqliteLedger(Path(sys.argv[1]) / "ledger.db")
+fill(LEDGER, 10)
 asyncio.run(life())
 """
 

@@ -19,7 +19,7 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.export import CHECKPOINT
 from dragoman.ledger.head import HeadFile
 from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER
-from dragoman.ledger.segments import Manifest, check_segment, read_manifest, write_manifest
+from dragoman.ledger.manifest import Manifest, check_segment, read_manifest, write_manifest
 from dragoman.model.value import value
 
 #: Pages copied at a time. Between two steps the broker can write.

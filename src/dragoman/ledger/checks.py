@@ -13,7 +13,7 @@ from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.head import is_damaged, read_head
 from dragoman.ledger.layout import LEDGER_FILE, SEALED_FOLDER
-from dragoman.ledger.segments import check_segment, read_manifest
+from dragoman.ledger.manifest import check_segment, read_manifest
 
 
 def problems_of(data: Path, key: bytes = b"") -> list[str]:

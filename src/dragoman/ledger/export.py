@@ -13,28 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 import structlog
 
-from dragoman.ledger.atomic_file import make_folder, no_step_hook
+from dragoman.ledger.atomic_file import make_folder, no_step_hook, rename_durably
 from dragoman.ledger.base import Ledger, LedgerError
-from dragoman.ledger.segment_retention import read_positions, removable_segments
-from dragoman.ledger.segments import (
+from dragoman.ledger.manifest import (
     TEMPORARY,
     Manifest,
     SealedSegment,
     read_manifest,
     segment_name,
-    to_batch,
     write_manifest,
-    write_segment,
 )
+from dragoman.ledger.segment_retention import read_positions, removable_segments
+from dragoman.ledger.segment_writer import WriteDraft, in_this_process
 
 CHECKPOINT: Final = "segments"  #: retention keeps records after this checkpoint
 MIN_RECORDS: Final = 100_000  #: smaller segments are expensive for readers
 MAX_RECORDS: Final = 500_000  #: in one segment, which is in memory while it is written
 MAX_AGE: Final = 60.0  #: seconds after which a smaller segment is sealed anyway
-_BLOCK: Final = 2000  #: rows converted to columns at once; fits the processor cache
 
 log = structlog.get_logger(__name__)
 
@@ -47,12 +44,14 @@ class Sealer:
         ledger: Ledger,
         directory: str | Path,
         *,
+        write: WriteDraft | None = None,
         max_records: int = MAX_RECORDS,
         clock: Callable[[], float] = time.time,
         step: Callable[[str], None] = no_step_hook,
     ) -> None:
         self.directory = Path(directory)
         self._ledger = ledger
+        self._write = write or in_this_process(ledger)
         self._max_records = max_records
         self._clock = clock
         self._step = step  #: called before each disk operation, so that a test can stop there
@@ -61,6 +60,8 @@ class Sealer:
         make_folder(self.directory)
         self._manifest = read_manifest(self.directory)
         self._require_whole()
+        #: Whether a sealing was interrupted: it may have left files that no manifest names.
+        self._is_interrupted = False
         self._sweep()
         self._ledger.checkpoint(CHECKPOINT, self._manifest.last)
 
@@ -81,14 +82,22 @@ class Sealer:
         waiting = self._ledger.last_seq - after
         if waiting <= 0 or (waiting < min_records and self._age(after) < max_age):
             return None
-        segment = write_segment(
-            self.directory, self._batches(after, min(waiting, self._max_records)), self._step
-        )
+        if self._is_interrupted:
+            self._sweep()
+        self._is_interrupted = True
+        segment = self._write_segment(after, min(waiting, self._max_records))
         grown = Manifest(segments=[*self._manifest.segments, segment])
         write_manifest(self.directory, grown, self._step)
         self._manifest = grown
         self._step("checkpoint")
         self._ledger.checkpoint(CHECKPOINT, segment.last)
+        self._is_interrupted = False
+        return segment
+
+    def _write_segment(self, after: int, count: int) -> SealedSegment:
+        self._step("write segment")
+        draft, segment = self._write(self.directory, after, count)
+        rename_durably(draft, self.directory / segment.file, self._step)
         return segment
 
     def remove_before(self, before_at: float) -> int:
@@ -109,14 +118,6 @@ class Sealer:
                 self._step("remove segment")
                 (self.directory / segment.file).unlink(missing_ok=True)
             return len(gone)
-
-    def _batches(self, after: int, count: int) -> list[pa.RecordBatch]:
-        batches, last = [], after + count
-        while after < last:
-            rows = self._ledger.rows(after, min(_BLOCK, last - after))
-            batches.append(to_batch(rows))
-            after = rows[-1][0]
-        return batches
 
     def _age(self, after: int) -> float:
         (oldest,) = self._ledger.rows(after, 1)

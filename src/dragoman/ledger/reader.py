@@ -10,7 +10,7 @@ from dragoman.ledger import layout, pins, reading
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData
 from dragoman.ledger.layout import Transaction
-from dragoman.ledger.rows import to_records
+from dragoman.ledger.rows import Row, to_records
 from dragoman.model.record import Record
 
 _BLOCK: Final = 1000
@@ -31,16 +31,20 @@ class LedgerReader:
         """Yield records after a position, in order, verified."""
         last = self.last_seq if limit is None else min(self.last_seq, after + limit)
         while after < last:
-            try:
-                # One block, one short look at the file: the broker's log can shrink in between.
-                with Transaction(self._connection, "DEFERRED"):
-                    rows = reading.block(self._connection, after, min(_BLOCK, last - after))
-            except _DAMAGE as error:
-                raise LedgerError(f"{self.path}: {error}") from error
+            rows = self.rows(after, min(_BLOCK, last - after))
             if not rows:
                 return
             yield from to_records(rows)
             after = rows[-1][0]
+
+    def rows(self, after: int, limit: int) -> list[Row]:
+        """Return records after a position as plain tuples in field order, verified."""
+        try:
+            # One block, one short look at the file: the broker's log can shrink in between.
+            with Transaction(self._connection, "DEFERRED"):
+                return reading.block(self._connection, after, limit)
+        except _DAMAGE as error:
+            raise LedgerError(f"{self.path}: {error}") from error
 
     def pinned(self) -> list[Record]:
         """Return the records before `first_seq` that retention kept, in order."""

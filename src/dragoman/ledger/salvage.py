@@ -16,8 +16,8 @@ from dragoman.ledger import layout, pins
 from dragoman.ledger.base import LedgerError
 from dragoman.ledger.damage import CorruptData, RowChecker, checked_blob
 from dragoman.ledger.head import read_head
+from dragoman.ledger.manifest import SealedSegment, check_segment, read_manifest
 from dragoman.ledger.rows import FIELDS, to_records
-from dragoman.ledger.segments import SealedSegment, check_segment, read_manifest
 from dragoman.model.body import Body, unpack
 from dragoman.model.record import Record
 from dragoman.model.value import value

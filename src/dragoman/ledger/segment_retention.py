@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from dragoman.ledger.base import LedgerError
-from dragoman.ledger.segments import SealedSegment
+from dragoman.ledger.manifest import SealedSegment
 
 READERS: Final = "readers"
 

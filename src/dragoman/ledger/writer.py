@@ -118,6 +118,9 @@ class Writer:
 
 
 def _settle(future: "Future[T]", function: Callable[[], T]) -> None:
+    # A caller may give up, as retention does at a stop. From here on it cannot cancel the future.
+    if not future.set_running_or_notify_cancel():
+        return
     try:
         future.set_result(function())
     except Exception as error:  # the caller gets it from the future

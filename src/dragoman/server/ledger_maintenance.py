@@ -9,17 +9,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from dragoman.ledger.base import Ledger, LedgerError, Needed
+from dragoman.ledger.export import BackgroundSealer, Sealer
 from dragoman.ledger.layout import SEALED_FOLDER
+from dragoman.ledger.segment_writer import in_another_process
 from dragoman.server.health import Health
 from dragoman.server.settings import LedgerSection
-
-if TYPE_CHECKING:
-    from dragoman.ledger.export import BackgroundSealer, Sealer
 
 log = structlog.get_logger("dragoman.upkeep")
 
@@ -44,6 +43,7 @@ class LedgerMaintenance:
         find_needed: Callable[[], Needed],
         health: Health | None = None,
         sealed_ledger: Ledger | None = None,
+        ledger_file: Path | None = None,
     ) -> None:
         """Prepare.
 
@@ -55,6 +55,7 @@ class LedgerMaintenance:
             find_needed: tells which records a job needs.
             health: gets the troubles.
             sealed_ledger: the ledger as the sealer sees it; None: as it is.
+            ledger_file: what the process that writes segments reads; None: they are written here.
 
         """
         self._ledger = ledger
@@ -63,6 +64,7 @@ class LedgerMaintenance:
         self._now = now
         self._find_needed = find_needed
         self._folder = folder / SEALED_FOLDER
+        self._ledger_file = ledger_file
         self._sealer: Sealer | None = None
         self._sealing: BackgroundSealer | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -98,15 +100,13 @@ class LedgerMaintenance:
             self._tried.set()
 
     async def _begin_sealing(self) -> None:
-        """Open the folder. The Parquet library takes a second to load; peers must not wait."""
+        """Open the folder, in a thread: a disk may be slow, and peers must not wait."""
         while (sealer := await asyncio.to_thread(self._open_sealer)) is None:
             self._tried.set()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _RETRY_EVERY)
                 return
         self._sealer = sealer
-        from dragoman.ledger.export import BackgroundSealer
-
         self._sealing = BackgroundSealer(
             sealer,
             every=min(5.0, self._settings.seal_age),
@@ -116,10 +116,10 @@ class LedgerMaintenance:
         self._sealing.on_change = self._note_sealing
         self._health.watch(self._sealing.start())
 
-    def _open_sealer(self) -> "Sealer | None":
+    def _open_sealer(self) -> Sealer | None:
         """Open the folder of segments; None, with the reason in the log, if it is not usable."""
         try:
-            sealer = _make_sealer(self._sealed_ledger, self._folder)
+            sealer = _make_sealer(self._sealed_ledger, self._folder, self._ledger_file)
         except (LedgerError, OSError) as error:
             self._note_sealing(str(error))
             log.error(
@@ -186,9 +186,5 @@ class LedgerMaintenance:
                 log.info("old segments are removed", count=count, folder=str(self._folder))
 
 
-def _make_sealer(ledger: Ledger, folder: Path) -> "Sealer":
-    from dragoman.ledger.export import Sealer
-    from dragoman.ledger.segments import load_libraries
-
-    load_libraries()
-    return Sealer(ledger, folder)
+def _make_sealer(ledger: Ledger, folder: Path, ledger_file: Path | None) -> Sealer:
+    return Sealer(ledger, folder, write=in_another_process(ledger_file) if ledger_file else None)

@@ -277,6 +277,7 @@ class Server:
             lambda: NeededRecords(broker.state.store),
             loop.health,
             None if member is None else NodeSegments(ledger),
+            ledger.path,
         )
         control = BrokerControl(loop, self._go_down, maintenance.seal_now)
         queries = LedgerQueries(ledger.path, body_codecs())

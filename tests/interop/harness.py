@@ -135,7 +135,11 @@ class Broker(Process):
             [*command, "--ready-file", str(self._ready_file)],
             folder.parent / f"broker-{number}.log",
         )
-        self.until_ready()
+        try:
+            self.until_ready()
+        except AssertionError:
+            self.kill()  # no fleet knows it yet
+            raise
 
     def until_ready(self) -> None:
         """Wait until every link is open."""

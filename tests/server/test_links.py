@@ -1,7 +1,8 @@
 """Links: frames become events, effects become frames, and a bug stops no other peer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -24,6 +25,7 @@ from dragoman.security.gate import Gate
 from dragoman.security.policy_text import read_policy
 from dragoman.security.registry_data import RegistryData
 from dragoman.server.links import BUILTIN, Link, Links
+from dragoman.testing.pass_through_side import PassThroughSide
 from dragoman.transports.base import OversizedFrame
 from dragoman.transports.memory import MemoryHub
 
@@ -287,3 +289,22 @@ def test_a_listener_has_its_own_name_and_only_reachable_endpoints_are_published(
     hidden = Link(TimedSide("local"), MemoryHub())
     named.endpoint, plain.endpoint, hidden.endpoint = "nats://a:1", "tcp://a:2", "memory://"
     assert Links([named, plain, hidden]).endpoints() == {"nats": "nats://a:1", "nfp": "tcp://a:2"}
+
+
+def test_a_link_in_memory_may_pass_on_a_message_that_is_no_list() -> None:
+    event = PeerLeft(WORKER, "bye")
+    side: Any = PassThroughSide()
+    link = Link(side, OneMessage(event))
+    assert list(link.receive(10, 1.0)) == [event]
+    assert link.internal_errors == 0
+
+
+class OneMessage(MemoryHub):
+    """A transport of the simulation: its message is an event."""
+
+    def __init__(self, event: Event) -> None:
+        super().__init__()
+        self._event: Any = event
+
+    def drain(self, limit: int) -> Iterator[tuple[bytes, list[bytes]]]:
+        yield b"w", self._event

@@ -107,7 +107,8 @@ class Link:
         for address, frames in self.transport.drain(limit):
             self.received += 1
             try:
-                if frames and type(frames[-1]) is OversizedFrame:
+                # A link in memory may pass on messages that are no lists of frames.
+                if type(frames) is list and frames and type(frames[-1]) is OversizedFrame:
                     yield from refuse_oversized(receive(address, frames, now), frames[-1])
                 else:
                     yield from receive(address, frames, now)

@@ -33,6 +33,8 @@ TOLD: Final = {
     *PLAIN,
     "README.md",
     "docs/cluster.md",
+    "docs/howto-back-up.md",
+    "docs/howto-monitor.md",
     "docs/ledger.md",
     "docs/mesh.md",
     "docs/pipeline.md",
@@ -102,6 +104,16 @@ def test_the_ledger_is_backed_up_verified_restored_and_repaired(terminal: Termin
     said = terminal.run(block, before_2="kill %1\nwait %1\nrm -r dragoman-data")
     assert "sound" in said
     assert "records 1 to" in said
+
+
+@pytest.mark.process
+def test_a_backup_is_tried_and_a_broker_is_watched_as_the_pages_say(terminal: Terminal) -> None:
+    terminal.type("dragoman up &")
+    terminal.type("dragoman ping --wait 30")
+    backup, drill = shell("docs/howto-back-up.md")
+    assert "sound" in terminal.run(backup) + terminal.run(drill)
+    (watch,) = shell("docs/howto-monitor.md")
+    assert "ready" in terminal.run(watch)
 
 
 @pytest.mark.process
@@ -190,11 +202,6 @@ for folder in ("orders", "data/orders"):
     rows = {"order_id": [1, 2], "amount": [2.0, 40.0], "day": ["2026-01-05", "2026-01-06"]}
     pyarrow.parquet.write_table(pyarrow.table(rows), folder + "/part.parquet")
 """
-SESSION: Final = """
-from dragoman.pipeline.session import open_session
-spark = open_session("local[2]", memory="1g")
-"""
-RISK: Final = "def score(order_id: int, amount: float) -> float:\n    return amount / 2\n"
 
 
 #: Each command of these pages starts Spark: minutes, and `tests/spark` covers what they do.
@@ -205,20 +212,14 @@ spark_pages = pytest.mark.skipif(
 
 @pytest.mark.spark
 def test_the_readme_works_from_the_first_block_to_the_last(terminal: Terminal) -> None:
-    terminal.python(ORDERS)
-    (terminal.folder / "risk.py").write_text(RISK)
     said = ""
     for block in blocks("README.md"):
         if block.language == "python":
-            session = SESSION if "spark" in block.text else ""
-            if session:
-                terminal.type("dragoman worker risk --service risk &")
-            said += terminal.python(session + block.text, seconds=120)
+            said += terminal.python(block.text)
         elif block.language in SHELL and not block.not_run:
             said += terminal.run(block, seconds=120)
     assert "no breach found" in said
     assert (terminal.folder / "report.html").exists()
-    assert (terminal.folder / "scores").exists()
     noise = ("incubator", "log level", "logging level")
     assert not [word for word in noise if word in terminal.log.read_text()]
 

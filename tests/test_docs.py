@@ -71,3 +71,41 @@ def test_the_sample_row_of_every_table_has_its_columns() -> None:
 def test_the_floors_of_anomalies_are_on_the_page() -> None:
     page = (ROOT / "docs" / "pipeline.md").read_text()
     assert [m for m, floor in FLOORS.items() if f"{m} {floor:,.0f}" not in page] == []
+
+
+def _in_words(source: str) -> str:
+    """Join the pieces of texts that go over several lines, and drop backticks."""
+    return re.sub(r'"\s*\n\s*f?"|`', "", source)
+
+
+def test_every_error_text_of_the_troubleshooting_page_is_one_of_ours() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    source = "\n".join(_in_words(p.read_text()) for p in (ROOT / "src").rglob("*.py"))
+    texts = [
+        text
+        for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+        for text in re.findall(r"`([^`]+)`", row)
+    ]
+    assert len(texts) > 25
+    unknown = []
+    for text in texts:
+        pieces = re.split(r"\.\.\.|\b[A-Z]{4,}\b|\b(?:dcp|http|ZeroMQ)\b|[\d;()]+", text)
+        longest = max(pieces, key=len).strip(" :,")
+        if longest not in source:
+            unknown.append(longest)
+    assert unknown == []
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    import typer.main
+
+    from dragoman.cli.main import app
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    wrong = []
+    for page in PAGES:
+        for group, verb in re.findall(r"`dragoman ([a-z][a-z-]*)(?: ([a-z-]+))?", page.read_text()):
+            below = getattr(commands.get(group), "commands", None)
+            if group not in commands or (below is not None and verb and verb not in below):
+                wrong.append(f"{page.name}: dragoman {group} {verb}")
+    assert wrong == []

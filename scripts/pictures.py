@@ -99,7 +99,7 @@ def overview() -> Picture:
     p.panel(230, 10, 300, 280, "one broker")
     p.box(255, 45, 250, 86, "core", "queues, targets, leases,", "retries, cancel", look=PURE)
     p.box(255, 185, 250, 86, "ledger", "every state change,", "numbered and on disk", look=DISK)
-    p.arrow(380, 131, 380, 185, "record first, then send")
+    p.arrow(380, 131, 380, 185, "write, then send")
     p.arrow(160, 88, 255, 88, "jobs, results", both=True)
     p.arrow(505, 88, 600, 88, "work, results", both=True)
     p.box(230, 340, 300, 46, "Spark", "tables, audit, accounts, reports")

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -21,8 +22,8 @@ UNTIL_STOPPED: Final = re.compile(
     r"^(?!.*(&|--once)\s*(#.*)?$)(export \w+=\S+ )?(dragoman( --\S+ \S+)* "
     r"(up|worker|spark-worker|events --follow|pipeline stream)\b|python -m examples\.events\.serve)"
 )
-#: Names that pages use for machines.
-HOSTS: Final = "127.0.0.1 localhost broker broker.example\n"
+#: Names that pages use for machines, and the machine's own: Java looks it up.
+HOSTS: Final = f"127.0.0.1 localhost broker broker.example {socket.gethostname()}\n"
 #: Folders of a machine that pages write to.
 FOLDERS: Final = ("/etc/dragoman", "/backups", "/srv", "/mnt")
 _MARK: Final = "=== command ended with "
